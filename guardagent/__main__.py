@@ -1,0 +1,5 @@
+"""`python -m guardagent` is the command line."""
+
+from guardagent.cli import main
+
+main()

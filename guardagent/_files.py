@@ -1,0 +1,112 @@
+"""Reads the files people give us. Every mistake is an error that says which file, which line and what was expected."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from guardagent.errors import ContentError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_BYTES = 1_000_000  # of one agent input or output log; larger than any real one we know of
+MAX_DATA_BYTES = 1_000_000_000
+
+
+def read_text(path: Path | str, *, limit: int = MAX_BYTES) -> str:
+    """The text of a file, or of standard input for `-`.
+
+    Raises:
+        InputError: it is missing, a folder, unreadable, empty, larger than `limit` bytes, or not UTF-8 text.
+    """
+    data = sys.stdin.buffer.read(limit + 1) if str(path) == "-" else _bytes(Path(path), limit)
+    name = "standard input" if str(path) == "-" else str(path)
+    if len(data) > limit:
+        raise ContentError(f"more than {limit:,} bytes; expected a text of at most that size", name)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise ContentError(f"byte {error.start} is not UTF-8; expected UTF-8 text", name, line) from None
+    if "\0" in text:
+        raise ContentError("holds zero bytes; expected text, not binary data", name)
+    if not text.strip():
+        raise ContentError("empty; expected some text", name)
+    return text
+
+
+def _bytes(path: Path, limit: int) -> bytes:
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; expected a file")
+    try:
+        with path.open("rb") as file:
+            return file.read(limit + 1)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+
+
+def parse_json(text: str, path: Path | str, line: int | None = None) -> Any:
+    """The JSON value of a text. A key given twice is an error, as are NaN and infinities."""
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        at = (line or 1) + error.lineno - 1
+        raise ContentError(f"not JSON at column {error.colno}: {error.msg}", path, at) from None
+    except (ValueError, RecursionError) as error:
+        raise ContentError(f"not acceptable JSON: {error}", path, line) from None
+
+
+def read_json_lines(path: Path | str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(line number, object) of each line of a JSON Lines file; blank lines are passed over."""
+    text = read_text(path, limit=MAX_DATA_BYTES)
+    # Only "\n" separates JSON Lines: strings may hold U+2028 and the like, which splitlines() would cut at.
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        value = parse_json(line, path, number)
+        if not isinstance(value, dict):
+            raise ContentError(f"expected a JSON object, got {type(value).__name__}", path, number)
+        yield number, value
+
+
+def parse_yaml(text: str, path: Path | str, first_line: int = 1) -> Any:
+    """The value of a YAML text (safe subset). A key given twice is an error."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        pass
+
+    def mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = str(key_node.value)
+            if key in seen:
+                raise ContentError(f"key {key!r} is given twice", path, key_node.start_mark.line + first_line)
+            seen.add(key)
+        return loader.construct_mapping(node, deep=True)
+
+    Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
+    try:
+        return yaml.load(text, Loader)  # noqa: S506 - a subclass of SafeLoader
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        at = mark.line + first_line if mark else first_line
+        raise ContentError(f"not YAML: {getattr(error, 'problem', None) or error}", path, at) from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"key {twice!r} is given twice")
+    return result
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON value")

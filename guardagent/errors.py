@@ -1,0 +1,72 @@
+"""Every error this library raises.
+
+    GuardError
+    ├── InputError              something the caller gave is wrong; nothing was checked
+    │   ├── ContentError        a toolbox, memory or program file: says file, line and what was expected
+    │   └── UnknownNameError    a name that does not exist: says the nearest that does
+    ├── ModelError              no model is configured, or it did not answer
+    └── SandboxError            a guard program did not run to its end
+        ├── ProgramError        it is not valid, raised, or returned something that is no answer
+        └── LimitError          it went over its time, memory, call or size limit
+
+A denial is no error: it is a `Verdict`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+class GuardError(Exception):
+    """The base of all errors raised here; its text is written for the person who can mend the cause."""
+
+
+class InputError(GuardError):
+    """Something the caller gave is wrong: a file, a value, a combination of options."""
+
+
+class ContentError(InputError):
+    """A content file is wrong. The message begins with `file:line:`."""
+
+    def __init__(self, message: str, path: Path | str, line: int | None = None) -> None:
+        place = f"{path}:{line}" if line else f"{path}"
+        super().__init__(f"{place}: {message}")
+
+
+class UnknownNameError(InputError):
+    """A name that does not exist; the message says which do, and the nearest one."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], where: str = "") -> None:
+        place = f"{where}: " if where else ""
+        super().__init__(f"{place}unknown {kind} {name!r}{nearest(name, known)}")
+
+
+class ModelError(GuardError):
+    """A model is needed and none is configured, or it did not give a usable answer."""
+
+
+class SandboxError(GuardError):
+    """A guard program did not run to its end."""
+
+
+class ProgramError(SandboxError):
+    """The program is not valid, raised, or returned something that is no answer."""
+
+
+class LimitError(SandboxError):
+    """The program went over one of its limits."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Says which known name was probably meant, and which there are: the tail of an error message."""
+    names = sorted(known)
+    if not names:
+        return "; none is defined"
+    close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+    hint = f"; did you mean {close[0]!r}?" if close else ";"
+    return f"{hint} known: {', '.join(names[:20])}{', …' if len(names) > 20 else ''}"

@@ -1,0 +1,66 @@
+"""Folds Checks into one: the most severe answer stands, and a check that crashes denies."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import reduce
+from types import MappingProxyType
+
+from guardagent.errors import GuardError
+from guardagent.types import Check, Context, Decision, Event, Verdict, unchecked
+
+
+def fold(checks: Iterable[Check]) -> Check:
+    """One Check out of many. All of them are asked; none of them denies too, since nothing was checked."""
+    all_checks = tuple(checks)
+
+    def folded(event: Event, context: Context) -> Verdict:
+        if not all_checks:
+            return unchecked("no rule applies; expected at least one check")
+        return reduce(combine, (deny_on_crash(check)(event, context) for check in all_checks))
+
+    return folded
+
+
+def deny_on_crash(check: Check) -> Check:
+    """The outermost layer of every guard: whatever goes wrong inside is a denial with its cause.
+
+    The time that the check took stands on the verdict.
+    """
+
+    def guarded(event: Event, context: Context) -> Verdict:
+        started = time.perf_counter()
+        try:
+            verdict = check(event, context)
+            if not isinstance(verdict, Verdict):
+                verdict = unchecked(f"a check returned {type(verdict).__name__}; expected a Verdict")
+        except GuardError as error:
+            verdict = unchecked(str(error))
+        except Exception as error:  # noqa: BLE001 - this is the layer that turns any crash into a denial
+            verdict = unchecked(f"{type(error).__name__}: {error}")
+        return verdict.timed((time.perf_counter() - started) * 1000)
+
+    return guarded
+
+
+def combine(first: Verdict, second: Verdict) -> Verdict:
+    """The more severe of two verdicts, with the reasons, violations, errors and details of both."""
+    severe = max(first, second, key=lambda verdict: verdict.decision.severity)
+    return replace(
+        severe,
+        reasons=_merge(first.reasons, second.reasons),
+        violations=first.violations + tuple(v for v in second.violations if v not in first.violations),
+        errors=_merge(first.errors, second.errors),
+        details=MappingProxyType({**second.details, **first.details}),
+        answer=None if severe.decision > Decision.WARN else first.answer or second.answer,
+        risk=first.risk or second.risk,
+        model_calls=first.model_calls + second.model_calls,
+        elapsed_ms=first.elapsed_ms + second.elapsed_ms,
+        calls=first.calls + second.calls,
+    )
+
+
+def _merge(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(first + second))

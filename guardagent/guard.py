@@ -1,0 +1,279 @@
+"""The guard: judges a finished run of a target agent, its input and its output log.
+
+For a known agent that has a guard program, the program decides, in the sandbox, together with the checks
+that the agent's specification requires. Without one a model writes the code (paper, Sections 4.2 and 4.3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, Self, get_args
+
+from guardagent._files import MAX_BYTES
+from guardagent.errors import GuardError, InputError, ModelError, UnknownNameError
+from guardagent.fold import deny_on_crash, fold
+from guardagent.memory import Memory
+from guardagent.program import program_check, required_check
+from guardagent.sandbox import Sandbox, load_sandbox
+from guardagent.toolbox import Toolbox
+from guardagent.types import Check, Context, Decision, Event, Verdict
+
+Mode = Literal["auto", "program", "generate"]
+OnError = Literal["deny", "escalate", "raise"]
+
+_RUN = "agent_run"
+
+
+class GuardAgent:
+    """A guard for one target agent. Immutable after it is made, and safe to share between threads.
+
+    Args:
+        request: the guard request, in words. May be empty where `agent` has one.
+        specification: what the target agent does, reads and writes.
+        agent: the name of a known agent: a folder under `memory`, then under the shipped memory.
+        model: the model that writes code where there is no program; default: `GUARDAGENT_MODEL`, else none.
+        toolbox: a Toolbox, or a folder of functions to add to the shipped ones.
+        memory: a folder with one folder per agent.
+        shots: how many demonstrations a model is shown.
+        debug_rounds: how often a model may mend code that does not run.
+        sandbox: the engine that runs programs: a name, `auto`, or an object of your own.
+        mode: `program` never asks a model, `generate` always does, `auto` only where no program is there.
+        on_error: what a run that could not be checked is: `deny`, `escalate` (to a person) or `raise`.
+
+    Raises:
+        InputError: the agent, a content file or an option is wrong.
+    """
+
+    def __init__(
+        self,
+        request: str | None = "",
+        specification: str = "",
+        *,
+        agent: str | None = None,
+        model: str | None = None,
+        toolbox: Toolbox | Path | str | None = None,
+        memory: Path | str | None = None,
+        shots: int = 3,
+        debug_rounds: int = 3,
+        sandbox: Sandbox | str = "auto",
+        mode: Mode = "auto",
+        on_error: OnError = "deny",
+    ) -> None:
+        _one_of("mode", mode, get_args(Mode))
+        _one_of("on_error", on_error, get_args(OnError))
+        self.toolbox = toolbox if isinstance(toolbox, Toolbox) else _toolbox(toolbox)
+        self.known = Memory(*([memory] if memory else [])).agent(agent) if agent else None
+        self.request = (request or "").strip() or (self.known.request if self.known else "")
+        self.specification = specification.strip() or (self.known.specification if self.known else "")
+        if not self.request:
+            raise InputError("no guard request; expected one in words, or the name of a known agent")
+        self.model = model or os.environ.get("GUARDAGENT_MODEL") or None
+        self.shots = shots
+        self.debug_rounds = debug_rounds
+        self.mode = mode
+        self.on_error = on_error
+        self._sandbox = load_sandbox(sandbox) if isinstance(sandbox, str) else sandbox
+        for required in self.known.required if self.known else ():
+            required.bind(self.toolbox)
+        _ = self.toolbox.functions  # a toolbox file that fails must fail now, not in a check
+
+    def guard(self, input: str, output_log: str, facts: Mapping[str, Any] | None = None) -> Verdict:  # noqa: A002
+        """Judges one run: label 0 and the answer if it may pass, label 1 and the reasons if not.
+
+        Args:
+            input: what the agent was asked.
+            output_log: what it did and answered.
+            facts: what the host knows of the user (a role, a profile); wins over anything in the texts.
+
+        Returns:
+            The verdict. Whatever could not be checked is denied, with the cause in `errors`.
+
+        Raises:
+            GuardError: only with `on_error="raise"`, for a run that could not be checked.
+        """
+        verdict = deny_on_crash(self._judge)(
+            Event(_RUN, args={"input": input}, output=output_log, agent=self.known.name if self.known else None),
+            Context(facts=facts or {}),
+        )
+        return self._settle(verdict)
+
+    async def aguard(self, input: str, output_log: str, facts: Mapping[str, Any] | None = None) -> Verdict:  # noqa: A002
+        """As `guard`, without blocking the event loop."""
+        return await asyncio.to_thread(self.guard, input, output_log, facts)
+
+    @property
+    def program(self) -> str | None:
+        """The guard program that decides, or None where a model is needed."""
+        if self.mode == "generate" or self.known is None or self._differs():
+            return None
+        return self.known.program
+
+    @cached_property
+    def sources(self) -> tuple[Path, ...]:
+        """The files and folders that this guard was made of."""
+        tools = {tool.path for tool in self.toolbox.values()}
+        folders = {path.parent for path in tools} | ({self.known.path} if self.known else set())
+        files = set(self.known.path.iterdir()) if self.known else set()
+        return tuple(sorted(tools | folders | files))
+
+    def close(self) -> None:
+        """Ends the sandbox workers that are kept warm; the guard can be used again afterwards."""
+        self._sandbox.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _judge(self, event: Event, context: Context) -> Verdict:
+        _text("input", event.args["input"])
+        _text("output_log", event.output)
+        return self._check(event, context)
+
+    @cached_property
+    def _check(self) -> Check:
+        if self.program is None or self.known is None:
+            raise ModelError(self._why_no_program())
+        known = self.known
+        required = [required_check(check, self.toolbox, known.data) for check in known.required]
+        return fold([program_check(self.program, self._sandbox, self.toolbox), *required])
+
+    def _differs(self) -> bool:
+        """Whether the request or specification is not the one that the known agent's program was written for."""
+        assert self.known is not None
+        same_request = _words(self.request) == _words(self.known.request)
+        return not same_request or _words(self.specification) != _words(self.known.specification)
+
+    def _why_no_program(self) -> str:
+        if self.known is None:
+            cause = "this request names no known agent, so it has no guard program"
+        elif self.mode == "generate":
+            cause = "mode 'generate' asks a model"
+        elif self._differs():
+            cause = (
+                f"the program of agent {self.known.name!r} was written for another request or specification; "
+                f"leave them out to use those in {self.known.path}"
+            )
+        else:
+            cause = f"agent {self.known.name!r} has no program; expected {self.known.program_path}"
+        if self.mode == "program":
+            return f"{cause}; mode 'program' asks no model"
+        if not self.model:
+            return f"{cause}; and no model is configured: name one as `model` or in GUARDAGENT_MODEL"
+        return f"{cause}; and this version has no backend for models such as {self.model!r}"
+
+    def _settle(self, verdict: Verdict) -> Verdict:
+        if not verdict.errors or self.on_error == "deny":
+            return verdict
+        if self.on_error == "raise":
+            raise GuardError("; ".join(verdict.errors))
+        return replace(verdict, decision=max(verdict.decision, Decision.ESCALATE))
+
+
+def guard(
+    request: str | None,
+    input: str,  # noqa: A002
+    output_log: str,
+    specification: str = "",
+    facts: Mapping[str, Any] | None = None,
+    agent: str | None = None,
+    model: str | None = None,
+    mode: Mode = "auto",
+    **options: Any,
+) -> Verdict:
+    """Judges one run of a target agent; see `GuardAgent`, whose other options it takes by name."""
+    return _shared(request, specification, agent, model, mode, options).guard(input, output_log, facts)
+
+
+async def aguard(
+    request: str | None,
+    input: str,  # noqa: A002
+    output_log: str,
+    specification: str = "",
+    facts: Mapping[str, Any] | None = None,
+    agent: str | None = None,
+    model: str | None = None,
+    mode: Mode = "auto",
+    **options: Any,
+) -> Verdict:
+    """As `guard`, without blocking the event loop."""
+    shared = await asyncio.to_thread(_shared, request, specification, agent, model, mode, options)
+    return await shared.aguard(input, output_log, facts)
+
+
+def judge_with(program: str, sandbox: Sandbox, toolbox: Toolbox) -> Callable[[str, str, Mapping[str, Any]], Verdict]:
+    """A function of (input, output log, facts) that judges runs with one program.
+
+    Raises:
+        ContentError: a toolbox file fails when it is run.
+    """
+    _ = toolbox.functions
+    check = deny_on_crash(program_check(program, sandbox, toolbox))
+
+    def judge(agent_input: str, output_log: str, facts: Mapping[str, Any]) -> Verdict:
+        return check(Event(_RUN, args={"input": agent_input}, output=output_log), Context(facts=facts))
+
+    return judge
+
+
+_guards: dict[Any, tuple[GuardAgent, Any]] = {}
+_guards_lock = threading.Lock()
+_MAX_GUARDS = 64
+
+
+def _shared(*key: Any) -> GuardAgent:
+    """The guard for these arguments of `guard`, made once and again only when its files have changed."""
+    request, specification, agent, model, mode, options = key
+    name = repr((request, specification, agent, model, os.environ.get("GUARDAGENT_MODEL"), mode, options))
+    with _guards_lock:
+        made, print_then = _guards.get(name, (None, None))
+    if made is not None and _fingerprint(made) == print_then:
+        return made
+    made = GuardAgent(request, specification, agent=agent, model=model, mode=mode, **options)
+    with _guards_lock:
+        if len(_guards) >= _MAX_GUARDS:
+            _guards.clear()
+        _guards[name] = made, _fingerprint(made)
+    return made
+
+
+def _fingerprint(agent: GuardAgent) -> Any:
+    """Changes when a file that the guard was made of changes."""
+    return tuple(_stat(path) for path in agent.sources)
+
+
+def _stat(path: Path) -> Any:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+def _toolbox(folder: Path | str | None) -> Toolbox:
+    return Toolbox.load(*([folder] if folder else []))
+
+
+def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise UnknownNameError(option, str(value), known)
+
+
+def _text(name: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise InputError(f"{name} is a {type(value).__name__}; expected text")
+    if not value.strip():
+        raise InputError(f"{name} is empty; expected some text")
+    if len(value) > MAX_BYTES:
+        raise InputError(f"{name} has {len(value):,} characters; expected at most {MAX_BYTES:,}")
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())

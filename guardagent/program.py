@@ -1,0 +1,236 @@
+"""Runs one guard program, and owns the verdict.
+
+A program is untrusted: it returns a claim. The host records every toolbox call with its result, copies
+what the program returns under budgets with exact types, lets a check that denied win over a label of 0,
+refuses an allowance by a program that called no check, and runs the required checks itself. Nothing is
+parsed out of printed text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from guardagent.errors import GuardError, ProgramError, nearest
+from guardagent.types import Check, Context, Decision, Event, ToolCall, Verdict, Violation, freeze, thaw
+
+if TYPE_CHECKING:
+    from guardagent.required import RequiredCheck
+    from guardagent.sandbox import Sandbox
+    from guardagent.toolbox import Toolbox
+
+MAX_NODES = 10_000
+MAX_DEPTH = 20
+MAX_TEXT = 2_000_000  # characters in all the texts of a returned value
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Makes toolbox calls for a program or the host, and keeps them."""
+
+    toolbox: Toolbox
+    calls: list[ToolCall] = field(default_factory=list)
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        # A function gets a copy: what a program does to its lists afterwards changes no record.
+        frozen = freeze(args), freeze(kwargs)
+        try:
+            result = self.toolbox.call(name, *thaw(args), **thaw(kwargs))
+            self.calls.append(ToolCall(name, *frozen, result=freeze(_checked(name, result))))
+        except Exception as error:  # noqa: BLE001 - whatever a function raises reaches the guest as one kind of error
+            # The guest gets a short message of ours, never a host object or a traceback.
+            message = f"{name}: {error}" if isinstance(error, ValueError) else f"{name}: {_crash(error)}"
+            self.calls.append(ToolCall(name, *frozen, error=message[:500]))
+            raise ValueError(message[:500]) from None
+        return result
+
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """The toolbox as a program sees it."""
+        return {name: _bound(self.call, name) for name in self.toolbox}
+
+
+def program_check(program: str, sandbox: Sandbox, toolbox: Toolbox, *, checked_by: str = "program") -> Check:
+    """A Check that runs a guard program over a finished run of an agent."""
+
+    def check(event: Event, context: Context) -> Verdict:
+        recorder = Recorder(toolbox)
+        inputs = {
+            "agent_input": event.args["input"],
+            "agent_output": event.output,
+            "facts": thaw(context.facts),
+        }
+        try:
+            returned = sandbox.run(program, inputs, recorder.functions())
+        except ProgramError as error:
+            raise _with_hint(error, toolbox) from None
+        return _verdict(copy_value(returned), recorder.calls, checked_by)
+
+    return check
+
+
+def required_check(
+    required: RequiredCheck, toolbox: Toolbox, data: Mapping[str, Any], *, checked_by: str = "program"
+) -> Check:
+    """A Check that makes a required call itself: allow where it did not deny."""
+
+    def check(event: Event, context: Context) -> Verdict:
+        values = {
+            **thaw(data),
+            "input": event.args["input"],
+            "output": event.output,
+            "facts": thaw(context.facts),
+        }
+        recorder = Recorder(toolbox)
+        required.run(recorder.call, values)
+        found = violations_of(recorder.calls)
+        decision = Decision.DENY if found else Decision.ALLOW
+        reasons = tuple(violation.message for violation in found)
+        return Verdict(decision, reasons=reasons, violations=found, checked_by=checked_by, calls=tuple(recorder.calls))
+
+    return check
+
+
+def violations_of(calls: Sequence[ToolCall]) -> tuple[Violation, ...]:
+    """What the checks among the calls denied, one violation for each thing they name."""
+    found: dict[tuple[str, str], Violation] = {}
+    for call in calls:
+        if call.denied:
+            for violation in _violations(call.name, call.result[1]):
+                found.setdefault((violation.policy, violation.message), violation)
+    return tuple(found.values())
+
+
+def copy_value(value: Any) -> Any:
+    """A copy of what a program returned: exact JSON types only, within node, depth and size budgets.
+
+    Raises:
+        ProgramError: it holds anything else, or too much.
+    """
+    return _Copier().copy(value, 0)
+
+
+class _Copier:
+    def __init__(self) -> None:
+        self._nodes = MAX_NODES
+        self._text = MAX_TEXT
+
+    def copy(self, value: Any, depth: int) -> Any:
+        self._nodes -= 1
+        if self._nodes < 0 or depth > MAX_DEPTH:
+            raise ProgramError(f"returned more than {MAX_NODES} values, or nested deeper than {MAX_DEPTH}")
+        kind = type(value)
+        if value is None or kind is bool:
+            return value
+        if kind is str:
+            return self._string(value)
+        if kind is int or kind is float:
+            return _number(value)
+        if kind is list or kind is tuple:
+            return [self.copy(item, depth + 1) for item in value]
+        if kind is dict:
+            return {self._key(key): self.copy(item, depth + 1) for key, item in value.items()}
+        raise ProgramError(f"returned a {kind.__name__}; expected text, numbers, booleans, lists and dicts")
+
+    def _string(self, value: str) -> str:
+        self._text -= len(value)
+        if self._text < 0:
+            raise ProgramError(f"returned more than {MAX_TEXT:,} characters")
+        return value.encode("utf-8", "replace").decode()  # no lone surrogates, which no JSON writer takes
+
+    def _key(self, key: Any) -> str:
+        if type(key) is not str:
+            raise ProgramError(f"returned a dict with a {type(key).__name__} as a key; expected text")
+        return self._string(key)
+
+
+def _number(value: float) -> float:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ProgramError(f"returned {value}; expected a finite number")
+    if isinstance(value, int) and abs(value) >= 2**63:
+        raise ProgramError("returned a whole number of more than 63 bits")
+    return value
+
+
+def _verdict(returned: Any, calls: list[ToolCall], checked_by: str) -> Verdict:
+    claim = _claim(returned)
+    found = violations_of(calls)
+    reasons = list(claim["reasons"])
+    if claim["label"] == 0 and found:
+        reasons = ["a check denied what the program would have allowed"]
+    reasons += [violation.message for violation in found if violation.message not in reasons]
+    denied = claim["label"] == 1 or bool(found)
+    if not denied and not any(call.is_check and call.error is None for call in calls):
+        raise ProgramError("the program called no check, so it cannot allow; expected a call of a check_… function")
+    risk = claim["details"].get("risk")
+    return Verdict(
+        Decision.DENY if denied else Decision.ALLOW,
+        reasons=tuple(reasons),
+        violations=found,
+        details=freeze(claim["details"]),
+        answer=None if denied else claim["answer"],
+        risk=risk if isinstance(risk, str) else None,
+        checked_by=checked_by,
+        calls=tuple(calls),
+    )
+
+
+def _claim(returned: Any) -> dict[str, Any]:
+    """What the program returned, with the types that the contract names."""
+    if not isinstance(returned, dict):
+        raise ProgramError(f"check returned a {type(returned).__name__}; expected a dict")
+    claim: dict[str, Any] = {"reasons": [], "details": {}, "answer": None} | returned
+    if unknown := sorted(set(claim) - {"label", "reasons", "details", "answer"}):
+        raise ProgramError(f"check returned the unknown key {unknown[0]!r}; expected label, reasons, details, answer")
+    label = claim.get("label")
+    if type(label) is not int or label not in (0, 1):
+        raise ProgramError(f"check returned label {label!r}; expected the number 0 or 1")
+    if not isinstance(claim["reasons"], list) or not all(isinstance(item, str) for item in claim["reasons"]):
+        raise ProgramError("check returned reasons that are no list of texts")
+    if not isinstance(claim["details"], dict):
+        raise ProgramError("check returned details that are no dict")
+    if not isinstance(claim["answer"], str | None):
+        raise ProgramError("check returned an answer that is neither text nor None")
+    return claim
+
+
+def _checked(name: str, result: Any) -> Any:
+    if not name.startswith("check_"):
+        return result
+    if isinstance(result, tuple) and len(result) == 2 and type(result[0]) is bool:
+        return result
+    raise TypeError(f"returned {type(result).__name__}; expected (denied: bool, evidence)")
+
+
+def _violations(check: str, evidence: Any) -> list[Violation]:
+    if not isinstance(evidence, Mapping) or not evidence:
+        return [Violation(check, f"{check} denied" + (f": {evidence}" if evidence else ""), thaw(evidence))]
+    return [_violation(check, name, item) for name, item in evidence.items()]
+
+
+def _violation(check: str, name: str, item: Any) -> Violation:
+    if isinstance(item, str):
+        return Violation(name, item, {name: item})
+    columns = ", ".join(map(str, item)) if isinstance(item, Sequence) else str(item)
+    message = f"{check} denied: {name}" + (f" ({columns})" if columns else "")
+    return Violation(name, message, {name: thaw(item)})
+
+
+def _crash(error: Exception) -> str:
+    return str(error) if isinstance(error, GuardError) else f"{type(error).__name__}: {error}"
+
+
+def _with_hint(error: ProgramError, toolbox: Toolbox) -> ProgramError:
+    """Adds to an undefined name the nearest one that a program may use."""
+    _, found, rest = str(error).partition("NameError: name '")
+    if not found:
+        return error
+    return ProgramError(f"{error}{nearest(rest.split(chr(39))[0], toolbox)}")
+
+
+def _bound(call: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return call(name, *args, **kwargs)
+
+    return function

@@ -1,0 +1,68 @@
+"""Shows verdicts and programs to a person, in colour where the terminal has it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from guardagent.types import ToolCall, Verdict
+
+_MARKS = {
+    "allow": ("✔ ALLOWED", "bold green"),
+    "warn": ("! ALLOWED WITH A WARNING", "bold yellow"),
+    "deny": ("✘ DENIED", "bold red"),
+    "escalate": ("✘ DENIED: a person must decide", "bold magenta"),
+    "halt": ("✘ DENIED: the run is halted", "bold red"),
+}
+
+
+def show_verdict(verdict: Verdict, console: Console) -> None:
+    """The decision, then why, or the answer that may pass."""
+    mark, style = _MARKS[verdict.decision]
+    seconds = f"{verdict.elapsed_ms:.1f} ms, {verdict.model_calls} model calls"
+    console.print(f"{mark}", style=style, end="")
+    console.print(f"  ({verdict.checked_by}, {seconds})", style="dim", highlight=False)
+    for reason in verdict.reasons:
+        _line(console, "reason", reason)
+    for error in verdict.errors:
+        _line(console, "could not check", error)
+    if verdict.risk:
+        _line(console, "risk", verdict.risk)
+    if verdict.label == 0 and verdict.answer is not None:
+        _line(console, "answer", verdict.answer)
+
+
+def show_calls(calls: tuple[ToolCall, ...], console: Console) -> None:
+    """The toolbox calls that led to a verdict, one line each."""
+    for call in calls:
+        values = [*map(_short, call.args), *(f"{key}={_short(value)}" for key, value in call.kwargs.items())]
+        result = f"error: {call.error}" if call.error else _short(call.result, 100)
+        text = f"  {call.name}({', '.join(values)}) → {result}"
+        style = "red" if call.denied or call.error else "green" if call.is_check else "dim"
+        console.print(text, style=style, markup=False, highlight=False)
+
+
+def show_code(program: str, console: Console) -> None:
+    from rich.syntax import Syntax
+
+    console.print(Syntax(program, "python", background_color="default"))
+
+
+def _line(console: Console, label: str, text: str) -> None:
+    # Texts may come from an attacker: no markup, no escape sequences.
+    console.print(f"  {label}: ", style="bold", end="")
+    console.print(printable(text), markup=False, highlight=False)
+
+
+def printable(text: str) -> str:
+    """A text without the control characters that could drive a terminal."""
+    return "".join(char if char.isprintable() or char in "\n\t" else "�" for char in text)
+
+
+def _short(value: Any, width: int = 48) -> str:
+    from guardagent.types import thaw
+
+    text = printable(repr(thaw(value))).replace("\n", " ")
+    return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -1,0 +1,28 @@
+"""Makes the starter project of `guardagent init`: the files of `_starter/`, copied."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from guardagent.errors import InputError
+
+_FILES = Path(__file__).parent / "_starter"
+
+
+def create(folder: Path) -> str:
+    """Copies the starter project into a new or empty folder.
+
+    Returns:
+        What to do next, for a person.
+
+    Raises:
+        InputError: the folder holds something already, or cannot be written.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder}: exists already; expected a new or an empty folder")
+    try:
+        shutil.copytree(_FILES, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error}") from None
+    return (folder / "README.md").read_text(encoding="utf-8").replace("my-guard", str(folder))

@@ -1,0 +1,188 @@
+"""The central types: what is checked (`Event`, `Context`), by what (`Check`), and the answer (`Verdict`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, Literal
+
+EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+class Decision(StrEnum):
+    """What happens to a step. Ordered by severity: allow < warn < deny < escalate < halt."""
+
+    ALLOW = "allow"
+    WARN = "warn"
+    DENY = "deny"
+    ESCALATE = "escalate"
+    HALT = "halt"
+
+    @property
+    def severity(self) -> int:
+        return _SEVERITY[self]
+
+    def __lt__(self, other: object) -> bool:
+        return self.severity < Decision(str(other)).severity
+
+    def __le__(self, other: object) -> bool:
+        return self.severity <= Decision(str(other)).severity
+
+    def __gt__(self, other: object) -> bool:
+        return self.severity > Decision(str(other)).severity
+
+    def __ge__(self, other: object) -> bool:
+        return self.severity >= Decision(str(other)).severity
+
+
+_SEVERITY = {decision: rank for rank, decision in enumerate(Decision)}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One step of an agent.
+
+    A tool call has its `tool` and `args`. The finished run of an agent is a step too: its tool is
+    `agent_run`, its input is `args["input"]` and its log is the `output`.
+    """
+
+    tool: str
+    args: Mapping[str, Any] = field(default_factory=dict)
+    output: Any = None
+    status: Literal["ok", "failed", "unknown"] | None = None
+    action: str | None = None
+    decision: str | None = None
+    tags: frozenset[str] = frozenset()
+    agent: str | None = None
+    id: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "args", freeze(self.args))
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a check may look at besides the event: earlier events, the state, and facts the host knows."""
+
+    history: tuple[Event, ...] = ()
+    state: Any = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "facts", freeze(self.facts))
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One rule that is broken: its id, a message for people, the evidence, and what would mend it."""
+
+    policy: str
+    message: str
+    evidence: Any = None
+    remedy: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "policy": self.policy,
+            "message": self.message,
+            "evidence": thaw(self.evidence),
+            "remedy": self.remedy,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One recorded call of a toolbox function: what went in and what came out, or the error."""
+
+    name: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    result: Any = None
+    error: str | None = None
+
+    @property
+    def is_check(self) -> bool:
+        return self.name.startswith("check_")
+
+    @property
+    def denied(self) -> bool:
+        return self.is_check and self.error is None and bool(self.result[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer of every check: a decision and its reasons.
+
+    `errors` names what could not be checked (which denies). `details` is what the check has to say for
+    machines, `answer` the agent's answer where it may pass, `risk` a risk level where the rule has one.
+    `calls` are the toolbox calls that were made, for whoever must explain the verdict; they are not part of its JSON.
+    """
+
+    decision: Decision
+    reasons: tuple[str, ...] = ()
+    violations: tuple[Violation, ...] = ()
+    errors: tuple[str, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+    answer: str | None = None
+    risk: str | None = None
+    checked_by: str = "program"
+    model_calls: int = 0
+    elapsed_ms: float = 0.0
+    calls: tuple[ToolCall, ...] = ()
+
+    @property
+    def label(self) -> int:
+        """0 when the step may proceed (allow, warn), else 1: the paper's O_l (Section 4.1)."""
+        return 0 if self.decision <= Decision.WARN else 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict as plain JSON values, in the public key order."""
+        return {
+            "label": self.label,
+            "decision": str(self.decision),
+            "reasons": list(self.reasons),
+            "violations": [violation.to_dict() for violation in self.violations],
+            "details": thaw(self.details),
+            "answer": self.answer,
+            "risk": self.risk,
+            "errors": list(self.errors),
+            "checked_by": self.checked_by,
+            "model_calls": self.model_calls,
+            "elapsed_ms": round(self.elapsed_ms, 3),
+        }
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), ensure_ascii=False)
+
+    def timed(self, elapsed_ms: float) -> Verdict:
+        return replace(self, elapsed_ms=elapsed_ms)
+
+
+Check = Callable[[Event, Context], Verdict]
+"""The one shape of everything that judges: policies, guard programs, structural checks."""
+
+
+def unchecked(error: str, **values: Any) -> Verdict:
+    """The denial of a step that could not be checked; `error` is the cause."""
+    return Verdict(Decision.DENY, reasons=(f"could not be checked: {error}",), errors=(error,), **values)
+
+
+def freeze(value: Any) -> Any:
+    """A read-only deep copy of a JSON-like value."""
+    if isinstance(value, Mapping):
+        return MappingProxyType({key: freeze(item) for key, item in value.items()})
+    if isinstance(value, list | tuple):
+        return tuple(freeze(item) for item in value)
+    return value
+
+
+def thaw(value: Any) -> Any:
+    """The plain JSON value of a frozen one."""
+    if isinstance(value, Mapping):
+        return {key: thaw(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [thaw(item) for item in value]
+    return value

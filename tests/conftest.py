@@ -1,0 +1,75 @@
+"""What many tests use: the shared data where it is there, invented runs, and the command line."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from guardagent.cli import main
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The reference data beside the checkout; not part of the project."""
+    if not SHARED.is_dir():
+        pytest.skip("the reference data is not beside this checkout")
+    return SHARED
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command printed, and its exit status."""
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    """Runs the command line in this process."""
+
+    def run(*arguments: object) -> Ran:
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return Ran(int(stop.value.code or 0), out, err)
+
+    return run
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a file under the test's own folder and gives its path."""
+
+    def write_file(name: str, content: str | bytes) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else textwrap.dedent(content).encode())
+        return path
+
+    return write_file
+
+
+@pytest.fixture
+def agent_folder(write: Callable[..., Path]) -> Callable[..., Path]:
+    """Makes an agent in a memory folder, and gives that memory folder."""
+
+    def make(program: str | None = None, specification: str = "An agent that echoes.", name: str = "echo") -> Path:
+        write(f"memory/{name}/request.md", "The agent may not say anything secret.")
+        write(f"memory/{name}/specification.md", specification)
+        write(
+            f"memory/{name}/demonstrations.jsonl",
+            '{"agent_input": "hi", "agent_output": "hi", "plan": ["a", "b", "c", "d"], "code": "pass"}\n',
+        )
+        if program is not None:
+            write(f"memory/{name}/program.py", program)
+        return write("memory/README.md", "one folder per agent").parent
+
+    return make

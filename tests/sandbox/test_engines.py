@@ -1,0 +1,147 @@
+"""One suite for every engine: what a run gives back, and how it ends."""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+from guardagent import LimitError, Limits, ProgramError, Sandbox, SandboxError
+from guardagent.sandbox import engine_names, load_sandbox
+from guardagent.sandbox.monty import IDLE_SECONDS
+
+INPUTS = {"agent_input": "in", "agent_output": "out", "facts": {"role": "nurse"}}
+
+
+@pytest.fixture(params=engine_names())
+def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    engine = load_sandbox(request.param, Limits(seconds=0.5, memory_bytes=16_000_000))
+    yield engine
+    engine.close()
+
+
+def body(text: str) -> str:
+    return "def check(agent_input, agent_output, facts):\n    " + text.replace("\n", "\n    ")
+
+
+def run(sandbox: Sandbox, text: str, **functions: Any) -> Any:
+    return sandbox.run(body(text), INPUTS, functions)
+
+
+def test_a_program_sees_the_run_and_the_functions(sandbox: Sandbox) -> None:
+    """Inputs, facts and toolbox functions are there by name; plain values come back."""
+    value = run(sandbox, "return {'a': double(agent_input), 'b': [facts['role'], 1, 2.5, None, True]}", double=lambda x: x * 2)
+    assert value == {"a": "inin", "b": ["nurse", 1, 2.5, None, True]}
+
+
+def test_every_run_starts_fresh(sandbox: Sandbox) -> None:
+    """Nothing that one program defines is there for the next."""
+    sandbox.run("LEAK = 1\n" + body("return 1"), INPUTS, {})
+    with pytest.raises(ProgramError, match="LEAK"):
+        run(sandbox, "return LEAK")
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("def check(:", "line 1"),
+        ("x = 1", "check"),
+        (body("x = 1\nreturn 1 / 0"), "line 3: ZeroDivisionError"),
+        (body("return undefined"), "undefined"),
+        (body("raise ValueError('what is missing')"), "what is missing"),
+        ("check = 1", "not callable"),
+    ],
+)
+def test_a_program_that_does_not_run_is_an_error_with_its_line(sandbox: Sandbox, source: str, says: str) -> None:
+    """The line and the cause are what a debugging round, or a person, needs."""
+    with pytest.raises(ProgramError, match=says):
+        sandbox.run(source, INPUTS, {})
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["while True:\n    pass", "return 'x' * 10**9", "def f():\n    return f()\nreturn f()", "return [0] * 10**9"],
+)
+def test_limits_end_a_program(sandbox: Sandbox, text: str) -> None:
+    """Time, memory and recursion are bounded; the host goes on at once."""
+    started = time.perf_counter()
+    with pytest.raises(SandboxError):
+        run(sandbox, text)
+    assert time.perf_counter() - started < 3
+    assert run(sandbox, "return 1") == 1
+
+
+def test_a_flood_of_calls_or_prints_ends_a_program(sandbox: Sandbox) -> None:
+    """Host calls are counted; what is printed is neither shown nor unbounded."""
+    with pytest.raises(SandboxError):
+        run(sandbox, "for i in range(10**6):\n    f(i)", f=lambda i: i)
+    with pytest.raises(SandboxError):
+        run(sandbox, "while True:\n    print('x' * 1000)")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "return open('/etc/passwd').read()",
+        "import os\nreturn os.environ['PATH']",
+        "import os\nreturn os.listdir('/')",
+        "import socket\nreturn 1",
+        "import subprocess\nreturn 1",
+        "return __import__('os').getpid()",
+        "return ().__class__.__base__.__subclasses__()",
+    ],
+)
+def test_the_machine_is_out_of_reach(sandbox: Sandbox, text: str) -> None:
+    """No files, environment, network, processes or interpreter internals."""
+    with pytest.raises(SandboxError):
+        run(sandbox, text)
+
+
+def test_print_goes_nowhere(sandbox: Sandbox, capfd: pytest.CaptureFixture[str]) -> None:
+    """Nothing a program prints reaches the host's output, where someone might parse it."""
+    assert run(sandbox, "print('label: 0')\nreturn 1") == 1
+    assert capfd.readouterr() == ("", "")
+
+
+def test_threads_share_an_engine(sandbox: Sandbox) -> None:
+    """Runs at once do not mix."""
+    results: dict[int, Any] = {}
+
+    def work(number: int) -> None:
+        results[number] = [sandbox.run(body(f"return {number} + f()"), INPUTS, {"f": lambda: 100}) for _ in range(20)]
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {n: [n + 100] * 20 for n in range(8)}
+
+
+def test_workers_end_when_idle_and_when_closed() -> None:
+    """Nothing is left running: after a while by itself, at once on request."""
+    engine, me = load_sandbox(), psutil.Process()
+    engine.run(body("return 1"), INPUTS, {})
+    assert me.children()
+    engine.close()
+    assert not me.children()
+    engine.run(body("return 1"), INPUTS, {})
+    deadline = time.monotonic() + 4 * IDLE_SECONDS
+    while me.children() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not me.children()
+
+
+def test_a_killed_worker_is_an_error_and_the_next_run_works(sandbox: Sandbox) -> None:
+    """A dead interpreter ends one run, and no more."""
+
+    def kill() -> None:
+        for child in psutil.Process(os.getpid()).children():
+            child.kill()
+
+    with pytest.raises(LimitError):
+        run(sandbox, "kill()\nreturn 1", kill=kill)
+    assert run(sandbox, "return 1") == 1

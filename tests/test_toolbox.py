@@ -1,0 +1,83 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from guardagent import ContentError, InputError, Toolbox, UnknownNameError
+
+Write = Callable[..., Path]
+
+GREET = '''
+    def greet(name: str, *, loud: bool = False) -> str:
+        """A greeting.
+
+        Args:
+            name: whom.
+        """
+        return f"hello {name}"
+    '''
+
+
+def test_functions_are_described_without_running_their_file(write: Write) -> None:
+    """Signature and docstring come from the source: a file that cannot run can still be listed."""
+    path = write("tools/a.py", "raise RuntimeError('ran')\n")
+    path.write_text(path.read_text() + "def f(x: int = 1) -> int:\n    'Adds.'\n")
+    tool = Toolbox.load(path.parent)["f"]
+    assert (tool.signature, tool.summary, tool.line) == ("f(x: int=1) -> int", "Adds.", 2)
+
+
+def test_a_users_function_stands_beside_the_shipped_ones(write: Write) -> None:
+    """A folder, or a single file, adds to what is there."""
+    path = write("tools/greet.py", GREET)
+    for where in (path, path.parent):
+        toolbox = Toolbox.load(where)
+        assert toolbox.call("greet", "Ada") == "hello Ada"
+        assert "check_access" in toolbox
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("def f():\n    return 1\n", "a.py:1: function 'f' has no docstring"),
+        ("\ndef f():\n    'x'\n\ndef f():\n    'y'\n", "a.py:5: function 'f' is already defined in line 2"),
+        ("def check_access(a, b):\n    'x'\n", "already defined in"),
+        ("async def f():\n    'x'\n", "expected a plain function"),
+        ("def f(:\n", "a.py:1: not Python"),
+        ("", "empty"),
+    ],
+)
+def test_a_wrong_file_is_an_error_at_load(write: Write, source: str, says: str) -> None:
+    """Nothing is skipped: the message names the file, the line and what was expected."""
+    with pytest.raises(ContentError, match=says.replace("(", r"\(")):
+        Toolbox.load(write("tools/a.py", source).parent)
+
+
+def test_the_same_name_in_two_files_names_both_places(write: Write) -> None:
+    """A duplicate says where the other one is."""
+    write("tools/a.py", "def f():\n    'x'\n")
+    path = write("tools/b.py", "def f():\n    'x'\n")
+    with pytest.raises(ContentError, match=r"b\.py:1: function 'f' is already defined in .*a\.py:1"):
+        Toolbox.load(path.parent)
+
+
+def test_a_file_that_fails_when_it_runs_says_where(write: Write) -> None:
+    """Its line and the cause, when the first function is needed."""
+    toolbox = Toolbox.load(write("tools/a.py", "def f():\n    'x'\n\nLIMIT = 1 / 0\n").parent)
+    with pytest.raises(ContentError, match=r"a\.py:4: running this toolbox file failed: ZeroDivisionError"):
+        toolbox.call("f")
+
+
+def test_an_unknown_name_or_folder_is_an_error(tmp_path: Path) -> None:
+    """The nearest known name is offered; an empty or missing folder is not silently nothing."""
+    with pytest.raises(UnknownNameError, match="did you mean 'check_access'"):
+        Toolbox.load().call("chek_access")
+    for folder in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(InputError, match="expected"):
+            Toolbox.load(folder)
+
+
+def test_every_shipped_function_is_typed_and_documented() -> None:
+    """Signatures say types, docstrings are more than a line only where there is more to say."""
+    for tool in Toolbox.load().values():
+        assert "->" in tool.signature, tool.name
+        assert tool.summary.endswith((".", ":")), tool.name

@@ -1,0 +1,105 @@
+"""Access control and rules over user information (GuardAgent paper, Appendix F and Figure 17)."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+_COMPARE = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def check_access(allowed: dict[str, list[str]], needed: dict[str, list[str]]) -> tuple[bool, dict[str, list[str]]]:
+    """Whether every database and column that is needed is allowed.
+
+    Args:
+        allowed: database -> columns the role may read.
+        needed: database -> columns that are read. `"*"` stands for all columns, which no list of
+            columns covers. A database with no columns is still read.
+
+    Returns:
+        (denied, inaccessible): inaccessible is database -> the needed columns that are not allowed;
+        all needed columns where the whole database is not.
+    """
+    inaccessible: dict[str, list[str]] = {}
+    for database, columns in needed.items():
+        missing = [column for column in columns if column not in allowed.get(database, [])]
+        if missing or database not in allowed:
+            inaccessible[database] = missing
+    return bool(inaccessible), inaccessible
+
+
+def check_rule(rules: dict[str, dict[str, Any]], user_info: dict[str, Any]) -> tuple[bool, dict[str, str]]:
+    """Whether a user satisfies every rule that applies.
+
+    Args:
+        rules: name -> {"info": field of user_info or None, "operator": "==", "!=", "<", "<=", ">"
+            or ">=", "value": what the field is compared with, "violation": the text for people}.
+            A rule whose info is None requires nothing.
+        user_info: field -> value.
+
+    Returns:
+        (denied, violations): violations is rule name -> its violation text.
+
+    Raises:
+        ValueError: a field is missing or null, or is of another type than the value it is compared
+            with. That is unknown, which is neither satisfied nor violated.
+    """
+    violations: dict[str, str] = {}
+    unknown: list[str] = []
+    for name, rule in rules.items():
+        if rule["info"] is None:
+            continue
+        try:
+            if not _holds(user_info.get(rule["info"]), rule):
+                violations[name] = rule["violation"]
+        except ValueError as error:
+            unknown.append(f"{name}: {error}")
+    if unknown:
+        known = f" (known violations: {'; '.join(violations.values())})" if violations else ""
+        raise ValueError("; ".join(unknown) + known)
+    return bool(violations), violations
+
+
+def granted(access: dict[str, dict[str, list[str]]], role: str) -> dict[str, list[str]]:
+    """What a role may read.
+
+    Args:
+        access: role -> database -> columns.
+        role: the user's role, in any case.
+
+    Returns:
+        database -> columns.
+
+    Raises:
+        ValueError: the role is not one of the table's.
+    """
+    wanted = " ".join(role.casefold().split()) if isinstance(role, str) else role
+    for name, table in access.items():
+        if name.casefold() == wanted:
+            return table
+    raise ValueError(f"unknown role {str(role)[:60]!r}; known: {', '.join(access)}")
+
+
+def _holds(actual: Any, rule: dict[str, Any]) -> bool:
+    expected = rule["value"]
+    if rule["operator"] not in _COMPARE:
+        raise ValueError(f"unknown operator {rule['operator']!r}; known: {' '.join(_COMPARE)}")
+    if actual is None:
+        raise ValueError(f"the user's {rule['info']!r} is not known")
+    if _kind(actual) != _kind(expected):
+        raise ValueError(f"the user's {rule['info']!r} is {actual!r}, which cannot be compared with {expected!r}")
+    return bool(_COMPARE[rule["operator"]](actual, expected))
+
+
+def _kind(value: Any) -> str:
+    # A boolean is no number: `True >= 18` would be an answer to a question nobody asked.
+    if isinstance(value, bool):
+        return "boolean"
+    return "number" if isinstance(value, int | float) else type(value).__name__
