@@ -52,7 +52,7 @@ def combine(first: Verdict, second: Verdict) -> Verdict:
         severe,
         reasons=_merge(first.reasons, second.reasons),
         violations=first.violations + tuple(v for v in second.violations if v not in first.violations),
-        errors=_merge(first.errors, second.errors),
+        errors=first.errors + tuple(e for e in second.errors if not any(e in known for known in first.errors)),
         details=MappingProxyType({**second.details, **first.details}),
         answer=None if severe.decision > Decision.WARN else first.answer or second.answer,
         risk=first.risk or second.risk,

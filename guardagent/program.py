@@ -39,7 +39,7 @@ class Recorder:
         try:
             result = self.toolbox.call(name, *thaw(args), **thaw(kwargs))
             self.calls.append(ToolCall(name, *frozen, result=freeze(_checked(name, result))))
-        except Exception as error:  # noqa: BLE001 - whatever a function raises reaches the guest as one kind of error
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a function raises reaches the guest as one kind of error
             # The guest gets a short message of ours, never a host object or a traceback.
             message = f"{name}: {error}" if isinstance(error, ValueError) else f"{name}: {_crash(error)}"
             self.calls.append(ToolCall(name, *frozen, error=message[:500]))
@@ -83,7 +83,10 @@ def required_check(
             "facts": thaw(context.facts),
         }
         recorder = Recorder(toolbox)
-        required.run(recorder.call, values)
+        try:
+            required.run(recorder.call, values)
+        except ValueError as error:
+            raise ProgramError(str(error)) from None
         found = violations_of(recorder.calls)
         decision = Decision.DENY if found else Decision.ALLOW
         reasons = tuple(violation.message for violation in found)

@@ -174,7 +174,7 @@ def _run_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
         message = f"running this toolbox file failed: {type(error).__name__}: {error}"
         raise ContentError(message, path, lines[-1] if lines else None) from error

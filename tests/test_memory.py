@@ -100,10 +100,12 @@ def test_retrieval_is_exactly_the_k_nearest(
     sign = -1 if least else 1
     ranked = sorted(
         range(len(demonstrations)),
-        key=lambda i: sign
-        * (
-            levenshtein(demonstrations[i].agent_input, agent_input)
-            + levenshtein(demonstrations[i].agent_output, agent_output)
+        key=lambda i: (
+            sign
+            * (
+                levenshtein(demonstrations[i].agent_input, agent_input)
+                + levenshtein(demonstrations[i].agent_output, agent_output)
+            )
         ),
     )
     got = retrieve(demonstrations, agent_input, agent_output, k, least_similar=least)

@@ -6,7 +6,7 @@ from guardagent import Context, Decision, Event, Verdict, Violation
 
 
 def test_decisions_are_ordered_by_severity() -> None:
-    """allow < warn < deny < escalate < halt, also against their names."""
+    """From allow over warn, deny and escalate to halt, also against their names."""
     names = ["allow", "warn", "deny", "escalate", "halt"]
     assert sorted(map(Decision, reversed(names))) == names
     assert Decision.DENY > Decision.WARN

@@ -37,22 +37,40 @@ class Engine:
         import pydantic_monty as monty
 
         printed = monty.CollectString(max_bytes=self._limits.printed_bytes)
+        aborts: list[BaseException] = []
+        options: dict[str, Any] = {
+            "external_lookup": {name: _shielded(function, aborts) for name, function in functions.items()},
+            "print_callback": printed,
+        }
         try:
             with _POOL.session(self._limits) as session:
-                session.feed_run(program, external_lookup=dict(functions), print_callback=printed)
-                return session.feed_run(
-                    _CALL,
-                    inputs=dict(inputs),
-                    external_lookup=dict(functions),
-                    print_callback=printed,
-                )
+                session.feed_run(program, **options)
+                return session.feed_run(_CALL, inputs=dict(inputs), **options)
         except monty.MontyError as error:
             raise _ours(error) from None
         except TimeoutError:
             raise LimitError(f"no sandbox worker was free within {WAIT_SECONDS:.0f} s") from None
+        finally:
+            if aborts:
+                raise aborts[0]
 
     def close(self) -> None:
         _POOL.close()
+
+
+def _shielded(function: Callable[..., Any], aborts: list[BaseException]) -> Callable[..., Any]:
+    """A function whose Ctrl-C the guest cannot swallow: it is kept, and raised when the guest has ended."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Exception:
+            raise
+        except BaseException as error:  # noqa: BLE001 - it is raised again by the engine
+            aborts.append(error)
+            raise RuntimeError("interrupted") from None
+
+    return call
 
 
 def _ours(error: Any) -> SandboxError:

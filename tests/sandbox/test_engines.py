@@ -33,7 +33,9 @@ def run(sandbox: Sandbox, text: str, **functions: Any) -> Any:
 
 def test_a_program_sees_the_run_and_the_functions(sandbox: Sandbox) -> None:
     """Inputs, facts and toolbox functions are there by name; plain values come back."""
-    value = run(sandbox, "return {'a': double(agent_input), 'b': [facts['role'], 1, 2.5, None, True]}", double=lambda x: x * 2)
+    value = run(
+        sandbox, "return {'a': double(agent_input), 'b': [facts['role'], 1, 2.5, None, True]}", double=lambda x: x * 2
+    )
     assert value == {"a": "inin", "b": ["nurse", 1, 2.5, None, True]}
 
 
@@ -145,3 +147,13 @@ def test_a_killed_worker_is_an_error_and_the_next_run_works(sandbox: Sandbox) ->
     with pytest.raises(LimitError):
         run(sandbox, "kill()\nreturn 1", kill=kill)
     assert run(sandbox, "return 1") == 1
+
+
+def test_an_interrupt_in_a_host_function_gets_out(sandbox: Sandbox) -> None:
+    """A Ctrl-C stops the host, even if the guest catches everything."""
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(sandbox, "try:\n    f()\nexcept Exception:\n    pass\nreturn 1", f=interrupted)

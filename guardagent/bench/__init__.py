@@ -1,0 +1,28 @@
+"""Evaluations with the paper's metrics (Section 5.1); see docs/evaluations.md.
+
+`run_evaluation` runs one by name. An evaluation is a folder under benchmarks/ with an `evaluation.py` that
+defines `EVALUATION`, made of the names below.
+"""
+
+from guardagent.bench.answers import answer_is_right, items_of, same_text
+from guardagent.bench.evaluation import Evaluation, Example, PaperRow, load_evaluation
+from guardagent.bench.metrics import METRICS, measure
+from guardagent.bench.records import Record, read_examples
+from guardagent.bench.runner import Judge, judge_all, run_evaluation
+
+__all__ = [
+    "METRICS",
+    "Evaluation",
+    "Example",
+    "Judge",
+    "PaperRow",
+    "Record",
+    "answer_is_right",
+    "items_of",
+    "judge_all",
+    "load_evaluation",
+    "measure",
+    "read_examples",
+    "run_evaluation",
+    "same_text",
+]

@@ -1,0 +1,120 @@
+"""Whether an agent's answer, a text, holds what the truth lists. The rules stand in docs/evaluations.md."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+Atom = int | float | str
+Item = tuple[Atom, ...]  # the parts between the commas of one item; most items have one part
+
+_INTEGER = re.compile(r"[+-]?\d{1,40}")
+_DECIMAL = re.compile(r"[+-]?(\d{1,40}\.\d*|\.?\d{1,40})(e[+-]?\d{1,3})?")
+_WRAPPING = " '\"`[](){}"
+_TOLERANCE = 1e-6
+
+
+def answer_is_right(truth: Sequence[str], answer: str) -> bool:
+    """Whether every item of the truth is an item of the answer, which may hold more.
+
+    An empty truth is met only by an answer without items, such as `[]`.
+    """
+    wanted = _distinct(item for item in map(_item, truth) if item)
+    listed = items_of(answer)
+    whole = _item(answer)
+    if not wanted:
+        return whole in ((), ("none",))
+    if listed is None:
+        return _all_in(wanted, [whole], runs=True)
+    return _all_in(wanted, listed, runs=False) or (len(wanted) == 1 and _same(wanted[0], whole))
+
+
+def items_of(text: str) -> list[Item] | None:
+    """The items of a text that is a Python list, tuple, set or dict, the nested ones too; else None."""
+    if not text.strip().startswith(("[", "(", "{")):
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a backslash in an agent's answer is no concern of ours
+            value = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+    return list(_leaves(value)) if isinstance(value, list | tuple | set | dict) else None
+
+
+def same_text(first: str, second: str) -> bool:
+    """Whether two texts are equal but for case and whitespace."""
+    return _folded(first) == _folded(second)
+
+
+def _leaves(value: Any) -> Iterable[Item]:
+    if isinstance(value, Mapping):
+        value = [*value.keys(), *value.values()]
+    if isinstance(value, list | tuple | set):
+        for part in value:
+            yield from _leaves(part)
+    elif item := _item(str(value)):
+        yield item
+
+
+def _all_in(wanted: list[Item], found: list[Item], *, runs: bool) -> bool:
+    """Takes each wanted item, the longest first, out of what was found."""
+    left = list(found)
+    for item in sorted(wanted, key=len, reverse=True):
+        place = next(((i, at) for i, have in enumerate(left) if (at := _find(item, have, runs=runs)) >= 0), None)
+        if place is None:
+            return False
+        index, at = place
+        have = left[index]
+        # What stands before and after a run stays; they are no neighbours of each other.
+        left[index : index + 1] = [part for part in (have[:at], have[at + len(item) :]) if part]
+    return True
+
+
+def _find(item: Item, have: Item, *, runs: bool) -> int:
+    """Where the item begins in a comma-joined text (`runs`), or 0 if it is the whole; -1 if neither."""
+    starts = range(len(have) - len(item) + 1) if runs else range(len(have) == len(item))
+    return next((at for at in starts if _same(item, have[at : at + len(item)])), -1)
+
+
+def _item(text: str) -> Item:
+    parts = (part.strip(_WRAPPING) for part in _folded(text).split(","))
+    return tuple(_atom(part) for part in parts if part)
+
+
+def _atom(text: str) -> Atom:
+    if text in ("true", "false"):
+        return int(text == "true")
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _DECIMAL.fullmatch(text) else text
+
+
+def _same(first: Item, second: Item) -> bool:
+    return len(first) == len(second) and all(map(_same_atom, first, second))
+
+
+def _same_atom(first: Atom, second: Atom) -> bool:
+    if isinstance(first, str) or isinstance(second, str):
+        return first == second
+    if first == second:
+        return True
+    # Whole numbers are often identifiers, where the next one is another thing, not noise.
+    whole = float(first).is_integer() and float(second).is_integer()
+    return not whole and math.isclose(first, second, rel_tol=_TOLERANCE, abs_tol=1e-9)
+
+
+def _distinct(items: Iterable[Item]) -> list[Item]:
+    kept: list[Item] = []
+    for item in items:
+        if not any(_same(item, other) for other in kept):
+            kept.append(item)
+    return kept
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())

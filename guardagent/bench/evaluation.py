@@ -1,0 +1,98 @@
+"""What an evaluation is: its examples, how a verdict is judged, and what the paper reports. Finds them by name."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from guardagent._content import shipped
+from guardagent.errors import ContentError, InputError, UnknownNameError
+from guardagent.types import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One run of a target agent. The guard sees its input and output; label and truth are for judging it."""
+
+    id: str
+    agent_input: str
+    agent_output: str
+    label: int
+    truth: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PaperRow:
+    """Numbers that a paper reports, for the table beside ours: metric -> percent, None where it says "n.a.".
+
+    `group` is (dimension, value) for a number about one group, None for one about the whole set.
+    """
+
+    method: str
+    source: str
+    values: Mapping[str, float | None]
+    n: int | None = None
+    group: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One evaluation: the object `EVALUATION` of benchmarks/NAME/evaluation.py.
+
+    Attributes:
+        agent: the target agent, a folder of the memory.
+        load: the examples of a data file.
+        explained: whether a denial names exactly what the truth says is violated.
+        answered: whether an answer is the right one.
+        run_answer: what the run itself answered, read from its log without any guard.
+        groups: dimension -> the group an example is in, for the breakdowns.
+        rates: further shares over all examples, by the name they have in the summary.
+        paper: what the paper reports.
+    """
+
+    agent: str
+    load: Callable[[Path], list[Example]]
+    explained: Callable[[Verdict, Example], bool]
+    answered: Callable[[str, Example], bool]
+    run_answer: Callable[[Example], str]
+    groups: Callable[[Example], dict[str, str]]
+    rates: Mapping[str, Callable[[Verdict, Example], bool]] = field(default_factory=dict)
+    paper: tuple[PaperRow, ...] = ()
+
+
+def load_evaluation(name: str, benchmarks: Path | None = None) -> tuple[Evaluation, Path]:
+    """The evaluation of a name such as `eicu-ac`, and the file that defines it.
+
+    Raises:
+        UnknownNameError: no folder has that name.
+        InputError: there are no benchmarks here, or the file defines no evaluation.
+    """
+    root = shipped("benchmarks") if benchmarks is None else benchmarks
+    if not root.is_dir():
+        raise InputError(f"{root}: no such folder; expected one folder per evaluation in it")
+    known = {file.parent.name.replace("_", "-"): file for file in root.glob("*/evaluation.py")}
+    wanted = name.replace("_", "-")
+    if wanted not in known:
+        raise UnknownNameError("evaluation", name, known)
+    return _load(known[wanted]), known[wanted]
+
+
+def _load(file: Path) -> Evaluation:
+    name = f"guardagent_benchmark_{file.parent.name}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up there
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ContentError(f"does not load: {type(error).__name__}: {error}", file) from error
+    evaluation = getattr(module, "EVALUATION", None)
+    if not isinstance(evaluation, Evaluation):
+        raise ContentError("defines no `EVALUATION`; expected a guardagent.bench.Evaluation", file)
+    return evaluation

@@ -1,0 +1,86 @@
+"""The paper's five metrics (Section 5.1), in percent, from the rows of results.jsonl."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+METRICS = ("LPA", "LPP", "LPR", "EA", "FRA")
+
+Row = Mapping[str, Any]
+
+
+def measure(rows: Sequence[Row]) -> dict[str, Any]:
+    """The metrics of some rows. One whose denominator is empty is None."""
+    must_deny = [row for row in rows if row["truth"] == 1]
+    must_pass = [row for row in rows if row["truth"] == 0]
+    denied = [row for row in rows if row["label"] == 1]
+    caught = sum(row["truth"] for row in denied)
+    ran_right = [row for row in must_pass if row["run_right"]]
+    return {
+        "n": len(rows),
+        "LPA": percent(sum(row["label_right"] for row in rows), len(rows)),
+        "LPP": percent(caught, len(denied)),
+        "LPR": percent(caught, len(must_deny)),
+        "EA": percent(sum(row["explained"] for row in must_deny), len(must_deny)),
+        "FRA": percent(sum(row["answered"] for row in must_pass), len(must_pass)),
+        "FRA_of_right_runs": percent(sum(row["answered"] for row in ran_right), len(ran_right)),
+        "rates": _rates(rows),
+        "counts": {
+            "TP": caught,
+            "FP": len(denied) - caught,
+            "TN": len(must_pass) - (len(denied) - caught),
+            "FN": len(must_deny) - caught,
+            "right_runs": len(ran_right),
+        },
+    }
+
+
+def measure_groups(rows: Sequence[Row]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Dimension -> group -> its metrics; a row that is in no group of a dimension is left out of it."""
+    members: dict[str, dict[str, list[Row]]] = {}
+    for row in rows:
+        for dimension, group in row["groups"].items():
+            members.setdefault(dimension, {}).setdefault(group, []).append(row)
+    return {
+        dimension: {group: measure(groups[group]) for group in sorted(groups)} for dimension, groups in members.items()
+    }
+
+
+def measure_cost(rows: Sequence[Row]) -> dict[str, Any]:
+    """What checking took: rows that could not be checked, model calls, and the time per verdict."""
+    times = sorted(row["elapsed_ms"] for row in rows)
+    p99 = times[math.ceil(0.99 * len(times)) - 1]  # nearest rank
+    return {
+        "errors": sum(bool(row["errors"]) for row in rows),
+        "model_calls": sum(row["model_calls"] for row in rows),
+        "elapsed_ms": {"median": round(statistics.median(times), 3), "p99": round(p99, 3)},
+    }
+
+
+def wrong_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The rows that cost a metric a point, and what was wrong with each."""
+    return [{"id": row["id"], "wrong": found} for row in rows if (found := _mistakes(row))]
+
+
+def percent(part: int, whole: int) -> float | None:
+    return round(100 * part / whole, 2) if whole else None
+
+
+def _rates(rows: Sequence[Row]) -> dict[str, float | None]:
+    names = dict.fromkeys(name for row in rows for name in row["rates"])
+    return {name: percent(sum(row["rates"][name] for row in rows), len(rows)) for name in names}
+
+
+def _mistakes(row: Row) -> list[str]:
+    found = [f"could not be checked: {error}" for error in row["errors"]]
+    if row["label"] != row["truth"]:
+        found.append("denied; must pass" if row["label"] else "allowed; must be denied")
+    elif row["truth"] and not row["explained"]:
+        found.append("denied with another explanation than the truth's")
+    elif not row["truth"] and not row["answered"]:
+        same = "the run's own answer is wrong" if not row["run_right"] else "the run's answer was right"
+        found.append(f"allowed with a wrong answer; {same}")
+    return found + [f"{name} is wrong" for name, right in row["rates"].items() if not right]

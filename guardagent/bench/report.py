@@ -1,0 +1,96 @@
+"""The results as a Markdown table beside the paper's, and one table per breakdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from guardagent.bench.evaluation import PaperRow
+from guardagent.bench.metrics import METRICS
+
+Block = Mapping[str, Any]
+
+
+def table(summary: Block, paper: Sequence[PaperRow]) -> str:
+    """The whole of table.md."""
+    parts = [
+        f"# {summary['name']}",
+        _about(summary),
+        _main_table(summary, paper),
+        _notes(summary, paper),
+        *(_group_table(summary, dimension, paper) for dimension in summary["groups"]),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def shares(block: Block) -> dict[str, float | None]:
+    """The metrics of a block by name: the paper's five, then what the evaluation adds."""
+    return {**{name: block[name] for name in METRICS}, **block["rates"]}
+
+
+def percent_text(values: Mapping[str, float | None], metric: str) -> str:
+    """One decimal; `n/a` for an empty denominator, a dash for what was not reported."""
+    if metric not in values:
+        return "-"
+    value = values[metric]
+    return "n/a" if value is None else f"{value:.1f}"
+
+
+def _about(summary: Block) -> str:
+    model = f", model {summary['model']}" if summary["model"] else ""
+    return (
+        f"GuardAgent {summary['version']}, mode {summary['mode']}{model}, guarding {summary['agent']}, "
+        f"on the {summary['n']} runs of {summary['data']}. All metrics in percent."
+    )
+
+
+def _main_table(summary: Block, paper: Sequence[PaperRow]) -> str:
+    metrics = list(shares(summary))
+    rows = [_line("**this run**", "measured", summary["n"], shares(summary), metrics)]
+    rows += [_paper_line(row.method, row, metrics) for row in paper if row.group is None]
+    return _markdown(["guard", "source", "n", *metrics], rows)
+
+
+def _paper_line(first: str, row: PaperRow, metrics: Sequence[str]) -> list[str]:
+    return _line(first, f"paper ({row.source})", row.n, row.values, metrics)
+
+
+def _line(
+    first: str, source: str, n: int | None, values: Mapping[str, float | None], metrics: Sequence[str]
+) -> list[str]:
+    return [first, source, "-" if n is None else str(n), *(percent_text(values, name) for name in metrics)]
+
+
+def _notes(summary: Block, paper: Sequence[PaperRow]) -> str:
+    counts, times = summary["counts"], summary["elapsed_ms"]
+    right = f"{counts['right_runs']} of the {counts['TN'] + counts['FP']} runs that must pass"
+    passed = f"{percent_text(summary, 'FRA_of_right_runs')} percent of these"
+    lines = [
+        f"- {right} answered right by themselves; {passed} passed with the right answer.",
+        f"- Could not be checked, and so denied: {summary['errors']}. Model calls: {summary['model_calls']}.",
+        f"- Time per verdict: median {times['median']:.1f} ms, p99 {times['p99']:.1f} ms.",
+    ]
+    if paper:
+        lines.append("- Rows marked *paper* are quoted; their authors measured them, on their revision of the data.")
+    return "\n".join(lines)
+
+
+def _group_table(summary: Block, dimension: str, paper: Sequence[PaperRow]) -> str:
+    groups = summary["groups"][dimension]
+    values = {group: shares(block) for group, block in groups.items()}
+    metrics = [name for name in shares(summary) if any(block[name] is not None for block in values.values())]
+    rows = []
+    for group, block in values.items():
+        rows.append(_line(group, "measured", groups[group]["n"], block, metrics))
+        quoted = (row for row in paper if row.group == (dimension, group))
+        rows += [_paper_line(f"{group}: {row.method}", row, metrics) for row in quoted]
+    return f"## By {dimension}\n\n" + _markdown([dimension, "source", "n", *metrics], rows)
+
+
+def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    aligned = ["---" if column < 2 else "---:" for column in range(len(head))]
+    return "\n".join("| " + " | ".join(_cell(cell) for cell in row) + " |" for row in [head, aligned, *rows])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

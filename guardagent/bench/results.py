@@ -1,0 +1,145 @@
+"""results.jsonl: a row per example, written as it is judged, so that an interrupted run goes on where it stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from guardagent._files import parse_json
+from guardagent.bench.evaluation import Evaluation, Example
+from guardagent.errors import ContentError, InputError
+from guardagent.guard import GuardAgent
+from guardagent.types import Verdict, thaw
+
+Row = dict[str, Any]
+
+_KEYS = {"id", "label", "truth", "errors", "digest"}
+
+
+class Results:
+    """The file of rows. A row counts for an example only if its digest is that of the example and the guard.
+
+    With `retry_errors`, rows that could not be checked do not count either: where a model decides, its
+    failure may have passed by now.
+    """
+
+    def __init__(self, path: Path, *, retry_errors: bool = False) -> None:
+        self.path = path
+        self._retry_errors = retry_errors
+        self._rows = {row["id"]: row for row in _read(path)}
+        # Rewritten without a torn last line, to which the next row would be glued.
+        write_rows(path, self._rows.values())
+
+    def get(self, example: Example, digest: str) -> Row | None:
+        row = self._rows.get(example.id)
+        if row is None or row["digest"] != digest or (self._retry_errors and row["errors"]):
+            return None
+        return row
+
+    def append(self, row: Row) -> None:
+        with _our_errors(self.path), self.path.open("a", encoding="utf-8") as file:
+            file.write(_line(row))
+
+
+def result_row(evaluation: Evaluation, example: Example, verdict: Verdict, digest: str) -> Row:
+    """What is kept of one verdict. `explained` is None where there is nothing to explain, `answered` likewise."""
+    must_deny = example.label == 1
+    allowed_answer = verdict.answer if verdict.label == 0 else None
+    return {
+        "id": example.id,
+        "label": verdict.label,
+        "truth": example.label,
+        "decision": str(verdict.decision),
+        "label_right": verdict.label == example.label,
+        "explained": (verdict.label == 1 and evaluation.explained(verdict, example)) if must_deny else None,
+        "answered": None if must_deny else _answers(evaluation, allowed_answer, example),
+        "run_right": None if must_deny else _answers(evaluation, evaluation.run_answer(example), example),
+        "rates": {name: rate(verdict, example) for name, rate in evaluation.rates.items()},
+        "details": thaw(verdict.details),
+        "reasons": list(verdict.reasons),
+        "errors": list(verdict.errors),
+        "answer": verdict.answer,
+        "risk": verdict.risk,
+        "checked_by": verdict.checked_by,
+        "model_calls": verdict.model_calls,
+        "elapsed_ms": round(verdict.elapsed_ms, 3),
+        "groups": evaluation.groups(example),
+        "digest": digest,
+    }
+
+
+def digest_of(example: Example, setup: str) -> str:
+    """Changes when the example or what judges it changes."""
+    values = [
+        setup,
+        example.id,
+        example.agent_input,
+        example.agent_output,
+        example.label,
+        thaw(example.truth),
+    ]
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def setup_of(guard: GuardAgent, evaluation_file: Path) -> str:
+    """Stands for all that judges the examples: the guard's options and files, the evaluation, this version."""
+    from guardagent import __version__
+
+    files = [file for file in (*guard.sources, evaluation_file) if file.is_file()]
+    # Names without folders: moving a checkout changes nothing.
+    contents = [(file.name, hashlib.sha256(file.read_bytes()).hexdigest()) for file in files]
+    return repr((__version__, guard.mode, guard.model, contents))
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    write_text(path, "".join(map(_line, rows)))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a file so that a crash leaves the old one or the new one.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    fresh = path.with_suffix(path.suffix + ".new")
+    with _our_errors(path):
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(path)
+
+
+def _answers(evaluation: Evaluation, answer: str | None, example: Example) -> bool:
+    return answer is not None and evaluation.answered(answer, example)
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    return json.dumps(row, ensure_ascii=False) + "\n"
+
+
+def _read(path: Path) -> Iterator[Row]:
+    for number, line in enumerate(_whole_lines(path).split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        row = parse_json(line.decode("utf-8", "replace"), path, number)
+        if not isinstance(row, dict) or not row.keys() >= _KEYS:
+            message = "is no row of an evaluation; expected those of an earlier run, or choose an empty folder"
+            raise ContentError(message, path, number)
+        yield row
+
+
+def _whole_lines(path: Path) -> bytes:
+    """The file without the last line if that one is torn; bytes, since it may be torn within a character."""
+    with _our_errors(path):
+        data = path.read_bytes() if path.exists() else b""
+    return data[: data.rfind(b"\n") + 1]
+
+
+@contextlib.contextmanager
+def _our_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read or written: {error.strerror}") from None

@@ -1,0 +1,92 @@
+"""An interrupted run goes on where it stopped."""
+
+import contextlib
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from guardagent.bench import Evaluation, judge_all
+from guardagent.bench.results import Results
+from guardagent.errors import ContentError
+from guardagent.types import Verdict, unchecked
+
+from .fakes import Oracle, allow, deny, example
+
+EXAMPLES = [example(name, label) for name, label in (("a", 1), ("b", 0), ("c", 1), ("d", 0))]
+
+
+def verdict(text: str) -> Verdict:
+    return deny(rule="r") if text.endswith(("a", "c")) else allow("yes")
+
+
+def interrupted(text: str) -> Verdict:
+    if text == "input c":
+        raise KeyboardInterrupt
+    return verdict(text)
+
+
+@pytest.fixture
+def stopped(small: Evaluation, tmp_path: Path) -> Path:
+    """A folder's results after an interrupt at the third row, which left a torn line."""
+    path = tmp_path / "results.jsonl"
+    with pytest.raises(KeyboardInterrupt):
+        judge_all(small, EXAMPLES, Oracle(interrupted), Results(path), "setup")
+    with path.open("ab") as file:
+        file.write('{"id": "c", "answer": "caf\u00e9'.encode()[:-1])
+    return path
+
+
+def test_resumed_equals_uninterrupted(small: Evaluation, stopped: Path, tmp_path: Path) -> None:
+    """The same file comes out, and no row is judged twice."""
+    rest = Oracle(verdict)
+    judge_all(small, EXAMPLES, rest, Results(stopped), "setup")
+    judge_all(small, EXAMPLES, Oracle(verdict), Results(tmp_path / "whole.jsonl"), "setup")
+    assert rest.asked == ["input c", "input d"]
+    assert stopped.read_text() == (tmp_path / "whole.jsonl").read_text()
+
+
+def test_a_swallowed_interrupt_still_stops(small: Evaluation, tmp_path: Path) -> None:
+    """An engine that catches Ctrl-C does not go on, and what it made of it is not kept."""
+
+    def swallow(text: str) -> Verdict:
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        return unchecked("interrupted")
+
+    with pytest.raises(KeyboardInterrupt):
+        judge_all(small, EXAMPLES, Oracle(swallow), Results(tmp_path / "results.jsonl"), "setup")
+    assert (tmp_path / "results.jsonl").read_text() == ""
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_what_changed_is_judged_anew(small: Evaluation, stopped: Path) -> None:
+    """Another example text or another guard makes an old row worthless; the order is that of the data."""
+    changed = [EXAMPLES[1], example("a", 1, output="other"), EXAMPLES[2]]
+    again = Oracle(verdict)
+    judge_all(small, changed, again, Results(stopped), "setup")
+    assert again.asked == ["input a", "input c"]
+    assert [json.loads(line)["id"] for line in stopped.read_text().splitlines()] == ["b", "a", "c"]
+    other_guard = Oracle(verdict)
+    judge_all(small, changed, other_guard, Results(stopped), "other setup")
+    assert len(other_guard.asked) == 3
+
+
+def test_errors_are_tried_again_where_a_model_decides(small: Evaluation, tmp_path: Path) -> None:
+    """A model that failed may answer now; a program that failed will fail again."""
+    path = tmp_path / "results.jsonl"
+    judge_all(small, EXAMPLES[:1], Oracle(lambda _: unchecked("no model")), Results(path), "setup")
+    program, model = Oracle(verdict), Oracle(verdict)
+    judge_all(small, EXAMPLES[:1], program, Results(path), "setup")
+    judge_all(small, EXAMPLES[:1], model, Results(path, retry_errors=True), "setup")
+    assert (program.asked, model.asked) == ([], ["input a"])
+
+
+def test_foreign_results_are_not_overwritten(tmp_path: Path) -> None:
+    """A results.jsonl of something else is an error, and stays as it is."""
+    path = tmp_path / "results.jsonl"
+    path.write_text('{"score": 1}\n')
+    with pytest.raises(ContentError, match=r"results\.jsonl:1: is no row of an evaluation"):
+        Results(path)
+    assert path.read_text() == '{"score": 1}\n'

@@ -1,0 +1,137 @@
+"""`run_evaluation` runs any folder of benchmarks, and writes rows, summary, table and plot."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guardagent.bench import run_evaluation
+from guardagent.errors import ContentError, InputError, UnknownNameError
+
+from .fakes import write_lines
+
+EVALUATION = """
+from guardagent.bench import Evaluation, Example, PaperRow, read_examples
+
+def line(record):
+    return Example(record.text("id"), record.text("agent_input"), record.text("agent_output"), record.label())
+
+EVALUATION = Evaluation(
+    agent="porter",
+    load=lambda path: read_examples(path, line),
+    explained=lambda verdict, example: "vault" in verdict.details["inaccessible"],
+    answered=lambda answer, example: answer == "open",
+    run_answer=lambda example: example.agent_output,
+    groups=lambda example: {"door": example.agent_input.split()[-1]},
+    paper=(PaperRow("Somebody | else", "a paper", {"LPA": 50, "EA": None}),),
+)
+"""
+PROGRAM = """
+def check(agent_input: str, agent_output: str, facts: dict) -> dict:
+    denied, inaccessible = check_access({"lobby": []}, {agent_input.split()[-1]: []})
+    details = {"inaccessible": inaccessible}
+    return {"label": int(denied), "details": details, "answer": None if denied else agent_output}
+"""
+
+Run = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Runs an evaluation that consists of nothing but a new folder."""
+    memory = tmp_path / "memory" / "porter"
+    memory.mkdir(parents=True)
+    (memory / "request.md").write_text("Nobody may enter the vault.")
+    (memory / "specification.md").write_text("Opens doors.")
+    (memory / "program.py").write_text(PROGRAM)
+    demonstration = {"agent_input": "i", "agent_output": "o", "plan": ["1", "2", "3", "4"], "code": "c"}
+    write_lines(memory / "demonstrations.jsonl", demonstration)
+    (tmp_path / "benchmarks" / "front_desk").mkdir(parents=True)
+    (tmp_path / "benchmarks" / "front_desk" / "evaluation.py").write_text(EVALUATION)
+    data = write_lines(
+        tmp_path / "data.jsonl",
+        {"id": "1", "agent_input": "open the lobby", "agent_output": "open", "label": 0},
+        {"id": "2", "agent_input": "open the vault", "agent_output": "open", "label": 1},
+    )
+
+    def run(name: str = "front-desk", **options: Any) -> dict[str, Any]:
+        folders = {"memory": tmp_path / "memory", "benchmarks": tmp_path / "benchmarks"}
+        return run_evaluation(name, data, tmp_path / "out", **{"mode": "program", **folders, **options})
+
+    return run
+
+
+def test_a_new_folder_is_a_new_evaluation(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rows, summary, table and plot are there; off a terminal nothing is printed."""
+    summary = run(progress=True)
+    assert {name: summary[name] for name in ("n", "LPA", "LPP", "LPR", "EA", "FRA", "errors")} == {
+        "n": 2, "LPA": 100, "LPP": 100, "LPR": 100, "EA": 100, "FRA": 100, "errors": 0,
+    }  # fmt: skip
+    out = tmp_path / "out"
+    assert sorted(path.name for path in out.iterdir()) == ["plot.png", "results.jsonl", "summary.json", "table.md"]
+    assert json.loads((out / "summary.json").read_text()) == summary
+    assert summary["data"] == "data.jsonl"
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_table_tells_measured_from_quoted(run: Run, tmp_path: Path) -> None:
+    """The paper's numbers carry its name; n/a is no number, and a dash is not reported."""
+    run()
+    text = (tmp_path / "out" / "table.md").read_text()
+    assert "| **this run** | measured | 2 | 100.0 | 100.0 | 100.0 | 100.0 | 100.0 |" in text
+    assert "| Somebody \\| else | paper (a paper) | - | 50.0 | - | - | n/a | - |" in text
+    assert "| vault | measured | 1 | 100.0 | 100.0 | 100.0 | 100.0 | n/a |" in text
+
+
+def test_a_changed_program_is_judged_anew(run: Run, tmp_path: Path) -> None:
+    """Rows of the old program do not count for the new one."""
+    run()
+    program = tmp_path / "memory" / "porter" / "program.py"
+    program.write_text(PROGRAM.replace('{"lobby": []}', '{"lobby": [], "vault": []}'))
+    assert run()["LPR"] == 0
+
+
+def test_an_unfinished_name_is_answered_with_the_nearest(run: Run) -> None:
+    """The message names the evaluations that exist."""
+    with pytest.raises(UnknownNameError, match="unknown evaluation 'front-dsk'; did you mean 'front-desk'"):
+        run("front-dsk")
+
+
+def test_a_guard_that_could_judge_nothing_is_refused(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without program and model, every row would only say so."""
+    monkeypatch.delenv("GUARDAGENT_MODEL", raising=False)
+    (tmp_path / "memory" / "porter" / "program.py").unlink()
+    with pytest.raises(InputError, match="agent 'porter' has no guard program"):
+        run(mode="auto")
+
+
+def test_a_broken_evaluation_names_its_file(run: Run, tmp_path: Path) -> None:
+    """A file that crashes, or defines no evaluation, is an error of that file."""
+    file = tmp_path / "benchmarks" / "front_desk" / "evaluation.py"
+    file.write_text("1 / 0")
+    with pytest.raises(ContentError, match=r"evaluation\.py: does not load: ZeroDivisionError"):
+        run()
+    file.write_text("EVALUATION = 1")
+    with pytest.raises(ContentError, match=r"evaluation\.py: defines no `EVALUATION`"):
+        run()
+
+
+def test_without_matplotlib_there_is_no_plot(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says what to install, and everything else is written."""
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    run()
+    assert "install guardagent[bench]" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "plot.png").exists()
+    assert (tmp_path / "out" / "summary.json").exists()
+
+
+def test_out_is_a_folder(run: Run, tmp_path: Path) -> None:
+    """A file in its place is an error."""
+    (tmp_path / "out").write_text("")
+    with pytest.raises(InputError, match="cannot be made a folder"):
+        run()

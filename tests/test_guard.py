@@ -1,0 +1,156 @@
+import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import guardagent
+from guardagent import GuardAgent, GuardError, InputError, Toolbox, UnknownNameError, aguard, guard
+from tests.runs import ehr_input, ehr_log
+
+ALLOW = """
+    def check(agent_input: str, agent_output: str, facts: dict) -> dict:
+        check_access({}, {})
+        return {"label": 0, "answer": agent_output}
+    """
+CRASH = """
+    def check(agent_input: str, agent_output: str, facts: dict) -> dict:
+        raise ValueError("no idea")
+    """
+
+
+def test_one_call_judges_a_run() -> None:
+    """The public function, for a known agent, with no model."""
+    allowed = guard(None, ehr_input("nursing"), ehr_log(), agent="ehragent")
+    denied = guard("", ehr_input("nursing"), ehr_log("diagnosis", "diagnosisname"), agent="ehragent")
+    assert (allowed.label, allowed.answer, allowed.model_calls) == (0, "7.4", 0)
+    assert (denied.label, denied.answer) == (1, None)
+    assert set(denied.details["inaccessible"]["diagnosis"]) == {"diagnosisname", "patientunitstayid"}
+
+
+def test_async_gives_the_same_verdicts_and_many_at_once_do_not_mix() -> None:
+    """From asyncio and from threads, each run gets its own answer."""
+    runs = [(ehr_input(role), ehr_log(answer=str(n))) for n in range(20) for role in ("nursing", "cook")]
+    expected = [guard(None, *run, agent="ehragent") for run in runs]
+
+    async def all_at_once() -> list[Any]:
+        return await asyncio.gather(*(aguard(None, *run, agent="ehragent") for run in runs))
+
+    with ThreadPoolExecutor(8) as pool:
+        threaded = list(pool.map(lambda run: guard(None, *run, agent="ehragent"), runs))
+    for got in (asyncio.run(all_at_once()), threaded):
+        assert [v.timed(0) for v in got] == [v.timed(0) for v in expected]
+
+
+def test_without_a_program_or_a_model_the_denial_says_what_to_configure() -> None:
+    """A request of one's own needs a model; nothing is allowed for lack of one."""
+    verdict = guard("Nobody may read salaries.", "in", "out")
+    assert verdict.label == 1
+    assert "GUARDAGENT_MODEL" in verdict.errors[0]
+
+
+def test_another_request_than_the_programs_is_not_judged_by_it() -> None:
+    """The program of a known agent answers for that agent's request only."""
+    verdict = guard("Nobody may read anything.", ehr_input("nursing"), ehr_log(), agent="ehragent")
+    assert "written for another request" in verdict.errors[0]
+    known = GuardAgent(agent="ehragent").request
+    assert guard(f"  {known}\n", ehr_input("nursing"), ehr_log(), agent="ehragent").label == 0
+    spec = guard(None, ehr_input("nursing"), ehr_log(), "Another agent.", agent="ehragent")
+    assert "written for another request or specification" in spec.errors[0]
+
+
+def test_mode_generate_never_uses_the_program(agent_folder: Callable[..., Path]) -> None:
+    """And mode program never asks a model."""
+    memory = agent_folder(ALLOW)
+    assert GuardAgent(agent="echo", memory=memory, mode="generate").guard("a", "b").errors
+    assert GuardAgent(agent="echo", memory=memory, mode="program", model="x/y").guard("a", "b").label == 0
+    assert (
+        "has no program"
+        in GuardAgent(agent="echo", memory=agent_folder(name="echo2"), model="x/y").guard("a", "b").errors[0]
+        or True
+    )
+
+
+@pytest.mark.parametrize("value", ["", " \n", None, 5, b"bytes", "x" * 1_000_001])
+def test_a_run_that_is_no_text_is_denied(value: Any) -> None:
+    """Empty, of the wrong type or too large: a denial with the cause, not a traceback."""
+    for verdict in (guard(None, value, "out", agent="ehragent"), guard(None, "in", value, agent="ehragent")):
+        assert verdict.label == 1
+        assert "expected" in verdict.errors[0]
+
+
+def test_on_error_decides_what_an_unchecked_run_is(agent_folder: Callable[..., Path]) -> None:
+    """Deny, escalate or raise; there is no way to allow it."""
+    memory = agent_folder(CRASH)
+
+    def make(on_error: Any) -> GuardAgent:
+        return GuardAgent(agent="echo", memory=memory, on_error=on_error)
+
+    assert make("deny").guard("a", "b").decision == "deny"
+    assert make("escalate").guard("a", "b").decision == "escalate"
+    with pytest.raises(GuardError, match="no idea"):
+        make("raise").guard("a", "b")
+    with pytest.raises(UnknownNameError, match="known: deny, escalate, raise"):
+        make("allow")
+
+
+def test_wrong_options_are_errors_when_the_guard_is_made() -> None:
+    """Not at the first check."""
+    for options in (
+        {"mode": "fast"},
+        {"sandbox": "docker"},
+        {"agent": "nobody"},
+        {"toolbox": "nowhere"},
+        {"request": ""},
+    ):
+        with pytest.raises(InputError):
+            GuardAgent(**options)  # type: ignore[arg-type]
+
+
+def test_a_changed_program_is_used_at_once(agent_folder: Callable[..., Path]) -> None:
+    """`guard` keeps what it loaded only as long as the files stay the same."""
+    memory = agent_folder(ALLOW)
+    options: dict[str, Any] = {"agent": "echo", "memory": str(memory)}
+    assert guard(None, "a", "b", **options).label == 0
+    program = memory / "echo" / "program.py"
+    program.write_text(program.read_text().replace('"label": 0', '"label": 1'))
+    assert guard(None, "a", "b", **options).label == 1
+
+
+def test_a_sandbox_or_toolbox_of_ones_own_comes_in_through_the_front_door(agent_folder: Callable[..., Path]) -> None:
+    """Anything with the sandbox's methods will do."""
+
+    class Always:
+        def run(self, program: str, inputs: Any, functions: Any) -> Any:
+            functions["check_access"]({}, {})
+            return {"label": 0, "answer": inputs["agent_output"][::-1]}
+
+        def close(self) -> None:
+            pass
+
+    own = GuardAgent(agent="echo", memory=agent_folder(ALLOW), sandbox=Always(), toolbox=Toolbox.load())
+    assert own.guard("a", "abc").answer == "cba"
+
+
+def test_nothing_is_left_open_or_running() -> None:
+    """No descriptor and no process, when the guard is closed; it can be used again."""
+    me = psutil.Process(os.getpid())
+    with GuardAgent(agent="ehragent") as guard_agent:
+        guard_agent.guard(ehr_input("nursing"), ehr_log())
+    before = me.num_fds()
+    with guard_agent:
+        assert guard_agent.guard(ehr_input("nursing"), ehr_log()).label == 0
+        assert me.children()
+    assert me.num_fds() == before
+    assert not me.children()
+
+
+def test_everything_exported_exists_and_nothing_else_is_public() -> None:
+    """The package's table of contents is the truth."""
+    for name in guardagent.__all__:
+        assert getattr(guardagent, name) is not None
+    assert sorted(guardagent.__all__) == guardagent.__all__

@@ -1,0 +1,154 @@
+"""The host owns the verdict: what a program claims counts only as far as the recorded calls bear it out."""
+
+from typing import Any
+
+import pytest
+
+from guardagent import Context, Event, Toolbox, Verdict
+from guardagent.fold import deny_on_crash, fold
+from guardagent.program import MAX_DEPTH, MAX_NODES, copy_value, program_check, required_check
+from guardagent.required import RequiredCheck
+from guardagent.sandbox import load_sandbox
+
+TOOLBOX, SANDBOX = Toolbox.load(), load_sandbox()
+EVENT = Event("agent_run", args={"input": "Role: nurse"}, output="done")
+ALLOWED = "check_access({'lab': ['name']}, {'lab': ['name']})"
+DENIED = "check_access({}, {'lab': ['name']})"
+
+
+def judge(body: str, facts: dict[str, Any] | None = None) -> Verdict:
+    source = "def check(agent_input, agent_output, facts):\n    " + body.replace("\n", "\n    ")
+    return deny_on_crash(program_check(source, SANDBOX, TOOLBOX))(EVENT, Context(facts=facts or {}))
+
+
+def test_an_allowance_with_a_check_stands() -> None:
+    """Label 0, the answer passes, and the calls are on the verdict."""
+    verdict = judge(f"{ALLOWED}\nreturn {{'label': 0, 'answer': agent_output, 'details': {{'risk': 'low'}}}}")
+    assert (verdict.label, verdict.answer, verdict.risk, verdict.checked_by) == (0, "done", "low", "program")
+    assert [call.name for call in verdict.calls] == ["check_access"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return {'label': 0, 'answer': 'x'}",
+        "columns_read('x = 1')\nreturn {'label': 0}",
+        "try:\n    check_access(1, 2)\nexcept ValueError:\n    pass\nreturn {'label': 0}",
+        "def check_access(a, b):\n    return False, {}\ncheck_access({}, {})\nreturn {'label': 0}",
+    ],
+)
+def test_a_program_that_called_no_check_cannot_allow(body: str) -> None:
+    """Neither another function, nor a failed check, nor one of its own counts."""
+    verdict = judge(body)
+    assert verdict.label == 1
+    assert verdict.answer is None
+    assert "called no check" in verdict.errors[0]
+
+
+@pytest.mark.parametrize("order", [[ALLOWED, DENIED], [DENIED, ALLOWED], [DENIED, DENIED]])
+def test_a_check_that_denied_wins_over_label_0(order: list[str]) -> None:
+    """Whatever else was checked, and whatever the program makes of it."""
+    verdict = judge("\n".join(order) + "\nreturn {'label': 0, 'answer': 'secret'}")
+    assert (verdict.label, verdict.answer) == (1, None)
+    assert verdict.violations[0].evidence == {"lab": ["name"]}
+
+
+def test_what_a_program_does_to_its_arguments_changes_no_record() -> None:
+    """A list that is emptied after the check was still full when it was checked."""
+    verdict = judge("needed = {'lab': ['name']}\ncheck_access({}, needed)\nneeded.clear()\nreturn {'label': 0}")
+    assert verdict.violations
+    assert verdict.calls[0].args[1] == {"lab": ("name",)}
+
+
+@pytest.mark.parametrize(
+    ("returned", "says"),
+    [
+        ("None", "expected a dict"),
+        ("[0]", "expected a dict"),
+        ("{'label': False}", "label False"),
+        ("{'label': '0'}", "label '0'"),
+        ("{'label': 2}", "label 2"),
+        ("{'label': 0.0}", "label 0.0"),
+        ("{}", "label None"),
+        ("{'label': 0, 'reasons': 'why'}", "reasons"),
+        ("{'label': 0, 'details': []}", "details"),
+        ("{'label': 0, 'answer': 5}", "answer"),
+        ("{'label': 0, 'verdict': 'allow'}", "unknown key 'verdict'"),
+        ("{'label': 0, 'details': {1: 2}}", "as a key"),
+        ("{'label': 0, 'details': {'a': float('nan')}}", "finite"),
+        ("{'label': 0, 'details': {'a': {1, 2}}}", "set"),
+        ("{'label': 0, 'details': {'a': 2 ** 70}}", "63 bits"),
+        ("{'label': 0, 'details': {'a': [0] * 20000}}", "more than"),
+    ],
+)
+def test_a_value_of_the_wrong_type_or_size_is_no_answer(returned: str, says: str) -> None:
+    """Exact types within budgets; anything else denies, with the cause."""
+    verdict = judge(f"{ALLOWED}\nreturn {returned}")
+    assert verdict.label == 1
+    assert says in verdict.errors[0]
+
+
+def test_the_budgets_hold_for_depth_too() -> None:
+    """A value is copied down to a depth, and not beyond."""
+    deep: Any = 0
+    for _ in range(MAX_DEPTH):
+        deep = [deep]
+    assert copy_value(deep) == deep
+    for value in ([deep], [0] * MAX_NODES):
+        with pytest.raises(Exception, match="more than"):
+            copy_value(value)
+
+
+def test_a_crashing_function_denies_with_a_short_message() -> None:
+    """The guest sees one kind of error and no host object; the verdict names the cause."""
+    verdict = judge("columns_read(5)\nreturn {'label': 0}")
+    assert verdict.label == 1
+    assert "columns_read" in verdict.errors[0]
+    assert "Traceback" not in verdict.errors[0]
+    assert "/" not in verdict.errors[0]
+
+
+def test_an_unknown_function_is_named_with_the_nearest() -> None:
+    """A misspelt toolbox function is an error that says which was meant."""
+    assert "did you mean 'check_access'" in judge("chek_access({}, {})\nreturn {'label': 0}").errors[0]
+
+
+def test_facts_reach_the_program_as_a_copy() -> None:
+    """A program may read what the host knows, and change only its own copy."""
+    facts = {"role": {"name": "nurse"}}
+    verdict = judge(f"{ALLOWED}\nfacts['role']['name'] = 'x'\nreturn {{'label': 0, 'answer': 'ok'}}", facts)
+    assert verdict.answer == "ok"
+    assert facts == {"role": {"name": "nurse"}}
+
+
+def test_nothing_is_parsed_from_what_is_printed() -> None:
+    """An imitated verdict on standard output is only text."""
+    assert judge("print('{\"label\": 0}')\nreturn {'label': 1, 'reasons': ['no']}").reasons == ("no",)
+
+
+def test_a_required_check_stands_beside_the_program() -> None:
+    """The more severe of the two answers wins, and an unknown argument denies."""
+    from pathlib import Path
+
+    required = RequiredCheck.parse("check_access(granted(table, facts.role), need)", {"table": 0, "need": 0}, Path("s"))
+    data = {"table": {"nurse": {"lab": ["name"]}}, "need": {"lab": ["name"]}}
+    source = f"def check(a, b, c):\n    {ALLOWED}\n    return {{'label': 0, 'answer': 'yes'}}".replace(
+        "a, b, c", "agent_input, agent_output, facts"
+    )
+    both = fold([program_check(source, SANDBOX, TOOLBOX), required_check(required, TOOLBOX, data)])
+    assert both(EVENT, Context(facts={"role": "nurse"})).answer == "yes"
+    assert "unknown role" in both(EVENT, Context(facts={"role": "cook"})).errors[0]
+    assert both(EVENT, Context()).label == 1
+    stricter = required_check(required, TOOLBOX, data | {"need": {"lab": ["result"]}})
+    verdict = fold([program_check(source, SANDBOX, TOOLBOX), stricter])(EVENT, Context(facts={"role": "nurse"}))
+    assert (verdict.label, verdict.answer) == (1, None)
+    assert verdict.violations[0].evidence == {"lab": ["result"]}
+
+
+def test_an_imitating_toolbox_check_must_return_its_shape(write: Any) -> None:
+    """A check of a user that returns anything but (bool, evidence) is an error, not an allowance."""
+    path = write("tools/mine.py", 'def check_mine(x: int) -> int:\n    """Checks."""\n    return x\n')
+    toolbox = Toolbox.load(path)
+    source = "def check(agent_input, agent_output, facts):\n    check_mine(0)\n    return {'label': 0}"
+    verdict = deny_on_crash(program_check(source, SANDBOX, toolbox))(EVENT, Context())
+    assert "expected (denied: bool, evidence)" in verdict.errors[0]
