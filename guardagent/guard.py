@@ -117,10 +117,9 @@ class GuardAgent:
     @cached_property
     def sources(self) -> tuple[Path, ...]:
         """The files and folders that this guard was made of."""
-        tools = {tool.path for tool in self.toolbox.values()}
-        folders = {path.parent for path in tools} | ({self.known.path} if self.known else set())
-        files = set(self.known.path.iterdir()) if self.known else set()
-        return tuple(sorted(tools | folders | files))
+        folders = {tool.path.parent for tool in self.toolbox.values()} | ({self.known.path} if self.known else set())
+        files = {path for folder in folders for path in folder.iterdir() if not path.is_dir()}
+        return tuple(sorted(folders | files))
 
     def close(self) -> None:
         """Ends the sandbox workers that are kept warm; the guard can be used again afterwards."""

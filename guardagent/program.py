@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from guardagent.errors import GuardError, ProgramError, nearest
-from guardagent.types import Check, Context, Decision, Event, ToolCall, Verdict, Violation, freeze, thaw
+from guardagent.errors import GuardError, ProgramError, SandboxError, nearest
+from guardagent.types import Check, Context, Decision, Event, ToolCall, Verdict, Violation, freeze, thaw, unchecked
 
 if TYPE_CHECKING:
     from guardagent.required import RequiredCheck
@@ -63,9 +63,9 @@ def program_check(program: str, sandbox: Sandbox, toolbox: Toolbox, *, checked_b
         }
         try:
             returned = sandbox.run(program, inputs, recorder.functions())
-        except ProgramError as error:
-            raise _with_hint(error, toolbox) from None
-        return _verdict(copy_value(returned), recorder.calls, checked_by)
+            return _verdict(copy_value(returned), recorder.calls, checked_by)
+        except SandboxError as error:
+            return _unchecked(_with_hint(str(error), toolbox), recorder.calls, checked_by)
 
     return check
 
@@ -86,7 +86,7 @@ def required_check(
         try:
             required.run(recorder.call, values)
         except ValueError as error:
-            raise ProgramError(str(error)) from None
+            return _unchecked(str(error), recorder.calls, checked_by)
         found = violations_of(recorder.calls)
         decision = Decision.DENY if found else Decision.ALLOW
         reasons = tuple(violation.message for violation in found)
@@ -220,16 +220,19 @@ def _violation(check: str, name: str, item: Any) -> Violation:
     return Violation(name, message, {name: thaw(item)})
 
 
-def _crash(error: Exception) -> str:
+def _crash(error: BaseException) -> str:
     return str(error) if isinstance(error, GuardError) else f"{type(error).__name__}: {error}"
 
 
-def _with_hint(error: ProgramError, toolbox: Toolbox) -> ProgramError:
+def _unchecked(error: str, calls: list[ToolCall], checked_by: str) -> Verdict:
+    """The denial of a run that could not be checked to its end, with what was found until then."""
+    return unchecked(error, violations=violations_of(calls), calls=tuple(calls), checked_by=checked_by)
+
+
+def _with_hint(error: str, toolbox: Toolbox) -> str:
     """Adds to an undefined name the nearest one that a program may use."""
-    _, found, rest = str(error).partition("NameError: name '")
-    if not found:
-        return error
-    return ProgramError(f"{error}{nearest(rest.split(chr(39))[0], toolbox)}")
+    _, found, rest = error.partition("NameError: name '")
+    return error + nearest(rest.split("'")[0], toolbox) if found else error
 
 
 def _bound(call: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -1,8 +1,11 @@
 """The toolbox: functions that guard programs and rules may call, found in folders of Python files.
 
 A public top-level function is a tool. Its signature and docstring describe it; they are read from the
-source, so listing a toolbox runs none of it. The files run when the first function is called or
-`prepare` is, in this process: a toolbox is code of the operator.
+source, so listing a toolbox runs none of it. The files run when the functions are first asked for, in this
+process: a toolbox is code of the operator.
+
+Files whose names begin with `_` hold no tools; the others of their folder may import from them
+(`from ._tables import LIMITS`).
 
 A function whose name begins with `check_` is a *check*: it returns `(denied, evidence)`, and a denial
 by it cannot be overridden by the program that called it.
@@ -11,21 +14,21 @@ by it cannot be overridden by the program that called it.
 from __future__ import annotations
 
 import ast
+import hashlib
 import importlib.util
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 from guardagent._content import shipped
 from guardagent._files import read_text
 from guardagent.errors import ContentError, InputError, UnknownNameError
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,9 @@ class Toolbox(Mapping[str, Tool]):
 
     @cached_property
     def _functions(self) -> Mapping[str, Callable[..., Any]]:
-        modules = {path: _run_file(path) for path in {tool.path for tool in self._tools.values()}}
+        paths = {tool.path for tool in self._tools.values()}
+        packages = {folder: _package(folder) for folder in {path.parent for path in paths}}
+        modules = {path: _run_file(path, packages[path.parent]) for path in sorted(paths)}
         return {name: getattr(modules[tool.path], name) for name, tool in self._tools.items()}
 
 
@@ -128,7 +133,7 @@ def _python_files(folder: Path) -> list[Path]:
         return [folder]
     if not folder.is_dir():
         raise InputError(f"{folder}: no such toolbox; expected a folder of Python files, or one such file")
-    paths = sorted(folder.glob("*.py"))
+    paths = sorted(path for path in folder.glob("*.py") if not path.name.startswith("_"))
     if not paths:
         raise InputError(f"{folder}: holds no Python file; expected at least one toolbox function")
     return paths
@@ -167,11 +172,13 @@ def _tool(node: ast.FunctionDef | ast.AsyncFunctionDef, path: Path) -> Tool:
     return Tool(node.name, f"{node.name}({ast.unparse(node.args)}){returns}", doc, path, node.lineno)
 
 
-def _run_file(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"_guardagent_toolbox_{path.stem}", path)
+def _run_file(path: Path, package: str) -> ModuleType:
+    name = f"{package}.{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ContentError("cannot be loaded as Python", path)
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses, among others, look their module up there
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
@@ -179,3 +186,13 @@ def _run_file(path: Path) -> ModuleType:
         message = f"running this toolbox file failed: {type(error).__name__}: {error}"
         raise ContentError(message, path, lines[-1] if lines else None) from error
     return module
+
+
+def _package(folder: Path) -> str:
+    """The name of a package for a folder, so that its files can import its private ones: `from ._x import y`."""
+    name = f"_guardagent_toolbox_{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]}"
+    for loaded in [loaded for loaded in sys.modules if loaded.startswith(f"{name}.")]:
+        del sys.modules[loaded]  # a file may have changed since
+    package = sys.modules[name] = ModuleType(name)
+    package.__path__ = [str(folder)]
+    return name

@@ -30,8 +30,8 @@ def run_console(text: str, folder: Path) -> None:
     for line in re.findall(r"^\$ (.*?)(?:  +#.*)?$", text, re.MULTILINE):
         if line.startswith(SKIPPED):
             continue
-        options = {"cwd": folder, "env": {**os.environ, "PATH": path}, "capture_output": True}
-        ran = subprocess.run(["/bin/sh", "-c", line], check=False, **options)
+        environment = {**os.environ, "PATH": path}
+        ran = subprocess.run(["/bin/sh", "-c", line], cwd=folder, env=environment, capture_output=True, check=False)
         assert ran.returncode in (0, 1), (line, ran.stderr)
 
 

@@ -13,7 +13,7 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
             drawn[match[1]] = open_at[-1][1] if open_at else "GuardError"
             open_at.append((match.start(), match[1]))
     real = {
-        name: cls.__base__.__name__
+        name: cls.__mro__[1].__name__
         for name, cls in vars(errors).items()
         if isinstance(cls, type) and issubclass(cls, errors.GuardError) and name != "GuardError"
     }

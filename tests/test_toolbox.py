@@ -81,3 +81,14 @@ def test_every_shipped_function_is_typed_and_documented() -> None:
     for tool in Toolbox.load().values():
         assert "->" in tool.signature, tool.name
         assert tool.summary.endswith((".", ":")), tool.name
+
+
+def test_files_of_a_folder_may_share_private_ones(write: Write) -> None:
+    """A file that begins with an underscore holds no tools, and is there for the others."""
+    write("tools/_shared.py", "LIMIT = 5\n")
+    path = write(
+        "tools/a.py", "from ._shared import LIMIT\n\ndef limit() -> int:\n    'The limit.'\n    return LIMIT\n"
+    )
+    toolbox = Toolbox.load(path.parent)
+    assert toolbox.call("limit") == 5
+    assert toolbox["limit"].path == path
