@@ -34,15 +34,13 @@ class Recorder:
     calls: list[ToolCall] = field(default_factory=list)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        # A function gets a copy: what a program does to its lists afterwards changes no record.
-        frozen = freeze(args), freeze(kwargs)
         try:
-            result = self.toolbox.call(name, *thaw(args), **thaw(kwargs))
-            self.calls.append(ToolCall(name, *frozen, result=freeze(_checked(name, result))))
+            result = _checked(name, self.toolbox.call(name, *args, **kwargs))
+            self.calls.append(ToolCall(name, args, kwargs, result=result))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a function raises reaches the guest as one kind of error
             # The guest gets a short message of ours, never a host object or a traceback.
             message = f"{name}: {error}" if isinstance(error, ValueError) else f"{name}: {_crash(error)}"
-            self.calls.append(ToolCall(name, *frozen, error=message[:500]))
+            self.calls.append(ToolCall(name, args, kwargs, error=message[:500]))
             raise ValueError(message[:500]) from None
         return result
 

@@ -65,12 +65,13 @@ def test_the_wheel_alone_runs_the_demo_from_another_folder(wheel: Path, tmp_path
     install = [str(bin_folder / "python"), "-m", "pip", "install", "--quiet", str(wheel)]
     subprocess.run(install, check=True, capture_output=True)
     (elsewhere := tmp_path / "elsewhere").mkdir()
+    alone = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     ran = subprocess.run(
-        [str(bin_folder / "guardagent"), "demo"], cwd=elsewhere, capture_output=True, text=True, check=False
+        [str(bin_folder / "guardagent"), "demo"], cwd=elsewhere, env=alone, capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.count("ALLOWED") == ran.stdout.count("DENIED") == 3
     bench = [str(bin_folder / "guardagent"), "bench", "eicu-ac", "--data", "x.jsonl", "--out", "out"]
-    missing = subprocess.run(bench, cwd=elsewhere, capture_output=True, text=True, check=False)
+    missing = subprocess.run(bench, cwd=elsewhere, env=alone, capture_output=True, text=True, check=False)
     assert missing.returncode == 2
     assert "comes with a checkout" in missing.stderr

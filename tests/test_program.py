@@ -57,7 +57,7 @@ def test_what_a_program_does_to_its_arguments_changes_no_record() -> None:
     """A list that is emptied after the check was still full when it was checked."""
     verdict = judge("needed = {'lab': ['name']}\ncheck_access({}, needed)\nneeded.clear()\nreturn {'label': 0}")
     assert verdict.violations
-    assert verdict.calls[0].args[1] == {"lab": ("name",)}
+    assert verdict.calls[0].args[1] == {"lab": ["name"]}
 
 
 @pytest.mark.parametrize(

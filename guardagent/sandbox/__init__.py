@@ -37,6 +37,9 @@ class Sandbox(Protocol):
     def run(self, program: str, inputs: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
         """Runs `check(**inputs)` of a program in a fresh interpreter that can call `functions`, and nothing else.
 
+        What a function is called with is the host's own copy: nothing that the program does later changes it.
+        What a function raises reaches the program as a ValueError with the same message.
+
         Returns:
             What `check` returned, as plain Python values; nothing it printed counts.
 

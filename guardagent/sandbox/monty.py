@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from guardagent.errors import LimitError, ProgramError, SandboxError
 
 if TYPE_CHECKING:
-    from pydantic_monty import Monty, MontySession
+    from pydantic_monty import FunctionSnapshot, Monty, MontySession, SyncSnapshot
 
     from guardagent.sandbox import Limits
 
@@ -37,40 +37,59 @@ class Engine:
         import pydantic_monty as monty
 
         printed = monty.CollectString(max_bytes=self._limits.printed_bytes)
-        aborts: list[BaseException] = []
-        options: dict[str, Any] = {
-            "external_lookup": {name: _shielded(function, aborts) for name, function in functions.items()},
-            "print_callback": printed,
-        }
         try:
             with _POOL.session(self._limits) as session:
-                session.feed_run(program, **options)
-                return session.feed_run(_CALL, inputs=dict(inputs), **options)
+                _drive(session.feed_start(program, print_callback=printed), functions)
+                call = session.feed_start(_CALL, inputs=dict(inputs), print_callback=printed)
+                return _drive(call, functions)
         except monty.MontyError as error:
             raise _ours(error) from None
         except TimeoutError:
             raise LimitError(f"no sandbox worker was free within {WAIT_SECONDS:.0f} s") from None
-        finally:
-            if aborts:
-                raise aborts[0]
 
     def close(self) -> None:
         _POOL.close()
 
 
-def _shielded(function: Callable[..., Any], aborts: list[BaseException]) -> Callable[..., Any]:
-    """A function whose Ctrl-C the guest cannot swallow: it is kept, and raised when the guest has ended."""
+def _drive(snapshot: SyncSnapshot, functions: Mapping[str, Callable[..., Any]]) -> Any:
+    """Answers each time that the guest stops to ask the host, until it has ended; gives its value.
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return function(*args, **kwargs)
-        except Exception:
-            raise
-        except BaseException as error:  # noqa: BLE001 - it is raised again by the engine
-            aborts.append(error)
-            raise RuntimeError("interrupted") from None
+    The guest is driven by hand, so that a Ctrl-C within a host function stops the host and not the guest.
+    """
+    import pydantic_monty as monty
 
-    return call
+    while True:
+        if isinstance(snapshot, monty.FunctionSnapshot):
+            snapshot = _answer(snapshot, functions)
+        elif isinstance(snapshot, monty.NameLookupSnapshot):
+            name = snapshot.variable_name
+            snapshot = snapshot.resume(value=_named(name)) if name in functions else snapshot.resume()
+        elif isinstance(snapshot, monty.MontyComplete):
+            return snapshot.output
+        else:
+            raise ProgramError("the program waits for something asynchronous; expected plain calls")
+
+
+def _answer(snapshot: FunctionSnapshot, functions: Mapping[str, Callable[..., Any]]) -> SyncSnapshot:
+    if snapshot.is_os_function or snapshot.object_id is not None:
+        return snapshot.resume_not_handled()
+    name = str(snapshot.function_name)
+    if name not in functions:
+        return snapshot.resume({"exc_type": "NameError", "message": f"name {name!r} is not defined"})
+    try:
+        value = functions[name](*snapshot.args, **snapshot.kwargs)
+    except Exception as error:  # noqa: BLE001 - the guest sees it as an error of the function it called
+        return snapshot.resume({"exc_type": "ValueError", "message": str(error)})
+    return snapshot.resume({"return_value": value})
+
+
+def _named(name: str) -> Callable[..., None]:
+    """What stands for a toolbox function in the guest when it is used as a value; calls of it come by name."""
+
+    def function() -> None: ...
+
+    function.__name__ = name
+    return function
 
 
 def _ours(error: Any) -> SandboxError:
