@@ -31,18 +31,18 @@ The documentation is in docs/."""
 
 def tour(console: Console) -> None:
     """Shows for each agent its request, an allowed and a denied run, the checks that were made, and the verdicts."""
-    console.rule("GuardAgent: six runs of three agents, judged by programs in a sandbox, without a model")
-    for name, title in _STOPS:
-        _stop(console, name, title)
+    console.rule("GuardAgent: six runs of three agents, judged without a model")
+    for name, description in _STOPS:
+        _stop(console, name, description)
     console.rule()
     console.print(_NEXT, markup=False, highlight=False)
 
 
-def _stop(console: Console, name: str, title: str) -> None:
+def _stop(console: Console, name: str, description: str) -> None:
     guard = GuardAgent(agent=name, mode="program")
     assert guard.known is not None
     console.print()
-    console.rule(f"[bold]{name}[/]: {title}", align="left")
+    console.rule(f"[bold]{name}[/]: {description}", align="left")
     console.print("The guard request, in short:", style="bold")
     console.print(f"  {guard.request.split(chr(10) + chr(10))[0]}", markup=False, highlight=False)
     runs = [(guard.guard(run.agent_input, run.agent_output), run) for run in guard.known.demonstrations]
@@ -50,8 +50,10 @@ def _stop(console: Console, name: str, title: str) -> None:
         verdict, run = next(pair for pair in runs if pair[0].label == label)
         console.print()
         _show_run(console, run)
-        console.print("The program's calls into the toolbox:", style="bold")
-        show_calls(verdict.calls, console)
+        for who, title in (("program", "What the program called:"), ("host", "What the host checked by itself:")):
+            if calls := [call for call in verdict.calls if call.made_by == who and (who == "program" or call.is_check)]:
+                console.print(title, style="bold")
+                show_calls(calls, console)
         show_verdict(verdict, console)
 
 

@@ -48,10 +48,12 @@ def deny_on_crash(check: Check) -> Check:
 def combine(first: Verdict, second: Verdict) -> Verdict:
     """The more severe of two verdicts, with the reasons, violations, errors and details of both."""
     severe = max(first, second, key=lambda verdict: verdict.decision.severity)
+    new = tuple(violation for violation in second.violations if violation not in first.violations)
+    known = bool(second.violations) and not new  # what it found has its reasons already
     return replace(
         severe,
-        reasons=_merge(first.reasons, second.reasons),
-        violations=first.violations + tuple(v for v in second.violations if v not in first.violations),
+        reasons=first.reasons if known else _merge(first.reasons, second.reasons),
+        violations=first.violations + new,
         errors=first.errors + tuple(e for e in second.errors if not any(e in known for known in first.errors)),
         details=MappingProxyType({**second.details, **first.details}),
         answer=None if severe.decision > Decision.WARN else first.answer or second.answer,

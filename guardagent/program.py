@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from guardagent.errors import GuardError, ProgramError, SandboxError, nearest
 from guardagent.types import Check, Context, Decision, Event, ToolCall, Verdict, Violation, freeze, thaw, unchecked
@@ -31,16 +31,17 @@ class Recorder:
     """Makes toolbox calls for a program or the host, and keeps them."""
 
     toolbox: Toolbox
+    made_by: Literal["program", "host"] = "program"
     calls: list[ToolCall] = field(default_factory=list)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         try:
             result = _checked(name, self.toolbox.call(name, *args, **kwargs))
-            self.calls.append(ToolCall(name, args, kwargs, result=result))
+            self.calls.append(ToolCall(name, args, kwargs, result=result, made_by=self.made_by))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a function raises reaches the guest as one kind of error
             # The guest gets a short message of ours, never a host object or a traceback.
             message = f"{name}: {error}" if isinstance(error, ValueError) else f"{name}: {_crash(error)}"
-            self.calls.append(ToolCall(name, args, kwargs, error=message[:500]))
+            self.calls.append(ToolCall(name, args, kwargs, error=message[:500], made_by=self.made_by))
             raise ValueError(message[:500]) from None
         return result
 
@@ -80,7 +81,7 @@ def required_check(
             "output": event.output,
             "facts": thaw(context.facts),
         }
-        recorder = Recorder(toolbox)
+        recorder = Recorder(toolbox, "host")
         try:
             required.run(recorder.call, values)
         except ValueError as error:
@@ -158,9 +159,9 @@ def _verdict(returned: Any, calls: list[ToolCall], checked_by: str) -> Verdict:
     claim = _claim(returned)
     found = violations_of(calls)
     reasons = list(claim["reasons"])
-    if claim["label"] == 0 and found:
-        reasons = ["a check denied what the program would have allowed"]
-    reasons += [violation.message for violation in found if violation.message not in reasons]
+    if found and (claim["label"] == 0 or not reasons):
+        # The program did not say why, or would even have allowed: the checks speak for themselves.
+        reasons = [violation.message for violation in found]
     denied = claim["label"] == 1 or bool(found)
     if not denied and not any(call.is_check and call.error is None for call in calls):
         raise ProgramError("the program called no check, so it cannot allow; expected a call of a check_… function")

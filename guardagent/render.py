@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rich.console import Console
 
     from guardagent.types import ToolCall, Verdict
@@ -34,7 +36,7 @@ def show_verdict(verdict: Verdict, console: Console) -> None:
         _line(console, "answer", verdict.answer)
 
 
-def show_calls(calls: tuple[ToolCall, ...], console: Console) -> None:
+def show_calls(calls: Iterable[ToolCall], console: Console) -> None:
     """The toolbox calls that led to a verdict, one line each."""
     for call in calls:
         values = [*map(_short, call.args), *(f"{key}={_short(value)}" for key, value in call.kwargs.items())]

@@ -95,13 +95,14 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One recorded call of a toolbox function: what went in and what came out, or the error."""
+    """One recorded call of a toolbox function: who made it, what went in and what came out, or the error."""
 
     name: str
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     result: Any = None
     error: str | None = None
+    made_by: Literal["program", "host"] = "program"
 
     @property
     def is_check(self) -> bool:
@@ -180,7 +181,10 @@ def freeze(value: Any) -> Any:
 
 
 def thaw(value: Any) -> Any:
-    """The plain JSON value of a frozen one."""
+    """The plain JSON value of a frozen one: always a copy."""
+    kind = type(value)
+    if kind is str or kind is int or value is None:  # most values; asking for a Mapping is slow
+        return value
     if isinstance(value, Mapping):
         return {key: thaw(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

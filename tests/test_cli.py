@@ -65,7 +65,7 @@ def test_facts_win(cli: Cli, write: Write) -> None:
 
 def test_show_code_shows_the_program_that_decided(cli: Cli, run_files: list[object]) -> None:
     """For whoever wants to know what was checked."""
-    assert "check_access(granted(ACCESS, role)" in cli("guard", "--agent", "ehragent", *run_files, "--show-code").out
+    assert "check_access(ACCESS[role], needed)" in cli("guard", "--agent", "ehragent", *run_files, "--show-code").out
 
 
 def test_run_runs_one_program_file(cli: Cli, write: Write, run_files: list[object]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import datetime as dt
 import os
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 IDLE_SECONDS = 2.0
 WAIT_SECONDS = 60.0  # for a free worker, when all are at work
-_CALL = "check(agent_input, agent_output, facts)"
 _LIMIT_ERRORS = (TimeoutError, MemoryError, RecursionError)
 
 
@@ -37,13 +37,14 @@ class Engine:
         import pydantic_monty as monty
 
         printed = monty.CollectString(max_bytes=self._limits.printed_bytes)
+        # Under names that the program cannot know, and so cannot rebind before `check` gets them.
+        names = {f"_{name}_{secrets.token_hex(8)}": value for name, value in inputs.items()}
+        call = f"check({', '.join(names)})"
         try:
             with _POOL.session(self._limits) as session:
-                _drive(session.feed_start(program, print_callback=printed), functions)
-                call = session.feed_start(_CALL, inputs=dict(inputs), print_callback=printed)
-                return _drive(call, functions)
+                return _drive(session.feed_start(f"{program}\n{call}", inputs=names, print_callback=printed), functions)
         except monty.MontyError as error:
-            raise _ours(error) from None
+            raise _ours(error, call) from None
         except TimeoutError:
             raise LimitError(f"no sandbox worker was free within {WAIT_SECONDS:.0f} s") from None
 
@@ -92,7 +93,7 @@ def _named(name: str) -> Callable[..., None]:
     return function
 
 
-def _ours(error: Any) -> SandboxError:
+def _ours(error: Any, call: str) -> SandboxError:
     """Our error for one of Monty's: which line, and what happened there."""
     import pydantic_monty as monty
 
@@ -102,7 +103,7 @@ def _ours(error: Any) -> SandboxError:
         return ProgramError(f"a value cannot pass between program and host: {error}")
     if not isinstance(error, monty.MontySyntaxError | monty.MontyRuntimeError):
         return SandboxError(f"the sandbox failed: {error}")
-    frames = [frame for frame in error.traceback() if frame.source_line and frame.source_line != _CALL]
+    frames = [frame for frame in error.traceback() if frame.source_line and frame.source_line != call]
     place = f"line {frames[-1].line}: " if frames else ""
     message = f"{place}{error.display('type-msg')}"
     over_limit = isinstance(error.exception(), _LIMIT_ERRORS) or "max_suspensions" in str(error)
