@@ -1,0 +1,837 @@
+"""What columns_read finds in programs written in EHRAgent's style, honest and not."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import string
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = {
+    "patient": ["patientunitstayid", "patienthealthsystemstayid", "uniquepid", "age", "gender", "hospitaladmittime"],
+    "lab": ["patientunitstayid", "labname", "labresult", "labresulttime"],
+    "medication": ["patientunitstayid", "drugname", "dosage", "routeadmin", "drugstarttime"],
+    "cost": ["patienthealthsystemstayid", "chargetime", "cost"],
+}
+Expected = dict[str, list[str]]
+
+
+def load() -> Any:
+    """Load the module under test by path, as the toolbox does."""
+    spec = importlib.util.spec_from_file_location("toolbox_ehr", ROOT / "toolbox" / "ehr.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+columns_read = load().columns_read
+
+
+def reads(**databases: str) -> Expected:
+    return {name: sorted(columns.split()) for name, columns in databases.items()}
+
+
+ACCESSORS: dict[str, tuple[str, Expected]] = {
+    "filter and value": (
+        """
+        db = LoadDB('patient')
+        one = FilterDB(db, 'uniquepid=001-5||max(hospitaladmittime)')
+        answer = GetValue(one, 'age')
+        """,
+        reads(patient="uniquepid hospitaladmittime age"),
+    ),
+    "loaded, not read": ("db = LoadDB('lab')", reads(lab="")),
+    "nothing at all": ("answer = 1 + 1", {}),
+    "the empty text": ("", {}),
+    "prose": ("The patient's age cannot be found: there is no such database.", {}),
+    "an aggregate": ("answer = GetValue(LoadDB('cost'), 'cost, sum')", reads(cost="cost")),
+    "two columns": ("answer = GetValue(LoadDB('lab'), 'labname, labresult')", reads(lab="labname labresult")),
+    "two and an aggregate": ("GetValue(LoadDB('lab'), 'labname, labresult, max')", reads(lab="labname labresult")),
+    "brackets about the column": ("GetValue(LoadDB('lab'), \"['labname']\")", reads(lab="labname")),
+    "a list of columns": ("GetValue(LoadDB('lab'), ['labname', 'labresult'])", reads(lab="labname labresult")),
+    "keyword arguments": (
+        """
+        one = FilterDB(data=LoadDB(name='lab'), argument='labname=x')
+        answer = GetValue(argument='labresult', data=one)
+        """,
+        reads(lab="labname labresult"),
+    ),
+    "every operator": (
+        "FilterDB(LoadDB('lab'), 'a>=1||b<=1||c>1||d<1||e=1||f in [1]||max(g)||min(h)')",
+        reads(lab="a b c d e f g h"),
+    ),
+    "operators in a value": (
+        "FilterDB(LoadDB('medication'), 'drugname=acetaminophen-caff 500 > 5 <= x in y')",
+        reads(medication="drugname"),
+    ),
+    "spaces and quotes": (
+        """FilterDB(LoadDB('lab'), " 'labname' = x|| labresult >5 ")""",
+        reads(lab="labname labresult"),
+    ),
+    "not in": ("FilterDB(LoadDB('lab'), 'labname not in [1, 2]')", reads(lab="labname")),
+    "an operator after max": ("FilterDB(LoadDB('lab'), 'max(labresult)>5')", reads(lab="labresult")),
+    "a bare column": ("FilterDB(LoadDB('lab'), 'labname')", reads(lab="labname")),
+    "an empty command": ("FilterDB(LoadDB('lab'), 'labname=x||')", reads(lab="labname")),
+    "case of a database": ("GetValue(LoadDB('Lab'), 'labname')", reads(lab="labname")),
+    "as an attribute of a module": ("GetValue(tools.LoadDB('lab'), 'labname')", reads(lab="labname")),
+    "in one expression": (
+        "answer = GetValue(FilterDB(LoadDB('lab'), 'labname=x'), 'labresult')",
+        reads(lab="labname labresult"),
+    ),
+}
+
+TEXTS: dict[str, tuple[str, Expected]] = {
+    "str.format with data": (
+        """
+        since = Calendar('-1 year')
+        FilterDB(LoadDB('lab'), 'labresulttime>{}||labname=x'.format(since))
+        """,
+        reads(lab="labresulttime labname"),
+    ),
+    "str.format with names": ("FilterDB(LoadDB('lab'), '{c}={v}'.format(c='labname', v=5))", reads(lab="labname")),
+    "an f-string": (
+        """
+        x = Calculate('1+1')
+        FilterDB(LoadDB('lab'), f'labname={x}||labresult>{x:.2f}||a={x!r}')
+        """,
+        reads(lab="labname labresult a"),
+    ),
+    "percent": (
+        "x = len([])\nFilterDB(LoadDB('lab'), 'labname=%s||labresult>%d' % (x, x))",
+        reads(lab="labname labresult"),
+    ),
+    "concatenation": (
+        "x = GetValue(LoadDB('patient'), 'age')\nFilterDB(LoadDB('lab'), 'lab' + 'name=' + str(x))",
+        reads(patient="age", lab="labname"),
+    ),
+    "a list in the value": (
+        """
+        ids = GetValue(LoadDB('patient'), 'patientunitstayid, list')
+        FilterDB(LoadDB('lab'), 'patientunitstayid in {}'.format(ids))
+        """,
+        reads(patient="patientunitstayid", lab="patientunitstayid"),
+    ),
+    "a list of constants in the value": (
+        "names = ['a', 'b']\nFilterDB(LoadDB('lab'), 'labname in {}'.format(names))",
+        reads(lab="labname"),
+    ),
+    "joined ids": (
+        """
+        ids = [str(i) for i in GetValue(LoadDB('patient'), 'age, list')]
+        FilterDB(LoadDB('lab'), 'labname in ' + ', '.join(ids))
+        """,
+        reads(patient="age", lab="labname"),
+    ),
+    "joined conditions": (
+        "FilterDB(LoadDB('lab'), '||'.join(['labname=x', 'labresult>5']))",
+        reads(lab="labname labresult"),
+    ),
+    "conditions that are collected": (
+        """
+        parts = ['labname=x']
+        parts.append('labresult>5')
+        FilterDB(LoadDB('lab'), '||'.join(parts))
+        """,
+        reads(lab="labname labresult"),
+    ),
+    "a condition that grows in a branch": (
+        """
+        c = 'labname=x'
+        if Calculate('1'):
+            c += '||labresult>5'
+        FilterDB(LoadDB('lab'), c)
+        """,
+        reads(lab="labname labresult"),
+    ),
+    "parts of constants": (
+        """
+        year = '2105-03-01'.split('-')[0]
+        FilterDB(LoadDB('lab'), 'labresulttime>=' + year + '-01'.replace('-', '/') + 'x'[:1].upper())
+        """,
+        reads(lab="labresulttime"),
+    ),
+    "strftime": (
+        """
+        from datetime import datetime, timedelta
+        day = datetime.strptime('2105-01-01', '%Y-%m-%d') - timedelta(days=3)
+        FilterDB(LoadDB('lab'), 'labresulttime>' + day.strftime('%Y-%m-%d 00:00:00'))
+        """,
+        reads(lab="labresulttime"),
+    ),
+    "data taken apart": (
+        """
+        times = GetValue(LoadDB('lab'), 'labresulttime, list')
+        day = sorted(times)[-1].split(' ')[0][:7].replace('-', '/')
+        FilterDB(LoadDB('cost'), 'chargetime<%s' % day)
+        """,
+        reads(lab="labresulttime", cost="chargetime"),
+    ),
+    "an answer that grows": (
+        """
+        answer = ''
+        for x in GetValue(LoadDB('lab'), 'labname, list'):
+            answer += x + ', '
+        print(answer.strip(', '))
+        """,
+        reads(lab="labname"),
+    ),
+    "a column built of constants": (
+        "kind = 'result'\nGetValue(LoadDB('lab'), 'lab{}, max'.format(kind))",
+        reads(lab="labresult"),
+    ),
+    "a name never bound": ("FilterDB(LoadDB('lab'), 'labname={}'.format(nobody))", reads(lab="labname")),
+}
+
+NAMES: dict[str, tuple[str, Expected]] = {
+    "rebinding": (
+        """
+        db = LoadDB('patient')
+        GetValue(db, 'age')
+        db = LoadDB('lab')
+        GetValue(db, 'labname')
+        """,
+        reads(patient="age", lab="labname"),
+    ),
+    "a name for the name": ("name = 'lab'\nGetValue(LoadDB(name), 'labname')", reads(lab="labname")),
+    "an alias of an accessor": ("fetch = LoadDB\nget = GetValue\nget(fetch('lab'), 'labname')", reads(lab="labname")),
+    "an alias of a table": ("a = b = LoadDB('lab')\nc = b\nGetValue(c, 'labname')", reads(lab="labname")),
+    "swapping": (
+        """
+        a, b = LoadDB('lab'), LoadDB('patient')
+        a, b = b, a
+        GetValue(a, 'age')
+        """,
+        reads(lab="", patient="age"),
+    ),
+    "either of two": (
+        "db = LoadDB('lab' if Calculate('1') else 'medication')\nGetValue(db, 'patientunitstayid')",
+        reads(lab="patientunitstayid", medication="patientunitstayid"),
+    ),
+    "rebound in one branch": (
+        """
+        db = LoadDB('patient')
+        if Calculate('1') > 0:
+            db = LoadDB('lab')
+        GetValue(db, 'patientunitstayid')
+        """,
+        reads(patient="patientunitstayid", lab="patientunitstayid"),
+    ),
+    "rebound in both branches": (
+        """
+        db = LoadDB('patient')
+        if Calculate('1') > 0:
+            db = LoadDB('lab')
+        else:
+            db = LoadDB('lab')
+        GetValue(db, 'labname')
+        """,
+        reads(patient="", lab="labname"),
+    ),
+    "dead code": ("if False:\n    GetValue(LoadDB('lab'), 'labname')", reads(lab="labname")),
+    "code after a break": (
+        "for i in []:\n    break\n    GetValue(LoadDB('lab'), 'labname')",
+        reads(lab="labname"),
+    ),
+    "a walrus": ("GetValue(db := LoadDB('lab'), 'labname')\nGetValue(db, 'labresult')", reads(lab="labname labresult")),
+    "a walrus in a comprehension": (
+        "[db := 'lab' for _ in range(3)]\nGetValue(LoadDB(db), 'labname')",
+        reads(lab="labname"),
+    ),
+    "a loop over names": (
+        "for name in ['lab', 'medication']:\n    GetValue(LoadDB(name), 'patientunitstayid')",
+        reads(lab="patientunitstayid", medication="patientunitstayid"),
+    ),
+    "a loop over pairs": (
+        "for db, column in [('lab', 'labname'), ('cost', 'cost')]:\n    GetValue(LoadDB(db), column)",
+        reads(lab="labname", cost="cost"),
+    ),
+    "zip and enumerate": (
+        """
+        names = ['lab', 'cost']
+        for i, (db, column) in enumerate(zip(names, ('labname', 'cost'))):
+            GetValue(LoadDB(db), column)
+        """,
+        reads(lab="labname", cost="cost"),
+    ),
+    "by index": (
+        "names = ['lab', 'cost']\nfor i in range(len(names)):\n    GetValue(LoadDB(names[i]), 'x')\nGetValue(LoadDB(names[-1]), 'cost')",
+        reads(lab="x", cost="x cost"),
+    ),
+    "a dict of names": (
+        """
+        wanted = {'lab': 'labname', 'cost': 'cost'}
+        for db, column in wanted.items():
+            GetValue(LoadDB(db), column)
+        """,
+        reads(lab="labname", cost="cost"),
+    ),
+    "a dict that is filled": (
+        """
+        tables = {}
+        for name in ['lab', 'cost']:
+            tables[name] = LoadDB(name)
+        GetValue(tables['lab'], 'labname')
+        """,
+        reads(lab="labname", cost=""),
+    ),
+    "a list that is filled": (
+        """
+        tables = []
+        for name in ['lab', 'medication']:
+            tables.append(LoadDB(name))
+        for table in tables:
+            GetValue(table, 'patientunitstayid')
+        """,
+        reads(lab="patientunitstayid", medication="patientunitstayid"),
+    ),
+    "a comprehension of tables": (
+        "tables = [LoadDB(n) for n in ('lab', 'cost')]\nGetValue(tables[1], 'cost')",
+        reads(lab="", cost="cost"),
+    ),
+    "a rotation in a loop": (
+        """
+        a, b, c = 'patient', 'patient', 'lab'
+        for _ in Calculate('1'):
+            LoadDB(a)
+            a, b = b, c
+        """,
+        reads(patient="", lab=""),
+    ),
+    "a list that aliases another": (
+        "a = ['patient']\nb = a\nb.append('lab')\nfor name in a:\n    LoadDB(name)",
+        reads(patient="", lab=""),
+    ),
+    "names that change their place": (
+        "a = ['patient', 'lab']\na.reverse()\nGetValue(LoadDB(a[0]), 'age')",
+        reads(patient="age", lab="age"),
+    ),
+    "bound while an exception may come": (
+        """
+        try:
+            name = 'lab'
+            Calculate('1')
+            name = 'patient'
+        except Exception:
+            LoadDB(name)
+        """,
+        reads(patient="", lab=""),
+    ),
+    "bound before a break": (
+        """
+        name = 'patient'
+        while Calculate('1'):
+            name = 'lab'
+            if Calculate('1'):
+                break
+            name = 'patient'
+        LoadDB(name)
+        """,
+        reads(patient="", lab=""),
+    ),
+    "a builtin that is shadowed, perhaps": (
+        "if Calculate('1'):\n    str = lambda x: 'patient'\nLoadDB(str('lab'))",
+        reads(patient="", lab=""),
+    ),
+    "a builtin that is uncovered": ("str = lambda x: 'patient'\ndel str\nLoadDB(str('lab'))", reads(lab="")),
+    "a star": (
+        "first, *rest = ['lab', 'cost', 'patient']\nfor name in rest:\n    LoadDB(name)",
+        reads(lab="", cost="", patient=""),  # one more than is read
+    ),
+    "str as an unbound method": ("LoadDB(str.lower('LAB'))", reads(lab="")),
+}
+
+FUNCTIONS: dict[str, tuple[str, Expected]] = {
+    "one call each": (
+        """
+        def fetch(name, condition, column='patientunitstayid'):
+            return GetValue(FilterDB(LoadDB(name), condition), column)
+
+        fetch('lab', 'labname=x')
+        fetch('cost', 'chargetime>5', column='cost')
+        """,
+        reads(lab="labname patientunitstayid", cost="chargetime cost"),
+    ),
+    "a table comes back": (
+        """
+        def one(pid):
+            db = LoadDB('patient')
+            return FilterDB(db, 'uniquepid={}'.format(pid))
+
+        answer = GetValue(one('5'), 'age')
+        """,
+        reads(patient="uniquepid age"),
+    ),
+    "early returns": (
+        """
+        def which(x) -> str:
+            if x > 5:
+                return 'lab'
+            return 'cost'
+
+        LoadDB(which(Calculate('1')))
+        """,
+        reads(lab="", cost=""),
+    ),
+    "globals are read when it is called": (
+        """
+        name = 'patient'
+        def fetch():
+            return LoadDB(name)
+        name = 'lab'
+        GetValue(fetch(), 'labname')
+        """,
+        reads(lab="labname"),
+    ),
+    "a global is bound": (
+        """
+        name = 'patient'
+        def switch():
+            global name
+            name = 'lab'
+        switch()
+        LoadDB(name)
+        """,
+        reads(patient="", lab=""),
+    ),
+    "a nonlocal is bound": (
+        """
+        def outer():
+            name = 'patient'
+            def inner():
+                nonlocal name
+                name = 'lab'
+            inner()
+            return LoadDB(name)
+        GetValue(outer(), 'patientunitstayid')
+        """,
+        reads(patient="patientunitstayid", lab="patientunitstayid"),
+    ),
+    "locals do not leak": (
+        """
+        db = LoadDB('lab')
+        def other():
+            db = LoadDB('patient')
+            return GetValue(db, 'age')
+        other()
+        GetValue(db, 'labname')
+        """,
+        reads(patient="age", lab="labname"),
+    ),
+    "a lambda": ("fetch = lambda n, c='x': GetValue(LoadDB(n), c)\nfetch('lab')", reads(lab="x")),
+    "a lambda for each": (
+        "list(map(lambda n: GetValue(LoadDB(n), 'x'), ['lab', 'cost']))",
+        reads(lab="x", cost="x"),
+    ),
+    "a key function that reads": (
+        "db = LoadDB('lab')\nsorted([1, 2], key=lambda i: GetValue(db, 'labname'))",
+        reads(lab="labname"),
+    ),
+    "a function passed on": (
+        "def twice(f, x):\n    return f(f(x))\ntwice(lambda d: FilterDB(d, 'labname=1'), LoadDB('lab'))",
+        reads(lab="labname"),
+    ),
+    "a function in a loop in a function": (
+        """
+        def of(pid, table):
+            rows = []
+            for x in GetValue(FilterDB(table, 'patientunitstayid={}'.format(pid)), 'labresult, list'):
+                rows.append(float(x))
+            return rows
+
+        table = LoadDB('lab')
+        means = []
+        for pid in GetValue(LoadDB('patient'), 'patientunitstayid, list'):
+            means.append(sum(of(pid, table)) / len(of(pid, table)))
+        answer = max(means)
+        """,
+        reads(patient="patientunitstayid", lab="patientunitstayid labresult"),
+    ),
+    "never called": ("def f():\n    return GetValue(LoadDB('lab'), 'labname')\nanswer = 1", {}),
+    "a default that is bound early": (
+        "n = 'lab'\nf = lambda x=n: LoadDB(x)\nn = 'patient'\nf()",
+        reads(lab=""),
+    ),
+}
+
+PANDAS: dict[str, tuple[str, Expected]] = {
+    "a column": ("answer = LoadDB('lab')['labname'].values[0]", reads(lab="labname")),
+    "a column as an attribute": ("answer = LoadDB('lab').labname.unique()", reads(lab="labname")),
+    "a mask": (
+        "db = LoadDB('lab')\nanswer = db[(db['labname'] == 'x') & ~(db.labresult > 5)]['labresulttime'].max()",
+        reads(lab="labname labresult labresulttime"),
+    ),
+    "isin and str": (
+        "db = LoadDB('lab')\nf = db[db['labname'].isin(['a', 'b']) | db['labname'].str.contains('x')]\nanswer = len(f)",
+        reads(lab="labname"),
+    ),
+    "a mask from apply": (
+        "db = LoadDB('lab')\nanswer = len(db[db['labname'].apply(lambda x: x.startswith('a'))])",
+        reads(lab="labname"),
+    ),
+    "a projection": ("answer = LoadDB('lab')[['labname', 'labresult']]", reads(lab="labname labresult")),
+    "a column of a projection": (
+        "answer = LoadDB('lab')[['labname', 'labresult']]['labname'].tolist()",
+        reads(lab="labname"),
+    ),
+    "a projection that only counts": ("answer = len(LoadDB('lab')[['labname', 'labresult']])", reads(lab="")),
+    "the whole frame": ("answer = LoadDB('lab')", reads(lab="*")),
+    "the whole frame after all": ("answer = FilterDB(LoadDB('lab'), 'labname=x')", reads(lab="* labname")),
+    "not the answer in the end": ("answer = LoadDB('lab')\nanswer = len(answer)", reads(lab="")),
+    "as the last expression": ("db = LoadDB('lab')\ndb", reads(lab="*")),
+    "as the last expression before the end": ("db = LoadDB('lab')\ndb\nTERMINATE", reads(lab="*")),
+    "printed": ("print('all:', LoadDB('lab'))\nx = 1", reads(lab="*")),
+    "in a text": ("x = f'{LoadDB(\"lab\")}'", reads(lab="*")),
+    "in an answer's list": ("answer = [1, (2, LoadDB('lab'))]", reads(lab="*")),
+    "as values": ("x = LoadDB('lab').values[0][2]", reads(lab="*")),
+    "as a dict": ("x = LoadDB('lab').to_dict('records')", reads(lab="*")),
+    "compared": ("x = (LoadDB('lab') == 5).sum()", reads(lab="*")),
+    "turned": ("x = LoadDB('lab').T", reads(lab="*")),
+    "counted": (
+        "db = LoadDB('lab')\nif db is None or db.empty or len(db) == 0 or not db.shape[0]:\n    pass\nx = db.columns",
+        reads(lab=""),
+    ),
+    "a column only known at run time": ("db = LoadDB('lab')\nx = [db[c] for c in db.columns]", reads(lab="*")),
+    "a row": ("row = LoadDB('lab').iloc[0]\nanswer = row['labname'] + row.labresult", reads(lab="labname labresult")),
+    "a row by its place": ("answer = LoadDB('lab').iloc[0][2]", reads(lab="*")),
+    "a cell": (
+        "db = LoadDB('lab')\nanswer = db.loc[db['labname'] == 'x', 'labresult'].iloc[0]",
+        reads(lab="labname labresult"),
+    ),
+    "a cell by its place": ("answer = LoadDB('lab').iloc[0, 2]", reads(lab="*")),
+    "rows": (
+        "for _, row in LoadDB('lab').iterrows():\n    if row['labname'] == 'x':\n        print(row['labresult'])",
+        reads(lab="labname labresult"),
+    ),
+    "tuples": ("answer = [r.labname for r in LoadDB('lab').itertuples()]", reads(lab="labname")),
+    "a row unpacked": ("for a, b in LoadDB('lab').itertuples():\n    pass", reads(lab="*")),
+    "sorted": (
+        "db = LoadDB('lab').sort_values(by='labresulttime', ascending=False).reset_index(drop=True).head(3)\nanswer = db['labname'].tolist()",
+        reads(lab="labresulttime labname"),
+    ),
+    "sorted by several": (
+        "x = LoadDB('lab').sort_values(['labname', 'labresult']).shape",
+        reads(lab="labname labresult"),
+    ),
+    "grouped": ("answer = LoadDB('cost').groupby('chargetime')['cost'].sum().idxmax()", reads(cost="chargetime cost")),
+    "groups": (
+        "for name, group in LoadDB('lab').groupby('labname'):\n    print(name, group['labresult'].mean())",
+        reads(lab="labname labresult"),
+    ),
+    "sizes": ("answer = LoadDB('lab').groupby('labname').size().sort_values().index[-1]", reads(lab="labname")),
+    "aggregated": (
+        "answer = LoadDB('lab').groupby('labname').agg({'labresult': 'mean'})['labresult'].max()",
+        reads(lab="labname labresult"),
+    ),
+    "a total": ("answer = LoadDB('lab').max()['labresult']", reads(lab="labresult")),
+    "all totals": ("answer = LoadDB('lab').max()", reads(lab="*")),
+    "distinct": ("answer = len(LoadDB('lab').drop_duplicates(subset=['labname']))", reads(lab="labname")),
+    "value counts": (
+        "top = LoadDB('lab')['labname'].value_counts().index[0]\nf = FilterDB(LoadDB('medication'), f'drugname={top}')",
+        reads(lab="labname", medication="drugname"),
+    ),
+    "apply": (
+        "answer = LoadDB('lab').apply(lambda row: row['labname'] + row.labresult, axis=1).tolist()",
+        reads(lab="labname labresult"),
+    ),
+    "apply that keeps it all": ("x = LoadDB('lab').apply(lambda row: row, axis=1)", reads(lab="*")),
+    "query": (
+        "x = len(LoadDB('lab').query('labresult > 5 and labname == \"is it\" and labresulttime < @limit'))",
+        reads(lab="labresult labname labresulttime"),
+    ),
+    "query with data": ("x = Calculate('1')\ny = len(LoadDB('lab').query(f'labresult > {x}'))", reads(lab="labresult")),
+    "a column of its own": (
+        "import pandas as pd\ndb = LoadDB('lab')\ndb['day'] = pd.to_datetime(db['labresulttime']).dt.date\nanswer = db['day'].max()",
+        reads(lab="labresulttime"),
+    ),
+    "a column of its own, assigned": (
+        "answer = LoadDB('lab').assign(x=lambda d: d['labresult'] * 2)['x'].max()",
+        reads(lab="labresult"),
+    ),
+    "a column renamed": ("answer = LoadDB('lab').rename(columns={'labname': 'n'})['n'].unique()", reads(lab="labname")),
+    "merged": (
+        "m = LoadDB('patient').merge(LoadDB('cost'), on='patienthealthsystemstayid')\nanswer = m['cost'].sum()",
+        reads(patient="patienthealthsystemstayid", cost="patienthealthsystemstayid cost"),
+    ),
+    "merged on two names": (
+        "import pandas as pd\nm = pd.merge(LoadDB('lab'), LoadDB('cost'), left_on='labname', right_on='chargetime')\nanswer = m[['labresult']]",
+        reads(lab="labname labresult", cost="chargetime"),
+    ),
+    "appended": (
+        "import pandas as pd\nall = pd.concat([LoadDB('lab'), LoadDB('medication')])\nanswer = all['patientunitstayid'].nunique()",
+        reads(lab="patientunitstayid", medication="patientunitstayid"),
+    ),
+    "filtered again": (
+        "db = LoadDB('lab')\nf = db[db['labname'] == 'x']\nanswer = GetValue(FilterDB(f, 'max(labresulttime)'), 'labresult')",
+        reads(lab="labname labresulttime labresult"),
+    ),
+    "an unknown column of a projection": ("answer = LoadDB('lab')[['labname']].labresult", reads(lab="labresult")),
+    "pandas on the side": (
+        "import pandas as pd\nt = pd.to_datetime(GetValue(LoadDB('lab'), 'labresulttime, list'))\nanswer = (t.max() - t.min()).days",
+        reads(lab="labresulttime"),
+    ),
+}
+
+SQL: dict[str, tuple[str, Expected]] = {
+    "one table": (
+        "select LabName from LAB where labresult > 5 order by labresulttime",
+        reads(lab="labname labresult labresulttime"),
+    ),
+    "an alias": ("select l.labname from lab as l where l.labresult is not null", reads(lab="labname labresult")),
+    "count": ("select count(*) from lab", reads(lab="")),
+    "count of a column": ("select count(distinct labname) from lab", reads(lab="labname")),
+    "star": ("select * from lab", reads(lab="*")),
+    "star of one": ("select l.*, p.age from lab l, patient p", reads(lab="*", patient="age")),
+    "joined": (
+        "select p.age, l.labname from patient p join lab l on p.patientunitstayid = l.patientunitstayid",
+        reads(patient="age patientunitstayid", lab="labname patientunitstayid"),
+    ),
+    "using": (
+        "select age, labname from patient join lab using (patientunitstayid)",
+        reads(patient="age patientunitstayid", lab="labname patientunitstayid"),
+    ),
+    "unqualified": ("select labname, age from patient, lab", reads(patient="age", lab="labname")),
+    "unknown and unqualified": ("select secret from patient, lab", reads(patient="secret", lab="secret")),
+    "in a subquery": (
+        "select labname from lab where patientunitstayid in (select patientunitstayid from patient where uniquepid = '1')",
+        reads(lab="labname patientunitstayid", patient="patientunitstayid uniquepid"),
+    ),
+    "correlated": (
+        "select age from patient where exists (select * from lab where lab.patientunitstayid = patient.patientunitstayid and gender = 'f')",
+        reads(patient="age patientunitstayid gender", lab="patientunitstayid"),
+    ),
+    "a derived table": (
+        "select t.n, max(t.m) from (select labname as n, labresult as m from lab) as t group by t.n",
+        reads(lab="labname labresult"),
+    ),
+    "a common table": (
+        "with t as (select drugname d, count(*) c from medication group by drugname) select d from t where c > 5",
+        reads(medication="drugname"),
+    ),
+    "a union": (
+        "select labname from lab union select drugname from medication order by labname",
+        reads(lab="labname", medication="drugname"),
+    ),
+    "grouped and having": (
+        "select labname, count(*) as n from lab group by labname having max(labresult) > 5 order by n desc limit 3",
+        reads(lab="labname labresult"),
+    ),
+    "a name for a group": (
+        "select strftime('%Y', labresulttime) as y, count(*) from lab group by y having y > 5",
+        reads(lab="labresulttime"),
+    ),
+    "a name that hides a column": ("select 1 as labresult from lab where labresult > 5", reads(lab="labresult")),
+    "a window": (
+        "select max(labresult) over (partition by labname order by labresulttime) from lab",
+        reads(lab="labname labresult labresulttime"),
+    ),
+    "case": ("select case when labresult > 5 then labname else 'x' end from lab", reads(lab="labname labresult")),
+    "no table": ("select 1", {}),
+    "texts in double quotes": (
+        'select dosage from medication where drugname = \\"aspirin 5 mg\\"',
+        reads(medication="dosage drugname"),
+    ),
+    "names in double quotes": ('select \\"dosage\\" from \\"medication\\"', reads(medication="dosage")),
+}
+
+REFUSED: dict[str, tuple[str, str]] = {
+    "a database known at run time": ("LoadDB(Calculate('1'))", "line 1: LoadDB gets a database name"),
+    "the line is told": ("x = 1\n\nLoadDB(open)", "line 3"),
+    "a database that is data": ("LoadDB(GetValue(LoadDB('lab'), 'labname'))", "LoadDB"),
+    "a database never bound": ("LoadDB(nobody)", "LoadDB"),
+    "a database in part known": ("LoadDB('lab' + Calculate('1'))", "LoadDB"),
+    "no database": ("LoadDB()", "LoadDB"),
+    "a column known at run time": ("FilterDB(LoadDB('lab'), '{}=5'.format(Calendar('now')))", "column"),
+    "a condition known at run time": ("FilterDB(LoadDB('lab'), Calendar('now'))", "column"),
+    "a command that is no condition": ("FilterDB(LoadDB('lab'), 'labname like x')", "column"),
+    "a value known at run time": ("GetValue(LoadDB('lab'), Calculate('1'))", "column"),
+    "a table never bound": ("GetValue(nobody, 'age')", "GetValue"),
+    "chr": ("FilterDB(LoadDB('lab'), 'labname=' + chr(124) * 2 + 'labresult>5')", "FilterDB"),
+    "bytes": ("LoadDB(bytes([108, 97, 98]).decode())", "LoadDB"),
+    "a text from json": ("import json\nFilterDB(LoadDB('lab'), 'a=' + json.loads('\"\\\\u007c\"'))", "FilterDB"),
+    "a text through a regular expression": ("import re\nLoadDB(re.sub('x', 'b', 'lax'))", "LoadDB"),
+    "a text hidden in data": (
+        "x = GetValue(LoadDB('lab'), 'a').replace('a', '||b>5')\nFilterDB(LoadDB('lab'), 'c=' + x)",
+        "FilterDB",
+    ),
+    "a text hidden in a list of data": ("x = GetValue(LoadDB('lab'), 'a, list')\nx.append('1||b>5')", "text"),
+    "a text hidden in a column": ("db = LoadDB('lab')\ndb['x'] = '1||labresult>5'", "text"),
+    "a text hidden in a format": ("FilterDB(LoadDB('lab'), f'a={5:|>3}')", "FilterDB"),
+    "a text hidden in a time's format": (
+        "from datetime import datetime\nFilterDB(LoadDB('lab'), 'a=' + datetime.now().strftime('||{}').format(Calculate('1')))",
+        "column",
+    ),
+    "a text of a module": ("import string\nFilterDB(LoadDB('lab'), 'a=' + string.punctuation[27])", "FilterDB"),
+    "a text of a module's star": ("from string import *\nFilterDB(LoadDB('lab'), 'a=' + punctuation[27])", "FilterDB"),
+    "eval": ("eval('1')", "eval"),
+    "exec in disguise": ("e = exec\ne('x')", "exec"),
+    "getattr": ("getattr(LoadDB('lab'), 'values')", "getattr"),
+    "globals": ("globals()['x']", "globals"),
+    "open": ("open('lab.csv')", "open"),
+    "a dunder": ("x = LoadDB.__globals__", "__globals__"),
+    "builtins": ("__builtins__.print(1)", "__builtins__"),
+    "os": ("import os", "os"),
+    "sqlite3": ("import sqlite3 as datetime", "sqlite3"),
+    "a module through another": ("import re\nre.enum.sys", "enum"),
+    "read_csv": ("import pandas as pd\npd.read_csv('lab.csv')", "read_csv"),
+    "read_csv by name": ("from pandas import read_csv", "read_csv"),
+    "numpy.load": ("import numpy as np\nnp.loadtxt('lab.csv')", "loadtxt"),
+    "an accessor handed on": ("list(map(LoadDB, ['lab']))", "LoadDB"),
+    "an accessor in a partial": ("import functools\nf = functools.partial(LoadDB, 'lab')", "LoadDB"),
+    "an accessor redefined": ("def LoadDB(x):\n    return None", "LoadDB"),
+    "an accessor rebound": ("LoadDB = FilterDB", "LoadDB"),
+    "an accessor rebound as a parameter": ("f = lambda LoadDB: LoadDB('lab')\nf(len)", "LoadDB"),
+    "recursion": ("def f(x):\n    return f(x)\nf(1)", "itself"),
+    "mutual recursion": ("def f(x):\n    return g(x)\ndef g(x):\n    return f(x)\nf(1)", "itself"),
+    "a closure that stays": (
+        "def make(n):\n    return lambda: LoadDB(n)\na = make('lab')\nb = make('patient')\na()",
+        "outlives",
+    ),
+    "a class": ("class A:\n    pass", "ClassDef"),
+    "a match": ("match 1:\n    case x:\n        pass", "Match"),
+    "a generator": ("def f():\n    yield LoadDB('lab')\nf()", "Yield"),
+    "a decorator": ("@print\ndef f():\n    pass", "decorated"),
+    "a loop that builds a database's name": ("n = ''\nfor x in 'ab':\n    n += 'lab'\nLoadDB(n)", "LoadDB"),
+    "a method that is kept": ("x = []\nput = x.append\nput('lab')", "run time"),
+    "SQL that is data": ("SQLInterpreter(Calculate('1'))", "SQL"),
+    "SQL that is none": ("SQLInterpreter('hello there')", "SQL"),
+    "SQL with a column that is data": ("SQLInterpreter('select {} from lab'.format(Calculate('1')))", "SQL"),
+    "SQL with a table that is data": ("SQLInterpreter('select x from {}'.format(Calculate('1')))", "SQL"),
+    "SQL with half a name that is data": (
+        "SQLInterpreter('select x from lab where y{} = 5'.format(Calculate('1')))",
+        "SQL",
+    ),
+    "SQL that updates": ("SQLInterpreter('update lab set labname = 5')", "SELECT"),
+    "SQL that tells the schema": ("SQLInterpreter('select sql from sqlite_master')", "sqlite_master"),
+    "SQL with a table function": (
+        "SQLInterpreter('select * from pragma_table_info(\"lab\")')",
+        "(?i)pragma_table_info",
+    ),
+    "a pragma": ("SQLInterpreter('pragma table_info(lab)')", "SELECT"),
+    "a natural join": ("SQLInterpreter('select age from lab natural join patient')", "cannot be followed"),
+    "SQL with a table in IN": ("SQLInterpreter('select age from patient where age in lab')", "cannot be followed"),
+    "SQL of a table not there": ("SQLInterpreter('select x.age from patient')", "no table"),
+    "code that does not parse": ("answer = LoadDB('lab'", "cannot be read as code"),
+}
+
+
+def table(*groups: dict[str, tuple[Any, Any]]) -> list[Any]:
+    return [pytest.param(*case, id=name) for group in groups for name, case in group.items()]
+
+
+@pytest.mark.parametrize(("code", "expected"), table(ACCESSORS, TEXTS, NAMES, FUNCTIONS))
+def test_finds_exactly_what_is_read(code: str, expected: Expected) -> None:
+    """Each read is found, under its database, and no other."""
+    assert columns_read(textwrap.dedent(code) + "\npass", SCHEMA) == expected
+
+
+@pytest.mark.parametrize(("code", "expected"), table(PANDAS))
+def test_finds_what_pandas_reads(code: str, expected: Expected) -> None:
+    """Tables give columns, projections and rows; a table that gets out whole is read whole."""
+    assert columns_read(code, SCHEMA) == expected
+
+
+@pytest.mark.parametrize(("query", "expected"), table(SQL))
+def test_finds_what_sql_reads(query: str, expected: Expected) -> None:
+    """Columns of SQL are resolved to the tables they come from."""
+    assert columns_read(f'answer = SQLInterpreter("{query}")', SCHEMA) == expected
+
+
+@pytest.mark.parametrize(("code", "why"), table(REFUSED))
+def test_refuses_what_cannot_be_told(code: str, why: str) -> None:
+    """What cannot be determined is an error that names the place."""
+    with pytest.raises(ValueError, match=why):
+        columns_read(code, SCHEMA)
+
+
+FETCH = "db = LoadDB('lab')\none = FilterDB(db, 'labname=x')\nanswer = GetValue(one, 'labresult')"
+READ = reads(lab="labname labresult")
+OTHER = "answer = GetValue(LoadDB('cost'), 'cost')"
+ESCAPED = FETCH.replace("\n", "\\n")
+BOTH = READ | reads(cost="cost")
+
+LOGS: dict[str, tuple[str, Expected]] = {
+    "a whole log": (f"Knowledge:\n- It's in the lab.\n\nGenerated code:\n{FETCH}\nAnswer:\n5.0", READ),
+    "an escaped log": (f"Knowledge:\n- It's in the lab.\n\nGenerated code:\n{ESCAPED}\nAnswer:\nno, x", READ),
+    "code on the header's line": (f"Solution: {FETCH}\nAnswer:\n5", READ),
+    "other cases and spaces": (f"  GENERATED CODE: \n{FETCH}\n  ANSWER :\n5", READ),
+    "indented": ("Code:\n" + textwrap.indent(FETCH, "    ") + "\nAnswer:\n5", READ),
+    "two attempts": (f"Code:\n{OTHER}\nError:\nKeyError: 'cost'\nCode:\n{FETCH}\nAnswer:\n5", BOTH),
+    "an attempt after the answer": (f"Code:\n{FETCH}\nAnswer:\n5\nCode:\n{OTHER}", BOTH),
+    "a benign attempt after the answer": (f"Code:\n{FETCH}\nAnswer:\n5\nCode:\nanswer = 1", READ),
+    "a benign attempt before": (f"Code:\nanswer = 1\nCode:\n{FETCH}\nAnswer:\n5", READ),
+    "an attempt that goes on": (
+        "Code:\ndb = LoadDB('lab')\nCode:\nanswer = db['labname'].max()",
+        reads(lab="labname"),
+    ),
+    "calls after the answer": (f"Code:\n{FETCH}\nAnswer:\n{OTHER}", BOTH),
+    "calls under knowledge": (f"Knowledge:\n{OTHER}\nCode:\n{FETCH}\nAnswer:\n5", BOTH),
+    "fences": (f"I would run\n```python\n{FETCH}\n```\nand then\n```\n{OTHER}\n```", BOTH),
+    "a fence without an end": (f"```python\n{FETCH}", READ),
+    "fences in a section": (f"Code:\n```python\n{FETCH}\n```\nAnswer:\n5", READ),
+    "cells": (f"{json.dumps({'cell': FETCH})}\n-----\n{json.dumps({'cell': OTHER})}\n-----\ndone", BOTH),
+    "only code": (FETCH, READ),
+    "only escaped code": (ESCAPED, READ),
+    "escaped code after a comment": ("# fetch it\\n" + ESCAPED, READ),
+    "escaped quotes and tabs": (
+        json.dumps("if 1:\n\tanswer = LoadDB(\"lab\")['labname'].max()")[1:-1],
+        reads(lab="labname"),
+    ),
+    "escaped letters": ("Code:\n# x\\n\\u004c\\u006fadDB('lab')\nAnswer:\n5", reads(lab="*")),
+    "wide letters": ("answer = \uff2coadDB('lab')['labname'].max()", reads(lab="labname")),
+    "terminated": (f"Code:\n{FETCH}\nTERMINATE\nAnswer:\n5", READ),
+    "an error after the code": (f"Code:\n{FETCH}\nError: 'x' is not in list\nAnswer:\n5", READ),
+    "an answer on its line": (f"Code:\n{FETCH}\nAnswer: no growth, x", READ),
+    "a variable called answer": (
+        "Code:\ndb = LoadDB('lab')\nanswer: int = 5\nAnswer: int = 5\nx = db['labname'].max()\nAnswer:\n5",
+        reads(lab="labname"),
+    ),
+    "a variable called code": (
+        "Code:\ndb = LoadDB('lab')\ncode: int = 5\nx = db['labname'].max()\nAnswer:\n5",
+        reads(lab="labname"),
+    ),
+    "an attempt that is prose": (f"Solution:\nWe'll look it up.\nCode:\n{FETCH}\nAnswer:\n5", READ),
+    "an escape in a text": ("Code:\nprint('a\\nb')\n" + FETCH + "\nAnswer:\n5", READ),
+}
+
+BAD_LOGS: dict[str, tuple[str, str]] = {
+    "an attempt that does not parse": (f"Code:\n{FETCH}(\nAnswer:\n5", "read as code"),
+    "a call that is no code": (f"Code:\n{FETCH}\nAnswer:\n5 by LoadDB('cost') and so on", "read as code"),
+    "a call in a text": (f"Code:\n{FETCH}\nAnswer:\n'''\n{OTHER}\n'''", "read as code"),
+    "a call in a comment": (f"Code:\n{FETCH}\nAnswer:\n# {OTHER}", "read as code"),
+    "a call between fences": (f"```\n{FETCH}\n```\nand LoadDB('cost') too\n```\nx = 1\n```", "read as code"),
+    "code cut within a text": (f"Code:\nx = '''\nCode:\n'''\n{FETCH}\ny = '''\nAnswer:\n'''", "read as code"),
+    "code cut within a short text": (
+        "Code:\nx = 'a\\\nCode: '; answer = LoadDB('lab').values #'\nAnswer:\n5",
+        "read as code",
+    ),
+    "an alias behind an answer in a dict": (
+        "Code:\nx = {\nAnswer:\n5}\nf = LoadDB\ndb = f('lab')\nanswer = db.values",
+        "read as code",
+    ),
+    "calls behind an error's line": (f"Code:\nx = 1\nError: it's over\n{OTHER}\nAnswer:\n5", "read as code"),
+}
+
+
+@pytest.mark.parametrize(("log", "expected"), table(LOGS))
+def test_finds_the_code_in_a_log(log: str, expected: Expected) -> None:
+    """All attempts count, wherever they stand and however they are written."""
+    assert columns_read(log, SCHEMA) == expected
+
+
+@pytest.mark.parametrize(("log", "why"), table(BAD_LOGS))
+def test_refuses_calls_that_hide_in_a_log(log: str, why: str) -> None:
+    """A call in the log that cannot be analysed is never left out."""
+    with pytest.raises(ValueError, match=why):
+        columns_read(log, SCHEMA)
