@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import string
-import sys
 import textwrap
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+
+from guardagent import Toolbox
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = {
@@ -25,18 +21,7 @@ SCHEMA = {
 Expected = dict[str, list[str]]
 
 
-def load() -> Any:
-    """Load the module under test by path, as the toolbox does."""
-    spec = importlib.util.spec_from_file_location("toolbox_ehr", ROOT / "toolbox" / "ehr.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-columns_read = load().columns_read
+columns_read = Toolbox.load().functions["columns_read"]
 
 
 def reads(**databases: str) -> Expected:

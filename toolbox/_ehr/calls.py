@@ -1,0 +1,191 @@
+"""Calls of functions and methods of Python."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+from .expressions import Expressions
+from .values import (
+    DATA,
+    MURKY,
+    NONE,
+    PLAIN,
+    SOME,
+    UNKNOWN,
+    Args,
+    Box,
+    Function,
+    Table,
+    Tool,
+    Value,
+    tidy,
+)
+from .vocabulary import (
+    ACCESSORS,
+    BOOLEAN,
+    GROWING,
+    KEEPS,
+    MOVERS,
+    MUTATING,
+    NUMERIC,
+    TOOLS,
+)
+
+
+class Calls(Expressions):
+    """Evaluates calls. `t_NAME` is what a tool does."""
+
+    def v_call(self, node: ast.Call) -> Value:
+        func = node.func if isinstance(node.func, ast.Attribute) and node.func.attr not in ACCESSORS else None
+        base = self.value(func.value if func else node.func)
+        plain: list[Value] = []
+        named = {keyword.arg or "**": self.value(keyword.value) for keyword in node.keywords}
+        for arg in node.args:
+            value = self.value(arg.value if isinstance(arg, ast.Starred) else arg)
+            turns = self.turns(value) if isinstance(arg, ast.Starred) else [value]
+            plain += turns or [self.elements(value)]
+            named |= {} if turns else {"**": NONE}
+        self.node, args = node, Args(plain, named)
+        return NONE.union(*(self.method(atom, func.attr, args) if func else self.call(atom, args) for atom in base))
+
+    def call(self, atom: Any, args: Args) -> Value:
+        if isinstance(atom, Function):
+            return self.apply(atom, args.plain, args.named)
+        if isinstance(atom, Tool):
+            return self.use(atom.name, args)
+        if atom == MURKY:
+            self.fail("it is only known at run time what is called")
+        return self.opaque(args.all())
+
+    def use(self, name: str, args: Args) -> Value:
+        base, _, last = name.rpartition(".")
+        if name in TOOLS:
+            out: Value = getattr(self, "t_" + TOOLS[name])(args)
+            return out
+        if name in MOVERS:
+            self.opaque(*args.named.values())
+            order = name not in ("set", "frozenset", "sorted")
+            return SOME if args.plain == [SOME] else self.moved(MOVERS[name], *args.plain or [NONE], order=order)
+        if base in ("str", "list", "dict", "set", "tuple") and args.plain:
+            rest = Args(args.plain[1:], args.named)
+            return NONE.union(*(self.method(atom, last, rest) for atom in args.plain[0]))
+        out = self.opaque(args.all())
+        for box in args.all() if MUTATING.fullmatch(name) else ():
+            if isinstance(box, Box):
+                self.put(box, PLAIN, UNKNOWN)
+        return PLAIN if NUMERIC.fullmatch(name) else UNKNOWN if name in ("chr", "bytes", "bytearray") else out
+
+    def method(self, atom: Any, name: str, args: Args) -> Value:
+        if isinstance(atom, Tool):
+            return NONE.union(*(self.call(tool, args) for tool in self.member(atom, name)))
+        if name[:2] == "__" or isinstance(atom, Function):
+            self.fail(f"what .{name} does cannot be followed")
+        if isinstance(atom, Table):
+            return self.table_method(atom, name, args)
+        if isinstance(atom, Box):
+            return self.box_method(atom, name, args)
+        if name == "strftime":
+            return self.t_strftime(args)
+        text = isinstance(atom, str) and atom not in (DATA, MURKY)
+        return self.text_method(atom, name, args) if text else self.data_method(atom, name, args)
+
+    def data_method(self, atom: Any, name: str, args: Args) -> Value:
+        funcs = frozenset(one for one in args.all() if isinstance(one, Function))
+        called = NONE.union(*(self.repeat(func, [SOME]) for func in funcs))
+        texty = self.opaque(called, args.all() - funcs) == UNKNOWN
+        if texty and name in GROWING and atom != MURKY:
+            self.fail("a text is put into data")
+        if name == "replace" and len(args.plain) > 1 and args.plain[0] != UNKNOWN:
+            texty = not all(isinstance(x, str) and re.fullmatch(r"[\s\d,.:;/()-]*", x) for x in args.plain[1])
+        if name in BOOLEAN or called == PLAIN:
+            return PLAIN
+        odd = name in ("decode", "encode", "to_bytes", "tobytes", "translate", "view", "to_markdown")
+        return UNKNOWN if atom == MURKY or odd or (texty and name not in KEEPS) else SOME
+
+    def box_method(self, box: Box, name: str, args: Args) -> Value:
+        given, this = args.all(), frozenset({box})
+        self.opaque(frozenset(one for one in given if isinstance(one, Function)))
+        if name in ("keys", "values", "items", "most_common"):
+            keys = self.moved(list, this)
+            known = bool(self.turns(this)) and box.keys is not None
+            values = frozenset({Box(self.node, box.items if known else (self.every(box),), sure=known)})
+            return keys if name == "keys" else values if name == "values" else self.moved(zip, keys, values)
+        if name in ("pop", "get", "setdefault", "popleft"):
+            if name != "get":
+                self.put(box, args.plain[0] if name == "setdefault" else PLAIN, NONE.union(*args.plain[1:]))
+            return self.get(box, args.plain[0] if args.plain else PLAIN).union(*args.plain[1:])
+        if name in ("append", "add", "appendleft", "insert"):
+            self.put(box, PLAIN, given)
+        elif name in ("extend", "update", "extendleft"):
+            for one in given - PLAIN:
+                keys = self.elements(frozenset({one})) if box.keys is not None else PLAIN
+                values = self.every(one) if isinstance(one, Box) and one.keys else self.elements(frozenset({one}))
+                self.put(box, keys, values)
+            self.put(box, frozenset(args.named), NONE.union(*args.named.values()))
+        elif name in GROWING:
+            self.put(box, PLAIN, NONE)
+        elif name not in ("count", "index", "copy"):
+            self.put(box, PLAIN, UNKNOWN)
+            return self.opaque(given) | UNKNOWN
+        return this if name == "copy" else PLAIN
+
+    def t_str(self, args: Args) -> Value:
+        return self.text(str, *args.plain)
+
+    def t_print(self, args: Args) -> Value:
+        self.escape(args.all())
+        return PLAIN
+
+    def t_look(self, _args: Args) -> Value:
+        return PLAIN
+
+    def t_oracle(self, args: Args) -> Value:
+        self.escape(args.all())
+        return SOME
+
+    def t_pick(self, args: Args) -> Value:
+        self.opaque(frozenset(atom for atom in args.all() if isinstance(atom, Function)))
+        value = NONE.union(*args.plain) if len(args.plain) > 1 else self.elements(NONE.union(*args.plain))
+        return value | args.named.get("default", NONE)
+
+    def t_dict(self, args: Args) -> Value:
+        made = Box(self.node, (*args.named.values(),), (*args.named,))
+        for atom in NONE.union(*args.plain):
+            if isinstance(atom, (Tool, Function)):  # what makes defaults
+                self.put(made, PLAIN, self.call(atom, Args([], {})))
+            elif isinstance(atom, Box) and atom.keys is not None:
+                for key in self.elements(frozenset({atom})):
+                    self.put(made, frozenset({key}), self.get(atom, frozenset({key})))
+            else:
+                for one in self.elements(frozenset({atom})):
+                    pair = [self.get(one, frozenset({place})) for place in (0, 1)] if isinstance(one, Box) else []
+                    self.put(made, *(pair or [frozenset({one}), PLAIN]))
+        return frozenset({made})
+
+    def t_map(self, args: Args) -> Value:
+        out: set[Any] = set()
+        self.opaque(frozenset(atom for atom in args.plain[0] if isinstance(atom, Tool)))
+        given = Args([self.elements(value) for value in args.plain[1:]], {})
+        self.loop(PLAIN, lambda _item: out.update(*(self.call(atom, given) for atom in args.plain[0] - PLAIN)))
+        return frozenset({Box(self.node, (frozenset(out),), sure=False)})
+
+    def t_filter(self, args: Args) -> Value:
+        self.t_map(args)
+        return frozenset({Box(self.node, (self.elements(args.plain[1]),), sure=False)})
+
+    def t_strftime(self, args: Args) -> Value:
+        """Return what a format leaves of a time."""
+        formats = [text for text in args.all() if isinstance(text, str) and text != DATA]
+        texts = [re.sub(r"%[-#]?(.)", lambda match: "%" if match[1] == "%" else DATA, text) for text in formats]
+        return frozenset(map(tidy, texts)) or SOME
+
+    def t_merge(self, args: Args) -> Value:
+        rest = Args(args.plain[1:], args.named)
+        return NONE.union(*(self.method(atom, "merge", rest) for atom in args.plain[0]))
+
+    def t_concat(self, args: Args) -> Value:
+        tables = [atom for atom in self.leaves(args.all()) if isinstance(atom, Table)]
+        parts = dict.fromkeys(part for table in tables for part in table.parts)
+        return frozenset({Table((*parts,))}) if tables else self.opaque(args.all())

@@ -1,0 +1,252 @@
+"""Expressions."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from .statements import Statements
+from .values import (
+    DATA,
+    MURKY,
+    NONE,
+    PLAIN,
+    SOME,
+    UNKNOWN,
+    VAGUE,
+    WIDEST,
+    Args,
+    Box,
+    Frame,
+    Function,
+    Table,
+    Tool,
+    Value,
+    literal,
+    starred,
+    tidy,
+)
+from .vocabulary import (
+    ACCESSORS,
+    BANNED,
+    FORBIDDEN,
+)
+
+
+class Expressions(Statements):
+    """Evaluates expressions: one method per kind of syntax node; another kind is refused."""
+
+    def value(self, node: Any) -> Value:
+        self.charge()
+        handler = getattr(self, "v_" + type(node).__name__.lower(), None)
+        if handler is None:
+            self.fail(f"{type(node).__name__} cannot be followed")
+        value: Value = handler(node)
+        if len(value) > WIDEST:
+            self.fail("there are too many possible values to follow")
+        return value
+
+    def test(self, node: ast.expr) -> Value:
+        """Evaluate a condition. Whether a row is empty tells of its data."""
+        value = self.value(node)
+        self.escape(frozenset(atom for atom in value if isinstance(atom, Table) and atom.shape == "row"))
+        return value
+
+    def v_constant(self, node: ast.Constant) -> Value:
+        value = node.value
+        if isinstance(value, str):
+            return frozenset({value if DATA not in value and tidy(value) == value else MURKY})
+        return frozenset({value}) if type(value) is int else UNKNOWN if isinstance(value, bytes) else PLAIN
+
+    def v_name(self, node: ast.Name) -> Value:
+        value = self.lookup(node.id)
+        banned = any(isinstance(atom, Tool) and atom.name in BANNED for atom in value)
+        if banned or (node.id[:2] == "__" and node.id != "__name__"):
+            self.fail(f"what {node.id} does cannot be followed")
+        return value
+
+    def v_namedexpr(self, node: ast.NamedExpr) -> Value:
+        value, frame = self.value(node.value), self.frame
+        while frame.parent and frame.inner:
+            frame = frame.parent
+        self.bind(node.target.id, value) if node.target.id in ACCESSORS else None
+        self.share(frame.outer.get(node.target.id, frame), node.target.id, value)
+        return value
+
+    def v_joinedstr(self, node: ast.JoinedStr) -> Value:
+        form, values = "", []
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                values.append(self.value(part.value))
+                spec = "".join(self.value(part.format_spec)) if part.format_spec else ""
+                form += (
+                    "{" + ("!a" if part.conversion == 97 else "!r" if part.conversion == 114 else "") + ":" + spec + "}"
+                )
+            else:
+                form += "".join(self.value(part)).replace("{", "{{").replace("}", "}}")
+        return self.formatted(form, Args(values, {}))
+
+    def v_list(self, node: ast.List | ast.Tuple | ast.Set) -> Value:
+        values = tuple(self.value(part) for part in node.elts)
+        sure = not isinstance(node, ast.Set) and not starred(node.elts)
+        return frozenset({Box(node, values if sure else (NONE.union(*values),), sure=sure)})
+
+    v_tuple = v_set = v_list
+
+    def v_starred(self, node: ast.Starred) -> Value:
+        return self.elements(self.value(node.value))
+
+    def v_dict(self, node: ast.Dict) -> Value:
+        keys = [self.value(key) if key else UNKNOWN for key in node.keys]
+        values = [self.value(value) for value in node.values]
+        sure = all(len(key) == 1 and not key & VAGUE for key in keys)
+        every = NONE.union(*keys)
+        if sure and len(every) == len(keys):
+            return frozenset({Box(node, (*values,), tuple(next(iter(key)) for key in keys))})
+        return frozenset({Box(node, (NONE.union(*values),) * len(every), (*every,), sure=False)})
+
+    def v_slice(self, node: ast.Slice) -> Value:
+        self.opaque(*map(self.value, ast.iter_child_nodes(node)))
+        return PLAIN
+
+    def v_unaryop(self, node: ast.UnaryOp) -> Value:
+        value = self.test(node.operand)
+        if not isinstance(node.op, ast.Not):
+            self.opaque(value)
+        number = next(iter(value)) if len(value) == 1 and isinstance(node.op, ast.USub) else None
+        return frozenset({-number}) if isinstance(number, int) else PLAIN
+
+    def v_boolop(self, node: ast.BoolOp) -> Value:
+        return NONE.union(*map(self.test, node.values))
+
+    def v_ifexp(self, node: ast.IfExp) -> Value:
+        self.test(node.test)
+        return self.value(node.body) | self.value(node.orelse)
+
+    def v_compare(self, node: ast.Compare) -> Value:
+        values = [self.value(part) for part in (node.left, *node.comparators)]
+        if not all(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops):
+            self.opaque(*values)
+        return PLAIN
+
+    def v_binop(self, node: ast.BinOp) -> Value:
+        return self.combine(node.op, self.value(node.left), self.value(node.right))
+
+    def combine(self, op: ast.operator, left: Value, right: Value) -> Value:
+        both = left | right
+        if isinstance(op, ast.Mod) and any(isinstance(atom, str) and atom != DATA for atom in left):
+            return NONE.union(*(self.percent(str(text), right) for text in left))
+        if any(isinstance(atom, Box) for atom in both):
+            return self.moved(itertools.chain, left, right, order=isinstance(op, ast.Add))
+        if tables := frozenset(atom for atom in both if isinstance(atom, Table)):
+            return tables
+        if isinstance(op, ast.Add) and any(isinstance(atom, str) for atom in both):
+            return self.text("{}{}".format, left, right)
+        return UNKNOWN if self.opaque(both) == UNKNOWN else PLAIN
+
+    def v_lambda(self, node: ast.Lambda | ast.FunctionDef) -> Value:
+        spec = node.args
+        names = [arg.arg for arg in [*spec.posonlyargs, *spec.args]]
+        pairs = [*zip(names[len(names) - len(spec.defaults) :], spec.defaults, strict=True)]
+        pairs += [(arg.arg, default) for arg, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if default]
+        return frozenset({Function(node, self.frame, tuple((name, self.value(default)) for name, default in pairs))})
+
+    def v_listcomp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Value:
+        out: list[Value] = []
+        sure = self.generate(node.generators, lambda: out.append(self.value(node.elt)))
+        return frozenset({Box(node, (*out,) if sure else (NONE.union(*out),), sure=sure)})
+
+    v_setcomp = v_generatorexp = v_listcomp
+
+    def v_dictcomp(self, node: ast.DictComp) -> Value:
+        made = Box(node, (), ())
+        self.generate(node.generators, lambda: self.put(made, self.value(node.key), self.value(node.value)))
+        return frozenset({made})
+
+    def generate(self, generators: list[ast.comprehension], make: Callable[[], object]) -> bool:
+        """Interpret the loops of a comprehension; return whether its elements are made in order."""
+        if not generators:
+            make()
+            return True
+        source, tests = self.value(generators[0].iter), generators[0].ifs
+        exact = [bool(self.turns(source)) and not tests]
+
+        def body(item: Value) -> None:
+            self.assign(generators[0].target, item)
+            for test in tests:
+                self.test(test)
+            exact.append(self.generate(generators[1:], make))
+
+        frame = self.frame
+        self.frame = inner = Frame(frame, {}, inner=True)
+        self.loop(source, body)
+        inner.alive, self.frame = False, frame
+        return all(exact)
+
+    def v_attribute(self, node: ast.Attribute) -> Value:
+        return NONE.union(*(self.member(atom, node.attr) for atom in self.value(node.value)))
+
+    def member(self, atom: Any, name: str) -> Value:
+        if name in ACCESSORS:
+            return frozenset({Tool(name)})
+        if name[:2] == "__" or isinstance(atom, Function) or (isinstance(atom, Tool) and FORBIDDEN.fullmatch(name)):
+            self.fail(f"what .{name} does cannot be followed")
+        if isinstance(atom, Tool):
+            return frozenset({Tool(f"{atom.name}.{name}")})
+        if isinstance(atom, Table):
+            return self.column(atom, name)
+        if isinstance(atom, Box):
+            self.put(atom, PLAIN, UNKNOWN)
+        return PLAIN if atom is None else SOME if atom == DATA and name not in ("dtype", "dtypes") else UNKNOWN
+
+    def column(self, table: Table, name: str) -> Value:
+        if name in ("loc", "iloc", "at", "iat"):
+            shape = "row" if table.shape == "row" and "i" not in name else "iloc" if "i" in name else "loc"
+            return frozenset({table._replace(shape=shape)})
+        if name in ("empty", "shape", "size", "ndim", "columns", "index", "dtypes", "axes"):
+            return PLAIN if name in ("empty", "shape", "size", "ndim") else UNKNOWN
+        if name in ("values", "T"):
+            return self.opaque(frozenset({table}))
+        self.read(table, name)
+        return SOME
+
+    def v_subscript(self, node: ast.Subscript) -> Value:
+        base, index = self.value(node.value), self.value(node.slice)
+        return NONE.union(*(self.item(atom, index, node.slice) for atom in base))
+
+    def item(self, atom: Any, index: Value, node: ast.expr) -> Value:
+        place = literal(node)
+        if isinstance(atom, Table):
+            return self.pick(atom, index, pair=isinstance(node, ast.Tuple))
+        if isinstance(atom, Box) and isinstance(node, ast.Slice):
+            return self.moved(lambda turns: turns[place or slice(None)], frozenset({atom}), order=bool(place))
+        if isinstance(atom, Box):
+            return self.get(atom, index)
+        if isinstance(atom, str) and DATA not in atom and place is not None:
+            return self.text(lambda text: text[place], frozenset({atom}))
+        return frozenset({atom}) if atom in (None, DATA) else UNKNOWN
+
+    def pick(self, table: Table, index: Value, *, pair: bool) -> Value:
+        """Subscript a table by a column, columns or a mask; through loc and iloc, by rows and these."""
+        frame, row = table._replace(shape="row" if table.shape == "row" else "frame"), table._replace(shape="row")
+        if table.shape in ("loc", "iloc"):
+            if not pair:
+                return frozenset({frame, row})
+            index = self.turns(index)[-1]
+        return NONE.union(*(self.chosen(frame, atom) for atom in index))
+
+    def chosen(self, frame: Table, atom: Any) -> Value:
+        names = {name for name in self.leaves(frozenset({atom})) if isinstance(name, str)}
+        if names & {DATA, MURKY} or isinstance(atom, (int, Table)):
+            return self.opaque(frozenset({frame})) | {frame}
+        if isinstance(atom, str):
+            self.read(frame, atom)
+            return SOME
+        if isinstance(atom, Function):
+            self.repeat(atom, [frozenset({frame})])
+        parts = [
+            part._replace(columns=part.columns & names if part.columns else frozenset(names)) for part in frame.parts
+        ]
+        return frozenset({frame._replace(parts=(*parts,)) if names else frame})

@@ -1,0 +1,255 @@
+"""What a program reads, and what the interpreter knows of its containers and texts."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import itertools
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from .values import (
+    BUDGET,
+    DATA,
+    LONGEST,
+    MURKY,
+    NONE,
+    PLAIN,
+    SOME,
+    UNKNOWN,
+    VAGUE,
+    WIDEST,
+    Args,
+    Box,
+    Env,
+    Frame,
+    Function,
+    Table,
+    Tool,
+    Value,
+    tidy,
+)
+from .vocabulary import (
+    ACCESSORS,
+    BOOLEAN,
+    BUILTINS,
+    PURE,
+)
+
+SPEC = re.compile(r"(?:s|[<>^]?[-+ ]?0?\d*[,_]?(?:\.\d+)?[deEfFgGn%]?|(?:%[a-zA-Z]|[-/: ])+)")
+FIELD = re.compile(r"\{(\w*)(?:![sr])?(?::" + SPEC.pattern + r")?\}")
+PERCENT = re.compile(r"%[-+ 0#]*\d*(?:\.\d+)?[difeEgGs]")
+BAD_FIELD = re.compile(r"\{[^{}]*[^\w{}]|%(?:\(\w*\))?[^(s%]")
+
+
+class Reads:
+    """Keeps what is read, and the state of the interpretation."""
+
+    if TYPE_CHECKING:  # what the classes built on this one add, and it calls
+
+        def value(self, node: Any) -> Value: ...
+        def test(self, node: ast.expr) -> Value: ...
+        def repeat(self, func: Function, plain: list[Value] | None) -> Value: ...
+        def combine(self, op: ast.operator, left: Value, right: Value) -> Value: ...
+        def v_lambda(self, node: ast.Lambda | ast.FunctionDef) -> Value: ...
+        def method(self, atom: Any, name: str, args: Args) -> Value: ...
+        def call(self, atom: Any, args: Args) -> Value: ...
+        def table_method(self, table: Table, name: str, args: Args) -> Value: ...
+        def pick(self, table: Table, index: Value, *, pair: bool) -> Value: ...
+        def member(self, atom: Any, name: str) -> Value: ...
+
+    def __init__(self, schema: dict[str, list[str]]) -> None:
+        self.schema = schema
+        self.found: dict[str, set[str]] = {}
+        self.stored: dict[Any, Env] = {}  # what is put into containers, by site and key, None if not known
+        self.frame = Frame(None, {**BUILTINS})
+        self.path: tuple[Any, ...] = ()  # the calls and turns it is in
+        self.active: list[Any] = []
+        self.node: Any = ast.Pass(lineno=1)
+        self.steps, self.changes, self.jumped, self.unbound = 0, 0, False, SOME
+
+    def fail(self, why: str) -> NoReturn:
+        raise ValueError(f"line {self.node.lineno}: {why}")
+
+    def charge(self, work: int = 1) -> None:
+        self.steps += work
+        if self.steps > BUDGET:
+            self.fail("the code is too much work to follow")
+
+    # What is read.
+
+    def record(self, database: str, *columns: str) -> None:
+        self.found.setdefault(database, set()).update(columns)
+
+    def database(self, name: str) -> str:
+        name = name.strip().lower()
+        return next((known for known in self.schema if known.lower() == name), name)
+
+    def read(self, table: Table, column: str) -> None:
+        if DATA in column or MURKY in column:
+            self.fail("which column is read is only known at run time")
+        parts = [part for part in table.parts if column not in part.made]
+        able = [part for part in parts if part.columns is None or column in part.columns] or parts
+        sure = [part for part in able if column in self.schema.get(part.name, ())]
+        for part in sure if len(sure) == 1 else able:
+            self.record(part.name, column)
+
+    def escape(self, value: Value) -> None:
+        """Take it that all that a value holds gets out."""
+        for table in self.leaves(value):
+            for part in table.parts if isinstance(table, Table) else ():
+                if part.columns is None:
+                    self.record(part.name, "*")
+                for column in part.columns or ():
+                    self.read(table, column)
+
+    def leaves(self, *values: Value) -> set[Any]:
+        """Collect what values hold, however deep, with the keys."""
+        atoms, out, seen = [atom for value in values for atom in value], set(), set()
+        while atoms:
+            self.charge()
+            atom = atoms.pop()
+            if not isinstance(atom, Box):
+                out.add(atom)
+            elif atom not in seen:
+                seen.add(atom)
+                atoms += [*self.every(atom), *(atom.keys or ()), *self.stored.get(atom.site, ())]
+        return out
+
+    def opaque(self, *values: Value) -> Value:
+        """Hand values to something unknown. What comes back is data, or cannot be followed if texts went in."""
+        murky, atoms = False, self.leaves(*values)
+        while atoms:
+            atom = atoms.pop()
+            self.escape(frozenset({atom}))
+            if isinstance(atom, Function):
+                atoms |= self.leaves(self.repeat(atom, None))
+            if isinstance(atom, Tool) and atom.name in ACCESSORS:
+                self.fail(f"{atom.name} is handed to something that cannot be followed")
+            murky |= isinstance(atom, Tool) or (isinstance(atom, str) and atom != DATA)
+        return UNKNOWN if murky else SOME
+
+    # Containers and texts.
+
+    def put(self, box: Box, keys: Value, value: Value) -> None:
+        stored = self.stored.setdefault(box.site, {})
+        for key in keys:
+            known = stored.get(key, NONE)
+            self.charge(1 + len(known))
+            self.changes += not value <= known or key not in stored
+            stored[key] = known | value
+
+    def every(self, box: Box) -> Value:
+        return NONE.union(*box.items, *self.stored.get(box.site, {}).values())
+
+    def get(self, box: Box, index: Value) -> Value:
+        stored, out = self.stored.get(box.site, {}), NONE
+        known: dict[Any, Value] = dict(zip(box.keys or range(len(box.items)), box.items, strict=True))
+        for key in index:
+            place = key + len(known) if isinstance(key, int) and key < 0 and box.keys is None else key
+            if key in VAGUE or not box.sure or (box.keys is None and (stored or place not in known)):
+                out |= self.every(box)
+            else:
+                out = out.union(known.get(place, NONE), *(stored.get(one, NONE) for one in (key, *VAGUE)))
+        return out or UNKNOWN
+
+    def turns(self, value: Value) -> list[Value]:
+        """Return what a loop takes, in order; nothing if that is not known."""
+        box = next(iter(value)) if len(value) == 1 else None
+        if not isinstance(box, Box) or not box.sure or box.site in self.stored:
+            return []
+        return [*box.items] if box.keys is None else [frozenset({key}) for key in box.keys]
+
+    def elements(self, value: Value) -> Value:
+        out = NONE
+        for atom in value:
+            if isinstance(atom, Box):
+                out |= self.every(atom) if atom.keys is None else {*atom.keys, *self.stored.get(atom.site, ())}
+            elif isinstance(atom, Table):
+                out |= self.rows(atom)
+            else:
+                out |= PLAIN if atom is None or isinstance(atom, int) else SOME if atom == DATA else UNKNOWN
+        return out or SOME
+
+    def rows(self, table: Table) -> Value:
+        frame, row = (frozenset({table._replace(shape=shape)}) for shape in ("frame", "row"))
+        if table.shape in ("groups", "iterrows"):
+            return frozenset({Box(table, (SOME, frame if table.shape == "groups" else row))})
+        if table.shape == "row":
+            return self.opaque(row)
+        return row if table.shape == "itertuples" else UNKNOWN  # else the names of the columns
+
+    def moved(self, func: Callable[..., Iterable[Any]], *values: Value, order: bool = True) -> Value:
+        """Call a function that only moves elements about."""
+        turns = [self.turns(value) for value in values]
+        sure = order and all(turns)
+        made = func(*(turns if sure else ([self.elements(value)] for value in values)))
+        items = tuple(self.wrapped(place, item, sure=sure) for place, item in enumerate(made))
+        return frozenset({Box(self.node, items if sure else (NONE.union(*items),), sure=sure)})
+
+    def wrapped(self, place: int, item: Any, *, sure: bool) -> Value:
+        if isinstance(item, tuple):
+            return frozenset({Box((self.node, place), tuple(self.wrapped(place, one, sure=sure) for one in item))})
+        return item if isinstance(item, frozenset) else frozenset({item if sure else None})
+
+    def choices(self, value: Value) -> list[Any]:
+        """Return all that a value may be within a text, a container with all that may be in it."""
+        out: list[Any] = []
+        for atom in value:
+            if isinstance(atom, (str, int)) or atom is None:
+                out.append(DATA if atom is None else atom)
+            elif isinstance(atom, Box) and atom.sure and atom.site not in self.stored:
+                combos = itertools.islice(itertools.product(*map(self.choices, atom.items)), WIDEST + 1)
+                out += [[*combo] if atom.keys is None else dict(zip(atom.keys, combo, strict=True)) for combo in combos]
+            else:
+                out += self.opaque(frozenset({atom}))
+        return out if len(out) <= WIDEST else [MURKY]
+
+    def text(self, func: Callable[..., Any], *values: Value) -> Value:
+        """Call a function that makes texts with all that its arguments may be."""
+        out = NONE
+        for combo in itertools.islice(itertools.product(*map(self.choices, values)), WIDEST + 1):
+            made: Any = MURKY
+            told = str(combo)
+            self.charge(1 + len(told) // 64)
+            if MURKY not in told and len(told) < LONGEST:
+                with contextlib.suppress(TypeError, ValueError, LookupError):
+                    made = func(*combo)
+            many = isinstance(made, list)
+            out |= {Box(self.node, tuple(frozenset({part}) for part in made)) if many else tidy(made)}
+        return out if len(out) <= WIDEST else UNKNOWN
+
+    def join(self, text: str, value: Value) -> Value:
+        texts = [*self.choices(self.elements(value))]
+        if self.turns(value):
+            return self.text(text.join, value)
+        if all(one == DATA for one in texts):
+            return frozenset({DATA + text + DATA})
+        if "||" in text and all(isinstance(x, str) and x.strip("|") == x and x != MURKY for x in texts):
+            return frozenset({tidy(text.join(sorted(texts)))})  # conditions, whose order does not matter
+        return UNKNOWN
+
+    def formatted(self, text: str, args: Args) -> Value:
+        form = FIELD.sub(r"{\1}", text)
+        if BAD_FIELD.search(form.replace("%", "")) or "**" in args.named:
+            return self.opaque(args.all()) | UNKNOWN
+        names = [*args.named]
+        fill = lambda *values: form.format(*values[len(names) :], **dict(zip(names, values, strict=False)))  # noqa: E731
+        return self.text(fill, *args.named.values(), *args.plain)
+
+    def percent(self, text: str, right: Value) -> Value:
+        form = PERCENT.sub("%s", text)
+        if BAD_FIELD.search(form.replace("{", "")):
+            return self.opaque(right) | UNKNOWN
+        return self.text(lambda value: form % (tuple(value) if isinstance(value, list) else value), right)
+
+    def text_method(self, text: str, name: str, args: Args) -> Value:
+        if name == "format":
+            return self.formatted(text, args)
+        if name == "join":
+            return self.join(text, args.all())
+        if name not in PURE or (DATA in text and name in ("replace", "split", "rsplit", "splitlines")):
+            out = self.opaque(args.all())
+            return PLAIN if name in BOOLEAN or name in ("count", "find", "index") or name[:2] == "is" else out | UNKNOWN
+        return self.text(getattr(text, name), *args.plain)

@@ -1,0 +1,159 @@
+"""EHRAgent's own functions, and the methods of pandas on the tables that they give."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from .calls import Calls
+from .values import (
+    DATA,
+    MURKY,
+    NONE,
+    PLAIN,
+    SOME,
+    UNKNOWN,
+    Args,
+    Box,
+    Function,
+    Part,
+    Table,
+    Value,
+    with_made,
+)
+from .vocabulary import (
+    BY,
+    BY_NAME,
+    SAME,
+    TOTALS,
+)
+
+OPERATOR = re.compile(r">=|<=|>|<|=|\s(?:not\s+)?in\s")
+EXTREME = re.compile(r"\s*(?:max|min)\s*\(([^)]*)\)?\s*")
+QUERY = re.compile(r"'[^']*'|\"[^\"]*\"|[@.]\s*\w+|\b(?:and|or|not|in|True|False|None)\b|`([^`]*)`|\b([^\W\d]\w*)|(\W)")
+
+
+class Tables(Calls):
+    """Evaluates LoadDB, FilterDB, GetValue and what is done with tables."""
+
+    def t_loaddb(self, args: Args) -> Value:
+        names = {name for name in self.leaves(args.all()) if isinstance(name, str)}
+        if "**" in args.named or not names or any(DATA in name or MURKY in name for name in names):
+            self.fail("LoadDB gets a database name that is only known at run time")
+        for name in names:
+            self.record(self.database(name))
+        return frozenset(Table((Part(self.database(name)),)) for name in names)
+
+    def target(self, args: Args, who: str) -> Iterator[tuple[Table, str]]:
+        """Yield the tables and the texts that an accessor gets."""
+        values = [*args.plain, *args.named.values()]
+        frames = [value for value in values if any(isinstance(atom, Table) for atom in value)]
+        texts = [x for value in values if value not in frames for x in self.leaves(value) if isinstance(x, str)]
+        if len(frames) != 1 or frames[0] & {DATA, MURKY} or not texts or MURKY in texts or "**" in args.named:
+            self.fail(f"{who} gets a table or a text that is only known at run time")
+        yield from itertools.product([atom for atom in frames[0] if isinstance(atom, Table)], texts)
+
+    def t_filterdb(self, args: Args) -> Value:
+        tables = set()
+        for table, text in self.target(args, "FilterDB"):
+            tables.add(table)
+            for column in condition_columns(text):
+                self.read(table, column)
+        return frozenset(tables)
+
+    def t_getvalue(self, args: Args) -> Value:
+        for table, text in self.target(args, "GetValue"):
+            for column in value_columns(text):
+                self.read(table, column)
+        return SOME
+
+    def table_method(self, table: Table, name: str, args: Args) -> Value:
+        frame, given = table._replace(shape="row" if table.shape == "row" else "frame"), args.all()
+        if name in ("merge", "join"):
+            return self.merged(frame, args, named=name == "merge")
+        if name in ("query", "eval"):
+            return self.queried(frame, self.choices(given))
+        if name == "filter" and "items" in args.named:
+            return self.pick(frame, args.named["items"], pair=False)
+        each = frozenset({frame if table.shape == "groups" else table._replace(shape="row")})
+        funcs = frozenset(atom for atom in given if isinstance(atom, Function))
+        called = NONE.union(*(self.repeat(func, [each]) for func in funcs))
+        columns, made = self.columns_in(name, args)
+        for column in columns:
+            self.read(frame, column)
+        if name == "pipe":
+            return called
+        if self.opaque(called, given - funcs) == UNKNOWN and name in ("fillna", "replace", "where", "mask", "assign"):
+            self.fail("a text is put into a table")
+        out = self.derived(with_made(frame, made), table.shape, name, columns=bool(columns), funcs=bool(funcs))
+        return PLAIN if out == SOME and called == PLAIN else out
+
+    def derived(self, frame: Table, shape: str, name: str, *, columns: bool, funcs: bool) -> Value:
+        """What a method makes of a table; the arguments name columns, or hold functions, or neither."""
+        if name in ("iterrows", "itertuples", "groupby"):
+            return frozenset({frame._replace(shape="groups" if name == "groupby" else name)})
+        if (name in SAME and (columns or name != "drop_duplicates")) or (funcs and name == "filter"):
+            return frozenset({frame})
+        if name in TOTALS:
+            return frozenset({frame if shape == "groups" else frame._replace(shape="row")})
+        if not (columns and name in BY) and not funcs and name != "size":
+            self.escape(frozenset({frame}))
+        return PLAIN if name == "duplicated" else SOME
+
+    def columns_in(self, name: str, args: Args) -> tuple[set[str], set[str]]:
+        """Return the columns that the arguments of a method name, and those that it makes."""
+        boxes = [box for box in args.all() if isinstance(box, Box)]
+        made: set[str] = {*args.named} if name in ("agg", "aggregate", "assign") else set()
+        at = BY.get(name, len(args.plain))
+        values = [*args.plain[at : at + 1], *(args.named[key] for key in args.named if key in BY_NAME)]
+        if name in ("agg", "aggregate", "rename"):
+            values = [self.elements(frozenset({box})) for box in boxes if box.keys is not None]
+        if name == "rename":
+            made = {text for box in boxes for text in self.every(box)}
+        elif made:
+            values += [self.get(box, frozenset({0})) for box in boxes if box.keys is None]
+        texts = {text for text in self.leaves(*values) if isinstance(text, str)}
+        return set() if name in ("drop", "reindex") else texts, made
+
+    def merged(self, frame: Table, args: Args, *, named: bool) -> Value:
+        keys = {key: {x for x in self.leaves(value) if isinstance(x, str)} for key, value in args.named.items()}
+        out = NONE
+        for other in (atom for atom in args.all() if isinstance(atom, Table)):
+            for side, columns in ((frame, ("on", "left_on")), (other, ("on", "right_on") if named else ())):
+                for column in itertools.chain(*(keys.get(key, ()) for key in columns)):
+                    self.read(side, column)
+            both = Table((*frame.parts, *other.parts))
+            out |= {with_made(both, itertools.chain(*(part.made for part in both.parts)))}
+            if named and not keys.keys() & {"on", "right_on", "right_index"}:
+                self.escape(out)
+        return out or self.opaque(args.all(), frozenset({frame}))
+
+    def queried(self, frame: Table, texts: list[Any]) -> Value:
+        """Read the columns in a condition of DataFrame.query."""
+        for text in texts:
+            previous = ""
+            for match in QUERY.finditer(str(text)):
+                name = match[1] or match[2]
+                if MURKY in match[0] or (match[0] == DATA and previous not in "=<>[,+-*/ "):
+                    self.fail("which column is read is only known at run time")
+                if name and text[match.end() : match.end() + 1] != "(":
+                    self.read(frame, name)
+                previous = match[0].strip() or previous
+        return frozenset({frame})
+
+
+def condition_columns(text: str) -> Iterator[str]:
+    for command in filter(str.strip, text.split("||")):
+        operator, extreme = OPERATOR.search(command), EXTREME.match(command)
+        head = command[: operator.start()] if operator else command
+        if extreme and extreme.end() >= len(head.rstrip()):
+            head = extreme[1]
+        head = head.strip(" \t\n'\"`[]()!~")
+        yield head if head and (operator or re.fullmatch(r"\w+", head)) else MURKY
+
+
+def value_columns(text: str) -> list[str]:
+    parts = [part.strip(" \t\n'\"[]()") or MURKY for part in text.split(",")]
+    return parts[:-1] if len(parts) > 1 and parts[-1] in ("count", "mean", "max", "min", "sum", "list") else parts

@@ -1,0 +1,111 @@
+"""The abstract values of the interpreter: what an expression of EHRAgent code may stand for.
+
+A value is a set of atoms: a text, an integer, None (any other value that is no text), a table, a container, a
+function, a tool. Within a text, `DATA` stands for what comes from data, `MURKY` for what cannot be followed.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+Value = frozenset[Any]
+Env = dict[str, Value]
+
+
+class Part(NamedTuple):
+    name: str
+    columns: frozenset[str] | None = None  # None: all there are
+    made: frozenset[str] = frozenset()  # put in by the code itself
+
+
+class Table(NamedTuple):
+    parts: tuple[Part, ...]
+    shape: str = "frame"  # or row, loc, iloc, groups, iterrows, itertuples
+
+
+class Tool(NamedTuple):
+    name: str
+
+
+class Function(NamedTuple):
+    node: Any
+    frame: Frame
+    defaults: tuple[tuple[str, Value], ...]
+
+
+class Args(NamedTuple):
+    plain: list[Value]
+    named: Env
+
+    def all(self) -> Value:
+        return NONE.union(*self.plain, *self.named.values())
+
+
+class Box(NamedTuple):
+    """A list, tuple, set or dict as it was made; what is put into it later is kept by its site."""
+
+    site: Any
+    items: tuple[Value, ...]
+    keys: tuple[Any, ...] | None = None  # of a dict
+    sure: bool = True  # whether each item is there, in this order
+
+
+@dataclass(eq=False)
+class Frame:
+    """The names of one call, comprehension or module."""
+
+    parent: Frame | None
+    env: Env
+    inner: bool = False  # of a comprehension
+    alive: bool = True
+    outer: dict[str, Frame] = field(default_factory=dict)  # whose the names declared global or nonlocal are
+    caught: list[Env] = field(default_factory=list)  # all that is bound within each try and loop around
+    returned: set[Any] = field(default_factory=set)
+
+
+LIMIT, BUDGET, LONGEST, WIDEST, TURNS = 200_000, 200_000, 10_000, 64, 12
+DATA, MURKY = "\u2370", "\u2327"  # printable, so that repr keeps them
+NONE: Value = frozenset()
+SOME, UNKNOWN = frozenset({DATA}), frozenset({MURKY})
+PLAIN: Value = frozenset({None})
+VAGUE: Value = frozenset({None, DATA, MURKY})  # keys that are not known
+
+
+def tidy(text: str) -> str:
+    return MURKY if MURKY in text or len(text) > LONGEST else re.sub(f"{DATA}+", DATA, text)
+
+
+def joined(one: Env, two: Env) -> Env:
+    return one if one == two else {**two, **{name: value | two.get(name, NONE) for name, value in one.items()}}
+
+
+def settled(old: Env, new: Env) -> Env:
+    """Give up on texts that still grow."""
+    grown = {name: {x for x in new[name] - old.get(name, NONE) if isinstance(x, str)} for name in new}
+    return {name: (value - grown[name]) | UNKNOWN if grown[name] else value for name, value in new.items()}
+
+
+def starred(nodes: list[ast.expr]) -> bool:
+    return any(isinstance(node, ast.Starred) for node in nodes)
+
+
+def with_made(atom: Any, names: Iterable[str]) -> Any:
+    """Return a table with columns of the code's own making."""
+    if not isinstance(atom, Table):
+        return atom
+    made = frozenset(names)
+    return atom._replace(parts=tuple(part._replace(made=part.made | made) for part in atom.parts))
+
+
+def literal(node: ast.expr) -> Any:
+    """Return an index or a slice that is written out."""
+    with contextlib.suppress(ValueError, TypeError):
+        if isinstance(node, ast.Slice):
+            return slice(*(part and ast.literal_eval(part) for part in (node.lower, node.upper, node.step)))
+        return ast.literal_eval(node)
+    return None

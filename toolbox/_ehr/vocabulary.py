@@ -1,0 +1,70 @@
+"""The names of Python, pandas and their friends, by what the interpreter makes of them."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .values import Tool
+
+
+def words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+FORBIDDEN = re.compile(  # members of modules that read files, run code or make texts out of numbers
+    r"_.*|read_.*|load|loadtxt|genfromtxt|from(file|regex)|(open_)?memmap|DataSource|ExcelFile|HDFStore|eval|sys|os|io|"
+    r"codecs|enum|builtins|importlib|subprocess|core|lib|compat|testing|util|ctypeslib|f2py|char|strings|rec|chararray|"
+    r"base_repr|get_type_hints|ForwardRef|attrgetter|methodcaller|types|tool|argparse|inspect|tzfile|contextlib"
+)
+NUMERIC = re.compile(
+    r"int|float|abs|round|any|all|ord|range|(datetime|time|dateutil|pandas|decimal|fractions)\.(.*\.)?(strptime|parse|"
+    r"timedelta|fromisoformat|relativedelta|Decimal|Fraction|to_(datetime|numeric|timedelta)|Timestamp|Timedelta|DateOffset)"
+)
+MUTATING = re.compile(r"(operator|functools|random|collections)\..*|.*\.shuffle")
+MODULES = words(
+    "datetime time math statistics collections itertools functools operator re json calendar string typing decimal"
+    " fractions random dateutil numpy pandas __future__"
+)
+ACCESSORS = words("LoadDB FilterDB GetValue SQLInterpreter")
+BANNED = words("eval exec compile getattr setattr delattr globals locals vars __import__ open input breakpoint")
+MOVERS: dict[str, Callable[..., Iterable[Any]]] = {
+    "zip": zip,
+    "enumerate": enumerate,
+    "reversed": reversed,
+    "itertools.chain": itertools.chain,
+    **dict.fromkeys(words("list tuple iter collections.deque set frozenset sorted"), list),
+}
+TOOLS = {
+    **{name: name.lower() for name in ACCESSORS | words("str print map filter")},
+    **dict.fromkeys(words("Calculate Calendar"), "oracle"),
+    **dict.fromkeys(words("len bool isinstance type callable id"), "look"),
+    **dict.fromkeys(words("max min next random.choice"), "pick"),
+    **dict.fromkeys(words("dict collections.OrderedDict collections.Counter collections.defaultdict"), "dict"),
+    **dict.fromkeys(words("time.strftime datetime.datetime.strftime datetime.date.strftime"), "strftime"),
+    "pandas.merge": "merge",
+    "pandas.concat": "concat",
+}
+BUILTINS = {
+    name: frozenset({Tool(name)})
+    for name in {*TOOLS, *MOVERS, *BANNED} | words("int float abs round any all ord range sum chr bytes bytearray")
+    if "." not in name
+}
+PURE = words(
+    "lower upper strip lstrip rstrip title capitalize removeprefix removesuffix replace split rsplit splitlines"
+)
+KEEPS = words("split rsplit strip lstrip rstrip find index count sort_values groupby str astype total_seconds")
+BOOLEAN = words("isin contains startswith endswith match fullmatch between isna isnull notna notnull eq ne gt lt ge le")
+GROWING = words("append add insert extend update setdefault appendleft extendleft remove discard clear sort reverse")
+SAME = words(
+    "head tail copy reset_index dropna fillna ffill bfill sort_index sample drop astype round abs convert_dtypes nth"
+    " infer_objects get_group squeeze rolling expanding resample where mask clip isnull isna notnull notna shift diff"
+    " cumsum rank reindex sort_values nlargest nsmallest set_index drop_duplicates explode pivot pivot_table melt"
+    " assign rename replace"
+)
+TOTALS = words("sum mean median max min std var count nunique mode idxmax idxmin quantile first last agg aggregate")
+BY = dict.fromkeys(words("sort_values groupby set_index drop_duplicates duplicated value_counts explode get pop"), 0)
+BY |= {"nlargest": 1, "nsmallest": 1}
+BY_NAME = words("by subset on left_on right_on columns keys index values column id_vars value_vars")
