@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+from ._plain import plain, text_of, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,14 +25,6 @@ _SHORT_VOWEL = re.compile("(?:^|[^aeiou]|qu)[aeiou][^aeiouwxy]$")
 _CLAUSE_ENDS = frozenset(".,;:!?()[]{}")
 _MOST_WORDS_BETWEEN = 4
 _MOST_WORDS_OF_A_PHRASE = 20
-
-# Curly apostrophes and typographic hyphens are what people type for ' and -; invisible characters inside
-# a word would hide it from every lexicon, so they go.
-_SAME_SIGN = str.maketrans(
-    dict.fromkeys("\u2018\u2019\u02bc\u2032", "'")
-    | dict.fromkeys("\u2010\u2011\u2012\u2013\u2212", "-")
-    | dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff\u180e\u034f", None)
-)
 
 # What their -s makes is another word, or none.
 _NO_PLURAL = "and are but for from has have her his its not our that the this was with yes"
@@ -66,7 +59,7 @@ def classify(text: str, options: list[str] | dict[str, str]) -> str:
     Raises:
         ValueError: there are no options, or something is not a text.
     """
-    words = _content(_text(text, "the text"))
+    words = _content(text_of(text, "the text"))
     described = _described(options)
     spread = Counter(word for content in described.values() for word in content)
     weight = {word: 1 / n for word, n in spread.items() if n < len(described) or len(described) == 1}
@@ -98,7 +91,7 @@ def phrases_found(text: str, phrases: list[str], besides: list[str] | None = Non
         ValueError: something is not a text, or a phrase has no word, or more than twenty.
     """
     wanted, others = _texts(phrases, "phrases"), _texts(besides or [], "besides")
-    words = _without(_tokens(_text(text, "the text")), others)
+    words = _without(_tokens(text_of(text, "the text")), others)
     found = {phrase for phrase, _ in _matches(words, _lexicon(wanted))}
     return [phrase for phrase in dict.fromkeys(wanted) if phrase in found]
 
@@ -119,7 +112,7 @@ def topics_found(text: str, lexicon: dict[str, dict[str, str | list[str]]]) -> l
     Raises:
         ValueError: something is not a text, or an entry has another key.
     """
-    words = _tokens(_text(text, "the text"))
+    words = _tokens(text_of(text, "the text"))
     return [topic for topic, entry in lexicon.items() if _speaks_of(words, topic, entry)]
 
 
@@ -140,10 +133,10 @@ def field(text: str, name: str, known: str | None = None) -> str:
             the value is empty.
     """
     if known is not None:
-        values = [_text(known, f"the known {name!r}").strip()]
+        values = [text_of(known, f"the known {name!r}").strip()]
     else:
-        lines = (re.split("[:\uff1a]", line, maxsplit=1) for line in _text(text, "the text").splitlines())
-        wanted = _text(name, "the name of a field").strip().casefold()
+        lines = (re.split("[:\uff1a]", line, maxsplit=1) for line in text_of(text, "the text").splitlines())
+        wanted = text_of(name, "the name of a field").strip().casefold()
         values = [line[1].strip() for line in lines if len(line) > 1 and line[0].strip().casefold() == wanted]
     if not values:
         raise ValueError(f"there is no line '{name}:'")
@@ -154,16 +147,10 @@ def field(text: str, name: str, known: str | None = None) -> str:
     return values[0]
 
 
-def _text(value: object, what: str) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{what} must be a text, not {type(value).__name__}")  # noqa: TRY004 - the contract
-    return value
-
-
 def _texts(values: object, what: str) -> tuple[str, ...]:
     if not isinstance(values, list | tuple):
         raise ValueError(f"{what} must be a list of texts, not {type(values).__name__}")  # noqa: TRY004
-    return tuple(_text(value, f"each of {what}") for value in values)
+    return tuple(text_of(value, f"each of {what}") for value in values)
 
 
 def _speaks_of(words: list[str], topic: str, entry: dict[str, str | list[str]]) -> bool:
@@ -181,7 +168,7 @@ def _has(words: list[str], phrases: object) -> bool:
 
 
 def _listed(phrases: object) -> tuple[str, ...]:
-    return _split(_text(phrases, "phrases"))
+    return _split(text_of(phrases, "phrases"))
 
 
 @lru_cache(maxsize=256)
@@ -196,9 +183,7 @@ def _without(words: list[str], phrases: tuple[str, ...]) -> list[str]:
 
 
 def _tokens(text: str) -> list[str]:
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text).translate(_SAME_SIGN)
-    return _TOKEN.findall(text.casefold())
+    return _TOKEN.findall(plain(text).casefold())
 
 
 def _matches(words: list[str], lexicon: dict[str, list[_Pattern]]) -> Iterator[tuple[str, list[int]]]:
@@ -269,7 +254,7 @@ def _noun_forms(word: str) -> set[str]:
     word = word.removesuffix("'s")
     base = {word} | _singulars(word)
     plurals = {plural for form in base if _inflects(form) for plural in _plurals(form)}
-    return base | plurals - _set(_NOT_A_PLURAL) | {f"{form}'s" for form in base}
+    return base | plurals - word_set(_NOT_A_PLURAL) | {f"{form}'s" for form in base}
 
 
 def _verb_forms(word: str) -> set[str]:
@@ -291,7 +276,7 @@ def _verb_stems(word: str) -> set[str]:
 
 def _inflects(word: str) -> bool:
     # Below three letters only abbreviations have a plural: TVs and PCs, but "as" is none of "a".
-    if not word.isalpha() or word in _set(_NO_PLURAL) or len(word) == 1:
+    if not word.isalpha() or word in word_set(_NO_PLURAL) or len(word) == 1:
         return False
     return len(word) > 2 or not re.search("[aeiouy]", word)
 
@@ -306,7 +291,7 @@ def _plurals(word: str) -> set[str]:
 
 def _singulars(word: str) -> set[str]:
     """What a plural may be the plural of; nothing for a word that is none."""
-    if len(word) < 4 or word in _set(_NOT_A_PLURAL) or not re.search("[^sui]s$", word):
+    if len(word) < 4 or word in word_set(_NOT_A_PLURAL) or not re.search("[^sui]s$", word):
         return set()
     if word.endswith("ies"):
         return {word[:-1], word[:-3] + "y"}
@@ -315,7 +300,7 @@ def _singulars(word: str) -> set[str]:
 
 def _described(options: object) -> dict[str, set[str]]:
     if isinstance(options, dict):
-        pairs = [(_text(name, "an option"), f"{name} {_text(options[name], 'a description')}") for name in options]
+        pairs = [(text_of(name, "an option"), f"{name} {text_of(options[name], 'a description')}") for name in options]
     else:
         pairs = [(option, option) for option in _texts(options, "the options")]
     if not pairs:
@@ -324,7 +309,7 @@ def _described(options: object) -> dict[str, set[str]]:
 
 
 def _content(text: str) -> set[str]:
-    return {_stem(word) for word in _tokens(text) if word[0].isalnum() and word not in _set(_FUNCTION_WORDS)}
+    return {_stem(word) for word in _tokens(text) if word[0].isalnum() and word not in word_set(_FUNCTION_WORDS)}
 
 
 def _stem(word: str) -> str:
@@ -335,8 +320,3 @@ def _stem(word: str) -> str:
         stem += "e"  # hiring: of hire; shopping has another p
     stem = re.sub(r"([^aeiouls])\1$", r"\1", stem)
     return re.sub("(?<=....)e$|(?<=..[xz])e$", "", re.sub("(?:ie|y)$", "i", stem))
-
-
-@lru_cache
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
