@@ -44,9 +44,11 @@ SpecificationFile = Annotated[str | None, typer.Option("--specification", help="
 InputFile = Annotated[str, typer.Option("--input", help="What the agent was asked (a file, - for stdin).")]
 OutputFile = Annotated[str, typer.Option("--output-log", help="What the agent did and answered (a file, -).")]
 FactsFile = Annotated[str | None, typer.Option("--facts", help="What the host knows: a JSON object (a file).")]
-ModelName = Annotated[str | None, typer.Option("--model", help="The model that writes code, if one is needed.")]
+ModelName = Annotated[
+    str | None, typer.Option("--model", help="The model that writes code; no use in this version yet.")
+]
 ModeName = Annotated[Mode, typer.Option("--mode", help="Judge by a stored program, or generate one.")]
-ToolboxFolder = Annotated[str | None, typer.Option("--toolbox", help="A folder of functions to add.")]
+ToolboxFolder = Annotated[list[str] | None, typer.Option("--toolbox", help="A folder of functions to add; repeatable.")]
 MemoryFolder = Annotated[str | None, typer.Option("--memory", help="A folder with one folder per agent.")]
 SandboxName = Annotated[str, typer.Option("--sandbox", help="The engine that runs programs.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
@@ -120,13 +122,14 @@ def run(
 ) -> None:
     """Run one guard program file in the sandbox, over one run of an agent."""
     from guardagent.guard import judge_with
+    from guardagent.program import read_program
     from guardagent.sandbox import load_sandbox
     from guardagent.toolbox import Toolbox
 
     _one_stdin(program, input, output_log, facts)
     engine = load_sandbox(sandbox)
-    tools = Toolbox.load(*([toolbox] if toolbox else []))
-    check = judge_with(read_text(program), engine, tools)
+    tools = Toolbox.load(*(toolbox or []))
+    check = judge_with(read_program(program), engine, tools)
     verdict = check(read_text(input), read_text(output_log), _facts(facts))
     engine.close()
     _report(verdict, as_json=as_json)
@@ -137,14 +140,14 @@ def toolbox_list(*, toolbox: ToolboxFolder = None, as_json: Json = False) -> Non
     """List the functions, without running any of their code."""
     from guardagent.toolbox import Toolbox
 
-    tools = Toolbox.load(*([toolbox] if toolbox else []))
+    tools = Toolbox.load(*(toolbox or []))
     if as_json:
         rows = [{"name": t.name, "signature": t.signature, "summary": t.summary} for t in tools.values()]
         print(json.dumps({"functions": rows}, ensure_ascii=False))
         return
-    console = _console()
+    console, width = _console(), max(map(len, tools))
     for tool in tools.values():
-        console.print(f"{tool.name}", style="bold cyan", end="")
+        console.print(f"{tool.name:{width}}", style="bold red" if tool.is_check else "bold cyan", end="")
         console.print(f"  {tool.summary}", markup=False, highlight=False)
 
 
@@ -153,7 +156,7 @@ def toolbox_show(name: str, *, toolbox: ToolboxFolder = None) -> None:
     """Show one function: its signature and documentation."""
     from guardagent.toolbox import Toolbox
 
-    tool = Toolbox.load(*([toolbox] if toolbox else []))[name]
+    tool = Toolbox.load(*(toolbox or []))[name]
     _console().print(f"{tool.describe()}\n\n{tool.path}:{tool.line}", markup=False, highlight=False)
 
 
@@ -181,7 +184,7 @@ def memory_list(*, memory: MemoryFolder = None, as_json: Json = False) -> None:
     for row in rows:
         console.print(row["name"], style="bold cyan", end="")
         program = "a program" if row["program"] else "no program"
-        checks = f"{len(row['required_checks'])} required checks"
+        checks = f"required checks: {len(row['required_checks'])}"
         console.print(f"  {row['demonstrations']} demonstrations, {program}, {checks}  ({row['path']})", markup=False)
 
 

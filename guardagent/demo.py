@@ -44,7 +44,8 @@ def _stop(console: Console, name: str, description: str) -> None:
     console.print()
     console.rule(f"[bold]{name}[/]: {description}", align="left")
     console.print("The guard request, in short:", style="bold")
-    console.print(f"  {guard.request.split(chr(10) + chr(10))[0]}", markup=False, highlight=False)
+    for line in guard.request.split("\n\n")[0].splitlines():
+        console.print(f"  {line}", markup=False, highlight=False)
     runs = [(guard.guard(run.agent_input, run.agent_output), run) for run in guard.known.demonstrations]
     for label in (0, 1):
         verdict, run = next(pair for pair in runs if pair[0].label == label)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -38,7 +38,7 @@ class GuardAgent:
         specification: what the target agent does, reads and writes.
         agent: the name of a known agent: a folder under `memory`, then under the shipped memory.
         model: the model that writes code where there is no program; default: `GUARDAGENT_MODEL`, else none.
-        toolbox: a Toolbox, or a folder of functions to add to the shipped ones.
+        toolbox: a Toolbox, or one or more folders of functions to add to the shipped ones.
         memory: a folder with one folder per agent.
         shots: how many demonstrations a model is shown.
         debug_rounds: how often a model may mend code that does not run.
@@ -57,7 +57,7 @@ class GuardAgent:
         *,
         agent: str | None = None,
         model: str | None = None,
-        toolbox: Toolbox | Path | str | None = None,
+        toolbox: Toolbox | Path | str | Sequence[Path | str] | None = None,
         memory: Path | str | None = None,
         shots: int = 3,
         debug_rounds: int = 3,
@@ -67,7 +67,7 @@ class GuardAgent:
     ) -> None:
         _one_of("mode", mode, get_args(Mode))
         _one_of("on_error", on_error, get_args(OnError))
-        self.toolbox = toolbox if isinstance(toolbox, Toolbox) else _toolbox(toolbox)
+        self.toolbox = toolbox if isinstance(toolbox, Toolbox) else Toolbox.load(*_folders(toolbox))
         self.known = Memory(*([memory] if memory else [])).agent(agent) if agent else None
         self.request = (request or "").strip() or (self.known.request if self.known else "")
         self.specification = specification.strip() or (self.known.specification if self.known else "")
@@ -97,11 +97,11 @@ class GuardAgent:
         Raises:
             GuardError: only with `on_error="raise"`, for a run that could not be checked.
         """
-        verdict = deny_on_crash(self._judge)(
-            Event(_RUN, args={"input": input}, output=output_log, agent=self.known.name if self.known else None),
-            Context(facts=facts or {}),
-        )
-        return self._settle(verdict)
+        name = self.known.name if self.known else None
+        event = Event(_RUN, args={"input": input}, output=output_log, agent=name)
+        # Facts of another type are for `_judge` to refuse.
+        context = Context(facts={} if facts is None else facts)
+        return self._settle(deny_on_crash(self._judge)(event, context))
 
     async def aguard(self, input: str, output_log: str, facts: Mapping[str, Any] | None = None) -> Verdict:  # noqa: A002
         """As `guard`, without blocking the event loop."""
@@ -134,12 +134,14 @@ class GuardAgent:
     def _judge(self, event: Event, context: Context) -> Verdict:
         _text("input", event.args["input"])
         _text("output_log", event.output)
+        if not isinstance(context.facts, Mapping):
+            raise InputError(f"facts is a {type(context.facts).__name__}; expected a mapping of names to values")
         return self._check(event, context)
 
     @cached_property
     def _check(self) -> Check:
         if self.program is None or self.known is None:
-            raise ModelError(self._why_no_program())
+            raise ModelError(self.obstacle)
         known = self.known
         required = [required_check(check, self.toolbox, known.data) for check in known.required]
         return fold([program_check(self.program, self._sandbox, self.toolbox), *required])
@@ -150,11 +152,15 @@ class GuardAgent:
         same_request = _words(self.request) == _words(self.known.request)
         return not same_request or _words(self.specification) != _words(self.known.specification)
 
-    def _why_no_program(self) -> str:
+    @property
+    def obstacle(self) -> str:
+        """Why there is no program to judge with, and what to do about it; empty where there is one."""
+        if self.program is not None:
+            return ""
         if self.known is None:
             cause = "this request names no known agent, so it has no guard program"
         elif self.mode == "generate":
-            cause = "mode 'generate' asks a model"
+            cause = "mode 'generate' asks a model and uses no program"
         elif self._differs():
             cause = (
                 f"the program of agent {self.known.name!r} was written for another request or specification; "
@@ -166,7 +172,7 @@ class GuardAgent:
             return f"{cause}; mode 'program' asks no model"
         if not self.model:
             return f"{cause}; and no model is configured: name one as `model` or in GUARDAGENT_MODEL"
-        return f"{cause}; and this version has no backend for models such as {self.model!r}"
+        return f"{cause}; and this version can ask no model yet, so {self.model!r} is of no use"
 
     def _settle(self, verdict: Verdict) -> Verdict:
         if not verdict.errors or self.on_error == "deny":
@@ -256,8 +262,10 @@ def _stat(path: Path) -> Any:
     return status.st_mtime_ns, status.st_size
 
 
-def _toolbox(folder: Path | str | None) -> Toolbox:
-    return Toolbox.load(*([folder] if folder else []))
+def _folders(toolbox: Path | str | Sequence[Path | str] | None) -> Sequence[Path | str]:
+    if toolbox is None:
+        return ()
+    return (toolbox,) if isinstance(toolbox, Path | str) else toolbox
 
 
 def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:

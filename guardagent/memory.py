@@ -18,6 +18,7 @@ from typing import Any
 from guardagent._content import shipped
 from guardagent._files import parse_yaml, read_json_lines, read_text
 from guardagent.errors import ContentError, InputError, UnknownNameError, nearest
+from guardagent.program import parse_python, read_program
 from guardagent.required import RequiredCheck
 
 PLAN_STEPS = (
@@ -30,6 +31,11 @@ PLAN_STEPS = (
 
 _KEYS = ("agent_input", "agent_output", "plan", "code")
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_FRONT_KEYS = ("required_checks", "data")
+# What looks like front matter that is none, and a required check that stands outside: neither must get lost.
+_OPENING = re.compile(r"\s*(?:-{3,}|\+{3,}|`{3,})")
+_STRAY = re.compile(r"^[ \t]*-?[ \t]*required_checks[ \t]*:", re.MULTILINE)
+_FILES = ("request.md", "specification.md", "demonstrations.jsonl", "program.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +84,9 @@ class Memory:
         """Agent name -> its folder."""
         found: dict[str, Path] = {}
         for root in self._roots:
-            for request in sorted(root.glob("*/request.md")):
-                found.setdefault(request.parent.name, request.parent)
+            for folder in sorted(path for path in root.iterdir() if path.is_dir()):
+                if any((folder / name).exists() for name in _FILES):
+                    found.setdefault(folder.name, folder)
         return found
 
     def agent(self, name: str) -> AgentMemory:
@@ -109,33 +116,45 @@ def load_agent(path: Path) -> AgentMemory:
         request=read_text(path / "request.md").strip(),
         specification=specification,
         demonstrations=tuple(read_demonstrations(path / "demonstrations.jsonl")),
-        program=read_text(program) if program.exists() else None,
+        program=read_program(program) if program.exists() else None,
         required=tuple(front["required_checks"]),
         data=front["data"],
     )
 
 
 def read_specification(path: Path) -> tuple[dict[str, Any], str]:
-    """(front matter, text) of a specification: `required_checks` parsed, and the `data` they use."""
-    text = read_text(path)
+    """(front matter, text) of a specification: `required_checks` parsed, and the `data` they use.
+
+    Raises:
+        ContentError: the front matter is wrong, does not end, or seems to stand elsewhere than at the beginning.
+    """
+    text = read_text(path).replace("\r\n", "\n")
     match = _FRONT_MATTER.match(text)
+    body = text[match.end() :] if match else text
+    stray = _STRAY.search(body) or (None if match else _OPENING.match(body))
+    if stray:
+        raise ContentError(
+            f"{stray[0].strip()!r} is no front matter here; expected the file to begin with a line '---', "
+            "then required_checks: and data:, then a line '---'",
+            path,
+            text[: len(text) - len(body) + stray.end()].count("\n") + 1,
+        )
     values = parse_yaml(match[1], path, first_line=2) if match else {}
+    return _front_matter(values, path), body.strip()
+
+
+def _front_matter(values: Any, path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise ContentError("the front matter is no mapping; expected `required_checks:` and `data:`", path, 2)
     for key in values:
-        if key not in ("required_checks", "data"):
-            raise ContentError(f"unknown key {key!r}{nearest(str(key), ('required_checks', 'data'))}", path, 2)
-    data = values.get("data") or {}
-    if not isinstance(data, dict):
-        raise ContentError("`data` is no mapping; expected names and values", path, 2)
-    checks = values.get("required_checks") or []
+        if key not in _FRONT_KEYS:
+            raise ContentError(f"unknown key {key!r}{nearest(str(key), _FRONT_KEYS)}", path, 2)
+    data, checks = values.get("data", {}), values.get("required_checks", [])
+    if not isinstance(data, dict) or not all(isinstance(name, str) for name in data):
+        raise ContentError("`data` is no mapping of names; expected names and values", path, 2)
     if not isinstance(checks, list) or not all(isinstance(check, str) for check in checks):
-        raise ContentError("`required_checks` is no list of calls, such as `check_access(...)`", path, 2)
-    body = text[match.end() :] if match else text
-    return {
-        "data": data,
-        "required_checks": [RequiredCheck.parse(c, data, path) for c in checks],
-    }, body.strip()
+        raise ContentError("`required_checks` is no list of calls, such as `- check_access(...)`, or []", path, 2)
+    return {"data": data, "required_checks": [RequiredCheck.parse(check, data, path) for check in checks]}
 
 
 def read_demonstrations(path: Path) -> list[Demonstration]:
@@ -161,6 +180,7 @@ def demonstration(record: Mapping[str, Any], path: Path | str, line: int) -> Dem
     if len(plan) != len(PLAN_STEPS):
         steps = "; ".join(f"{number}) {step}" for number, step in enumerate(PLAN_STEPS, start=1))
         raise ContentError(f"the plan has {len(plan)} steps; expected four: {steps}", path, line)
+    parse_python(record["code"], path, line)
     return Demonstration(record["agent_input"], record["agent_output"], tuple(plan), record["code"])
 
 
@@ -199,7 +219,14 @@ def add_demonstrations(folder: Path, source: Path | str) -> int:
     if not (folder / "request.md").is_file():
         raise InputError(f"{folder}: no agent here; expected request.md and specification.md")
     name = "standard input" if str(source) == "-" else source
-    new = [demonstration(record, name, line) for line, record in read_json_lines(source)]
+    known = set(read_demonstrations(target)) if target.exists() else set()
+    new = []
+    for line, record in read_json_lines(source):
+        item = demonstration(record, name, line)
+        if item in known:
+            raise ContentError("this demonstration is there already; expected a new one", name, line)
+        known.add(item)
+        new.append(item)
     old = target.read_text(encoding="utf-8") if target.exists() else ""
     separator = "" if not old or old.endswith("\n") else "\n"
     # Written aside and renamed, so that a crash leaves the old memory or the new one.

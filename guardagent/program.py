@@ -8,16 +8,21 @@ parsed out of printed text.
 
 from __future__ import annotations
 
+import ast
 import math
 import pickle
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from guardagent.errors import GuardError, ProgramError, SandboxError, nearest
+from guardagent._files import read_text
+from guardagent.errors import ContentError, GuardError, ProgramError, SandboxError, nearest
 from guardagent.types import Check, Context, Decision, Event, ToolCall, Verdict, Violation, freeze, thaw, unchecked
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from guardagent.required import RequiredCheck
     from guardagent.sandbox import Sandbox
     from guardagent.toolbox import Toolbox
@@ -25,6 +30,42 @@ if TYPE_CHECKING:
 MAX_NODES = 10_000
 MAX_DEPTH = 20
 MAX_TEXT = 2_000_000  # characters in all the texts of a returned value
+
+
+PARAMETERS = ("agent_input", "agent_output", "facts")
+
+
+def read_program(path: Path | str) -> str:
+    """The source of a guard program; nothing of it runs.
+
+    Raises:
+        ContentError: it is no Python, or defines no `check(agent_input, agent_output, facts)`.
+    """
+    source = read_text(path)
+    expected = f"expected def check({', '.join(PARAMETERS)})"
+    defined = {node.name: node for node in parse_python(source, path).body if isinstance(node, ast.FunctionDef)}
+    if "check" not in defined:
+        found = f", only {', '.join(defined)}" if defined else ""
+        raise ContentError(f"defines no function 'check'{found}; {expected}", path)
+    arguments = defined["check"].args
+    if len(arguments.posonlyargs + arguments.args) != len(PARAMETERS) and not arguments.vararg:
+        raise ContentError(f"'check' has other parameters; {expected}", path, defined["check"].lineno)
+    return source
+
+
+def parse_python(source: str, path: Path | str, line: int | None = None) -> ast.Module:
+    """The syntax tree of a source.
+
+    Raises:
+        ContentError: it is no Python; with the line of the source, or `line` where the source is a part of a file.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        message = getattr(error, "msg", None) or str(error)
+        raise ContentError(f"not Python: {message}", path, line or getattr(error, "lineno", None)) from None
 
 
 @dataclass(slots=True)
@@ -65,7 +106,7 @@ def program_check(program: str, sandbox: Sandbox, toolbox: Toolbox, *, checked_b
             returned = sandbox.run(program, inputs, recorder.functions())
             return _verdict(copy_value(returned), recorder.calls, checked_by)
         except SandboxError as error:
-            return _unchecked(_with_hint(str(error), toolbox), recorder.calls, checked_by)
+            return _unchecked(f"the program: {_with_hint(str(error), toolbox)}", recorder.calls, checked_by)
 
     return check
 
@@ -91,7 +132,7 @@ def required_check(
             return _unchecked(str(error), recorder.calls, checked_by)
         found = violations_of(recorder.calls)
         decision = Decision.DENY if found else Decision.ALLOW
-        reasons = tuple(violation.message for violation in found)
+        reasons = _reasons(found)
         return Verdict(decision, reasons=reasons, violations=found, checked_by=checked_by, calls=tuple(recorder.calls))
 
     return check
@@ -164,18 +205,17 @@ def _verdict(returned: Any, calls: list[ToolCall], checked_by: str) -> Verdict:
     reasons = list(claim["reasons"])
     if found and (claim["label"] == 0 or not reasons):
         # The program did not say why, or would even have allowed: the checks speak for themselves.
-        reasons = [violation.message for violation in found]
+        reasons = list(_reasons(found))
     denied = claim["label"] == 1 or bool(found)
     if not denied and not any(call.is_check and call.error is None for call in calls):
         raise ProgramError("the program called no check, so it cannot allow; expected a call of a check_… function")
-    risk = claim["details"].get("risk")
     return Verdict(
         Decision.DENY if denied else Decision.ALLOW,
         reasons=tuple(reasons),
         violations=found,
         details=freeze(claim["details"]),
         answer=None if denied else claim["answer"],
-        risk=risk if isinstance(risk, str) else None,
+        risk=claim["details"].get("risk"),
         checked_by=checked_by,
         calls=tuple(calls),
     )
@@ -195,6 +235,8 @@ def _claim(returned: Any) -> dict[str, Any]:
         raise ProgramError("check returned reasons that are no list of texts")
     if not isinstance(claim["details"], dict):
         raise ProgramError("check returned details that are no dict")
+    if not isinstance(claim["details"].get("risk"), str | None):
+        raise ProgramError("check returned a details['risk'] that is no text")
     if not isinstance(claim["answer"], str | None):
         raise ProgramError("check returned an answer that is neither text nor None")
     return claim
@@ -228,7 +270,16 @@ def _crash(error: BaseException) -> str:
 
 def _unchecked(error: str, calls: list[ToolCall], checked_by: str) -> Verdict:
     """The denial of a run that could not be checked to its end, with what was found until then."""
-    return unchecked(error, violations=violations_of(calls), calls=tuple(calls), checked_by=checked_by)
+    found = violations_of(calls)
+    verdict = unchecked(error, violations=found, calls=tuple(calls), checked_by=checked_by)
+    return replace(verdict, reasons=_reasons(found) + verdict.reasons)
+
+
+def _reasons(found: Sequence[Violation]) -> tuple[str, ...]:
+    return tuple(
+        violation.message if violation.policy in violation.message else f"{violation.policy}: {violation.message}"
+        for violation in found
+    )
 
 
 def _with_hint(error: str, toolbox: Toolbox) -> str:

@@ -27,7 +27,8 @@ def show_verdict(verdict: Verdict, console: Console) -> None:
     console.print(f"{mark}", style=style, end="")
     console.print(f"  ({verdict.checked_by}, {seconds})", style="dim", highlight=False)
     for reason in verdict.reasons:
-        _line(console, "reason", reason)
+        if not reason.startswith("could not be checked: "):  # said as an error below
+            _line(console, "reason", reason)
     for error in verdict.errors:
         _line(console, "could not check", error)
     if verdict.risk:
@@ -55,7 +56,7 @@ def show_code(program: str, console: Console) -> None:
 def _line(console: Console, label: str, text: str) -> None:
     # Texts may come from an attacker: no markup, no escape sequences.
     console.print(f"  {label}: ", style="bold", end="")
-    console.print(printable(text), markup=False, highlight=False)
+    console.print(printable(text).replace("\n", "\n    "), markup=False, highlight=False)
 
 
 def printable(text: str) -> str:

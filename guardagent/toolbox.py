@@ -182,7 +182,11 @@ def _run_file(path: Path, package: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+        lines = [
+            frame.lineno
+            for frame in traceback.extract_tb(error.__traceback__)
+            if Path(frame.filename).resolve() == path.resolve()
+        ]
         message = f"running this toolbox file failed: {type(error).__name__}: {error}"
         raise ContentError(message, path, lines[-1] if lines else None) from error
     return module

@@ -70,8 +70,11 @@ def test_duplicate_keys_are_errors_in_json_and_in_yaml(write: Write, agent_folde
 def test_added_demonstrations_are_all_there_or_none(write: Write, agent_folder: Callable[..., Path]) -> None:
     """A file with one wrong line changes nothing."""
     folder = agent_folder() / "echo"
-    assert add_demonstrations(folder, write("new.jsonl", json.dumps(GOOD) + "\n" + json.dumps(GOOD))) == 2
+    other = json.dumps(GOOD | {"agent_output": "other"})
+    assert add_demonstrations(folder, write("new.jsonl", json.dumps(GOOD) + "\n" + other)) == 2
     assert len(load_agent(folder).demonstrations) == 3
+    with pytest.raises(ContentError, match=r"new\.jsonl:1: this demonstration is there already"):
+        add_demonstrations(folder, write("new.jsonl", other))
     with pytest.raises(ContentError):
         add_demonstrations(folder, write("bad.jsonl", json.dumps(GOOD) + "\n" + json.dumps(GOOD | {"plan": []})))
     assert len(load_agent(folder).demonstrations) == 3
@@ -110,3 +113,55 @@ def test_retrieval_is_exactly_the_k_nearest(
     )
     got = retrieve(demonstrations, agent_input, agent_output, k, least_similar=least)
     assert got == [demonstrations[i] for i in ranked[:k]]
+
+
+FRONT = "---\nrequired_checks:\n  - check_access(input, output)\n---\nAn agent."
+
+
+@pytest.mark.parametrize("text", [FRONT, FRONT.replace("\n", "\r\n"), "\ufeff" + FRONT, FRONT.replace("---", "---  ")])
+def test_front_matter_is_found_however_its_lines_end(agent_folder: Callable[..., Path], text: str) -> None:
+    """Editors of all kinds write the same specification."""
+    folder = agent_folder() / "echo"
+    (folder / "specification.md").write_bytes(text.encode())
+    assert [check.text for check in load_agent(folder).required] == ["check_access(input, output)"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n" + FRONT,
+        " " + FRONT,
+        "# Title\n" + FRONT,
+        FRONT.replace("---\nAn", "An"),
+        FRONT.replace("---", "----"),
+        FRONT.replace("---", "+++"),
+        "```yaml\n" + FRONT.replace("---\n", ""),
+        "---\ndata: {}\n---\n" + FRONT,
+        FRONT.replace("  - check_access(input, output)\n", ""),
+        FRONT.replace("required_checks", "required_check"),
+        FRONT.replace("  - check", "  - 5\n  - check"),
+    ],
+)
+def test_a_required_check_cannot_get_lost(agent_folder: Callable[..., Path], text: str) -> None:
+    """Front matter that does not end, stands elsewhere or is empty is an error, not a text without checks."""
+    folder = agent_folder() / "echo"
+    (folder / "specification.md").write_text(text)
+    with pytest.raises(ContentError, match=r"specification\.md"):
+        load_agent(folder)
+
+
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [
+        ("def check(a, b, c)\n    pass", "program.py:1: not Python"),
+        ("def chek(a, b, c):\n    pass", "defines no function 'check', only chek; expected def check"),
+        ("x = 1", "defines no function 'check'; expected"),
+        ("def check(a, b):\n    pass", "program.py:1: 'check' has other parameters; expected"),
+    ],
+)
+def test_a_program_that_cannot_run_is_an_error_at_load(
+    agent_folder: Callable[..., Path], program: str, says: str
+) -> None:
+    """Before the first run is judged, with the file's name."""
+    with pytest.raises(ContentError, match=says):
+        load_agent(agent_folder(program) / "echo")

@@ -17,7 +17,9 @@ def test_the_inner_calls_compute_the_arguments() -> None:
         made.append((name, args, kwargs))
         return name
 
-    check = RequiredCheck.parse('check_a(f(input, "x"), facts.role, facts.missing, limit=table)', {"table": 7}, HERE)
+    check = RequiredCheck.parse(
+        'check_a(f(input, "x"), facts.role, facts.get("missing"), limit=table)', {"table": 7}, HERE
+    )
     check.run(call, {"input": "IN", "output": "OUT", "facts": {"role": "r"}, "table": 7})
     assert made == [("f", ("IN", "x"), {}), ("check_a", ("f", "r", None), {"limit": 7})]
 
@@ -42,4 +44,20 @@ def test_anything_but_plain_calls_is_an_error_at_load(text: str, says: str) -> N
 def test_an_unknown_function_is_an_error_before_any_run() -> None:
     """A required check that cannot be made must not wait for the first check to be found out."""
     with pytest.raises(ContentError, match="unknown toolbox function 'colums_read'; did you mean 'columns_read'"):
-        RequiredCheck.parse("check_access(colums_read(output))", {}, HERE).bind(Toolbox.load())
+        RequiredCheck.parse("check_access(input, colums_read(output))", {}, HERE).bind(Toolbox.load())
+
+
+def test_a_missing_fact_is_an_error_unless_it_is_asked_for_with_get() -> None:
+    """A name that is misspelt, or not given, must not read as None and pass."""
+    check = RequiredCheck.parse("check_a(facts.baned)", {}, HERE)
+    with pytest.raises(ValueError, match="the fact 'baned' is not given; did you mean 'banned'"):
+        check.run(lambda *_: None, {"facts": {"banned": True}})
+
+
+@pytest.mark.parametrize(
+    "call", ["check_access(input)", "check_access(input, output, output)", "check_access(input, x=1)"]
+)
+def test_arguments_that_do_not_fit_are_an_error_before_any_run(call: str) -> None:
+    """The message shows the signature."""
+    with pytest.raises(ContentError, match="expected check_access"):
+        RequiredCheck.parse(call, {}, HERE).bind(Toolbox.load())

@@ -34,6 +34,18 @@ class Results:
         # Rewritten without a torn last line, to which the next row would be glued.
         write_rows(path, self._rows.values())
 
+    def refuse_others(self, ids: Iterable[str]) -> None:
+        """Makes sure that the rows are those of this data, which another evaluation must not replace.
+
+        Raises:
+            InputError: one is of an example that is not there.
+        """
+        if others := sorted(self._rows.keys() - set(ids)):
+            raise InputError(
+                f"{self.path}: holds {len(others)} rows of other data, such as {others[0]!r}; "
+                "expected a new folder, or that of the same evaluation and data"
+            )
+
     def get(self, example: Example, digest: str) -> Row | None:
         row = self._rows.get(example.id)
         if row is None or row["digest"] != digest or (self._retry_errors and row["errors"]):

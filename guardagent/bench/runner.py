@@ -36,7 +36,7 @@ def run_evaluation(
     *,
     mode: Mode = "auto",
     model: str | None = None,
-    toolbox: Path | str | None = None,
+    toolbox: Sequence[Path | str] | Path | str | None = None,
     memory: Path | str | None = None,
     progress: bool = False,
     benchmarks: Path | None = None,
@@ -51,7 +51,7 @@ def run_evaluation(
         out: the folder for results.jsonl, summary.json, table.md and plot.png.
         mode: as for GuardAgent, like `model`, `toolbox` and `memory`.
         model: the model that writes code where there is no program.
-        toolbox: a folder of functions to add.
+        toolbox: one or more folders of functions to add.
         memory: a folder with one folder per agent.
         progress: show a progress bar on standard error, if that is a terminal.
         benchmarks: a folder of evaluations instead of the shipped one.
@@ -65,8 +65,10 @@ def run_evaluation(
     evaluation, source = load_evaluation(name, benchmarks)
     examples = evaluation.load(data)
     with GuardAgent(agent=evaluation.agent, mode=mode, model=model, toolbox=toolbox, memory=memory) as guard:
-        _require_able(guard, evaluation.agent)
+        if guard.obstacle:  # every single verdict would be that nothing is configured
+            raise InputError(guard.obstacle)
         results = Results(_folder(out) / "results.jsonl", retry_errors=guard.program is None)
+        results.refuse_others(example.id for example in examples)
         (out / "summary.json").unlink(missing_ok=True)  # only a complete run has one
         rows = judge_all(evaluation, examples, guard, results, setup_of(guard, source), progress=progress)
         about = {
@@ -104,13 +106,6 @@ def judge_all(
             advance()
     write_rows(results.path, rows)
     return rows
-
-
-def _require_able(guard: GuardAgent, agent: str) -> None:
-    """Stops before a run in which every single verdict would be that nothing is configured."""
-    if guard.program is None and (guard.mode == "program" or not guard.model):
-        hint = "" if guard.mode == "program" else ", or a model named as `model` or in GUARDAGENT_MODEL"
-        raise InputError(f"agent {agent!r} has no guard program for mode {guard.mode!r}; expected one{hint}")
 
 
 def _folder(out: Path) -> Path:

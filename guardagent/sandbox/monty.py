@@ -105,9 +105,11 @@ def _ours(error: Any, call: str) -> SandboxError:
         return SandboxError(f"the sandbox failed: {error}")
     frames = [frame for frame in error.traceback() if frame.source_line and frame.source_line != call]
     place = f"line {frames[-1].line}: " if frames else ""
-    message = f"{place}{error.display('type-msg')}"
-    over_limit = isinstance(error.exception(), _LIMIT_ERRORS) or "max_suspensions" in str(error)
-    return LimitError(message) if over_limit else ProgramError(message)
+    cause = error.exception()
+    # A ValueError is how a program says that it cannot decide; its kind adds nothing.
+    message = error.display("msg" if type(cause) is ValueError else "type-msg")
+    over_limit = isinstance(cause, _LIMIT_ERRORS) or "max_suspensions" in message
+    return LimitError(f"{place}over its limits: {message}") if over_limit else ProgramError(f"{place}{message}")
 
 
 class _Pool:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from guardagent.bench import run_evaluation
+from guardagent.bench.results import Results, write_rows
 from guardagent.errors import ContentError, InputError, UnknownNameError
 
 from .fakes import write_lines
@@ -104,7 +105,7 @@ def test_a_guard_that_could_judge_nothing_is_refused(run: Run, tmp_path: Path, m
     """Without program and model, every row would only say so."""
     monkeypatch.delenv("GUARDAGENT_MODEL", raising=False)
     (tmp_path / "memory" / "porter" / "program.py").unlink()
-    with pytest.raises(InputError, match="agent 'porter' has no guard program"):
+    with pytest.raises(InputError, match="agent 'porter' has no program"):
         run(mode="auto")
 
 
@@ -135,3 +136,12 @@ def test_out_is_a_folder(run: Run, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
     with pytest.raises(InputError, match="cannot be made a folder"):
         run()
+
+
+def test_the_rows_of_other_data_are_not_replaced(tmp_path: Path) -> None:
+    """A folder that holds another evaluation is refused, and stays as it is."""
+    write_rows(tmp_path / "results.jsonl", [{"id": "x", "label": 0, "truth": 0, "errors": [], "digest": "d"}])
+    before = (tmp_path / "results.jsonl").read_bytes()
+    with pytest.raises(InputError, match="holds 1 rows of other data, such as 'x'"):
+        Results(tmp_path / "results.jsonl").refuse_others(["y"])
+    assert (tmp_path / "results.jsonl").read_bytes() == before

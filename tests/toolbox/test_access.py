@@ -79,7 +79,7 @@ def test_a_rule_that_requires_nothing_is_kept() -> None:
 def test_an_unknown_field_does_not_hide_a_known_violation() -> None:
     """The error names both."""
     rules = rule(">=", 18) | {"s": {"info": "y", "operator": "==", "value": True, "violation": "also broken"}}
-    with pytest.raises(ValueError, match="not known.*also broken"):
+    with pytest.raises(ValueError, match=r"not known.*also broken"):
         check_rule(rules, {"y": False})
 
 
