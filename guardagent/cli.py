@@ -234,6 +234,7 @@ def bench(
         print(json.dumps(summary, ensure_ascii=False))
     else:
         print((out / "table.md").read_text(encoding="utf-8"))
+        print(f"Written to {out}", file=sys.stderr)
 
 
 @app.command()

@@ -55,7 +55,7 @@ def _line(record: Record) -> Example:
         agent_input=record.text("agent_input"),
         agent_output=record.text("agent_output"),
         label=record.label(),
-        truth=_truth(record.text("role"), record.columns("inaccessible"), record.texts("answer")),
+        truth=_truth(record.text("role"), record.columns("inaccessible"), _answers(record)),
     )
 
 
@@ -77,9 +77,11 @@ def _truth(role: str, inaccessible: Mapping[str, list[str]], answer: list[str]) 
 
 
 def _answers(record: Record) -> list[str]:
-    """The published answer: a list, or a text that is one item or several between commas."""
+    """The true answer: a list, a text that is one item or several between commas, or null where there is none."""
     if isinstance(record.values.get("answer"), list):
         return [str(item) for item in record.values["answer"]]
+    if "answer" in record.values and record.values["answer"] is None:
+        return []
     text = record.text("answer")
     listed = items_of(text)
     return text.split(",") if listed is None else [", ".join(map(str, item)) for item in listed]

@@ -36,7 +36,7 @@ def draw(path: Path, summary: Mapping[str, Any], paper: Sequence[PaperRow]) -> N
     axes = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
     _draw_methods(axes[0], summary, [row for row in paper if row.group is None])
     for axis, (dimension, blocks) in zip(axes[1:], groups.items(), strict=True):
-        _draw_groups(axis, dimension, {name: shares(block) for name, block in blocks.items()})
+        _draw_groups(axis, dimension, {f"{name} (n={block['n']})": shares(block) for name, block in blocks.items()})
     figure.savefig(path, dpi=120)
 
 
@@ -45,7 +45,7 @@ def _draw_methods(axis: Any, summary: Mapping[str, Any], paper: Sequence[PaperRo
     metrics = list(shares(summary))
     series: list[tuple[str, Values, str]] = [(f"this run (measured, n={summary['n']})", shares(summary), _OURS)]
     for number, row in enumerate(paper):
-        series.append((f"{row.method} (paper)", row.values, _GREYS[number % len(_GREYS)]))
+        series.append((f"{row.method} (paper, n={row.n or '?'})", row.values, _GREYS[number % len(_GREYS)]))
     width = 0.8 / len(series)
     for number, (label, values, colour) in enumerate(series):
         places = [place + (number - (len(series) - 1) / 2) * width for place in range(len(metrics))]
@@ -53,7 +53,7 @@ def _draw_methods(axis: Any, summary: Mapping[str, Any], paper: Sequence[PaperRo
         texts = [percent_text(values, name) for name in metrics]
         axis.bar_label(bars, texts, fontsize=6.5, padding=1, rotation=90 if len(series) > 4 else 0)
     axis.set_xticks(range(len(metrics)), metrics)
-    axis.set(title=_title(summary), xlabel="metric", ylabel="percent", ylim=(0, 118))
+    axis.set(title=_title(summary), ylabel="percent", ylim=(0, 118))
     axis.set_yticks(range(0, 101, 20))
     axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
     _tidy(axis)
@@ -68,7 +68,7 @@ def _draw_groups(axis: Any, dimension: str, groups: Mapping[str, Values]) -> Non
         axis.bar_label(bars, [percent_text(block, metric) for block in groups.values()], fontsize=7, padding=2)
     axis.set_yticks(range(len(groups)), [textwrap.fill(name, 36) for name in groups], fontsize=8)
     axis.invert_yaxis()
-    axis.set(title=f"this run by {dimension}", xlabel="percent", ylabel=dimension, xlim=(0, 108))
+    axis.set(title=f"this run by {dimension}", xlabel="percent", xlim=(0, 108))
     axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
     _tidy(axis)
 

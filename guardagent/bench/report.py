@@ -70,8 +70,11 @@ def _notes(summary: Block, paper: Sequence[PaperRow]) -> str:
         f"- Could not be checked, and so denied: {summary['errors']}. Model calls: {summary['model_calls']}.",
         f"- Time per verdict: median {times['median']:.1f} ms, p99 {times['p99']:.1f} ms.",
     ]
+    if wrong := [row["id"] for row in summary["wrong"]]:
+        more = f" and {len(wrong) - 20} more" if len(wrong) > 20 else ""
+        lines.append(f"- Not right in every respect ({len(wrong)}; see summary.json): {', '.join(wrong[:20])}{more}.")
     if paper:
-        lines.append("- Rows marked *paper* are quoted; their authors measured them, on their revision of the data.")
+        lines.append("- Rows marked *paper* are quoted; their authors measured them, on other examples than these.")
     return "\n".join(lines)
 
 

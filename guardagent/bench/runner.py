@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import signal
 import sys
@@ -77,7 +78,7 @@ def run_evaluation(
             "mode": mode,
             "model": guard.model,
         }
-    summary = _summary(evaluation, rows, {**about, "data": data.name})
+    summary = _summary(evaluation, rows, {**about, "data": data.name, "data_sha256": _digest(data)})
     _write(out, evaluation, summary)
     return summary
 
@@ -106,6 +107,11 @@ def judge_all(
             advance()
     write_rows(results.path, rows)
     return rows
+
+
+def _digest(data: Path) -> str:
+    with data.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _folder(out: Path) -> Path:
