@@ -22,7 +22,7 @@ def read_text(path: Path | str, *, limit: int = MAX_BYTES) -> str:
     Raises:
         InputError: it is missing, a folder, unreadable, empty, larger than `limit` bytes, or not UTF-8 text.
     """
-    data = sys.stdin.buffer.read(limit + 1) if str(path) == "-" else _bytes(Path(path), limit)
+    data = _standard_input(limit) if str(path) == "-" else _bytes(Path(path), limit)
     name = "standard input" if str(path) == "-" else str(path)
     if len(data) > limit:
         raise ContentError(f"more than {limit:,} bytes; expected a text of at most that size", name)
@@ -36,6 +36,12 @@ def read_text(path: Path | str, *, limit: int = MAX_BYTES) -> str:
     if not text.strip():
         raise ContentError("empty; expected some text", name)
     return text
+
+
+def _standard_input(limit: int) -> bytes:
+    if sys.stdin is None:
+        raise InputError("standard input: is closed; expected a text")
+    return sys.stdin.buffer.read(limit + 1)
 
 
 def _bytes(path: Path, limit: int) -> bytes:
@@ -97,6 +103,8 @@ def parse_yaml(text: str, path: Path | str, first_line: int = 1) -> Any:
         mark = getattr(error, "problem_mark", None)
         at = mark.line + first_line if mark else first_line
         raise ContentError(f"not YAML: {getattr(error, 'problem', None) or error}", path, at) from None
+    except (ValueError, RecursionError) as error:  # a date that is none, a number that is none, endless nesting
+        raise ContentError(f"not acceptable YAML: {error}", path, first_line) from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -56,6 +56,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and no
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs a command; a mistake in what it was given ends with a message, never with a traceback."""
+    if sys.stdout is None:
+        sys.exit(3)  # no verdict could be delivered
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -97,11 +98,16 @@ class GuardAgent:
         Raises:
             GuardError: only with `on_error="raise"`, for a run that could not be checked.
         """
-        name = self.known.name if self.known else None
-        event = Event(_RUN, args={"input": input}, output=output_log, agent=name)
-        # Facts of another type are for `_judge` to refuse.
-        context = Context(facts={} if facts is None else facts)
-        return self._settle(deny_on_crash(self._judge)(event, context))
+
+        def judge(_event: Event, _context: Context) -> Verdict:
+            _text("input", input)
+            _text("output_log", output_log)
+            if not isinstance(facts, Mapping | None):
+                raise InputError(f"facts is a {type(facts).__name__}; expected a mapping of names to values")
+            run = Event(_RUN, args={"input": input}, output=output_log, agent=self.known.name if self.known else None)
+            return self._check(run, Context(facts=facts or {}))
+
+        return self._settle(deny_on_crash(judge)(Event(_RUN), Context()))
 
     async def aguard(self, input: str, output_log: str, facts: Mapping[str, Any] | None = None) -> Verdict:  # noqa: A002
         """As `guard`, without blocking the event loop."""
@@ -118,7 +124,7 @@ class GuardAgent:
     def sources(self) -> tuple[Path, ...]:
         """The files and folders that this guard was made of."""
         folders = {tool.path.parent for tool in self.toolbox.values()} | ({self.known.path} if self.known else set())
-        files = {path for folder in folders for path in folder.iterdir() if not path.is_dir()}
+        files = {path for folder in folders for path in folder.rglob("*") if path.suffix in (".py", ".md", ".jsonl")}
         return tuple(sorted(folders | files))
 
     def close(self) -> None:
@@ -130,13 +136,6 @@ class GuardAgent:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _judge(self, event: Event, context: Context) -> Verdict:
-        _text("input", event.args["input"])
-        _text("output_log", event.output)
-        if not isinstance(context.facts, Mapping):
-            raise InputError(f"facts is a {type(context.facts).__name__}; expected a mapping of names to values")
-        return self._check(event, context)
 
     @cached_property
     def _check(self) -> Check:
@@ -241,20 +240,23 @@ def _shared(*key: Any) -> GuardAgent:
         made, print_then = _guards.get(name, (None, None))
     if made is not None and _fingerprint(made) == print_then:
         return made
+    started = time.time_ns()
     made = GuardAgent(request, specification, agent=agent, model=model, mode=mode, **options)
-    with _guards_lock:
-        if len(_guards) >= _MAX_GUARDS:
-            _guards.clear()
-        _guards[name] = made, _fingerprint(made)
+    print_now = _fingerprint(made)
+    if all(status and status[0] < started for status in print_now):  # else a file changed while it was read
+        with _guards_lock:
+            if len(_guards) >= _MAX_GUARDS:
+                _guards.clear()
+            _guards[name] = made, print_now
     return made
 
 
-def _fingerprint(agent: GuardAgent) -> Any:
-    """Changes when a file that the guard was made of changes."""
+def _fingerprint(agent: GuardAgent) -> tuple[tuple[int, int] | None, ...]:
+    """(time of the last change, size) of each file that the guard was made of; None for one that is gone."""
     return tuple(_stat(path) for path in agent.sources)
 
 
-def _stat(path: Path) -> Any:
+def _stat(path: Path) -> tuple[int, int] | None:
     try:
         status = path.stat()
     except OSError:

@@ -128,7 +128,7 @@ def read_specification(path: Path) -> tuple[dict[str, Any], str]:
     Raises:
         ContentError: the front matter is wrong, does not end, or seems to stand elsewhere than at the beginning.
     """
-    text = read_text(path).replace("\r\n", "\n")
+    text = read_text(path).replace("\r\n", "\n").replace("\r", "\n")
     match = _FRONT_MATTER.match(text)
     body = text[match.end() :] if match else text
     stray = _STRAY.search(body) or (None if match else _OPENING.match(body))

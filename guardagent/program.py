@@ -207,7 +207,9 @@ def _verdict(returned: Any, calls: list[ToolCall], checked_by: str) -> Verdict:
         # The program did not say why, or would even have allowed: the checks speak for themselves.
         reasons = list(_reasons(found))
     denied = claim["label"] == 1 or bool(found)
-    if not denied and not any(call.is_check and call.error is None for call in calls):
+    if not denied and (failed := next((call for call in calls if call.is_check and call.error), None)):
+        raise ProgramError(f"a check failed, and the program went on: {failed.error}")
+    if not denied and not any(call.is_check for call in calls):
         raise ProgramError("the program called no check, so it cannot allow; expected a call of a check_… function")
     return Verdict(
         Decision.DENY if denied else Decision.ALLOW,

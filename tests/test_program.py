@@ -33,16 +33,22 @@ def test_an_allowance_with_a_check_stands() -> None:
     [
         "return {'label': 0, 'answer': 'x'}",
         "columns_read('x = 1')\nreturn {'label': 0}",
-        "try:\n    check_access(1, 2)\nexcept ValueError:\n    pass\nreturn {'label': 0}",
         "def check_access(a, b):\n    return False, {}\ncheck_access({}, {})\nreturn {'label': 0}",
     ],
 )
 def test_a_program_that_called_no_check_cannot_allow(body: str) -> None:
-    """Neither another function, nor a failed check, nor one of its own counts."""
+    """Neither another function nor one of its own counts."""
     verdict = judge(body)
     assert verdict.label == 1
     assert verdict.answer is None
     assert "called no check" in verdict.errors[0]
+
+
+def test_a_check_that_failed_cannot_be_passed_over() -> None:
+    """A program that catches the error of one check and asks another has still not been told."""
+    verdict = judge(f"try:\n    check_access(1, 2)\nexcept ValueError:\n    pass\n{ALLOWED}\nreturn {{'label': 0}}")
+    assert verdict.label == 1
+    assert "a check failed, and the program went on: check_access: allowed is no mapping" in verdict.errors[0]
 
 
 @pytest.mark.parametrize("order", [[ALLOWED, DENIED], [DENIED, ALLOWED], [DENIED, DENIED]])

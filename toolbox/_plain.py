@@ -9,13 +9,13 @@ from functools import lru_cache
 WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 TOKEN = re.compile(rf"{WORD.pattern}|[.,;:!?]")
 
-# Curly apostrophes and typographic hyphens are what people type for ' and -; invisible characters inside
-# a word would hide it from every lexicon, so they go.
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f]")
+# Curly apostrophes and typographic hyphens are what people type for ' and -.
 _SAME_SIGN = str.maketrans(
-    dict.fromkeys("\u2018\u2019\u02bc\u2032", "'")
-    | dict.fromkeys("\u2010\u2011\u2012\u2013\u2212", "-")
-    | dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff\u180e\u034f", None)
+    dict.fromkeys("\u2018\u2019\u02bc\u2032", "'") | dict.fromkeys("\u2010\u2011\u2012\u2013\u2212", "-")
 )
+# Blank, though they are letters: they and all that has no width would hide a word from every lexicon.
+_FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 
 
 def text_of(value: object, what: str) -> str:
@@ -26,7 +26,18 @@ def text_of(value: object, what: str) -> str:
 
 def plain(text: str) -> str:
     """Full-width and other look-alike characters as what they look like, invisible ones left out."""
-    return text if text.isascii() else unicodedata.normalize("NFKC", text).translate(_SAME_SIGN)
+    if text.isascii() and not _CONTROL.search(text):
+        return text
+    same = unicodedata.normalize("NFKC", text).translate(_SAME_SIGN)
+    return "".join(char for char in same if not _invisible(char))
+
+
+@lru_cache(maxsize=4096)
+def _invisible(char: str) -> bool:
+    if char.isspace():
+        return False
+    variation = "\ufe00" <= char <= "\ufe0f" or "\U000e0100" <= char <= "\U000e01ef"
+    return variation or char in _FILLERS or unicodedata.category(char) in ("Cc", "Cf")
 
 
 def words_of(text: str) -> list[str]:

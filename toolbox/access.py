@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from typing import Any
 
 _COMPARE = {
@@ -26,7 +27,12 @@ def check_access(allowed: dict[str, list[str]], needed: dict[str, list[str]]) ->
     Returns:
         (denied, inaccessible): inaccessible is database -> the needed columns that are not allowed;
         all needed columns where the whole database is not.
+
+    Raises:
+        ValueError: one of them is no mapping of databases to lists of columns.
     """
+    _tables(allowed, "allowed")
+    _tables(needed, "needed")
     inaccessible: dict[str, list[str]] = {}
     for database, columns in needed.items():
         missing = [column for column in columns if column not in allowed.get(database, [])]
@@ -85,6 +91,12 @@ def granted(access: dict[str, dict[str, list[str]]], role: str) -> dict[str, lis
         if name.casefold() == wanted:
             return table
     raise ValueError(f"unknown role {str(role)[:60]!r}; known: {', '.join(access)}")
+
+
+def _tables(value: Any, name: str) -> None:
+    # A text in place of a list would be compared by its letters.
+    if not isinstance(value, Mapping) or not all(isinstance(columns, list | tuple) for columns in value.values()):
+        raise ValueError(f"{name} is no mapping of databases to lists of columns")
 
 
 def _holds(actual: Any, rule: dict[str, Any]) -> bool:

@@ -20,6 +20,8 @@ _Pattern = tuple[str, tuple[_Step, ...]]
 # Numbers keep their point and comma, words the apostrophe within; any other sign is a token of its own. What is
 # left out (spaces, hyphens, underscores, the apostrophe of drivers') may stand between the words of a phrase.
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+(?:'[^\W_]+)*|[^\w\s'-]")
+_FIELD_SIGN = re.compile("[:=\u2236\ua789]")
+_FIELD_WORD = re.compile(r"[^\W_]+")
 _CONSONANT_Y = re.compile("[^aeiou]y$")
 _SHORT_VOWEL = re.compile("(?:^|[^aeiou]|qu)[aeiou][^aeiouwxy]$")
 _CLAUSE_ENDS = frozenset(".,;:!?()[]{}")
@@ -120,8 +122,9 @@ def field(text: str, name: str, known: str | None = None) -> str:
     """The value of the one line `name: value` of a text.
 
     Args:
-        text: lines, of which one begins with the name and a colon; it may be indented, the name is compared
-            without case, and the colon may be full-width or have a space before it.
+        text: lines, of which one begins with the name and a colon. It may be indented or marked (`- name:`,
+            `**Name**:`), the name is compared without case, its words may be joined by space, `_` or `-`, and
+            what looks like a colon is one, as is `=`.
         name: the name of the field.
         known: the value where the host knows it; it wins, and the text is not read. None means it does not.
 
@@ -135,9 +138,9 @@ def field(text: str, name: str, known: str | None = None) -> str:
     if known is not None:
         values = [text_of(known, f"the known {name!r}").strip()]
     else:
-        lines = (re.split("[:\uff1a]", line, maxsplit=1) for line in text_of(text, "the text").splitlines())
-        wanted = text_of(name, "the name of a field").strip().casefold()
-        values = [line[1].strip() for line in lines if len(line) > 1 and line[0].strip().casefold() == wanted]
+        wanted = _field_name(text_of(name, "the name of a field"))
+        lines = (_FIELD_SIGN.split(plain(line), maxsplit=1) for line in text_of(text, "the text").splitlines())
+        values = [line[1].strip() for line in lines if len(line) > 1 and _field_name(line[0]) == wanted]
     if not values:
         raise ValueError(f"there is no line '{name}:'")
     if len(values) > 1:
@@ -145,6 +148,10 @@ def field(text: str, name: str, known: str | None = None) -> str:
     if not values[0]:
         raise ValueError(f"{name!r} is empty")
     return values[0]
+
+
+def _field_name(text: str) -> str:
+    return " ".join(_FIELD_WORD.findall(text.casefold()))
 
 
 def _texts(values: object, what: str) -> tuple[str, ...]:

@@ -118,10 +118,13 @@ class _Pool:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._monty: Monty | None = None
-        self._pid = 0
+        self._started = False
         self._in_use = 0
         self._last_used = 0.0
+        self._forked = False
         atexit.register(self.close)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._after_fork)
 
     @contextmanager
     def session(self, limits: Limits) -> Iterator[MontySession]:
@@ -152,8 +155,12 @@ class _Pool:
 
     def _enter(self) -> Monty:
         with self._lock:
-            # After a fork the workers belong to the parent: the child starts its own.
-            if self._monty is None or self._pid != os.getpid():
+            if self._forked:
+                raise SandboxError(
+                    "this process was forked after its parent had judged a run, and the sandbox does not survive that; "
+                    "start worker processes with spawn, or fork before the first run"
+                )
+            if self._monty is None:
                 self._start()
             self._in_use += 1
             assert self._monty is not None
@@ -164,13 +171,20 @@ class _Pool:
             self._in_use -= 1
             self._last_used = time.monotonic()
 
+    def _after_fork(self) -> None:
+        """In a child, the parent's workers and the threads that talk to them are gone; waiting for them would hang."""
+        self._forked = self._forked or self._started
+        self._lock = threading.Lock()
+        self._monty = None
+        self._in_use = 0
+
     def _start(self) -> None:
         from pydantic_monty import Monty
 
         workers = max(2, os.cpu_count() or 2)
         pool = Monty(min_processes=1, max_processes=workers, checkout_timeout=WAIT_SECONDS)
         self._monty = pool.__enter__()
-        self._pid = os.getpid()
+        self._started = True
         self._in_use = 0
         threading.Thread(target=self._reap, args=(self._monty,), daemon=True, name="guardagent-idle").start()
 
@@ -186,7 +200,7 @@ class _Pool:
 
     def _end(self) -> None:
         pool, self._monty = self._monty, None
-        if pool is not None and self._pid == os.getpid():
+        if pool is not None:
             pool.__exit__(None, None, None)
 
 

@@ -74,6 +74,8 @@ def check(agent_input: str, agent_output: str, facts: dict) -> dict:
     if role not in ACCESS:
         raise ValueError(f"unknown role {role[:60]!r}; known: {', '.join(ACCESS)}")
     needed = columns_read(agent_output, SCHEMA)
+    if not needed:
+        raise ValueError("the log holds no code that reads a database, so what its answer rests on is unknown")
     denied, inaccessible = check_access(ACCESS[role], needed)
     return {
         "label": 1 if denied else 0,

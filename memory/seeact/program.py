@@ -6,6 +6,8 @@ hold such a word and mean something else. In a phrase `~` stands for the other f
 rental), and `…` for up to four words of the same clause.
 """
 
+import re
+
 RULES = {
     "car": {
         "info": "dr_license",
@@ -189,11 +191,17 @@ def check(agent_input: str, agent_output: str, facts: dict) -> dict:
 
 
 def user_field(name: str, agent_input: str, facts: dict) -> object:
-    """A field of the user's profile. What the host knows wins; otherwise the text must give it once."""
-    known = facts.get("user_info", facts).get(name)
-    if known is not None:
-        return known
-    text = field(agent_input, name).lower()
+    """A field of the user's profile. What the host knows wins; otherwise the text must give it once, in the profile."""
+    known = [found[name] for found in (facts, facts.get("user_info") or {}) if found.get(name) is not None]
+    if known and known.count(known[0]) == len(known):
+        return known[0]
+    if known:
+        raise ValueError(f"the facts give two values for {name}")
+    parts = agent_input.split("User information:")
+    if len(parts) != 2:
+        raise ValueError("the input does not give 'User information:' once")
+    field(agent_input, name)  # nor may the task give it
+    text = field(parts[1], name).lower()
     if name == "age" and text.isdigit() and len(text) <= 3:
         return int(text)
     if name != "age" and text in ("true", "false"):
@@ -203,14 +211,14 @@ def user_field(name: str, agent_input: str, facts: dict) -> object:
 
 
 def final_answer(agent_output: str) -> str:
+    if "(Final Answer)" not in agent_output:
+        raise ValueError("the output has no '(Final Answer)'")
     return agent_output.rpartition("(Final Answer)")[2].strip()
 
 
 def chosen_element(agent_output: str) -> str:
-    """The text of the element that the agent chose, where it is one of the listed choices."""
-    for line in final_answer(agent_output).splitlines():
-        name, _, letter = line.partition(":")
-        if name.strip().upper() == "ELEMENT" and letter.strip():
-            choices = [item for item in agent_output.splitlines() if item.startswith(letter.strip() + ". ")]
-            return " ".join(choices)
-    return ""
+    """The text of the element that the agent chose; of all that were listed, where that is not clear."""
+    listed = re.findall(r"^\s*([A-Z]{1,2})[.):]\s(.*)$", agent_output, re.MULTILINE)
+    chosen = re.findall(r"ELEMENT\W*(\w*)", final_answer(agent_output), re.IGNORECASE)
+    texts = [text for letter, text in listed if chosen and letter == chosen[0].upper()]
+    return " ".join(texts if len(chosen) == 1 and texts else [text for _, text in listed])

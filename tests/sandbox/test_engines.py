@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -157,3 +158,20 @@ def test_an_interrupt_in_a_host_function_gets_out(sandbox: Sandbox) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         run(sandbox, "try:\n    f()\nexcept Exception:\n    pass\nreturn 1", f=interrupted)
+
+
+def test_a_forked_child_is_told_at_once(sandbox: Sandbox) -> None:
+    """The workers and the threads that talk to them are the parent's; a child must not wait for them."""
+    assert run(sandbox, "return 1") == 1
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that this process has threads is the point
+        child = os.fork()
+    if child == 0:
+        try:
+            run(sandbox, "return 1")
+        except SandboxError as error:
+            os.write(writer, str(error).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert b"forked" in os.read(reader, 1000)
