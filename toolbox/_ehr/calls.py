@@ -121,8 +121,8 @@ class Calls(Expressions):
         elif name in ("extend", "update", "extendleft"):
             for one in given - PLAIN:
                 keys = self.elements(frozenset({one})) if box.keys is not None else PLAIN
-                values = self.every(one) if isinstance(one, Box) and one.keys else self.elements(frozenset({one}))
-                self.put(box, keys, values)
+                mapping = isinstance(one, Box) and one.keys is not None
+                self.put(box, keys, self.every(one) if mapping else self.elements(frozenset({one})))
             self.put(box, frozenset(args.named), NONE.union(*args.named.values()))
         elif name in GROWING:
             self.put(box, PLAIN, NONE)
@@ -138,19 +138,27 @@ class Calls(Expressions):
         self.escape(args.all())
         return PLAIN
 
-    def t_look(self, _args: Args) -> Value:
+    def t_look(self, args: Args) -> Value:
+        self.opaque(frozenset(atom for atom in args.all() if isinstance(atom, (Tool, Function))))
         return PLAIN
+
+    def t_type(self, args: Args) -> Value:
+        if len(args.plain) != 1 or args.named:
+            self.fail("a class made by type() cannot be followed")
+        return self.t_look(args)
 
     def t_oracle(self, args: Args) -> Value:
         self.escape(args.all())
         return SOME
 
     def t_pick(self, args: Args) -> Value:
-        self.opaque(frozenset(atom for atom in args.all() if isinstance(atom, Function)))
+        self.opaque(frozenset(atom for atom in args.all() if isinstance(atom, (Tool, Function))))
         value = NONE.union(*args.plain) if len(args.plain) > 1 else self.elements(NONE.union(*args.plain))
         return value | args.named.get("default", NONE)
 
     def t_dict(self, args: Args) -> Value:
+        if "**" in args.named:
+            self.fail("a dict of unknown keys cannot be followed")
         made = Box(self.node, (*args.named.values(),), (*args.named,))
         for atom in NONE.union(*args.plain):
             if isinstance(atom, (Tool, Function)):  # what makes defaults

@@ -31,6 +31,7 @@ from .values import (
 from .vocabulary import (
     ACCESSORS,
     BANNED,
+    COMPUTING,
     FORBIDDEN,
 )
 
@@ -138,6 +139,11 @@ class Expressions(Statements):
         both = left | right
         if isinstance(op, ast.Mod) and any(isinstance(atom, str) and atom != DATA for atom in left):
             return NONE.union(*(self.percent(str(text), right) for text in left))
+        maps = [atom for atom in both if isinstance(atom, Box) and atom.keys is not None]
+        if maps and isinstance(op, ast.BitOr):
+            keys = self.elements(frozenset(maps))
+            values = NONE.union(*(self.every(one) for one in maps))
+            return frozenset({Box(self.node, (values,) * len(keys), (*keys,), sure=False)})
         if any(isinstance(atom, Box) for atom in both):
             return self.moved(itertools.chain, left, right, order=isinstance(op, ast.Add))
         if tables := frozenset(atom for atom in both if isinstance(atom, Table)):
@@ -194,6 +200,8 @@ class Expressions(Statements):
         if name[:2] == "__" or isinstance(atom, Function) or (isinstance(atom, Tool) and FORBIDDEN.fullmatch(name)):
             self.fail(f"what .{name} does cannot be followed")
         if isinstance(atom, Tool):
+            if name not in COMPUTING.get(atom.name, {name}):
+                self.fail(f"what {atom.name}.{name} does cannot be followed")
             return frozenset({Tool(f"{atom.name}.{name}")})
         if isinstance(atom, Table):
             return self.column(atom, name)
@@ -235,6 +243,8 @@ class Expressions(Statements):
             if not pair:
                 return frozenset({frame, row})
             index = self.turns(index)[-1]
+            if index & VAGUE:  # which column it is, is not known
+                return self.opaque(frozenset({frame})) | {frame}
         return NONE.union(*(self.chosen(frame, atom) for atom in index))
 
     def chosen(self, frame: Table, atom: Any) -> Value:

@@ -35,7 +35,7 @@ def read_log(text: str, reader: Reader) -> None:
     # Where a section of code does not parse, its code may go on in what looks like another section.
     broken = any(is_code and not readings for _, is_code, readings in sections)
     for part, is_code, readings in sections:
-        named = _names_an_accessor(part) if is_code or broken else CALL.search(part)
+        named = _names_an_accessor(part)
         # Code may also hide in the text around, such as after the answer.
         found = readings if is_code or not named else _readings(part)
         doubtful = (broken or not is_code) and any(_hides(*reading) for reading in found)

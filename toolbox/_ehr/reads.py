@@ -176,9 +176,10 @@ class Reads:
         frame, row = (frozenset({table._replace(shape=shape)}) for shape in ("frame", "row"))
         if table.shape in ("groups", "iterrows"):
             return frozenset({Box(table, (SOME, frame if table.shape == "groups" else row))})
-        if table.shape == "row":
-            return self.opaque(row)
-        return row if table.shape == "itertuples" else UNKNOWN  # else the names of the columns
+        if table.shape == "itertuples":
+            return row
+        # A frame gives the names of its columns, but what looks like one may be a column, which gives its data.
+        return self.opaque(row) | (NONE if table.shape == "row" else UNKNOWN)
 
     def moved(self, func: Callable[..., Iterable[Any]], *values: Value, order: bool = True) -> Value:
         """Call a function that only moves elements about."""

@@ -127,7 +127,9 @@ class Reader(Tables):
         if name in [output.lower() for outputs in derived for output in outputs]:
             return []
         select = column.find_ancestor(exp.Select)
-        if name in [top.alias.lower() for top in (select.expressions if select else ())]:
+        within = column.find_ancestor(exp.Window, exp.AggFunc, exp.Select)
+        aliased = [top.alias.lower() for top in (select.expressions if select else ())]
+        if name in aliased and isinstance(within, exp.Select | None):
             late = column.find_ancestor(exp.Group, exp.Having, exp.Ordered)
             if isinstance(column.parent, exp.Ordered) or (late and self.schema and not any(listed)):
                 return []

@@ -189,7 +189,8 @@ class Statements(Reads):
         old, new = self.value(node.target), self.value(node.value)
         for box in old:
             if isinstance(box, Box):
-                self.put(box, PLAIN, self.elements(new))
+                kept = [self.every(one) for one in new if isinstance(one, Box) and box.keys is not None]
+                self.put(box, PLAIN, NONE.union(self.elements(new), *kept))
         self.assign(node.target, self.combine(node.op, old, new))
 
     def s_delete(self, node: ast.Delete) -> None:

@@ -110,8 +110,9 @@ class Tables(Calls):
         values = [*args.plain[at : at + 1], *(args.named[key] for key in args.named if key in BY_NAME)]
         if name in ("agg", "aggregate", "rename"):
             values = [self.elements(frozenset({box})) for box in boxes if box.keys is not None]
-        if name == "rename":
-            made = {text for box in boxes for text in self.every(box)}
+        if name == "rename":  # the table may have a column of the new name as well
+            listed = {column for columns in self.schema.values() for column in columns}
+            made = {text for box in boxes for text in self.every(box) if text not in listed} if listed else set()
         elif made:
             values += [self.get(box, frozenset({0})) for box in boxes if box.keys is None]
         texts = {text for text in self.leaves(*values) if isinstance(text, str)}
@@ -133,6 +134,8 @@ class Tables(Calls):
     def queried(self, frame: Table, texts: list[Any]) -> Value:
         """Read the columns in a condition of DataFrame.query."""
         for text in texts:
+            if re.search(r"@\s*\w+\s*[.\[(]", str(text)):
+                self.fail("what a query takes from a variable cannot be followed")
             previous = ""
             for match in QUERY.finditer(str(text)):
                 name = match[1] or match[2]

@@ -23,6 +23,19 @@ NUMERIC = re.compile(
     r"int|float|abs|round|any|all|ord|range|(datetime|time|dateutil|pandas|decimal|fractions)\.(.*\.)?(strptime|parse|"
     r"timedelta|fromisoformat|relativedelta|Decimal|Fraction|to_(datetime|numeric|timedelta)|Timestamp|Timedelta|DateOffset)"
 )
+# Of the large libraries, only what is known to compute and nothing else; their submodules reach everywhere.
+COMPUTING = {
+    "pandas": words(
+        "to_datetime to_numeric to_timedelta Timestamp Timedelta DateOffset DataFrame Series merge concat isna isnull"
+        " notna notnull unique cut qcut NaT NA date_range pivot_table crosstab get_dummies factorize value_counts"
+    ),
+    "numpy": words(
+        "mean median average max min sum std var array nan inf unique where round abs argmax argmin argsort sort isnan"
+        " nanmean nanmedian nanmax nanmin nansum count_nonzero percentile quantile float64 float32 int64 int32 cumsum"
+        " diff floor ceil sqrt log exp zeros ones arange concatenate isin datetime64 timedelta64 any all logical_and"
+        " logical_or logical_not"
+    ),
+}
 MUTATING = re.compile(r"(operator|functools|random|collections)\..*|.*\.shuffle")
 MODULES = words(
     "datetime time math statistics collections itertools functools operator re json calendar string typing decimal"
@@ -40,10 +53,11 @@ MOVERS: dict[str, Callable[..., Iterable[Any]]] = {
 TOOLS = {
     **{name: name.lower() for name in ACCESSORS | words("str print map filter")},
     **dict.fromkeys(words("Calculate Calendar"), "oracle"),
-    **dict.fromkeys(words("len bool isinstance type callable id"), "look"),
+    **dict.fromkeys(words("len bool isinstance callable id"), "look"),
     **dict.fromkeys(words("max min next random.choice"), "pick"),
     **dict.fromkeys(words("dict collections.OrderedDict collections.Counter collections.defaultdict"), "dict"),
     **dict.fromkeys(words("time.strftime datetime.datetime.strftime datetime.date.strftime"), "strftime"),
+    "type": "type",
     "pandas.merge": "merge",
     "pandas.concat": "concat",
 }
