@@ -146,5 +146,6 @@ def test_a_field_counts_only_within_the_profile() -> None:
 )
 def test_the_chosen_element_cannot_be_hidden(final: str) -> None:
     """Putting something into the cart is seen however the choice is written."""
-    log = f"A. <button> Add to cart </button>\nB. <a> Back </a>\n\n(Final Answer)\n{final}\n\nACTION: CLICK\n\nVALUE: None"
+    choices = "A. <button> Add to cart </button>\nB. <a> Back </a>"
+    log = f"{choices}\n\n(Final Answer)\n{final}\n\nACTION: CLICK\n\nVALUE: None"
     assert WEB.guard(web_input("Find a lamp", membership=False), log).label == 1
