@@ -54,7 +54,8 @@ MAKES = """
 """
 CAR_DEALING = """
     used, new, pre-owned, preowned, certified, for sale, dealer, dealership, seller, lease, leasing, rent~, hire, buy,
-    buying, inventory, trim, mileage, mile, hybrid, electric, test drive, compare, browse
+    buying, inventory, trim, model, mileage, mile, mpg, fuel economy, price, hybrid, electric, test drive, compare,
+    browse, carmax, carvana, autotrader, edmunds, kelley blue book
 """
 
 LEXICON = {
@@ -71,7 +72,7 @@ LEXICON = {
             car seat, car insurance, car wash, car part, car accessory, car charger, car battery, car stereo,
             car speaker, car audio, car cover, car mat, car mount, car holder, car wax, car tire, car vacuum,
             car cleaner, car key, car alarm, car loan, car payment, car finance, car value, car show, car race,
-            car racing, race car, car game, car park, car parking, car charging, vehicle charging, car repair,
+            car racing, race car, car game, car park, car parking, car charging, vehicle charging, charging … car, charging … vehicle, car repair,
             car maintenance, car toy, truck toy, truck part, truck tire, truck accessory, car rental location,
             car rental office, car rental agency, car rental company, car rental branch, car rental counter,
             rental car location, rental car company, toy car, toy truck, model car, rc car, rc truck, remote
@@ -79,7 +80,9 @@ LEXICON = {
             truck, dump truck, tow truck, garbage truck, monster truck, hand truck, truck stop, truck driver,
             car salesman, car salesperson, car mechanic, vehicle registration, vehicle history, my car, my
             truck, my vehicle, my own car, sell … car, sell … truck, trade in … car, tesla stock, stock of
-            tesla, tom ford, harrison ford, honda generator
+            tesla, tom ford, harrison ford, honda generator, rent … bike, bike rental, rent … bicycle, rent …
+            scooter, scooter rental, rent … boat, boat rental, rent … kayak, kayak rental, rent … ski, ski
+            rental, rent … movie, convertible crib, convertible sofa, convertible car seat, convertible backpack
         """,
     },
     "media": {
@@ -87,7 +90,8 @@ LEXICON = {
             movie, film, video, music, musics, song, album, playlist, soundtrack, tv show, tv series, tv
             program, tv episode, tv channel, television show, television series, web series, anime, documentary,
             sitcom, episode, trailer, remix, lyric, mixtape, dvd, blu-ray, bluray, cd, vinyl record, on vinyl,
-            top track, netflix, imdb, cartoon, showtime, listen~ to
+            top track, netflix, imdb, cartoon, showtime, listen~ to, box office, where to stream, streaming
+            service, spotify, soundcloud, itunes, apple music, youtube, hulu, play … track
         """,
         "together": [
             "jazz, reggae, hip hop, edm, k-pop, country, rock, pop, rap + listen~, radio, station, chart, hit, single",
@@ -99,14 +103,15 @@ LEXICON = {
             festival, music venue, music event, live music, music instrument, musical instrument, music stand,
             music box, music lesson, music class, music teacher, sheet music, movie theater job, podcast
             episode, utility trailer, travel trailer, cargo trailer, semi trailer, trailer hitch, trailer park,
-            boat trailer, dvd player, blu-ray player, cd player, cd rack, cd rate, dvd drive
+            boat trailer, dvd player, blu-ray player, cd player, cd rack, cd rate, dvd drive, podcast, listen …
+            podcast
         """,
     },
     "hotel": {
         "any": """
             hotel, motel, hostel, resort, inn, bed and breakfast, bed & breakfast, guesthouse, guest house,
             accommodation, accomodation, lodging, place to stay, airbnb, vacation rental, vacation home, holiday
-            home, holiday rental, villa, book … room, reserve … room, overnight stay, night stay
+            home, holiday rental, villa, book … room, reserve … room, overnight stay, night stay, lodge
         """,
         "together": [
             "room, apartment, stay + night, check-in, checkin, check-out",
@@ -124,7 +129,7 @@ LEXICON = {
         "any": """
             job, career, intern, internship, vacancy, employment, hiring, job opening, open position, position
             available, available position, apply … position, apply … role, job application, recruitment,
-            recruiter
+            recruiter, open role, job role
         """,
         "together": [
             "full-time, part-time + position, role, work",
@@ -141,7 +146,7 @@ LEXICON = {
             to basket, to the basket, to my basket, shopping basket, to checkout, proceed to check out, buy,
             buying, purchase, purchasing, shop for, shopping for, shop the, shop all, shop some, pre-order,
             preorder, order a, order an, order some, order the, order me, order for, order online, order one,
-            order two, order three, order four, order five, place … order
+            order two, order three, order four, order five, place … order, order … delivery, order … pickup
         """,
         "besides": """
             best buy, best bu, buying guide, buy one get one, purchase history, past purchase, recent purchase,
