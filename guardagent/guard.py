@@ -71,7 +71,7 @@ class GuardAgent:
         self.toolbox = toolbox if isinstance(toolbox, Toolbox) else Toolbox.load(*_folders(toolbox))
         self.known = Memory(*([memory] if memory else [])).agent(agent) if agent else None
         self.request = (request or "").strip() or (self.known.request if self.known else "")
-        self.specification = specification.strip() or (self.known.specification if self.known else "")
+        self.specification = (specification or "").strip() or (self.known.specification if self.known else "")
         if not self.request:
             raise InputError("no guard request; expected one in words, or the name of a known agent")
         self.model = model or os.environ.get("GUARDAGENT_MODEL") or None
