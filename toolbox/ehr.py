@@ -41,4 +41,6 @@ def _read(code: str, schema: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[t
         read_log(code, reader)
     except (RecursionError, MemoryError):
         raise ValueError("the code is nested too deeply to follow") from None
+    except LookupError:
+        raise ValueError("a call in the code lacks arguments") from None
     return tuple((database, tuple(sorted(columns))) for database, columns in sorted(reader.found.items()))

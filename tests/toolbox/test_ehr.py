@@ -172,6 +172,41 @@ TEXTS: dict[str, tuple[str, Expected]] = {
         """,
         reads(lab="labname"),
     ),
+    "counting": (
+        """
+        counts = {}
+        for x in GetValue(LoadDB('lab'), 'labname, list'):
+            if x in counts:
+                counts[x] += 1
+            else:
+                counts[x] = 1
+        total = 0
+        for name, count in sorted(counts.items(), key=lambda kv: kv[1], reverse=True)[:3]:
+            total = total + count
+            FilterDB(LoadDB('medication'), 'drugname=' + name)
+        """,
+        reads(lab="labname", medication="drugname"),
+    ),
+    "a counter": (
+        """
+        from collections import Counter
+        counts = Counter(GetValue(LoadDB('lab'), 'labname, list'))
+        for name, _ in counts.most_common(4):
+            FilterDB(LoadDB('medication'), 'drugname=' + name)
+        """,
+        reads(lab="labname", medication="drugname"),
+    ),
+    "a dict of lists": (
+        """
+        from collections import defaultdict
+        found = defaultdict(list)
+        for x in GetValue(LoadDB('lab'), 'labname, list'):
+            found[x].append(x.lower())
+        for name, values in found.items():
+            FilterDB(LoadDB('medication'), f'drugname={name}||dosage={values[0]}')
+        """,
+        reads(lab="labname", medication="drugname dosage"),
+    ),
     "a column built of constants": (
         "kind = 'result'\nGetValue(LoadDB('lab'), 'lab{}, max'.format(kind))",
         reads(lab="labresult"),
@@ -530,7 +565,7 @@ PANDAS: dict[str, tuple[str, Expected]] = {
         "answer = LoadDB('lab').apply(lambda row: row['labname'] + row.labresult, axis=1).tolist()",
         reads(lab="labname labresult"),
     ),
-    "apply that keeps it all": ("x = LoadDB('lab').apply(lambda row: row, axis=1)", reads(lab="*")),
+    "apply that keeps it all": ("answer = LoadDB('lab').apply(lambda row: row, axis=1)", reads(lab="*")),
     "query": (
         "x = len(LoadDB('lab').query('labresult > 5 and labname == \"is it\" and labresulttime < @limit'))",
         reads(lab="labresult labname labresulttime"),
@@ -787,6 +822,19 @@ LOGS: dict[str, tuple[str, Expected]] = {
         reads(lab="labname"),
     ),
     "an attempt that is prose": (f"Solution:\nWe'll look it up.\nCode:\n{FETCH}\nAnswer:\n5", READ),
+    "code cut within a text": (f"Code:\nx = '''\nCode:\n'''\n{FETCH}\ny = '''\nAnswer:\n'''", READ),
+    "code cut within a short text": (
+        "Code:\nx = 'a\\\nCode: '; answer = LoadDB(\"lab\").labname.max() #'\nAnswer:\n5",
+        reads(lab="labname"),
+    ),
+    "code cut within a dict": (
+        "Code:\nx = {\nAnswer:\n5}\nf = LoadDB\ndb = f('lab')\nanswer = db.labname.max()\nAnswer:\n5",
+        reads(lab="labname"),
+    ),
+    "code cut by a fence in a text": (
+        "f = LoadDB\nx = '''\n```\n'''\nanswer = f('lab')['labname'].max()\ny = '''\n```\n'''",
+        reads(lab="labname"),
+    ),
     "an escape in a text": ("Code:\nprint('a\\nb')\n" + FETCH + "\nAnswer:\n5", READ),
 }
 
@@ -796,15 +844,6 @@ BAD_LOGS: dict[str, tuple[str, str]] = {
     "a call in a text": (f"Code:\n{FETCH}\nAnswer:\n'''\n{OTHER}\n'''", "read as code"),
     "a call in a comment": (f"Code:\n{FETCH}\nAnswer:\n# {OTHER}", "read as code"),
     "a call between fences": (f"```\n{FETCH}\n```\nand LoadDB('cost') too\n```\nx = 1\n```", "read as code"),
-    "code cut within a text": (f"Code:\nx = '''\nCode:\n'''\n{FETCH}\ny = '''\nAnswer:\n'''", "read as code"),
-    "code cut within a short text": (
-        "Code:\nx = 'a\\\nCode: '; answer = LoadDB('lab').values #'\nAnswer:\n5",
-        "read as code",
-    ),
-    "an alias behind an answer in a dict": (
-        "Code:\nx = {\nAnswer:\n5}\nf = LoadDB\ndb = f('lab')\nanswer = db.values",
-        "read as code",
-    ),
     "calls behind an error's line": (f"Code:\nx = 1\nError: it's over\n{OTHER}\nAnswer:\n5", "read as code"),
 }
 
@@ -820,3 +859,209 @@ def test_refuses_calls_that_hide_in_a_log(log: str, why: str) -> None:
     """A call in the log that cannot be analysed is never left out."""
     with pytest.raises(ValueError, match=why):
         columns_read(log, SCHEMA)
+
+
+NASTY: dict[str, tuple[str, Expected]] = {
+    "bound in a loop's else": (
+        """
+        name = 'lab'
+        for _ in range(3):
+            if Calculate('1'):
+                break
+        else:
+            name = 'patient'
+        LoadDB(name)
+        """,
+        reads(lab="", patient=""),
+    ),
+    "a list that grows under two names": (
+        "a = ['patient']\nb = a\na += ['lab']\na.append('cost')\nfor name in b:\n    LoadDB(name)",
+        reads(patient="", lab="", cost=""),
+    ),
+    "a global below a local of the same name": (
+        """
+        name = 'lab'
+        def outer():
+            name = 'patient'
+            def inner():
+                global name
+                return LoadDB(name)
+            return inner()
+        outer()
+        """,
+        reads(lab=""),
+    ),
+    "a key that reads rows": (
+        "rows = [r for _, r in LoadDB('lab').iterrows()]\nx = len(sorted(rows, key=lambda r: r['labresult']))",
+        reads(lab="labresult"),
+    ),
+    "a key of max that reads rows": (
+        "rows = [r for _, r in LoadDB('lab').iterrows()]\nx = max(rows, key=lambda r: r.labresult)['labname']",
+        reads(lab="labresult labname"),
+    ),
+    "a key of a list's sort that reads rows": (
+        "rows = [r for _, r in LoadDB('lab').iterrows()]\nrows.sort(key=lambda r: r['labresult'])",
+        reads(lab="labresult"),
+    ),
+    "a method as a key": (
+        """
+        counts = {}
+        for x in GetValue(LoadDB('lab'), 'labname, list'):
+            counts[x] = counts.get(x, 0) + 1
+        FilterDB(LoadDB('medication'), 'drugname={}'.format(max(counts, key=counts.get)))
+        """,
+        reads(lab="labname", medication="drugname"),
+    ),
+    "the next of some tables": (
+        "tables = [LoadDB('lab')]\nGetValue(next(iter(tables), None), 'labname')",
+        reads(lab="labname"),
+    ),
+    "an intersection of sets": (
+        """
+        a = {str(x) for x in GetValue(LoadDB('lab'), 'patientunitstayid, list')}
+        b = {str(x) for x in GetValue(LoadDB('medication'), 'patientunitstayid, list')}
+        for pid in a.intersection(b):
+            FilterDB(LoadDB('patient'), f'patientunitstayid={pid}')
+        """,
+        reads(lab="patientunitstayid", medication="patientunitstayid", patient="patientunitstayid"),
+    ),
+    "a row as a dict": ("x = dict(LoadDB('lab').iloc[0])['labresult']", reads(lab="*")),
+    "a table as a dict": ("x = dict(LoadDB('lab'))['labresult'][0]", reads(lab="*")),
+    "a row unpacked into a call": ("x = '{labname}'.format(**LoadDB('lab').iloc[0])", reads(lab="*")),
+    "a default that unknown code meets": (
+        "import functools\ndb = LoadDB('lab')\nfunctools.reduce(lambda a, b, d=db: d['labresult'], [1, 2])",
+        reads(lab="labresult"),
+    ),
+    "a text cut by its format": (
+        "LoadDB('{:.3}'.format('labxxx'))\nLoadDB('%.4s' % 'costxxx')",
+        reads(lab="", cost=""),
+    ),
+    "numbers in their formats": (
+        "x = GetValue(LoadDB('lab'), 'labresult')\nFilterDB(LoadDB('cost'), 'cost>%.2f||chargetime<{:5d}'.format(3) % x)",
+        reads(lab="labresult", cost="cost chargetime"),
+    ),
+    "rows by a function": ("x = len(LoadDB('lab').loc[lambda d: d['labresult'] > 5])", reads(lab="labresult")),
+    "cells by a function": (
+        "x = LoadDB('lab').loc[lambda d: d['labresult'] > 5, 'labname'].max()",
+        reads(lab="labresult labname"),
+    ),
+    "groups of a projection": (
+        "for k, g in LoadDB('lab').groupby('labname')[['labresult']]:\n    x = g['labresult'].max()",
+        reads(lab="labname labresult"),
+    ),
+    "windows": ("for w in LoadDB('lab').rolling(3):\n    x = w['labresult'].max()", reads(lab="labresult")),
+    "columns that change their names": (
+        "db = LoadDB('lab')\ndb.columns = ['labresult', 'labname']\nx = db['labname']",
+        reads(lab="* labname"),
+    ),
+    "columns that swap their names": (
+        "x = LoadDB('lab').rename(columns={'labname': 'labresult'})['labresult']",
+        reads(lab="labname labresult"),
+    ),
+    "columns renamed by a function": ("x = LoadDB('lab').rename(columns=str.upper)['X']", reads(lab="* X")),
+    "a query on another table": (
+        "a, b = LoadDB('lab'), LoadDB('cost')\nx = len(a.query('labresult in @b'))",
+        reads(lab="labresult", cost="*"),
+    ),
+    "a pivot by place": (
+        "x = LoadDB('lab').pivot_table('labresult', 'labname')['labresult'].max()",
+        reads(lab="labname labresult"),
+    ),
+    "a merge by place": (
+        "x = len(LoadDB('lab').merge(LoadDB('medication'), 'inner', 'patientunitstayid'))",
+        reads(lab="patientunitstayid", medication="patientunitstayid"),
+    ),
+    "distinct rows": ("db = LoadDB('lab').drop_duplicates()\nGetValue(db, 'labname')", reads(lab="* labname")),
+    "grouped by part of a column": (
+        "import pandas as pd\ndb = LoadDB('lab')\nx = db.groupby(pd.to_datetime(db['labresulttime']).dt.year)['labresult'].sum()",
+        reads(lab="labresulttime labresult"),
+    ),
+    "groups that give rows": (
+        "x = LoadDB('lab').groupby('labname').apply(lambda g: g.nlargest(1, 'labresulttime'))['labresult'].tolist()",
+        reads(lab="labname labresulttime labresult"),
+    ),
+    "a column made only perhaps": (
+        """
+        db = LoadDB('lab')
+        names = ['x']
+        if Calculate('1'):
+            names.append('labresult')
+        db[names] = 0
+        y = db['labresult']
+        """,
+        reads(lab="labresult"),
+    ),
+    "lists of two turns": (
+        """
+        for db, column in [('lab', 'labname'), ('cost', 'cost')]:
+            parts = []
+            parts.append(column + '=1')
+            FilterDB(LoadDB(db), '||'.join(parts))
+        """,
+        reads(lab="labname", cost="cost"),
+    ),
+}
+
+SQL_NASTY: dict[str, tuple[str, Expected]] = {
+    "comments within comments": ("select labname /* /* */ , labresult from lab -- */", reads(lab="labname labresult")),
+    "names like comments": ("select labname as `/*`, labresult as `*/` from lab", reads(lab="labname labresult")),
+    "more names like comments": ("select labname as [--], labresult from lab", reads(lab="labname labresult")),
+    "a comment": ("select labname -- , labresult\\n from lab", reads(lab="labname")),
+    "a name that is a column in HAVING": (
+        "select 1 as labresult from lab group by labname having labresult > 5",
+        reads(lab="labname labresult"),
+    ),
+    "a name of an outer table": (
+        "select 1 from patient where exists (select labname from lab where gender = 'f')",
+        reads(patient="gender", lab="labname"),
+    ),
+    "a column only in a window": ("select rank() over (order by labresult) from lab", reads(lab="labresult")),
+    "a column only in a filter": ("select count(*) filter (where labresult > 5) from lab", reads(lab="labresult")),
+    "a column only in LIMIT": ("select 1 limit (select max(labresult) from lab)", reads(lab="labresult")),
+    "two statements": ("select 1; select labname from lab", reads(lab="labname")),
+    "the order of a union": ("select labname a from lab union select 'x' order by a", reads(lab="labname")),
+    "a recursive table": (
+        "with recursive t(n) as (select 1 union all select n + 1 from t where n < 5) select n, labname from t, lab",
+        reads(lab="labname"),
+    ),
+}
+
+NASTY_REFUSED: dict[str, tuple[str, str]] = {
+    "a separator by name": ("LoadDB('lab,x'.split(sep=',')[0])", "LoadDB"),
+    "a column made of text in a series": (
+        "import pandas as pd\npd.Series(['1||b>5']).apply(lambda v: FilterDB(LoadDB('lab'), 'a=' + v))",
+        "FilterDB",
+    ),
+    "the names of variables": ("labresult = 1\nFilterDB(LoadDB('lab'), 'a=' + dir()[0])", "dir"),
+    "a column of another table in a query": (
+        "a, b = LoadDB('lab'), LoadDB('cost')\na.query('labresult > @b.cost')",
+        "column",
+    ),
+    "half a name in a query": ("LoadDB('lab').query('{}result > 5'.format(Calculate('1')))", "column"),
+    "SQL with a name that is compared": (
+        "SQLInterpreter('select age from patient where {} = 5'.format(Calculate('1')))",
+        "SQL",
+    ),
+    "SQL that groups by data": ("SQLInterpreter('select 1 from lab group by {}'.format(Calculate('1')))", "SQL"),
+    "too few arguments": ("LoadDB('lab').merge()\nmap()", "lacks arguments"),
+    "a loop over a list that it changes": ("a = ['lab']\nfor x in a:\n    a.append(x)", "loop"),
+}
+
+
+@pytest.mark.parametrize(("code", "expected"), table(NASTY))
+def test_finds_what_is_meant_to_be_overlooked(code: str, expected: Expected) -> None:
+    """Reads in unusual places, and by unusual ways, are found."""
+    assert columns_read(textwrap.dedent(code) + "\npass", SCHEMA) == expected
+
+
+@pytest.mark.parametrize(("query", "expected"), table(SQL_NASTY))
+def test_finds_what_sql_is_meant_to_hide(query: str, expected: Expected) -> None:
+    """SQL is read as SQLite reads it."""
+    assert columns_read(f'answer = SQLInterpreter("""{query}""")', SCHEMA) == expected
+
+
+@pytest.mark.parametrize(("code", "why"), table(NASTY_REFUSED))
+def test_refuses_what_is_meant_to_slip_through(code: str, why: str) -> None:
+    """Texts that pass through something unknown, and names that only come up at run time, are refused."""
+    with pytest.raises(ValueError, match=why):
+        columns_read(code, SCHEMA)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from typing import Any
 
@@ -24,6 +25,8 @@ from .values import (
 )
 from .vocabulary import (
     ACCESSORS,
+    ALGEBRA,
+    ASKING,
     BOOLEAN,
     GROWING,
     KEEPS,
@@ -46,7 +49,7 @@ class Calls(Expressions):
             value = self.value(arg.value if isinstance(arg, ast.Starred) else arg)
             turns = self.turns(value) if isinstance(arg, ast.Starred) else [value]
             plain += turns or [self.elements(value)]
-            named |= {} if turns else {"**": NONE}
+            named |= {} if turns else {"**": named.get("**", NONE)}
         self.node, args = node, Args(plain, named)
         return NONE.union(*(self.method(atom, func.attr, args) if func else self.call(atom, args) for atom in base))
 
@@ -65,17 +68,20 @@ class Calls(Expressions):
             out: Value = getattr(self, "t_" + TOOLS[name])(args)
             return out
         if name in MOVERS:
-            self.opaque(*args.named.values())
+            self.visit(args.named.get("key", NONE), self.elements(NONE.union(*args.plain)))
             order = name not in ("set", "frozenset", "sorted")
-            return SOME if args.plain == [SOME] else self.moved(MOVERS[name], *args.plain or [NONE], order=order)
+            plain = args.plain if name in ("zip", "itertools.chain") else args.plain[:1]
+            return SOME if plain == [SOME] else self.moved(MOVERS[name], *plain or [NONE], order=order)
         if base in ("str", "list", "dict", "set", "tuple") and args.plain:
             rest = Args(args.plain[1:], args.named)
             return NONE.union(*(self.method(atom, last, rest) for atom in args.plain[0]))
         out = self.opaque(args.all())
+        if name in ("chr", "bytes", "bytearray"):
+            return UNKNOWN
         for box in args.all() if MUTATING.fullmatch(name) else ():
             if isinstance(box, Box):
-                self.put(box, PLAIN, UNKNOWN)
-        return PLAIN if NUMERIC.fullmatch(name) else UNKNOWN if name in ("chr", "bytes", "bytearray") else out
+                self.put(box, PLAIN, self.every(box) | UNKNOWN)
+        return PLAIN if NUMERIC.fullmatch(name) else out
 
     def method(self, atom: Any, name: str, args: Args) -> Value:
         if isinstance(atom, Tool):
@@ -93,7 +99,7 @@ class Calls(Expressions):
 
     def data_method(self, atom: Any, name: str, args: Args) -> Value:
         funcs = frozenset(one for one in args.all() if isinstance(one, Function))
-        called = NONE.union(*(self.repeat(func, [SOME]) for func in funcs))
+        called = NONE.union(*(self.repeat(func, [UNKNOWN if atom == MURKY else SOME]) for func in funcs))
         texty = self.opaque(called, args.all() - funcs) == UNKNOWN
         if texty and name in GROWING and atom != MURKY:
             self.fail("a text is put into data")
@@ -106,30 +112,33 @@ class Calls(Expressions):
 
     def box_method(self, box: Box, name: str, args: Args) -> Value:
         given, this = args.all(), frozenset({box})
-        self.opaque(frozenset(one for one in given if isinstance(one, Function)))
+        self.visit(given, self.elements(this))
         if name in ("keys", "values", "items", "most_common"):
-            keys = self.moved(list, this)
-            known = bool(self.turns(this)) and box.keys is not None
-            values = frozenset({Box(self.node, box.items if known else (self.every(box),), sure=known)})
-            return keys if name == "keys" else values if name == "values" else self.moved(zip, keys, values)
+            return self.views(box, name)
         if name in ("pop", "get", "setdefault", "popleft"):
             if name != "get":
                 self.put(box, args.plain[0] if name == "setdefault" else PLAIN, NONE.union(*args.plain[1:]))
-            return self.get(box, args.plain[0] if args.plain else PLAIN).union(*args.plain[1:])
+            return self.get(box, args.plain[0] if args.plain else PLAIN).union(*args.plain[1:]) or UNKNOWN
+        if name in ALGEBRA:
+            return self.moved(itertools.chain, this, *args.plain, order=not args.plain)
         if name in ("append", "add", "appendleft", "insert"):
             self.put(box, PLAIN, given)
         elif name in ("extend", "update", "extendleft"):
-            for one in given - PLAIN:
-                keys = self.elements(frozenset({one})) if box.keys is not None else PLAIN
-                mapping = isinstance(one, Box) and one.keys is not None
-                self.put(box, keys, self.every(one) if mapping else self.elements(frozenset({one})))
+            self.put(box, self.elements(given) if box.keys is not None else PLAIN, self.contents(given))
             self.put(box, frozenset(args.named), NONE.union(*args.named.values()))
         elif name in GROWING:
             self.put(box, PLAIN, NONE)
-        elif name not in ("count", "index", "copy"):
-            self.put(box, PLAIN, UNKNOWN)
+        elif name not in ASKING:
+            self.put(box, PLAIN, self.every(box) | UNKNOWN)
             return self.opaque(given) | UNKNOWN
-        return this if name == "copy" else PLAIN
+        return PLAIN
+
+    def views(self, box: Box, name: str) -> Value:
+        this = frozenset({box})
+        keys = self.moved(list, this)
+        known = bool(self.turns(this)) and box.keys is not None
+        values = frozenset({Box(self.here(), box.items if known else (self.every(box),), sure=known)})
+        return keys if name == "keys" else values if name == "values" else self.moved(zip, keys, values)
 
     def t_str(self, args: Args) -> Value:
         return self.text(str, *args.plain)
@@ -152,15 +161,19 @@ class Calls(Expressions):
         return SOME
 
     def t_pick(self, args: Args) -> Value:
-        self.opaque(frozenset(atom for atom in args.all() if isinstance(atom, (Tool, Function))))
-        value = NONE.union(*args.plain) if len(args.plain) > 1 else self.elements(NONE.union(*args.plain))
-        return value | args.named.get("default", NONE)
+        given = NONE.union(*args.plain)
+        boxes = frozenset(atom for atom in given if isinstance(atom, Box))
+        out = self.elements(given) if len(args.plain) == 1 else (given - boxes) | self.contents(boxes)
+        self.visit(args.named.get("key", NONE), out)
+        return out | args.named.get("default", NONE)
 
     def t_dict(self, args: Args) -> Value:
         if "**" in args.named:
             self.fail("a dict of unknown keys cannot be followed")
-        made = Box(self.node, (*args.named.values(),), (*args.named,))
-        for atom in NONE.union(*args.plain):
+        made = Box(self.here(), (*args.named.values(),), (*args.named,))
+        given = NONE.union(*args.plain)
+        self.escape(frozenset(atom for atom in given if isinstance(atom, Table)))
+        for atom in given:
             if isinstance(atom, (Tool, Function)):  # what makes defaults
                 self.put(made, PLAIN, self.call(atom, Args([], {})))
             elif isinstance(atom, Box) and atom.keys is not None:
@@ -168,7 +181,7 @@ class Calls(Expressions):
                     self.put(made, frozenset({key}), self.get(atom, frozenset({key})))
             else:
                 for one in self.elements(frozenset({atom})):
-                    pair = [self.get(one, frozenset({place})) for place in (0, 1)] if isinstance(one, Box) else []
+                    pair = [self.get(one, frozenset({n})) or UNKNOWN for n in (0, 1)] if isinstance(one, Box) else []
                     self.put(made, *(pair or [frozenset({one}), PLAIN]))
         return frozenset({made})
 
@@ -177,11 +190,11 @@ class Calls(Expressions):
         self.opaque(frozenset(atom for atom in args.plain[0] if isinstance(atom, Tool)))
         given = Args([self.elements(value) for value in args.plain[1:]], {})
         self.loop(PLAIN, lambda _item: out.update(*(self.call(atom, given) for atom in args.plain[0] - PLAIN)))
-        return frozenset({Box(self.node, (frozenset(out),), sure=False)})
+        return frozenset({Box(self.here(), (frozenset(out),), sure=False)})
 
     def t_filter(self, args: Args) -> Value:
         self.t_map(args)
-        return frozenset({Box(self.node, (self.elements(args.plain[1]),), sure=False)})
+        return frozenset({Box(self.here(), (self.elements(args.plain[1]),), sure=False)})
 
     def t_strftime(self, args: Args) -> Value:
         """Return what a format leaves of a time."""

@@ -72,7 +72,8 @@ class Expressions(Statements):
         value, frame = self.value(node.value), self.frame
         while frame.parent and frame.inner:
             frame = frame.parent
-        self.bind(node.target.id, value) if node.target.id in ACCESSORS else None
+        if node.target.id in ACCESSORS:
+            self.fail(f"{node.target.id} is redefined")
         self.share(frame.outer.get(node.target.id, frame), node.target.id, value)
         return value
 
@@ -92,7 +93,7 @@ class Expressions(Statements):
     def v_list(self, node: ast.List | ast.Tuple | ast.Set) -> Value:
         values = tuple(self.value(part) for part in node.elts)
         sure = not isinstance(node, ast.Set) and not starred(node.elts)
-        return frozenset({Box(node, values if sure else (NONE.union(*values),), sure=sure)})
+        return frozenset({Box(self.here(node), values if sure else (NONE.union(*values),), sure=sure)})
 
     v_tuple = v_set = v_list
 
@@ -105,8 +106,8 @@ class Expressions(Statements):
         sure = all(len(key) == 1 and not key & VAGUE for key in keys)
         every = NONE.union(*keys)
         if sure and len(every) == len(keys):
-            return frozenset({Box(node, (*values,), tuple(next(iter(key)) for key in keys))})
-        return frozenset({Box(node, (NONE.union(*values),) * len(every), (*every,), sure=False)})
+            return frozenset({Box(self.here(node), (*values,), tuple(next(iter(key)) for key in keys))})
+        return frozenset({Box(self.here(node), (NONE.union(*values),) * len(every), (*every,), sure=False)})
 
     def v_slice(self, node: ast.Slice) -> Value:
         self.opaque(*map(self.value, ast.iter_child_nodes(node)))
@@ -149,8 +150,16 @@ class Expressions(Statements):
         if tables := frozenset(atom for atom in both if isinstance(atom, Table)):
             return tables
         if isinstance(op, ast.Add) and any(isinstance(atom, str) for atom in both):
-            return self.text("{}{}".format, left, right)
+            return self.added(left, right)
         return UNKNOWN if self.opaque(both) == UNKNOWN else PLAIN
+
+    def added(self, left: Value, right: Value) -> Value:
+        """Add texts to texts, and data, which may be a number, to what is no text."""
+        words = [frozenset(atom for atom in side if isinstance(atom, str)) for side in (left, right)]
+        out = self.text("{}{}".format, *words) if all(words) else NONE
+        for this, others in ((words[0], right - words[1]), (words[1], left - words[0])):
+            out |= this & {DATA, MURKY} if others else NONE
+        return out | (PLAIN if left - words[0] and right - words[1] else NONE) or UNKNOWN
 
     def v_lambda(self, node: ast.Lambda | ast.FunctionDef) -> Value:
         spec = node.args
@@ -162,12 +171,12 @@ class Expressions(Statements):
     def v_listcomp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Value:
         out: list[Value] = []
         sure = self.generate(node.generators, lambda: out.append(self.value(node.elt)))
-        return frozenset({Box(node, (*out,) if sure else (NONE.union(*out),), sure=sure)})
+        return frozenset({Box(self.here(node), (*out,) if sure else (NONE.union(*out),), sure=sure)})
 
     v_setcomp = v_generatorexp = v_listcomp
 
     def v_dictcomp(self, node: ast.DictComp) -> Value:
-        made = Box(node, (), ())
+        made = Box(self.here(node), (), ())
         self.generate(node.generators, lambda: self.put(made, self.value(node.key), self.value(node.value)))
         return frozenset({made})
 
@@ -205,8 +214,8 @@ class Expressions(Statements):
             return frozenset({Tool(f"{atom.name}.{name}")})
         if isinstance(atom, Table):
             return self.column(atom, name)
-        if isinstance(atom, Box):
-            self.put(atom, PLAIN, UNKNOWN)
+        if isinstance(atom, Box) and name not in ("get", "keys", "values", "items", "count", "index", "copy"):
+            self.put(atom, PLAIN, self.every(atom) | UNKNOWN)
         return PLAIN if atom is None else SOME if atom == DATA and name not in ("dtype", "dtypes") else UNKNOWN
 
     def column(self, table: Table, name: str) -> Value:
@@ -217,6 +226,8 @@ class Expressions(Statements):
             return PLAIN if name in ("empty", "shape", "size", "ndim") else UNKNOWN
         if name in ("values", "T"):
             return self.opaque(frozenset({table}))
+        if table.shape == "groups" and name in ("groups", "indices"):
+            return SOME
         self.read(table, name)
         return SOME
 
@@ -231,21 +242,23 @@ class Expressions(Statements):
         if isinstance(atom, Box) and isinstance(node, ast.Slice):
             return self.moved(lambda turns: turns[place or slice(None)], frozenset({atom}), order=bool(place))
         if isinstance(atom, Box):
-            return self.get(atom, index)
-        if isinstance(atom, str) and DATA not in atom and place is not None:
+            return self.get(atom, index) or UNKNOWN
+        if isinstance(atom, str) and not {DATA, MURKY} & {*atom} and place is not None:
             return self.text(lambda text: text[place], frozenset({atom}))
         return frozenset({atom}) if atom in (None, DATA) else UNKNOWN
 
     def pick(self, table: Table, index: Value, *, pair: bool) -> Value:
         """Subscript a table by a column, columns or a mask; through loc and iloc, by rows and these."""
-        frame, row = table._replace(shape="row" if table.shape == "row" else "frame"), table._replace(shape="row")
         if table.shape in ("loc", "iloc"):
+            frame, row = table._replace(shape="frame"), table._replace(shape="row")
+            self.visit(frozenset(self.leaves(index)), frozenset({frame}))
             if not pair:
                 return frozenset({frame, row})
-            index = self.turns(index)[-1]
+            index = (self.turns(index) or [UNKNOWN])[-1]
             if index & VAGUE:  # which column it is, is not known
                 return self.opaque(frozenset({frame})) | {frame}
-        return NONE.union(*(self.chosen(frame, atom) for atom in index))
+            return NONE.union(*(self.chosen(frame, atom) for atom in index))
+        return NONE.union(*(self.chosen(table, atom) for atom in index))
 
     def chosen(self, frame: Table, atom: Any) -> Value:
         names = {name for name in self.leaves(frozenset({atom})) if isinstance(name, str)}
@@ -254,8 +267,7 @@ class Expressions(Statements):
         if isinstance(atom, str):
             self.read(frame, atom)
             return SOME
-        if isinstance(atom, Function):
-            self.repeat(atom, [frozenset({frame})])
+        self.visit(frozenset({atom}), frozenset({frame}))
         parts = [
             part._replace(columns=part.columns & names if part.columns else frozenset(names)) for part in frame.parts
         ]

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from .sql import Reader
 
 HEADER = re.compile(
-    r"(?im)^[ \t]*(?:(?:(?:generated )?code|solution)\s*:|(answer|knowledge|question|error)\s*:[ \t]*$)"
+    r"(?im)^[ \t]*(?:(?:(?:generated )?code|solution)[ \t]*:|(answer|knowledge|question|error)[ \t]*:[ \t]*$)"
 )
 TAIL = re.compile(r"(?m)^[ \t]*(?:Answer|Error|Knowledge|Question)[ \t]*:")
 FENCE = re.compile(r"(?m)^[ \t]*(?:```.*|TERMINATE[ \t]*)$")
 CELL = re.compile(r'"cell"\s*:\s*"((?:[^"\\]|\\.)*)"')
 CALL = re.compile(r"\b(?:LoadDB|FilterDB|GetValue|SQLInterpreter)\s*\(")
+JOINED = 100_000  # as many characters of code that runs over into other sections are tried
 ESCAPE = re.compile(r"(?s)\\(?:u([0-9a-fA-F]{4})|(.))")
 
 
@@ -31,30 +32,47 @@ def read_log(text: str, reader: Reader) -> None:
     Raises:
         ValueError: something that names the agent's functions cannot be read as code.
     """
-    sections = [(part, is_code, _readings(part) if is_code else []) for part, is_code in _sections(text)]
-    # Where a section of code does not parse, its code may go on in what looks like another section.
-    broken = any(is_code and not readings for _, is_code, readings in sections)
-    for part, is_code, readings in sections:
-        named = _names_an_accessor(part)
-        # Code may also hide in the text around, such as after the answer.
-        found = readings if is_code or not named else _readings(part)
-        doubtful = (broken or not is_code) and any(_hides(*reading) for reading in found)
-        if named and (doubtful or not found):
+    sections = _sections(text)
+    whole = _parse(text) if len(sections) > 1 else None
+    if whole:
+        reader.program([whole])
+    covered = len(text) if whole else 0
+    tried = 0
+    for place, (start, end, is_code) in enumerate(sections):
+        part = text[start:end]
+        readings = _readings(part) if is_code or _names(part) else []
+        for _, later, _ in sections[place + 1 :] if is_code else ():
+            if readings:
+                break
+            # What looks like a header may be a line of the code, which goes on after it.
+            tried += later - start
+            if tried > JOINED:
+                raise ValueError("too much of the code is not valid Python")
+            readings = _readings(text[start:later])
+            covered = max(covered, later if readings else 0)
+        hidden = not is_code and any(_hides(*reading) for reading in readings)
+        if hidden or (not readings and end > covered and _names(part)):
             raise ValueError("what calls the databases here cannot be read as code")
-        reader.program([tree for _, tree in found])
+        reader.program([tree for _, tree in readings])
 
 
-def _sections(text: str) -> list[tuple[str, bool]]:
-    """Cut a log into sections, and say of each whether it is code."""
+def _sections(text: str) -> list[tuple[int, int, bool]]:
+    """Cut a log into sections, and say of each where it is and whether it is code."""
     headers = [*HEADER.finditer(text)]
     if not all(header[1] for header in headers):
-        ends = [header.start() for header in headers[1:]] + [len(text)]
-        parts = [(text[header.end() : end], not header[1]) for header, end in zip(headers, ends, strict=True)]
-        return [(text[: headers[0].start()], False), *parts]
-    chunks = re.split(r"(?m)^[ \t]*```.*$", text)
-    if len(chunks) == 1:
-        chunks = CELL.split(text)
-    return [(chunk, len(chunks) == 1 or place % 2 == 1) for place, chunk in enumerate(chunks)]
+        starts = [(0, False), *((header.end(), not header[1]) for header in headers)]
+        ends = [*(header.start() for header in headers), len(text)]
+        return [(start, end, is_code) for (start, is_code), end in zip(starts, ends, strict=True)]
+    marks = [match.span() for match in re.finditer(r"(?m)^[ \t]*```.*$", text)]
+    if not marks:
+        marks = [
+            span
+            for match in CELL.finditer(text)
+            for span in ((match.start(), match.start(1)), (match.end(1), match.end()))
+        ]
+    edges = [0, *(edge for span in marks for edge in span), len(text)]
+    spans = zip(edges[::2], edges[1::2], strict=True)
+    return [(start, end, not marks or place % 2 == 1) for place, (start, end) in enumerate(spans)]
 
 
 def _readings(text: str) -> list[tuple[str, ast.Module]]:
@@ -65,15 +83,20 @@ def _readings(text: str) -> list[tuple[str, ast.Module]]:
     tidy = [textwrap.dedent(one).strip() for each in texts for one in (each, FENCE.sub("", each))]
     readings = [(one, tree) for one in dict.fromkeys(tidy) if (tree := _parse(one))]
     cut = None if readings else TAIL.search(text)
-    return _readings(text[: cut.start()]) if cut and not _names_an_accessor(text[cut.start() :]) else readings
+    return _readings(text[: cut.start()]) if cut and not _names(text[cut.start() :]) else readings
 
 
 def _unescape(match: re.Match[str]) -> str:
     return chr(int(match[1], 16)) if match[1] else {"n": "\n", "t": "\t", "r": "\r"}.get(match[2], match[2])
 
 
-def _names_an_accessor(text: str) -> bool:
-    return any(name in unicodedata.normalize("NFKC", text) for name in ACCESSORS)
+def _plain(text: str) -> str:
+    """Write names as Python takes them."""
+    return text if text.isascii() else unicodedata.normalize("NFKC", text)
+
+
+def _names(text: str) -> bool:
+    return any(name in _plain(text) for name in ACCESSORS)
 
 
 def _parse(text: str) -> ast.Module | None:
@@ -87,4 +110,4 @@ def _hides(text: str, tree: ast.Module) -> bool:
     """Tell whether a text has calls of the accessors that are no calls in its tree."""
     funcs = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
     calls = sum(getattr(func, "id", getattr(func, "attr", "")) in ACCESSORS for func in funcs)
-    return calls != len(CALL.findall(unicodedata.normalize("NFKC", text)))
+    return calls != len(CALL.findall(_plain(text)))

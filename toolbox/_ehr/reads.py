@@ -13,6 +13,7 @@ from .values import (
     BUDGET,
     DATA,
     LONGEST,
+    MANY,
     MURKY,
     NONE,
     PLAIN,
@@ -22,6 +23,7 @@ from .values import (
     WIDEST,
     Args,
     Box,
+    Datum,
     Env,
     Frame,
     Function,
@@ -37,10 +39,9 @@ from .vocabulary import (
     PURE,
 )
 
-SPEC = re.compile(r"(?:s|[<>^]?[-+ ]?0?\d*[,_]?(?:\.\d+)?[deEfFgGn%]?|(?:%[a-zA-Z]|[-/: ])+)")
-FIELD = re.compile(r"\{(\w*)(?:![sr])?(?::" + SPEC.pattern + r")?\}")
-PERCENT = re.compile(r"%[-+ 0#]*\d*(?:\.\d+)?[difeEgGs]")
-BAD_FIELD = re.compile(r"\{[^{}]*[^\w{}]|%(?:\(\w*\))?[^(s%]")
+SPEC = r"[<>^]?[-+ ]?0?\d{0,3}[,_]?(?:\.\d{1,3})?[sdeEfFgGn%]?|(?:%[a-zA-Z]|[-/: ])+"
+FIELD = re.compile(rf"\{{\w*(?:![rs])?(?::(?:{SPEC}))?\}}")
+PERCENT = re.compile(r"%(\(\w+\))?[-+ #0]?\d{0,3}(?:\.\d{1,3})?([sdifeEgG%])")
 
 
 class Reads:
@@ -125,12 +126,20 @@ class Reads:
             self.escape(frozenset({atom}))
             if isinstance(atom, Function):
                 atoms |= self.leaves(self.repeat(atom, None))
-            if isinstance(atom, Tool) and atom.name in ACCESSORS:
-                self.fail(f"{atom.name} is handed to something that cannot be followed")
+            if isinstance(atom, Tool):
+                self.guard(atom)
             murky |= isinstance(atom, Tool) or (isinstance(atom, str) and atom != DATA)
         return UNKNOWN if murky else SOME
 
+    def guard(self, tool: Tool) -> None:
+        if tool.name in ACCESSORS:
+            self.fail(f"{tool.name} is handed to something that cannot be followed")
+
     # Containers and texts.
+
+    def here(self, tag: Any = None) -> Any:
+        """The site of a container that is made now: the place in the code, reached by these calls and turns."""
+        return (self.path, self.node, tag)
 
     def put(self, box: Box, keys: Value, value: Value) -> None:
         stored = self.stored.setdefault(box.site, {})
@@ -141,6 +150,7 @@ class Reads:
             stored[key] = known | value
 
     def every(self, box: Box) -> Value:
+        self.charge(len(box.items) // 8)
         return NONE.union(*box.items, *self.stored.get(box.site, {}).values())
 
     def get(self, box: Box, index: Value) -> Value:
@@ -152,13 +162,14 @@ class Reads:
                 out |= self.every(box)
             else:
                 out = out.union(known.get(place, NONE), *(stored.get(one, NONE) for one in (key, *VAGUE)))
-        return out or UNKNOWN
+        return out
 
     def turns(self, value: Value) -> list[Value]:
         """Return what a loop takes, in order; nothing if that is not known."""
         box = next(iter(value)) if len(value) == 1 else None
         if not isinstance(box, Box) or not box.sure or box.site in self.stored:
             return []
+        self.charge(len(box.items) // 8)
         return [*box.items] if box.keys is None else [frozenset({key}) for key in box.keys]
 
     def elements(self, value: Value) -> Value:
@@ -176,22 +187,40 @@ class Reads:
         frame, row = (frozenset({table._replace(shape=shape)}) for shape in ("frame", "row"))
         if table.shape in ("groups", "iterrows"):
             return frozenset({Box(table, (SOME, frame if table.shape == "groups" else row))})
+        if table.shape == "windows":
+            return frame
         if table.shape == "itertuples":
             return row
         # A frame gives the names of its columns, but what looks like one may be a column, which gives its data.
         return self.opaque(row) | (NONE if table.shape == "row" else UNKNOWN)
 
+    def contents(self, value: Value) -> Value:
+        """Return what is in containers: of a dict, not its keys."""
+        dicts = frozenset(atom for atom in value if isinstance(atom, Box) and atom.keys is not None)
+        rest = self.elements(value - dicts) if value - dicts else NONE
+        return rest.union(*(self.every(box) for box in dicts))
+
+    def visit(self, values: Value, each: Value) -> None:
+        """Call the functions among some values with elements, as sorted does with its key."""
+        for func in values:
+            if isinstance(func, Function):
+                self.escape(self.repeat(func, [each]))
+            if isinstance(func, Tool):
+                self.guard(func)
+                self.call(func, Args([each], {}))
+
     def moved(self, func: Callable[..., Iterable[Any]], *values: Value, order: bool = True) -> Value:
         """Call a function that only moves elements about."""
         turns = [self.turns(value) for value in values]
-        sure = order and all(turns)
-        made = func(*(turns if sure else ([self.elements(value)] for value in values)))
+        sure = order and all(turns) and sum(map(len, turns)) <= MANY
+        made = [*func(*(turns if sure else ([self.elements(value)] for value in values)))]
+        self.charge(len(made))
         items = tuple(self.wrapped(place, item, sure=sure) for place, item in enumerate(made))
-        return frozenset({Box(self.node, items if sure else (NONE.union(*items),), sure=sure)})
+        return frozenset({Box(self.here(), items if sure else (NONE.union(*items),), sure=sure)})
 
     def wrapped(self, place: int, item: Any, *, sure: bool) -> Value:
         if isinstance(item, tuple):
-            return frozenset({Box((self.node, place), tuple(self.wrapped(place, one, sure=sure) for one in item))})
+            return frozenset({Box(self.here(place), tuple(self.wrapped(place, one, sure=sure) for one in item))})
         return item if isinstance(item, frozenset) else frozenset({item if sure else None})
 
     def choices(self, value: Value) -> list[Any]:
@@ -218,7 +247,7 @@ class Reads:
                 with contextlib.suppress(TypeError, ValueError, LookupError):
                     made = func(*combo)
             many = isinstance(made, list)
-            out |= {Box(self.node, tuple(frozenset({part}) for part in made)) if many else tidy(made)}
+            out |= {Box(self.here(), tuple(frozenset({part}) for part in made)) if many else tidy(made)}
         return out if len(out) <= WIDEST else UNKNOWN
 
     def join(self, text: str, value: Value) -> Value:
@@ -232,25 +261,35 @@ class Reads:
         return UNKNOWN
 
     def formatted(self, text: str, args: Args) -> Value:
-        form = FIELD.sub(r"{\1}", text)
-        if BAD_FIELD.search(form.replace("%", "")) or "**" in args.named:
+        rest = FIELD.sub("", text.replace("{{", "").replace("}}", ""))
+        if "{" in rest or "}" in rest or "**" in args.named:
             return self.opaque(args.all()) | UNKNOWN
-        names = [*args.named]
-        fill = lambda *values: form.format(*values[len(names) :], **dict(zip(names, values, strict=False)))  # noqa: E731
+
+        def fill(*values: Any) -> str:
+            given = [Datum(value) if value == DATA else value for value in values]
+            return text.format(*given[len(args.named) :], **dict(zip(args.named, given, strict=False)))
+
         return self.text(fill, *args.named.values(), *args.plain)
 
     def percent(self, text: str, right: Value) -> Value:
-        form = PERCENT.sub("%s", text)
-        if BAD_FIELD.search(form.replace("{", "")):
+        if "%" in PERCENT.sub("", text):
             return self.opaque(right) | UNKNOWN
-        return self.text(lambda value: form % (tuple(value) if isinstance(value, list) else value), right)
+
+        def fill(value: Any) -> str:
+            values = tuple(value) if isinstance(value, list) else value
+            with contextlib.suppress(TypeError):
+                return text % values
+            # What is data may be a number.
+            return PERCENT.sub(lambda match: "%%" if match[2] == "%" else f"%{match[1] or ''}s", text) % values
+
+        return self.text(fill, right)
 
     def text_method(self, text: str, name: str, args: Args) -> Value:
         if name == "format":
             return self.formatted(text, args)
         if name == "join":
             return self.join(text, args.all())
-        if name not in PURE or (DATA in text and name in ("replace", "split", "rsplit", "splitlines")):
+        if name not in PURE or args.named or (DATA in text and name in ("replace", "split", "rsplit", "splitlines")):
             out = self.opaque(args.all())
             return PLAIN if name in BOOLEAN or name in ("count", "find", "index") or name[:2] == "is" else out | UNKNOWN
         return self.text(getattr(text, name), *args.plain)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import itertools
+import logging
 import re
 from typing import Any
 
@@ -18,8 +19,11 @@ from .values import (
     joined,
 )
 
-SQL = re.compile(r"(?s)'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?(?:\*/|$)|(.?" + DATA + ".?)")
-JOINT = re.compile(rf"[\w.$`\"\]']{DATA}|{DATA}[\w.$`\"\[(']")
+QUERY = re.compile(r"(?i)[\s(]*(?:select|with)\b")
+SQL = re.compile(
+    r"(?s)(?P<quoted>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`|\[[^\]]*\])"
+    rf"|(?P<comment>--[^\n]*|/\*.*?(?:\*/|\Z))|(?P<before>[\w.$]?){DATA}(?P<after>[\w.$\"`\[(']?)"
+)
 
 
 class Reader(Tables):
@@ -55,47 +59,60 @@ class Reader(Tables):
         from sqlglot import exp
         from sqlglot.optimizer.scope import traverse_scope
 
-        if any(match[1] and JOINT.search(match[1]) for match in SQL.finditer(text)):
+        if not logging.getLogger("sqlglot").handlers:  # what it warns of is refused here
+            logging.getLogger("sqlglot").addHandler(logging.NullHandler())
+        if any(match["before"] or match["after"] for match in SQL.finditer(text)):
             self.fail("a name in the SQL is only known at run time")
-        plain = SQL.sub(lambda match: match[0].replace(DATA, "?" if match[1] else " "), text)
-        try:
-            trees = [tree for tree in sqlglot.parse(plain, read="sqlite") if tree]
-            scopes = [scope for tree in trees for scope in traverse_scope(tree)]
-        except sqlglot.errors.SqlglotError:
-            self.fail("the SQL cannot be parsed")
-        if not trees or not all(isinstance(tree, exp.Query) for tree in trees):
+        self.charge(len(text) // 8)
+        plain = SQL.sub(
+            lambda match: " " if match["comment"] else match[0].replace(DATA, " ") if match["quoted"] else "?", text
+        )
+        if not QUERY.match(plain):  # the parser would only warn
             self.fail("the SQL is no SELECT")
         known: set[int] = set()
-        for scope in scopes:
-            known |= self.sql_scope(scope, known)
+        try:
+            trees = [tree for tree in sqlglot.parse(plain, read="sqlite") if tree]
+            if not trees or not all(isinstance(tree, exp.Query) for tree in trees):
+                self.fail("the SQL is no SELECT")
+            for scope in [scope for tree in trees for scope in traverse_scope(tree)]:
+                self.sql_scope(scope, known)
+        except (sqlglot.errors.SqlglotError, AttributeError, TypeError, LookupError):  # its parser meets odd SQL
+            self.fail("the SQL cannot be parsed")
         for node in itertools.chain(*(tree.walk() for tree in trees)):
             self.charge()
             if is_odd(node, known):
                 self.fail(f"{node.sql()[:40]} in the SQL cannot be followed")
 
-    def sql_scope(self, scope: Any, known: set[int]) -> set[int]:
-        """Read one SELECT of a statement, and return the nodes that it accounts for."""
+    def sql_scope(self, scope: Any, known: set[int]) -> None:
+        """Read one SELECT of a statement, and add the nodes that it accounts for to those known."""
         from sqlglot import exp
 
         chain, outer = [], scope
         while outer:
             chain.append({name.lower(): source for name, (_, source) in outer.selected_sources.items()})
-            outer = outer.parent
-        known = known | {id(node) for node, _ in scope.selected_sources.values()}
-        own = self.sql_tables(chain[0])
+            if len(chain[-1]) < len(outer.selected_sources):
+                self.fail("two tables in the SQL have the same name")
+            outer = None if outer.is_cte or outer.is_derived_table else outer.parent
+        sides = [self.sql_tables(sources) for sources in chain]
+        known |= {id(node) for node, _ in scope.selected_sources.values()}
         tops = scope.expression.expressions if isinstance(scope.expression, exp.Select) else []
-        for top in tops:
-            if isinstance(top, exp.Star) and not isinstance(scope.expression.parent, exp.Exists):
-                self.found |= {database: self.found[database] | {"*"} for database in own}
+        if any(isinstance(top, exp.Star) for top in tops) and not isinstance(scope.expression.parent, exp.Exists):
+            self.found |= {database: self.found[database] | {"*"} for database in sides[0]}
         shared = [name.name for join in scope.find_all(exp.Join) for name in join.args.get("using") or ()]
-        for name, database in itertools.product(shared, own):
-            if self.spelled(database, name) or not any(self.spelled(other, name) for other in own):
+        for name in shared:
+            for database in [one for one in sides[0] if self.spelled(one, name)] or sides[0]:
                 self.record(database, self.spelled(database, name) or name.lower())
+        names = {top.alias.lower() for top in tops}
+        sources = [source for source in chain[0].values() if not isinstance(source, exp.Table)]
+        derived = [source.expression.named_selects for source in sources]
+        places = [source.expression.find_ancestor(exp.CTE, exp.Subquery) for source in sources]
+        derived += [place.alias_column_names for place in places if place]
+        outputs = {output.lower() for each in derived for output in each}
         for column in scope.find_all(exp.Column):
-            for database in self.sql_owners(column, chain) if id(column) not in known else ():
+            self.charge(1 + sum(map(len, sides)))
+            for database in self.sql_owners(column, chain, sides, names, outputs):
                 self.record(database, self.spelled(database, column.name) or column.name.lower())
             known.add(id(column))
-        return known
 
     def spelled(self, database: str, name: str) -> str | None:
         return next((known for known in self.schema.get(database, ()) if known.lower() == name.lower()), None)
@@ -108,7 +125,9 @@ class Reader(Tables):
             self.record(self.database(table.name))
         return [self.database(table.name) for table in tables]
 
-    def sql_owners(self, column: Any, chain: list[dict[str, Any]]) -> list[str]:
+    def sql_owners(
+        self, column: Any, chain: list[dict[str, Any]], sides: list[list[str]], names: set[str], outputs: set[str]
+    ) -> list[str]:
         """Return the databases that a column of a SELECT may belong to."""
         from sqlglot import exp
 
@@ -118,21 +137,20 @@ class Reader(Tables):
             if not source:
                 self.fail(f"{column.sql()[:40]} in the SQL is of no table there")
             return self.sql_tables({of: source})
-        sides = [self.sql_tables(sources) for sources in chain]
         listed = [[database for database in side if self.spelled(database, name)] for side in sides]
-        operand = isinstance(column.parent, exp.Predicate) and column.arg_key != "this"
+        equal = isinstance(column.parent, (exp.EQ, exp.NEQ, exp.In, exp.Like)) and column.arg_key != "this"
+        operand = equal and isinstance(column.parent.this, exp.Column)
         if operand and column.this.args.get("quoted") and not any(listed) and (self.schema or not name.isidentifier()):
             return []  # SQLite takes it for a text
-        derived = [source.expression.named_selects for source in chain[0].values() if not isinstance(source, exp.Table)]
-        if name in [output.lower() for outputs in derived for output in outputs]:
+        late = column.find_ancestor(exp.Group, exp.Having, exp.Order) if name in names else None
+        if late and (
+            column.find_ancestor(exp.Window, exp.Select) != late.parent or not isinstance(late.parent, exp.Select)
+        ):
+            late = None  # it stands in a window, or in an aggregate, which know no names of outputs
+        if late and isinstance(column.parent, exp.Ordered):
             return []
-        select = column.find_ancestor(exp.Select)
-        within = column.find_ancestor(exp.Window, exp.AggFunc, exp.Select)
-        aliased = [top.alias.lower() for top in (select.expressions if select else ())]
-        if name in aliased and isinstance(within, exp.Select | None):
-            late = column.find_ancestor(exp.Group, exp.Having, exp.Ordered)
-            if isinstance(column.parent, exp.Ordered) or (late and self.schema and not any(listed)):
-                return []
+        if name in outputs or (late and self.schema and not any(listed)):
+            return []
         if len(listed[0]) == 1:
             return listed[0]
         outer = [side for side in listed[1:] if side]
@@ -152,8 +170,13 @@ def is_odd(node: Any, known: set[int]) -> bool:
     if isinstance(node, (exp.Column, exp.Table)):
         within = node.find_ancestor(exp.Select, exp.SetOperation)  # names outputs in the ORDER BY of a UNION
         return id(node) not in known and not (isinstance(node, exp.Column) and isinstance(within, exp.SetOperation))
+    if isinstance(node, exp.Identifier):
+        naming = (exp.Column, exp.Table, exp.TableAlias, exp.Alias, exp.Join, exp.Window, exp.CTE)
+        return not isinstance(node.parent, naming)
     if isinstance(node, exp.Star):
         return not isinstance(node.parent, (exp.Select, exp.Count, exp.Column))
+    if isinstance(node, exp.Window):  # SQLite may take the name of a window for one of a table
+        return node.arg_key == "windows" and bool(node.args.get("alias"))
     if isinstance(node, exp.In):
         return isinstance(node.args.get("field"), exp.Column)
     return isinstance(node, exp.Join) and node.method == "NATURAL"

@@ -10,6 +10,7 @@ from typing import Any
 from .reads import Reads
 from .values import (
     DATA,
+    MANY,
     MURKY,
     NONE,
     PLAIN,
@@ -61,6 +62,7 @@ class Statements(Reads):
     def lookup(self, name: str) -> Value:
         frame: Frame | None = self.frame
         while frame:
+            frame = frame.outer.get(name, frame)
             if name in frame.env:
                 return frame.env[name]
             frame = frame.parent
@@ -75,11 +77,14 @@ class Statements(Reads):
             for place, part in enumerate(target.elts):
                 self.assign(part, NONE.union(*(one[place] for one in lists)) if sure else self.elements(value))
         elif isinstance(target, ast.Starred):
-            self.assign(target.value, frozenset({Box(target, (value,), sure=False)}))
+            self.assign(target.value, frozenset({Box(self.here(target), (value,), sure=False)}))
         elif isinstance(target, ast.Subscript):
             self.store(target, self.value(target.value), value)
-        elif isinstance(target, ast.Attribute) and self.value(target.value) and self.opaque(value) == UNKNOWN:
-            self.fail(f"a text is kept in .{target.attr}")
+        elif isinstance(target, ast.Attribute):
+            base = self.value(target.value)
+            self.escape(base)  # df.columns = [...] gives its columns other names
+            if self.opaque(value) == UNKNOWN and base != UNKNOWN and not any(isinstance(x, Table) for x in base):
+                self.fail(f"a text is kept in .{target.attr}")
 
     def store(self, target: ast.Subscript, bases: Value, value: Value) -> None:
         keys, slices = self.value(target.slice), isinstance(target.slice, ast.Slice)
@@ -88,9 +93,10 @@ class Statements(Reads):
                 self.put(base, PLAIN if slices else keys, self.elements(value) if slices else value)
             elif self.opaque(value, keys if base == DATA else NONE) == UNKNOWN and base != MURKY:
                 self.fail("a text is put into data")
-        if isinstance(target.value, ast.Name) and any(isinstance(base, Table) for base in bases) and len(keys) == 1:
-            names = {name for name in self.leaves(keys) if isinstance(name, str)}
-            self.bind(target.value.id, frozenset(with_made(base, names) for base in bases))
+        if isinstance(target.value, ast.Name) and any(isinstance(base, Table) for base in bases):
+            names = [next(iter(name)) for name in self.turns(keys) or [keys] if len(name) == 1]
+            made = {name for name in names if isinstance(name, str)}
+            self.bind(target.value.id, frozenset(with_made(base, made) for base in bases))
 
     def block(self, nodes: Sequence[ast.stmt]) -> None:
         for node in nodes:
@@ -112,7 +118,8 @@ class Statements(Reads):
 
     def loop(self, value: Value, body: Callable[[Value], object]) -> None:
         """Do something with each element; with elements of unknown number, until nothing changes any more."""
-        frame, path, turns, jumped = self.frame, self.path, self.turns(value), self.jumped
+        frame, path, turns, jumped = self.frame, self.path, self.turns(value)[: MANY + 1], self.jumped
+        turns = turns if len(turns) <= MANY else []
         caught = {**frame.env}
         frame.caught.append(caught)
         for count, item in enumerate(turns or [NONE] * TURNS):
@@ -127,7 +134,7 @@ class Statements(Reads):
                 if frame.env == head and changes == self.changes:
                     break
         else:
-            if not turns or self.turns(value) != turns:
+            if not turns or self.turns(value)[: MANY + 1] != turns:
                 self.fail("the loop changes too much to follow")
         frame.caught.pop()
         self.path, self.jumped = path, jumped
@@ -144,11 +151,12 @@ class Statements(Reads):
         if func.node in self.active or not func.frame.alive or spec.vararg or spec.kwarg or "**" in named:
             self.fail("a function that calls itself, outlives the one around it or takes *args cannot be followed")
         saved = self.frame, self.path, self.node, self.jumped
+        self.charge(len(spec.args))
         self.frame, self.path = Frame(func.frame, {}), (*self.path, self.node)
         self.active.append(func.node)
         for place, name in enumerate(arg.arg for arg in [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]):
             given = plain[place] if plain and place < len(plain) else named.get(name) or defaults.get(name) or UNKNOWN
-            self.bind(name, UNKNOWN if plain is None else given)
+            self.bind(name, given | UNKNOWN if plain is None else given)
         if isinstance(func.node, ast.Lambda):
             out = self.value(body)
         else:
@@ -187,11 +195,10 @@ class Statements(Reads):
 
     def s_augassign(self, node: ast.AugAssign) -> None:
         old, new = self.value(node.target), self.value(node.value)
-        for box in old:
-            if isinstance(box, Box):
-                kept = [self.every(one) for one in new if isinstance(one, Box) and box.keys is not None]
-                self.put(box, PLAIN, NONE.union(self.elements(new), *kept))
-        self.assign(node.target, self.combine(node.op, old, new))
+        boxes = frozenset(atom for atom in old if isinstance(atom, Box))
+        for box in boxes:  # it stays the same list for all who have it
+            self.put(box, self.elements(new) if box.keys is not None else PLAIN, self.contents(new))
+        self.assign(node.target, boxes | (self.combine(node.op, old - boxes, new) if old - boxes else NONE))
 
     def s_delete(self, node: ast.Delete) -> None:
         for target in node.targets:
@@ -213,7 +220,7 @@ class Statements(Reads):
             self.block(node.body)
 
         self.loop(PLAIN, turn)
-        self.block(node.orelse)
+        self.branch(node.orelse, [])
 
     def s_for(self, node: ast.For) -> None:
         def turn(item: Value) -> None:
@@ -221,7 +228,7 @@ class Statements(Reads):
             self.block(node.body)
 
         self.loop(self.value(node.iter), turn)
-        self.block(node.orelse)
+        self.branch(node.orelse, [])
 
     def s_try(self, node: ast.Try) -> None:
         caught = {**self.frame.env}

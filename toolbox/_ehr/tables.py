@@ -20,6 +20,7 @@ from .values import (
     Function,
     Part,
     Table,
+    Tool,
     Value,
     with_made,
 )
@@ -27,12 +28,22 @@ from .vocabulary import (
     BY,
     BY_NAME,
     SAME,
+    SPLITTING,
     TOTALS,
 )
 
 OPERATOR = re.compile(r">=|<=|>|<|=|\s(?:not\s+)?in\s")
 EXTREME = re.compile(r"\s*(?:max|min)\s*\(([^)]*)\)?\s*")
-QUERY = re.compile(r"'[^']*'|\"[^\"]*\"|[@.]\s*\w+|\b(?:and|or|not|in|True|False|None)\b|`([^`]*)`|\b([^\W\d]\w*)|(\W)")
+QUERY = re.compile(
+    r"'[^']*'|\"[^\"]*\"|@\s*(?P<local>\w+)|\.\s*\w+|\b(?:and|or|not|in|True|False|None)\b|`(?P<quoted>[^`]*)`"
+    r"|\b(?P<name>[^\W\d]\w*)|\W"
+)
+OPERATORS = frozenset([*"=<>[,+-*/", "in"])
+JOINING = frozenset("_.([`")
+HOW = frozenset(["left", "right", "inner", "outer", "cross"])
+CALLING = frozenset(["apply", "applymap", "transform", "map"])
+COUNTING = frozenset(["size", "ngroup", "cumcount"])
+STORING = frozenset(["fillna", "replace", "where", "mask", "assign", "insert"])
 
 
 class Tables(Calls):
@@ -77,49 +88,76 @@ class Tables(Calls):
             return self.queried(frame, self.choices(given))
         if name == "filter" and "items" in args.named:
             return self.pick(frame, args.named["items"], pair=False)
-        each = frozenset({frame if table.shape == "groups" else table._replace(shape="row")})
-        funcs = frozenset(atom for atom in given if isinstance(atom, Function))
-        called = NONE.union(*(self.repeat(func, [each]) for func in funcs))
-        columns, made = self.columns_in(name, args)
+        columns, made = self.columns_in(frame, name, args)
         for column in columns:
-            self.read(frame, column)
+            if column in (DATA, MURKY):
+                self.escape(frozenset({frame}))
+            else:
+                self.read(frame, column)
+        funcs = frozenset(atom for atom in given if isinstance(atom, Function))
+        called = self.called(table, name, given, columns=bool(columns))
         if name == "pipe":
             return called
-        if self.opaque(called, given - funcs) == UNKNOWN and name in ("fillna", "replace", "where", "mask", "assign"):
+        tables = frozenset(atom for atom in called if isinstance(atom, Table))
+        if self.opaque(called - tables, given - funcs) == UNKNOWN and name in STORING:
             self.fail("a text is put into a table")
         out = self.derived(with_made(frame, made), table.shape, name, columns=bool(columns), funcs=bool(funcs))
-        return PLAIN if out == SOME and called == PLAIN else out
+        return (PLAIN if out == SOME and called == PLAIN else out) | tables
+
+    def called(self, table: Table, name: str, given: Value, *, columns: bool) -> Value:
+        """Call the functions given to a method with what it calls them with: groups, columns, rows or all of it."""
+        each: Value = frozenset({table._replace(shape="row")})
+        if table.shape in ("groups", "windows") or name in ("pipe", "assign", "where", "mask"):
+            each = frozenset({table._replace(shape="frame")})
+        if name in ("agg", "aggregate") and columns:
+            each = SOME
+        if name in (*CALLING, "agg", "aggregate", "pipe", "assign", "where", "mask"):
+            self.visit(frozenset(atom for atom in given if isinstance(atom, Tool)), each)
+        return NONE.union(*(self.repeat(func, [each]) for func in given if isinstance(func, Function)))
 
     def derived(self, frame: Table, shape: str, name: str, *, columns: bool, funcs: bool) -> Value:
         """What a method makes of a table; the arguments name columns, or hold functions, or neither."""
-        if name in ("iterrows", "itertuples", "groupby"):
-            return frozenset({frame._replace(shape="groups" if name == "groupby" else name)})
-        if (name in SAME and (columns or name != "drop_duplicates")) or (funcs and name == "filter"):
+        if name in ("iterrows", "itertuples"):
+            return frozenset({frame._replace(shape=name)})
+        if name in SPLITTING:
+            return frozenset({frame._replace(shape=SPLITTING[name])})
+        if name == "drop_duplicates" and not columns:
+            self.escape(frozenset({frame}))
+        if name in SAME or (funcs and name == "filter"):
             return frozenset({frame})
         if name in TOTALS:
-            return frozenset({frame if shape == "groups" else frame._replace(shape="row")})
-        if not (columns and name in BY) and not funcs and name != "size":
+            return frozenset({frame if shape in ("groups", "windows") else frame._replace(shape="row")})
+        if not ((columns and name in BY) or (funcs and name in CALLING) or name in COUNTING):
             self.escape(frozenset({frame}))
         return PLAIN if name == "duplicated" else SOME
 
-    def columns_in(self, name: str, args: Args) -> tuple[set[str], set[str]]:
+    def columns_in(self, frame: Table, name: str, args: Args) -> tuple[set[str], set[str]]:
         """Return the columns that the arguments of a method name, and those that it makes."""
         boxes = [box for box in args.all() if isinstance(box, Box)]
         made: set[str] = {*args.named} if name in ("agg", "aggregate", "assign") else set()
-        at = BY.get(name, len(args.plain))
-        values = [*args.plain[at : at + 1], *(args.named[key] for key in args.named if key in BY_NAME)]
+        values = [*args.plain[BY.get(name, slice(0))], *(args.named[key] for key in args.named if key in BY_NAME)]
         if name in ("agg", "aggregate", "rename"):
             values = [self.elements(frozenset({box})) for box in boxes if box.keys is not None]
-        if name == "rename":  # the table may have a column of the new name as well
-            listed = {column for columns in self.schema.values() for column in columns}
-            made = {text for box in boxes for text in self.every(box) if text not in listed} if listed else set()
+        if name == "rename":
+            texts = {text for box in boxes for text in self.every(box) if isinstance(text, str)}
+            made = {text for text in texts if self.is_new(frame, text)}
+            if any(isinstance(atom, (Function, Tool)) or atom in (DATA, MURKY) for atom in args.all()):
+                values = [UNKNOWN]
         elif made:
             values += [self.get(box, frozenset({0})) for box in boxes if box.keys is None]
         texts = {text for text in self.leaves(*values) if isinstance(text, str)}
         return set() if name in ("drop", "reindex") else texts, made
 
+    def is_new(self, frame: Table, column: str) -> bool:
+        """Tell whether a table has no column of this name yet."""
+        listed = [self.schema.get(part.name) for part in frame.parts]
+        return all(columns and column not in columns for columns in listed)
+
     def merged(self, frame: Table, args: Args, *, named: bool) -> Value:
         keys = {key: {x for x in self.leaves(value) if isinstance(x, str)} for key, value in args.named.items()}
+        texts = {x for value in args.plain for x in self.leaves(value) if isinstance(x, str)}
+        if texts - HOW:
+            keys["on"] = keys.get("on", set()) | (texts - HOW)
         out = NONE
         for other in (atom for atom in args.all() if isinstance(atom, Table)):
             for side, columns in ((frame, ("on", "left_on")), (other, ("on", "right_on") if named else ())):
@@ -134,16 +172,17 @@ class Tables(Calls):
     def queried(self, frame: Table, texts: list[Any]) -> Value:
         """Read the columns in a condition of DataFrame.query."""
         for text in texts:
-            if re.search(r"@\s*\w+\s*[.\[(]", str(text)):
-                self.fail("what a query takes from a variable cannot be followed")
-            previous = ""
+            before = ""
             for match in QUERY.finditer(str(text)):
-                name = match[1] or match[2]
-                if MURKY in match[0] or (match[0] == DATA and previous not in "=<>[,+-*/ "):
+                name, after = match["quoted"] or match["name"], str(text)[match.end() : match.end() + 1]
+                if match["local"]:
+                    self.opaque(self.lookup(match["local"]))
+                data = match[0] == DATA and (before not in OPERATORS or after.isalnum() or after in JOINING)
+                if MURKY in match[0] or data or (match["local"] and after in JOINING):
                     self.fail("which column is read is only known at run time")
-                if name and text[match.end() : match.end() + 1] != "(":
+                if name and after != "(":
                     self.read(frame, name)
-                previous = match[0].strip() or previous
+                before = match[0].strip() or before
         return frozenset({frame})
 
 

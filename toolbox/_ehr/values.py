@@ -25,7 +25,7 @@ class Part(NamedTuple):
 
 class Table(NamedTuple):
     parts: tuple[Part, ...]
-    shape: str = "frame"  # or row, loc, iloc, groups, iterrows, itertuples
+    shape: str = "frame"  # or row, loc, iloc, groups, windows, iterrows, itertuples
 
 
 class Tool(NamedTuple):
@@ -68,12 +68,22 @@ class Frame:
     returned: set[Any] = field(default_factory=set)
 
 
-LIMIT, BUDGET, LONGEST, WIDEST, TURNS = 200_000, 200_000, 10_000, 64, 12
+LIMIT, BUDGET, LONGEST, WIDEST, TURNS = 200_000, 100_000, 10_000, 64, 12
+MANY = 500  # as many elements are told apart, no more
 DATA, MURKY = "\u2370", "\u2327"  # printable, so that repr keeps them
 NONE: Value = frozenset()
 SOME, UNKNOWN = frozenset({DATA}), frozenset({MURKY})
 PLAIN: Value = frozenset({None})
 VAGUE: Value = frozenset({None, DATA, MURKY})  # keys that are not known
+
+
+class Datum(str):
+    """A text for what comes from data, however it is formatted."""
+
+    __slots__ = ()
+
+    def __format__(self, _spec: str, /) -> str:
+        return str(self)
 
 
 def tidy(text: str) -> str:
@@ -106,6 +116,7 @@ def literal(node: ast.expr) -> Any:
     """Return an index or a slice that is written out."""
     with contextlib.suppress(ValueError, TypeError):
         if isinstance(node, ast.Slice):
-            return slice(*(part and ast.literal_eval(part) for part in (node.lower, node.upper, node.step)))
+            ends = [part and ast.literal_eval(part) for part in (node.lower, node.upper, node.step)]
+            return slice(*ends) if all(x is None or isinstance(x, int) for x in ends) and ends[2] != 0 else None
         return ast.literal_eval(node)
     return None

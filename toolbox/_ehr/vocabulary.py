@@ -42,7 +42,7 @@ MODULES = words(
     " fractions random dateutil numpy pandas __future__"
 )
 ACCESSORS = words("LoadDB FilterDB GetValue SQLInterpreter")
-BANNED = words("eval exec compile getattr setattr delattr globals locals vars __import__ open input breakpoint")
+BANNED = words("eval exec compile getattr setattr delattr globals locals vars dir __import__ open input breakpoint")
 MOVERS: dict[str, Callable[..., Iterable[Any]]] = {
     "zip": zip,
     "enumerate": enumerate,
@@ -72,13 +72,20 @@ PURE = words(
 KEEPS = words("split rsplit strip lstrip rstrip find index count sort_values groupby str astype total_seconds")
 BOOLEAN = words("isin contains startswith endswith match fullmatch between isna isnull notna notnull eq ne gt lt ge le")
 GROWING = words("append add insert extend update setdefault appendleft extendleft remove discard clear sort reverse")
+ALGEBRA = words("union intersection difference symmetric_difference copy")
+ASKING = words("count index issubset issuperset isdisjoint")
 SAME = words(
     "head tail copy reset_index dropna fillna ffill bfill sort_index sample drop astype round abs convert_dtypes nth"
-    " infer_objects get_group squeeze rolling expanding resample where mask clip isnull isna notnull notna shift diff"
+    " infer_objects get_group squeeze where mask clip isnull isna notnull notna shift diff"
     " cumsum rank reindex sort_values nlargest nsmallest set_index drop_duplicates explode pivot pivot_table melt"
     " assign rename replace"
 )
 TOTALS = words("sum mean median max min std var count nunique mode idxmax idxmin quantile first last agg aggregate")
-BY = dict.fromkeys(words("sort_values groupby set_index drop_duplicates duplicated value_counts explode get pop"), 0)
-BY |= {"nlargest": 1, "nsmallest": 1}
-BY_NAME = words("by subset on left_on right_on columns keys index values column id_vars value_vars")
+SPLITTING = {"groupby": "groups", "resample": "groups", "rolling": "windows", "expanding": "windows"}
+BY = {  # which arguments name columns
+    **dict.fromkeys(words("sort_values groupby set_index drop_duplicates duplicated value_counts explode"), slice(1)),
+    **dict.fromkeys(words("get pop"), slice(1)),
+    **dict.fromkeys(words("nlargest nsmallest"), slice(1, 2)),
+    **dict.fromkeys(words("pivot pivot_table melt"), slice(3)),
+}
+BY_NAME = words("by subset on left_on right_on columns keys index values column id_vars value_vars weights")
