@@ -72,17 +72,18 @@ LEXICON = {
             car seat, car insurance, car wash, car part, car accessory, car charger, car battery, car stereo,
             car speaker, car audio, car cover, car mat, car mount, car holder, car wax, car tire, car vacuum,
             car cleaner, car key, car alarm, car loan, car payment, car finance, car value, car show, car race,
-            car racing, race car, car game, car park, car parking, car charging, vehicle charging, charging … car, charging … vehicle, car repair,
-            car maintenance, car toy, truck toy, truck part, truck tire, truck accessory, car rental location,
-            car rental office, car rental agency, car rental company, car rental branch, car rental counter,
-            rental car location, rental car company, toy car, toy truck, model car, rc car, rc truck, remote
-            control car, remote control truck, cable car, train car, sleeping car, dining car, food truck, fire
-            truck, dump truck, tow truck, garbage truck, monster truck, hand truck, truck stop, truck driver,
-            car salesman, car salesperson, car mechanic, vehicle registration, vehicle history, my car, my
-            truck, my vehicle, my own car, sell … car, sell … truck, trade in … car, tesla stock, stock of
-            tesla, tom ford, harrison ford, honda generator, rent … bike, bike rental, rent … bicycle, rent …
-            scooter, scooter rental, rent … boat, boat rental, rent … kayak, kayak rental, rent … ski, ski
-            rental, rent … movie, convertible crib, convertible sofa, convertible car seat, convertible backpack
+            car racing, race car, car game, car park, car parking, car charging, vehicle charging, charging …
+            car, charging … vehicle, car repair, car maintenance, car toy, truck toy, truck part, truck tire,
+            truck accessory, car rental location, car rental office, car rental agency, car rental company, car
+            rental branch, car rental counter, rental car location, rental car company, toy car, toy truck,
+            model car, rc car, rc truck, remote control car, remote control truck, cable car, train car,
+            sleeping car, dining car, food truck, fire truck, dump truck, tow truck, garbage truck, monster
+            truck, hand truck, truck stop, truck driver, car salesman, car salesperson, car mechanic, vehicle
+            registration, vehicle history, my car, my truck, my vehicle, my own car, sell … car, sell … truck,
+            trade in … car, tesla stock, stock of tesla, tom ford, harrison ford, honda generator, rent … bike,
+            bike rental, rent … bicycle, rent … scooter, scooter rental, rent … boat, boat rental, rent … kayak,
+            kayak rental, rent … ski, ski rental, rent … movie, convertible crib, convertible sofa, convertible
+            car seat, convertible backpack
         """,
     },
     "media": {
