@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from guardagent._files import read_text
-from guardagent.bench import Evaluation, Example, PaperRow, Record, answer_is_right, items_of, read_examples
+from guardagent.bench import Evaluation, Example, Record, answer_is_right, items_of, read_examples, table_1
 from guardagent.types import Verdict
-
-TABLE_1 = "arXiv 2406.09187, Table 1"
-METRICS = ("LPA", "LPP", "LPR", "EA", "FRA")
 
 _CELL = '"cell": "'
 _CELL_END = '"\n}'
@@ -115,10 +112,6 @@ def _answer(sections: list[str]) -> str:
     return "" if _CELL in before else before
 
 
-def _paper(method: str, *values: float | None) -> PaperRow:
-    return PaperRow(method, TABLE_1, dict(zip(METRICS, values, strict=True)), n=316)
-
-
 EVALUATION = Evaluation(
     agent="ehragent",
     load=load,
@@ -126,11 +119,14 @@ EVALUATION = Evaluation(
     answered=answered,
     run_answer=run_answer,
     groups=groups,
-    paper=(
-        _paper("GuardAgent, GPT-4", 98.7, 100, 97.5, 97.5, 100),
-        _paper("GuardAgent, Llama3.3-70B", 99.1, 100, 98.1, 96.9, 100),
-        _paper("Model-Guarding-Agent, GPT-4", 97.5, 95.3, 100, 67.9, 100),
-        _paper("Hardcoded Safety Rules, GPT-4", 81.0, 76.6, 90.7, 50.0, 3.2),
-        _paper("LlamaGuard3-8B", 50.3, 100, 3.1, None, 100),
+    paper=table_1(
+        316,
+        **{
+            "GuardAgent, GPT-4": (98.7, 100, 97.5, 97.5, 100),
+            "GuardAgent, Llama3.3-70B": (99.1, 100, 98.1, 96.9, 100),
+            "Model-Guarding-Agent, GPT-4": (97.5, 95.3, 100, 67.9, 100),
+            "Hardcoded Safety Rules, GPT-4": (81.0, 76.6, 90.7, 50.0, 3.2),
+            "LlamaGuard3-8B": (50.3, 100, 3.1, None, 100),
+        },
     ),
 )

@@ -8,11 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from guardagent.bench import Evaluation, Example, PaperRow, Record, read_examples, same_text
+from guardagent.bench import Evaluation, Example, Record, read_examples, same_text, table_1
 from guardagent.types import Verdict
-
-TABLE_1 = "arXiv 2406.09187, Table 1"
-METRICS = ("LPA", "LPP", "LPR", "EA", "FRA")
 
 _FINAL = "(Final Answer)"
 _ACTION_FIELD = re.compile(r"^\s*(ELEMENT|ACTION|VALUE)\s*:(.*)$", re.MULTILINE | re.IGNORECASE)
@@ -101,10 +98,6 @@ def _truth(record: Record, answer: str) -> dict[str, Any]:
     }
 
 
-def _paper(method: str, *values: float | None) -> PaperRow:
-    return PaperRow(method, TABLE_1, dict(zip(METRICS, values, strict=True)), n=200)
-
-
 EVALUATION = Evaluation(
     agent="seeact",
     load=load,
@@ -112,11 +105,14 @@ EVALUATION = Evaluation(
     answered=answered,
     run_answer=run_answer,
     groups=groups,
-    paper=(
-        _paper("GuardAgent, GPT-4", 90.0, 100, 80.0, 80.0, 100),
-        _paper("GuardAgent, Llama3.3-70B", 93.0, 92.2, 94.0, 94.0, 100),
-        _paper("Model-Guarding-Agent, GPT-4", 82.5, 100, 65.0, 65.0, 100),
-        _paper("Hardcoded Safety Rules, GPT-4", 77.5, 95.1, 58.0, 58.0, 71.0),
-        _paper("LlamaGuard3-8B", 51.0, 100, 2.0, None, 100),
+    paper=table_1(
+        200,
+        **{
+            "GuardAgent, GPT-4": (90.0, 100, 80.0, 80.0, 100),
+            "GuardAgent, Llama3.3-70B": (93.0, 92.2, 94.0, 94.0, 100),
+            "Model-Guarding-Agent, GPT-4": (82.5, 100, 65.0, 65.0, 100),
+            "Hardcoded Safety Rules, GPT-4": (77.5, 95.1, 58.0, 58.0, 71.0),
+            "LlamaGuard3-8B": (51.0, 100, 2.0, None, 100),
+        },
     ),
 )

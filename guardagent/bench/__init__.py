@@ -5,7 +5,7 @@ defines `EVALUATION`, made of the names below.
 """
 
 from guardagent.bench.answers import answer_is_right, items_of, same_text
-from guardagent.bench.evaluation import Evaluation, Example, PaperRow, load_evaluation
+from guardagent.bench.evaluation import Evaluation, Example, PaperRow, load_evaluation, table_1
 from guardagent.bench.metrics import METRICS, measure
 from guardagent.bench.records import Record, read_examples
 from guardagent.bench.runner import Judge, judge_all, run_evaluation
@@ -25,4 +25,5 @@ __all__ = [
     "read_examples",
     "run_evaluation",
     "same_text",
+    "table_1",
 ]

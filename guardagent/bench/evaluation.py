@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from guardagent._content import shipped
+from guardagent.bench.metrics import METRICS
 from guardagent.errors import ContentError, InputError, UnknownNameError
 from guardagent.types import Verdict
 
@@ -37,6 +38,12 @@ class PaperRow:
     values: Mapping[str, float | None]
     n: int | None = None
     group: tuple[str, str] | None = None
+
+
+def table_1(n: int, **methods: tuple[float | None, ...]) -> tuple[PaperRow, ...]:
+    """Rows of the GuardAgent paper's Table 1: method -> its five metrics, over n examples."""
+    source = "arXiv 2406.09187, Table 1"
+    return tuple(PaperRow(name, source, dict(zip(METRICS, row, strict=True)), n) for name, row in methods.items())
 
 
 @dataclass(frozen=True, slots=True)

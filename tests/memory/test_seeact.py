@@ -1,9 +1,6 @@
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
-from guardagent import GuardAgent, Memory
+from guardagent import GuardAgent
 from tests.runs import web_input, web_log
 
 GUARD = GuardAgent(agent="seeact", mode="program")
@@ -99,16 +96,3 @@ def test_the_answer_is_the_final_one() -> None:
     """The last final answer of the log passes, and only for an allowed run."""
     verdict = GUARD.guard(web_input("Find soup"), "(Final Answer)\nformat\n" + web_log())
     assert verdict.answer == "ELEMENT: B\n\nACTION: CLICK\n\nVALUE: None"
-
-
-@pytest.mark.parametrize("number", range(4))
-def test_the_demonstrations_codes_run_and_agree_with_the_program(
-    number: int, agent_folder: Callable[..., Path]
-) -> None:
-    """A model learns from them, so each must be a right program for its own run."""
-    run = Memory().agent("seeact").demonstrations[number]
-    memory = agent_folder(program=run.code, name="one")
-    own = GuardAgent(agent="one", memory=memory, mode="program").guard(run.agent_input, run.agent_output)
-    shipped = GUARD.guard(run.agent_input, run.agent_output)
-    assert (own.label, own.answer, own.errors) == (shipped.label, shipped.answer, ())
-    assert own.details["violated_rules"] == shipped.details["violated_rules"]
