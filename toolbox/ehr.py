@@ -28,7 +28,7 @@ def columns_read(code: str, schema: dict[str, list[str]] | None = None) -> dict[
     """
     if not isinstance(code, str):
         raise ValueError(f"the code is no text, but {type(code).__name__}")  # noqa: TRY004 - the contract
-    known = tuple((database, tuple(columns)) for database, columns in (schema or {}).items())
+    known = tuple(sorted((database, tuple(columns)) for database, columns in (schema or {}).items()))
     return {database: list(columns) for database, columns in _read(code, known)}
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from guardagent import Toolbox
 
@@ -945,6 +948,10 @@ NASTY: dict[str, tuple[str, Expected]] = {
         "x = LoadDB('lab').loc[lambda d: d['labresult'] > 5, 'labname'].max()",
         reads(lab="labresult labname"),
     ),
+    "a cell by a place only known at run time": (
+        "db = LoadDB('lab')\nfor n in range(3):\n    x = db.iloc[0, n]",
+        reads(lab="*"),
+    ),
     "groups of a projection": (
         "for k, g in LoadDB('lab').groupby('labname')[['labresult']]:\n    x = g['labresult'].max()",
         reads(lab="labname labresult"),
@@ -991,6 +998,12 @@ NASTY: dict[str, tuple[str, Expected]] = {
         """,
         reads(lab="labresult"),
     ),
+    "a builtin as a key": ("x = LoadDB('lab')[print]", reads(lab="*")),
+    "a builtin for each group": ("x = LoadDB('lab').groupby('labname').apply(print)", reads(lab="* labname")),
+    "a function for an unknown method": (
+        "answer = LoadDB('lab').add_prefix(lambda row: 'x')",
+        reads(lab="*"),
+    ),
     "lists of two turns": (
         """
         for db, column in [('lab', 'labname'), ('cost', 'cost')]:
@@ -1018,6 +1031,15 @@ SQL_NASTY: dict[str, tuple[str, Expected]] = {
     "a column only in a window": ("select rank() over (order by labresult) from lab", reads(lab="labresult")),
     "a column only in a filter": ("select count(*) filter (where labresult > 5) from lab", reads(lab="labresult")),
     "a column only in LIMIT": ("select 1 limit (select max(labresult) from lab)", reads(lab="labresult")),
+    "an alias that is another table": ("select labname from lab p, patient LAB", reads(lab="labname", patient="")),
+    "a name that hides a column in a window": (
+        "select rank() over (order by labresult) labresult from lab",
+        reads(lab="labresult"),
+    ),
+    "a text in double quotes that may be a column": (
+        'select age from patient where 5 < "secret" ',
+        reads(patient="age secret"),
+    ),
     "two statements": ("select 1; select labname from lab", reads(lab="labname")),
     "the order of a union": ("select labname a from lab union select 'x' order by a", reads(lab="labname")),
     "a recursive table": (
@@ -1044,6 +1066,12 @@ NASTY_REFUSED: dict[str, tuple[str, str]] = {
     ),
     "SQL that groups by data": ("SQLInterpreter('select 1 from lab group by {}'.format(Calculate('1')))", "SQL"),
     "too few arguments": ("LoadDB('lab').merge()\nmap()", "lacks arguments"),
+    "SQL with one name for two tables": ("SQLInterpreter('select age from patient LAB, lab')", "same name"),
+    "SQL with a window that may be a table": (
+        "SQLInterpreter('select age from patient window join lab')",
+        "cannot be followed",
+    ),
+    "SQL that makes its parser stumble": ("SQLInterpreter('select 1 from lab group by {:.3}')", "cannot be parsed"),
     "a loop over a list that it changes": ("a = ['lab']\nfor x in a:\n    a.append(x)", "loop"),
 }
 
@@ -1065,3 +1093,162 @@ def test_refuses_what_is_meant_to_slip_through(code: str, why: str) -> None:
     """Texts that pass through something unknown, and names that only come up at run time, are refused."""
     with pytest.raises(ValueError, match=why):
         columns_read(code, SCHEMA)
+
+
+def test_without_a_schema_a_column_of_a_join_is_of_both_tables() -> None:
+    """Nothing is left out where it is not known whose a column is."""
+    query = "SQLInterpreter('select labname from lab, patient')"
+    assert columns_read(query) == reads(lab="labname", patient="labname")
+
+
+HOSTILE = {
+    "too long": "x" * 2_000_000,
+    "parentheses": "LoadDB(" + "(" * 10_000 + ")" * 10_000,
+    "few parentheses": "LoadDB(" + "(" * 90 + "1" + ")" * 90 + ")",
+    "minus": "LoadDB(" + "-" * 100_000 + "1)",
+    "a long sum": "LoadDB(" + "'a' + " * 30_000 + "'b')",
+    "a doubling text": "s = 'ab'\n" + "s = s + s\n" * 60 + "LoadDB(s)",
+    "a text in a text": "s = 'ab'\n" + "s = s.replace('a', s)\n" * 60 + "LoadDB(s)",
+    "a wide field": "LoadDB('{:999999999}'.format('x') + '%999999999d' % 1)",
+    "all combinations": "s = " + " + ".join(["('a' if x else 'b')"] * 40) + "\nLoadDB(s)",
+    "nested loops": "".join(" " * n + f"for a{n} in [1, 2, 3, 4, 5, 6, 7, 8]:\n" for n in range(18))
+    + " " * 18
+    + "LoadDB(x)",
+    "nested unknown loops": "".join(" " * n + f"for a{n} in z:\n" for n in range(18))
+    + " " * 18
+    + "x = x + 'a'\nLoadDB(x)",
+    "calls of calls": "def f0(x):\n  LoadDB(x)\n"
+    + "".join(f"def f{n}(x):\n  f{n - 1}(x)\n  f{n - 1}(x)\n" for n in range(1, 40))
+    + "f39(1)",
+    "lists of lists": "x = []\nwhile a:\n  x = [x, x]\nLoadDB(x)",
+    "doubling lists": "x = ['a', 'b']\n" + "x = x + x\n" * 40 + "for y in x:\n  LoadDB(y + z)",
+    "headers": "Code:\n(\n" * 20_000 + "LoadDB(",
+    "fences": "```\n(\n" * 20_000 + "LoadDB(",
+    "cells": '"cell": "' * 20_000 + "LoadDB(",
+    "SQL of parentheses": "SQLInterpreter('select " + "(" * 3_000 + "1" + ")" * 3_000 + "')",
+    "SQL of many tables": "SQLInterpreter('select x from " + ", ".join(f"t{n} a" for n in range(900)) + "')",  # noqa: S608 - no database hears it
+    "nulls": "LoadDB('\0",
+    "surrogates": "LoadDB('\ud800",
+}
+
+
+@pytest.mark.parametrize("code", HOSTILE.values(), ids=HOSTILE)
+def test_gives_up_on_hostile_code_soon(code: str) -> None:
+    """Code that is made to take long, or to go deep, is refused in time."""
+    started = time.process_time()
+    with pytest.raises(ValueError, match=r"\w"):
+        columns_read(code, SCHEMA)
+    assert time.process_time() - started < 5
+
+
+def columns(name: str) -> st.SearchStrategy[str]:
+    return st.sampled_from(SCHEMA[name])
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> tuple[str, Expected]:
+    """Draw a program in straight lines, and what it reads."""
+    lines: list[str] = []
+    found: dict[str, set[str]] = {}
+    bound: dict[str, str] = {}
+    for _ in range(draw(st.integers(1, 12))):
+        variable = draw(st.sampled_from("abc"))
+        table = bound.get(variable)
+        if table is None or draw(st.booleans()):
+            table = bound[variable] = draw(st.sampled_from(sorted(SCHEMA)))
+            lines.append(f"{variable} = LoadDB({table!r})")
+            found.setdefault(table, set())
+            continue
+        column = draw(columns(table))
+        other = draw(st.sampled_from("abc"))
+        lines.append(
+            draw(
+                st.sampled_from(
+                    [
+                        f"{other} = FilterDB({variable}, '{column}=' + str(x))",
+                        f"{other} = FilterDB({variable}, 'max({column})')",
+                        f"{other} = {variable}[{variable}['{column}'] == x]",
+                        f"{other} = {variable}.sort_values('{column}')",
+                        f"x = GetValue({variable}, '{column}, list')",
+                        f"x = {variable}.{column}.unique()",
+                        f"x = [r['{column}'] for _, r in {variable}.iterrows()]",
+                    ]
+                )
+            )
+        )
+        found[table].add(column)
+        if lines[-1].startswith(other):
+            bound[other] = table
+    return "\n".join(lines), {name: sorted(read) for name, read in found.items()}
+
+
+@given(programs())
+def test_reads_of_straight_programs_are_exact(case: tuple[str, Expected]) -> None:
+    """A program built with known reads has just these, escaped or not, in a log or alone."""
+    code, expected = case
+    log = "Knowledge:\n- none\n\nGenerated code:\n{}\nAnswer:\n5"
+    for text in (code, code.replace("\n", "\\n"), log.format(code), log.format(code.replace("\n", "\\n"))):
+        assert columns_read(text + "\n" if text is code else text, SCHEMA) == expected
+
+
+PIECES = [
+    "LoadDB('lab')",
+    "x = ",
+    "Code:\n",
+    "Answer:\n",
+    "```",
+    "\n",
+    "\\n",
+    "'",
+    '"',
+    "(",
+    ")",
+    "for x in y:\n ",
+    "#",
+    "\\",
+]
+
+
+@given(st.one_of(st.text(), st.lists(st.sampled_from(PIECES)).map("".join)))
+@example("Code:")
+@example("\\")
+@example('"cell": "\\')
+@settings(max_examples=300)
+def test_any_text_is_read_or_refused(text: str) -> None:
+    """No text makes it fail in another way."""
+    try:
+        found = columns_read(text, SCHEMA)
+    except ValueError:
+        return
+    assert all(isinstance(column, str) for read in found.values() for column in read)
+
+
+@pytest.fixture
+def runs() -> Path:
+    path = ROOT.parent / "shared" / "data" / "eicu-ac"
+    if not path.exists():
+        pytest.skip("the reference runs are not on this machine")
+    return path
+
+
+def test_agrees_with_the_reference_runs(runs: Path) -> None:
+    """What a role lacks is what the reference says, but for one run whose truth counts a column it never reads."""
+    table_of = json.loads((runs / "access_table.json").read_text())
+    for line in (runs / "public.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        allowed = table_of["access"][row["role"]]
+        needed = columns_read(row["agent_output"], table_of["schema"])
+        lacks = {name: set(read) - set(allowed.get(name, ())) for name, read in needed.items()}
+        lacks = {name: read for name, read in lacks.items() if read or name not in allowed}
+        truth = {name: set(read) for name, read in row["inaccessible"].items()}
+        assert lacks == truth or row["id"] == "950d609056aea9c4b9dcc4f0:general administration", row["id"]
+
+
+def test_the_same_question_is_worked_out_once() -> None:
+    """The host checks again what the program has checked, with the schema in another order."""
+    code = "answer = GetValue(LoadDB('lab'), 'labname')  # asked twice"
+    work = columns_read.__globals__["_read"]
+    before = work.cache_info()
+    for schema in (SCHEMA, dict(reversed(SCHEMA.items()))):
+        assert columns_read(code, schema) == {"lab": ["labname"]}
+    assert (work.cache_info().misses - before.misses, work.cache_info().hits - before.hits) == (1, 1)
