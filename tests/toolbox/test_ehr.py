@@ -948,6 +948,10 @@ NASTY: dict[str, tuple[str, Expected]] = {
         "x = LoadDB('lab').loc[lambda d: d['labresult'] > 5, 'labname'].max()",
         reads(lab="labresult labname"),
     ),
+    "all cells of some rows": (
+        "db = LoadDB('lab')\nx = db.loc[db['labresult'] > 5, :]['labname'].max()",
+        reads(lab="labresult labname"),
+    ),
     "a cell by a place only known at run time": (
         "db = LoadDB('lab')\nfor n in range(3):\n    x = db.iloc[0, n]",
         reads(lab="*"),
@@ -999,6 +1003,10 @@ NASTY: dict[str, tuple[str, Expected]] = {
         reads(lab="labresult"),
     ),
     "a builtin as a key": ("x = LoadDB('lab')[print]", reads(lab="*")),
+    "a function as a key that is set": (
+        "db = LoadDB('lab')\ndb[lambda d: d['labresult'] > 5] = 0",
+        reads(lab="labresult"),
+    ),
     "a builtin for each group": ("x = LoadDB('lab').groupby('labname').apply(print)", reads(lab="* labname")),
     "a function for an unknown method": (
         "answer = LoadDB('lab').add_prefix(lambda row: 'x')",
@@ -1055,6 +1063,10 @@ NASTY_REFUSED: dict[str, tuple[str, str]] = {
         "FilterDB",
     ),
     "the names of variables": ("labresult = 1\nFilterDB(LoadDB('lab'), 'a=' + dir()[0])", "dir"),
+    "a column of another table in a query, apart": (
+        "a, b = LoadDB('lab'), LoadDB('cost')\na.query('labresult > @b .cost')",
+        "column",
+    ),
     "a column of another table in a query": (
         "a, b = LoadDB('lab'), LoadDB('cost')\na.query('labresult > @b.cost')",
         "column",

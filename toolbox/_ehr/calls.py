@@ -162,6 +162,7 @@ class Calls(Expressions):
 
     def t_pick(self, args: Args) -> Value:
         given = NONE.union(*args.plain)
+        self.opaque(frozenset(atom for atom in given if isinstance(atom, (Tool, Function))))
         boxes = frozenset(atom for atom in given if isinstance(atom, Box))
         out = self.elements(given) if len(args.plain) == 1 else (given - boxes) | self.contents(boxes)
         self.visit(args.named.get("key", NONE), out)

@@ -144,7 +144,7 @@ class Expressions(Statements):
         if maps and isinstance(op, ast.BitOr):
             keys = self.elements(frozenset(maps))
             values = NONE.union(*(self.every(one) for one in maps))
-            return frozenset({Box(self.node, (values,) * len(keys), (*keys,), sure=False)})
+            return frozenset({Box(self.here(), (values,) * len(keys), (*keys,), sure=False)})
         if any(isinstance(atom, Box) for atom in both):
             return self.moved(itertools.chain, left, right, order=isinstance(op, ast.Add))
         if tables := frozenset(atom for atom in both if isinstance(atom, Table)):
@@ -238,7 +238,8 @@ class Expressions(Statements):
     def item(self, atom: Any, index: Value, node: ast.expr) -> Value:
         place = literal(node)
         if isinstance(atom, Table):
-            return self.pick(atom, index, pair=isinstance(node, ast.Tuple))
+            pair = isinstance(node, ast.Tuple) and bool(node.elts) and literal(node.elts[-1]) != slice(None)
+            return self.pick(atom, index, pair=pair)
         if isinstance(atom, Box) and isinstance(node, ast.Slice):
             return self.moved(lambda turns: turns[place or slice(None)], frozenset({atom}), order=bool(place))
         if isinstance(atom, Box):

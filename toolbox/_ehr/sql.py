@@ -144,7 +144,8 @@ class Reader(Tables):
             return []  # SQLite takes it for a text
         late = column.find_ancestor(exp.Group, exp.Having, exp.Order) if name in names else None
         if late and (
-            column.find_ancestor(exp.Window, exp.Select) != late.parent or not isinstance(late.parent, exp.Select)
+            column.find_ancestor(exp.Window, exp.AggFunc, exp.Select) != late.parent
+            or not isinstance(late.parent, exp.Select)
         ):
             late = None  # it stands in a window, or in an aggregate, which know no names of outputs
         if late and isinstance(column.parent, exp.Ordered):

@@ -89,6 +89,8 @@ class Statements(Reads):
     def store(self, target: ast.Subscript, bases: Value, value: Value) -> None:
         keys, slices = self.value(target.slice), isinstance(target.slice, ast.Slice)
         for base in bases:
+            if isinstance(base, Table):  # its key may be a function
+                self.visit(frozenset(self.leaves(keys)), frozenset({base._replace(shape="frame")}))
             if isinstance(base, Box):
                 self.put(base, PLAIN if slices else keys, self.elements(value) if slices else value)
             elif self.opaque(value, keys if base == DATA else NONE) == UNKNOWN and base != MURKY:

@@ -172,6 +172,8 @@ class Tables(Calls):
     def queried(self, frame: Table, texts: list[Any]) -> Value:
         """Read the columns in a condition of DataFrame.query."""
         for text in texts:
+            if re.search(r"@\s*\w+\s*[.\[(]", str(text)):
+                self.fail("which column is read from a variable in a query is only known at run time")
             before = ""
             for match in QUERY.finditer(str(text)):
                 name, after = match["quoted"] or match["name"], str(text)[match.end() : match.end() + 1]
