@@ -50,7 +50,15 @@ ModelName = Annotated[
 ModeName = Annotated[Mode, typer.Option("--mode", help="Judge by a stored program, or generate one.")]
 ToolboxFolder = Annotated[list[str] | None, typer.Option("--toolbox", help="A folder of functions to add; repeatable.")]
 MemoryFolder = Annotated[str | None, typer.Option("--memory", help="A folder with one folder per agent.")]
-SandboxName = Annotated[str, typer.Option("--sandbox", help="The engine that runs programs.")]
+SandboxName = Annotated[str, typer.Option("--sandbox", help="The engine that runs programs: auto, monty, restricted.")]
+RequireHardening = Annotated[
+    bool,
+    typer.Option(
+        "--require-hardening",
+        envvar="GUARDAGENT_REQUIRE_HARDENING",
+        help="Deny where a hardening layer is missing; see doctor.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
@@ -87,6 +95,7 @@ def guard(
     toolbox: ToolboxFolder = None,
     memory: MemoryFolder = None,
     sandbox: SandboxName = "auto",
+    require_hardening: RequireHardening = False,
     show_code: Annotated[bool, typer.Option("--show-code", help="Show the program that decided.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -101,6 +110,7 @@ def guard(
         toolbox=toolbox,
         memory=memory,
         sandbox=sandbox,
+        require_hardening=require_hardening,
     )
     with guard_agent:
         verdict = guard_agent.guard(read_text(input), read_text(output_log), _facts(facts))
@@ -120,6 +130,7 @@ def run(
     facts: FactsFile = None,
     toolbox: ToolboxFolder = None,
     sandbox: SandboxName = "auto",
+    require_hardening: RequireHardening = False,
     as_json: Json = False,
 ) -> None:
     """Run one guard program file in the sandbox, over one run of an agent."""
@@ -129,7 +140,7 @@ def run(
     from guardagent.toolbox import Toolbox
 
     _one_stdin(program, input, output_log, facts)
-    engine = load_sandbox(sandbox)
+    engine = load_sandbox(sandbox, require_hardening=require_hardening)
     tools = Toolbox.load(*(toolbox or []))
     check = judge_with(read_program(program), engine, tools)
     verdict = check(read_text(input), read_text(output_log), _facts(facts))
@@ -245,6 +256,22 @@ def init(folder: Annotated[Path, typer.Argument(help="A new folder.")]) -> None:
     from guardagent.starter import create
 
     _console().print(create(folder), markup=False, highlight=False)
+
+
+@app.command()
+def doctor(*, as_json: Json = False) -> None:
+    """Say what protects this machine, and what to do where a layer is missing: exit 0 if nothing is, else 1."""
+    from guardagent.doctor import examine, to_dict
+
+    findings = examine()
+    missing = any(finding.problem for finding in findings)
+    if as_json:
+        print(json.dumps(to_dict(findings), ensure_ascii=False))
+    else:
+        from guardagent.render import show_findings
+
+        show_findings(findings, _console())
+    raise typer.Exit(1 if missing else 0)
 
 
 @app.command()

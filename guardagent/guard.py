@@ -21,7 +21,7 @@ from guardagent.errors import GuardError, InputError, ModelError, UnknownNameErr
 from guardagent.fold import deny_on_crash, fold
 from guardagent.memory import Memory
 from guardagent.program import program_check, required_check
-from guardagent.sandbox import Sandbox, load_sandbox
+from guardagent.sandbox import Sandbox, load_engine
 from guardagent.toolbox import Toolbox
 from guardagent.types import Check, Context, Decision, Event, Verdict
 
@@ -46,6 +46,7 @@ class GuardAgent:
         sandbox: the engine that runs programs: a name, `auto`, or an object of your own.
         mode: `program` never asks a model, `generate` always does, `auto` only where no program is there.
         on_error: what a run that could not be checked is: `deny`, `escalate` (to a person) or `raise`.
+        require_hardening: deny where the operating system cannot confine the sandbox's workers (`guardagent doctor`).
 
     Raises:
         InputError: the agent, a content file or an option is wrong.
@@ -65,6 +66,7 @@ class GuardAgent:
         sandbox: Sandbox | str = "auto",
         mode: Mode = "auto",
         on_error: OnError = "deny",
+        require_hardening: bool = False,
     ) -> None:
         _one_of("mode", mode, get_args(Mode))
         _one_of("on_error", on_error, get_args(OnError))
@@ -79,7 +81,7 @@ class GuardAgent:
         self.debug_rounds = debug_rounds
         self.mode = mode
         self.on_error = on_error
-        self._sandbox = load_sandbox(sandbox) if isinstance(sandbox, str) else sandbox
+        self._sandbox = load_engine(sandbox, require_hardening=require_hardening)
         for required in self.known.required if self.known else ():
             required.bind(self.toolbox)
         _ = self.toolbox.functions  # a toolbox file that fails must fail now, not in a check

@@ -9,6 +9,7 @@ parsed out of printed text.
 from __future__ import annotations
 
 import ast
+import datetime as dt
 import math
 import pickle
 import warnings
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 MAX_NODES = 10_000
 MAX_DEPTH = 20
 MAX_TEXT = 2_000_000  # characters in all the texts of a returned value
+MAX_ARGUMENTS = 16_000_000  # characters in all the arguments of a run's calls
+MAX_MESSAGE = 200  # characters of an error that a program is told
 
 
 PARAMETERS = ("agent_input", "agent_output", "facts")
@@ -75,17 +78,29 @@ class Recorder:
     toolbox: Toolbox
     made_by: Literal["program", "host"] = "program"
     calls: list[ToolCall] = field(default_factory=list)
+    _left: int = MAX_ARGUMENTS
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Makes a call and keeps it.
+
+        Raises:
+            ValueError: the function raised, or the run's calls hold too much.
+        """
+        self._spend(name, args, kwargs)
         try:
             result = _checked(name, self.toolbox.call(name, *args, **kwargs))
             self.calls.append(ToolCall(name, args, kwargs, result=result, made_by=self.made_by))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a function raises reaches the guest as one kind of error
-            # The guest gets a short message of ours, never a host object or a traceback.
-            message = f"{name}: {error}" if isinstance(error, ValueError) else f"{name}: {_crash(error)}"
-            self.calls.append(ToolCall(name, args, kwargs, error=message[:500], made_by=self.made_by))
-            raise ValueError(message[:500]) from None
+            # The verdict keeps the cause; the guest gets a short message of ours, never a host object or a traceback.
+            self.calls.append(ToolCall(name, args, kwargs, error=_cause(name, error), made_by=self.made_by))
+            raise ValueError(_cause(name, error) if self.made_by == "host" else _told(name, error)) from None
         return result
+
+    def _spend(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Bounds what a run can make the host keep."""
+        self._left -= _size(args) + _size(kwargs)
+        if self._left < 0:
+            raise ValueError(f"{name}: the arguments of this run's calls hold more than {MAX_ARGUMENTS:,} characters")
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         """The toolbox as a program sees it."""
@@ -103,7 +118,7 @@ def program_check(program: str, sandbox: Sandbox, toolbox: Toolbox, *, checked_b
             "facts": thaw(context.facts),
         }
         try:
-            returned = sandbox.run(program, inputs, recorder.functions())
+            returned = sandbox.run(program, inputs, recorder.functions(), _now(context.facts))
             return _verdict(copy_value(returned), recorder.calls, checked_by)
         except SandboxError as error:
             return _unchecked(f"the program: {_with_hint(str(error), toolbox)}", recorder.calls, checked_by)
@@ -266,8 +281,46 @@ def _violation(check: str, name: str, item: Any) -> Violation:
     return Violation(name, message, {name: thaw(item)})
 
 
-def _crash(error: BaseException) -> str:
-    return str(error) if isinstance(error, GuardError) else f"{type(error).__name__}: {error}"
+def _now(facts: Mapping[str, Any]) -> dt.datetime:
+    """The clock of a check: the fact `now` where the host gives it, else the time.
+
+    Raises:
+        ProgramError: the fact is no date and time with a zone.
+    """
+    given = facts.get("now")
+    if given is None:
+        return dt.datetime.now(dt.UTC)
+    try:
+        now = given if isinstance(given, dt.datetime) else dt.datetime.fromisoformat(given)
+    except (TypeError, ValueError):
+        now = None
+    if now is None or now.tzinfo is None:
+        raise ProgramError(f"the fact 'now' is {given!r}; expected a date and time with its zone, as 2026-01-31T12:00+00:00")
+    return now
+
+
+def _cause(name: str, error: BaseException) -> str:
+    said = str(error) if isinstance(error, GuardError | ValueError) else f"{type(error).__name__}: {error}"
+    return f"{name}: {said}"[:500]
+
+
+def _told(name: str, error: BaseException) -> str:
+    """What a program is told of an error: what a toolbox function says on purpose, and of a crash only its kind."""
+    said = str(error) if isinstance(error, ValueError) else f"failed ({type(error).__name__})"
+    line = "".join(character if character.isprintable() else " " for character in f"{name}: {said}")
+    return line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 1]}…"
+
+
+def _size(value: Any) -> int:
+    """About how many characters a plain value holds."""
+    kind = type(value)
+    if kind is str or kind is bytes:
+        return len(value)
+    if kind is dict:
+        return sum(_size(key) + _size(item) for key, item in value.items()) + 8
+    if kind in (list, tuple, set, frozenset):
+        return sum(map(_size, value)) + 8
+    return 8
 
 
 def _unchecked(error: str, calls: list[ToolCall], checked_by: str) -> Verdict:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from guardagent.doctor import Finding
     from guardagent.types import ToolCall, Verdict
 
 _MARKS = {
@@ -69,3 +70,12 @@ def _short(value: Any, width: int = 48) -> str:
 
     text = printable(repr(thaw(value))).replace("\n", " ")
     return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def show_findings(findings: list[Finding], console: Console) -> None:
+    """Each layer and engine of this machine, and what to do about those that do not work."""
+    for finding in findings:
+        console.print("missing" if finding.problem else "works  ", style="bold red" if finding.problem else "green", end="")
+        behind = f"behind {', '.join(finding.layers)}" if finding.layers else "confined by itself alone"
+        said = finding.problem or (behind if finding.kind == "engine" else "active in every worker")
+        console.print(f"  {finding.kind:6}  {finding.name:10}  {said}", markup=False, highlight=False)

@@ -1,23 +1,22 @@
 """The sandbox seam: one protocol, one file per engine.
 
 An engine is a module of this folder with a class `Engine(limits)`; its name is the module's name. It runs
-one guard program in a fresh interpreter and gives back what `check` returned.
+one guard program with fresh names, in a process of its own, and gives back what `check` returned. What a program may
+be written with is decided before, by the static gate (`_gate.py`).
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
-from guardagent.errors import UnknownNameError
+from guardagent.errors import SandboxError, UnknownNameError
 
-__all__ = ["AUTO", "Limits", "Sandbox", "engine_names", "load_sandbox"]
-
-AUTO = "monty"
-"""The engine that `sandbox="auto"` takes."""
+__all__ = ["Limits", "Sandbox", "engine_names", "load_sandbox"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ class Limits:
     """What one run of a program may use."""
 
     seconds: float = 2.0
-    memory_bytes: int = 64 * 1024 * 1024
+    memory_bytes: int = 32 * 1024 * 1024
     recursion: int = 200
     calls: int = 1000
     printed_bytes: int = 64 * 1024
@@ -34,8 +33,17 @@ class Limits:
 class Sandbox(Protocol):
     """Runs guard programs. Safe to use from several threads."""
 
-    def run(self, program: str, inputs: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
-        """Runs `check(**inputs)` of a program in a fresh interpreter that can call `functions`, and nothing else.
+    def run(
+        self,
+        program: str,
+        inputs: Mapping[str, Any],
+        functions: Mapping[str, Callable[..., Any]],
+        now: dt.datetime | None = None,
+    ) -> Any:
+        """Runs `check(**inputs)` of a program that can call `functions`, and nothing else.
+
+        Its clock stands still at `now` (with a zone; default: the time of the call), its random numbers are always
+        the same.
 
         What a function is called with is the host's own copy: nothing that the program does later changes it.
         What a function raises reaches the program as a ValueError with the same message.
@@ -59,14 +67,51 @@ def engine_names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
 
 
-def load_sandbox(name: str = "auto", limits: Limits | None = None) -> Sandbox:
-    """The engine of a name; `auto` is the default one.
+def load_sandbox(name: str = "auto", limits: Limits | None = None, *, require_hardening: bool = False) -> Sandbox:
+    """The engine of a name. `auto` takes Monty, and for syntax that Monty lacks RestrictedPython.
+
+    With `require_hardening` every run is refused where a hardening layer cannot work on this machine.
 
     Raises:
         UnknownNameError: there is no such engine.
     """
-    engine = AUTO if name == "auto" else name
-    if engine not in engine_names():
-        raise UnknownNameError("sandbox engine", name, ["auto", *engine_names()])
-    module = importlib.import_module(f"{__name__}.{engine}")
-    return cast("Sandbox", module.Engine(limits or Limits()))
+    if name not in engine_names():
+        raise UnknownNameError("sandbox engine", name, engine_names())
+    module = importlib.import_module(f"{__name__}.{name}")
+    engine = cast("Sandbox", module.Engine(limits or Limits()))
+    return load_engine(engine, require_hardening=require_hardening)
+
+
+def load_engine(sandbox: Sandbox | str, *, require_hardening: bool = False) -> Sandbox:
+    """The engine of a name, or an object of the caller's own.
+
+    Raises:
+        UnknownNameError: there is no such engine.
+    """
+    if isinstance(sandbox, str):
+        return load_sandbox(sandbox, require_hardening=require_hardening)
+    return _Hardened(sandbox) if require_hardening else sandbox
+
+
+class _Hardened:
+    """An engine that runs nothing where a hardening layer is missing."""
+
+    def __init__(self, engine: Sandbox) -> None:
+        self._engine = engine
+
+    def run(
+        self,
+        program: str,
+        inputs: Mapping[str, Any],
+        functions: Mapping[str, Callable[..., Any]],
+        now: dt.datetime | None = None,
+    ) -> Any:
+        from guardagent.hardening import problems
+
+        missing = [f"{layer}: {problem}" for layer, problem in problems().items() if problem]
+        if missing:
+            raise SandboxError(f"hardening is required and not complete here; {'; '.join(missing)}")
+        return self._engine.run(program, inputs, functions, now)
+
+    def close(self) -> None:
+        self._engine.close()

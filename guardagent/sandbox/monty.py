@@ -1,87 +1,155 @@
 """The Monty engine: a Python interpreter written in Rust, in a process of its own.
 
 A guest sees the toolbox functions and nothing of this machine: no files, no environment, no network, a clock
-that stands still. Worker processes are kept warm between runs, each run in a fresh interpreter; they end
-after `IDLE_SECONDS` without one, with `close()`, and with this process.
+that stands still. Worker processes stand behind the hardening layers of this machine and are kept warm between runs,
+each run in a fresh interpreter; they end when idle, with `close()`, and with this process.
 """
 
 from __future__ import annotations
 
-import atexit
+import contextlib
 import datetime as dt
 import os
 import secrets
-import threading
-import time
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from guardagent import hardening, worker
 from guardagent.errors import LimitError, ProgramError, SandboxError
+from guardagent.sandbox._gate import admit
+from guardagent.sandbox._monty_gaps import gap
+from guardagent.sandbox._warm import Warm
 
 if TYPE_CHECKING:
     from pydantic_monty import FunctionSnapshot, Monty, MontySession, SyncSnapshot
 
     from guardagent.sandbox import Limits
 
-IDLE_SECONDS = 2.0
 WAIT_SECONDS = 60.0  # for a free worker, when all are at work
 _LIMIT_ERRORS = (TimeoutError, MemoryError, RecursionError)
+_NOT_YET = "The monty syntax parser does not yet support"
+class UnsupportedSyntaxError(ProgramError):
+    """The program uses syntax that this engine does not have; nothing of it has run."""
+
+
+@lru_cache(maxsize=256)
+def unsupported(program: str, functions: frozenset[str]) -> str:
+    """What in a program this engine does not have, with its line; empty where it can run all of it."""
+    return gap(admit(program, functions))
 
 
 class Engine:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
 
-    def run(self, program: str, inputs: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
-        import pydantic_monty as monty
-
-        printed = monty.CollectString(max_bytes=self._limits.printed_bytes)
-        # Under names that the program cannot know, and so cannot rebind before `check` gets them.
-        names = {f"_{name}_{secrets.token_hex(8)}": value for name, value in inputs.items()}
-        call = f"check({', '.join(names)})"
-        try:
-            with _POOL.session(self._limits) as session:
-                return _drive(session.feed_start(f"{program}\n{call}", inputs=names, print_callback=printed), functions)
-        except monty.MontyError as error:
-            raise _ours(error, call) from None
-        except TimeoutError:
-            raise LimitError(f"no sandbox worker was free within {WAIT_SECONDS:.0f} s") from None
+    def run(
+        self,
+        program: str,
+        inputs: Mapping[str, Any],
+        functions: Mapping[str, Callable[..., Any]],
+        now: dt.datetime | None = None,
+    ) -> Any:
+        if missing := unsupported(program, frozenset(functions)):
+            raise UnsupportedSyntaxError(missing)
+        run = _Run(program, inputs, functions)
+        with _POOL.use() as pool:
+            try:
+                return run.outcome(pool.monty, self._limits, now)
+            except _DiedBeforeItDidAnything:
+                return run.outcome(pool.monty, self._limits, now)
 
     def close(self) -> None:
         _POOL.close()
 
 
-def _drive(snapshot: SyncSnapshot, functions: Mapping[str, Callable[..., Any]]) -> Any:
-    """Answers each time that the guest stops to ask the host, until it has ended; gives its value.
-
-    The guest is driven by hand, so that a Ctrl-C within a host function stops the host and not the guest.
-    """
-    import pydantic_monty as monty
-
-    while True:
-        if isinstance(snapshot, monty.FunctionSnapshot):
-            snapshot = _answer(snapshot, functions)
-        elif isinstance(snapshot, monty.NameLookupSnapshot):
-            name = snapshot.variable_name
-            snapshot = snapshot.resume(value=_named(name)) if name in functions else snapshot.resume()
-        elif isinstance(snapshot, monty.MontyComplete):
-            return snapshot.output
-        else:
-            raise ProgramError("the program waits for something asynchronous; expected plain calls")
+class _DiedBeforeItDidAnything(LimitError):
+    """A worker that something outside has killed: its run can be made again, since nothing has come of it."""
 
 
-def _answer(snapshot: FunctionSnapshot, functions: Mapping[str, Callable[..., Any]]) -> SyncSnapshot:
-    if snapshot.is_os_function or snapshot.object_id is not None:
-        return snapshot.resume_not_handled()
-    name = str(snapshot.function_name)
-    if name not in functions:
-        return snapshot.resume({"exc_type": "NameError", "message": f"name {name!r} is not defined"})
-    try:
-        value = functions[name](*snapshot.args, **snapshot.kwargs)
-    except Exception as error:  # noqa: BLE001 - the guest sees it as an error of the function it called
-        return snapshot.resume({"exc_type": "ValueError", "message": str(error)})
-    return snapshot.resume({"return_value": value})
+class _Run:
+    """One run: the program, what it gets, and the calls that it makes."""
+
+    def __init__(
+        self, program: str, inputs: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]
+    ) -> None:
+        # Under names that the program cannot know, and so cannot rebind before `check` gets them.
+        mark = f"v{secrets.token_hex(8)}"
+        given = {f"{mark}_{name}": value for name, value in inputs.items()}
+        self._call = f"check({', '.join(given)})"
+        self._inputs = given | {"__name__": "program"}
+        self._source = f"{program}\n{self._call}"
+        self._functions = functions
+        self._calls = 0
+
+    def outcome(self, pool: Monty, limits: Limits, now: dt.datetime | None) -> Any:
+        """What `check` returned."""
+        import pydantic_monty as monty
+
+        printed = monty.CollectString(max_bytes=limits.printed_bytes)
+        try:
+            with _session(pool, limits, now) as session:
+                return self._drive(session.feed_start(self._source, inputs=self._inputs, print_callback=printed))
+        except monty.MontyError as error:
+            raise self._ours(error) from None
+        except TimeoutError:
+            raise LimitError(f"no sandbox worker was free within {WAIT_SECONDS:.0f} s") from None
+
+    def _drive(self, snapshot: SyncSnapshot) -> Any:
+        """Answers each time that the guest stops to ask the host, until it has ended; gives its value.
+
+        The guest is driven by hand, so that a Ctrl-C within a host function stops the host and not the guest.
+        """
+        import pydantic_monty as monty
+
+        while True:
+            if isinstance(snapshot, monty.FunctionSnapshot):
+                snapshot = self._answer(snapshot)
+            elif isinstance(snapshot, monty.NameLookupSnapshot):
+                name = snapshot.variable_name
+                snapshot = snapshot.resume(value=_named(name)) if name in self._functions else snapshot.resume()
+            elif isinstance(snapshot, monty.MontyComplete):
+                return snapshot.output
+            else:
+                raise ProgramError("the program waits for something asynchronous; expected plain calls")
+
+    def _answer(self, snapshot: FunctionSnapshot) -> SyncSnapshot:
+        if snapshot.is_os_function or snapshot.object_id is not None:
+            return snapshot.resume_not_handled()
+        name = str(snapshot.function_name)
+        if name not in self._functions:
+            return snapshot.resume({"exc_type": "NameError", "message": f"name {name!r} is not defined"})
+        self._calls += 1
+        try:
+            value = self._functions[name](*snapshot.args, **snapshot.kwargs)
+        except Exception as error:  # noqa: BLE001 - the guest sees it as an error of the function it called
+            return snapshot.resume({"exc_type": "ValueError", "message": str(error)})
+        return snapshot.resume({"return_value": value})
+
+    def _ours(self, error: Any) -> SandboxError:
+        """Our error for one of Monty's: which line, and what happened there."""
+        import pydantic_monty as monty
+
+        if isinstance(error, monty.MontyCrashedError):
+            kind = LimitError if self._calls or error.timed_out else _DiedBeforeItDidAnything
+            return kind(f"the sandbox stopped the program: {error}")
+        if isinstance(error, monty.MontyConversionError):
+            return ProgramError(f"a value cannot pass between program and host: {error}")
+        if not isinstance(error, monty.MontySyntaxError | monty.MontyRuntimeError):
+            return SandboxError(f"the sandbox failed: {error}")
+        return self._raised(error)
+
+    def _raised(self, error: Any) -> SandboxError:
+        frames = [frame for frame in error.traceback() if frame.source_line and frame.source_line != self._call]
+        place = f"line {frames[-1].line}: " if frames else ""
+        cause = error.exception()
+        # A ValueError is how a program says that it cannot decide; its kind adds nothing.
+        message = error.display("msg" if type(cause) is ValueError else "type-msg")
+        if isinstance(cause, NotImplementedError) and _NOT_YET in message and not self._calls:
+            return UnsupportedSyntaxError(f"{place}{message}")
+        over_limit = isinstance(cause, _LIMIT_ERRORS) or "max_suspensions" in message
+        return LimitError(f"{place}over its limits: {message}") if over_limit else ProgramError(f"{place}{message}")
 
 
 def _named(name: str) -> Callable[..., None]:
@@ -93,115 +161,77 @@ def _named(name: str) -> Callable[..., None]:
     return function
 
 
-def _ours(error: Any, call: str) -> SandboxError:
-    """Our error for one of Monty's: which line, and what happened there."""
-    import pydantic_monty as monty
-
-    if isinstance(error, monty.MontyCrashedError):
-        return LimitError(f"the sandbox stopped the program: {error}")
-    if isinstance(error, monty.MontyConversionError):
-        return ProgramError(f"a value cannot pass between program and host: {error}")
-    if not isinstance(error, monty.MontySyntaxError | monty.MontyRuntimeError):
-        return SandboxError(f"the sandbox failed: {error}")
-    frames = [frame for frame in error.traceback() if frame.source_line and frame.source_line != call]
-    place = f"line {frames[-1].line}: " if frames else ""
-    cause = error.exception()
-    # A ValueError is how a program says that it cannot decide; its kind adds nothing.
-    message = error.display("msg" if type(cause) is ValueError else "type-msg")
-    over_limit = isinstance(cause, _LIMIT_ERRORS) or "max_suspensions" in message
-    return LimitError(f"{place}over its limits: {message}") if over_limit else ProgramError(f"{place}{message}")
+@contextlib.contextmanager
+def _session(pool: Monty, limits: Limits, now: dt.datetime | None) -> Iterator[MontySession]:
+    checkout = pool.checkout(
+        limits={
+            "max_feed_duration_secs": limits.seconds,
+            "max_memory": limits.memory_bytes,
+            "max_recursion_depth": limits.recursion,
+            "max_suspensions": limits.calls,
+        },
+        os_policy={
+            "datetime": now or dt.datetime.now(dt.UTC),
+            "sleep": "zero",
+            "random_start": {"seed": 0},
+        },
+    )
+    with checkout as session:
+        yield session
 
 
 class _Pool:
-    """Worker processes, shared by all engines of this process, that end when nobody has used them for a while."""
+    """The worker processes, which Monty's client manages, and what starts them behind the hardening layers."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._monty: Monty | None = None
-        self._started = False
-        self._in_use = 0
-        self._last_used = 0.0
-        self._forked = False
-        atexit.register(self.close)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._after_fork)
-
-    @contextmanager
-    def session(self, limits: Limits) -> Iterator[MontySession]:
-        checkout = self._enter().checkout(
-            limits={
-                "max_feed_duration_secs": limits.seconds,
-                "max_memory": limits.memory_bytes,
-                "max_recursion_depth": limits.recursion,
-                "max_suspensions": limits.calls,
-            },
-            os_policy={
-                "datetime": dt.datetime.now(dt.UTC),
-                "sleep": "zero",
-                "random_start": {"seed": 0},
-            },
-        )
-        try:
-            with checkout as session:
-                yield session
-        finally:
-            self._leave()
-
-    def close(self) -> None:
-        """Ends the workers, unless some are at work: those end once they are idle."""
-        with self._lock:
-            if not self._in_use:
-                self._end()
-
-    def _enter(self) -> Monty:
-        with self._lock:
-            if self._forked:
-                raise SandboxError(
-                    "this process was forked after its parent had judged a run, and the sandbox does not survive that; "
-                    "start worker processes with spawn, or fork before the first run"
-                )
-            if self._monty is None:
-                self._start()
-            self._in_use += 1
-            assert self._monty is not None
-            return self._monty
-
-    def _leave(self) -> None:
-        with self._lock:
-            self._in_use -= 1
-            self._last_used = time.monotonic()
-
-    def _after_fork(self) -> None:
-        """In a child, the parent's workers and the threads that talk to them are gone; waiting for them would hang."""
-        self._forked = self._forked or self._started
-        self._lock = threading.Lock()
-        self._monty = None
-        self._in_use = 0
-
-    def _start(self) -> None:
         from pydantic_monty import Monty
 
         workers = max(2, os.cpu_count() or 2)
-        pool = Monty(min_processes=1, max_processes=workers, checkout_timeout=WAIT_SECONDS)
-        self._monty = pool.__enter__()
-        self._started = True
-        self._in_use = 0
-        threading.Thread(target=self._reap, args=(self._monty,), daemon=True, name="guardagent-idle").start()
+        self._launcher = _launcher()
+        path = f"/proc/{os.getpid()}/fd/{self._launcher}" if self._launcher is not None else None
+        pool = Monty(binary_path=path, min_processes=1, max_processes=workers, checkout_timeout=WAIT_SECONDS)
+        try:
+            self.monty = pool.__enter__()
+        except Exception as error:  # noqa: BLE001 - whatever its client raises
+            self._close_launcher()
+            raise SandboxError(f"the Monty worker does not start: {error}") from None
 
-    def _reap(self, pool: Monty) -> None:
-        while True:
-            time.sleep(IDLE_SECONDS / 4)
-            with self._lock:
-                if self._monty is not pool:
-                    return
-                if not self._in_use and time.monotonic() - self._last_used >= IDLE_SECONDS:
-                    self._end()
-                    return
+    def stop(self) -> None:
+        self.monty.__exit__(None, None, None)
+        self._close_launcher()
 
-    def _end(self) -> None:
-        pool, self._monty = self._monty, None
-        if pool is not None:
-            pool.__exit__(None, None, None)
+    def _close_launcher(self) -> None:
+        if self._launcher is not None:
+            os.close(self._launcher)
 
 
-_POOL = _Pool()
+def problem() -> str:
+    """Why this engine cannot work on this machine; empty where it can."""
+    from importlib.util import find_spec
+
+    return "" if find_spec("pydantic_monty") else "pydantic-monty is not installed; install guardagent again"
+
+
+def layers() -> tuple[str, ...]:
+    """The hardening layers that its workers stand behind on this machine."""
+    return hardening.active() if hasattr(os, "memfd_create") else ()
+
+
+def _launcher() -> int | None:
+    """A script, in memory, that puts a worker behind the layers and becomes it; None where there is no layer.
+
+    The client starts workers from a path and with nothing else, so that the path has to say it all. A script in memory
+    needs no folder where programs may be run, and is gone with this process, however that ends.
+    """
+    if not layers():
+        return None
+    from pydantic_monty._binary import find_monty_binary
+
+    interpreter = f"#!{sys.executable} -{''.join(flag[1:] for flag in worker.FLAGS)}\n"
+    script = os.memfd_create("guardagent-worker", os.MFD_CLOEXEC)
+    os.write(script, (interpreter + worker.script("confine", find_monty_binary(), layers())).encode())
+    os.fchmod(script, 0o500)
+    return script
+
+
+_POOL: Warm[_Pool] = Warm(_Pool, _Pool.stop)

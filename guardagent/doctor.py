@@ -1,0 +1,63 @@
+"""What protects this machine: which hardening layers and which sandbox engines work, tried and not assumed."""
+
+from __future__ import annotations
+
+import importlib
+import platform
+from dataclasses import dataclass
+from typing import Any
+
+from guardagent import hardening
+from guardagent.errors import GuardError
+from guardagent.sandbox import load_sandbox
+
+ENGINES = ("monty", "restricted")
+_PROGRAM = "def check(agent_input, agent_output, facts):\n    return agent_input\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One layer or engine. `problem` is empty where it works, and else says what to do."""
+
+    kind: str
+    name: str
+    problem: str
+    layers: tuple[str, ...] = ()
+
+
+def examine() -> list[Finding]:
+    """Tries every layer and every engine of this installation."""
+    layers = [Finding("layer", name, problem) for name, problem in hardening.problems().items()]
+    return layers + [_engine(name) for name in ENGINES]
+
+
+def to_dict(findings: list[Finding]) -> dict[str, Any]:
+    """As one JSON object: `{"platform", "python", "hardened", "layers": {name: problem}, "engines": {…}}`."""
+    return {
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "hardened": not any(finding.problem for finding in findings),
+        "layers": {finding.name: finding.problem for finding in findings if finding.kind == "layer"},
+        "engines": {
+            finding.name: {"problem": finding.problem, "layers": list(finding.layers)}
+            for finding in findings
+            if finding.kind == "engine"
+        },
+    }
+
+
+def _engine(name: str) -> Finding:
+    module = importlib.import_module(f"guardagent.sandbox.{name}")
+    problem = module.problem() or _trial(name)
+    return Finding("engine", name, problem, () if problem else module.layers())
+
+
+def _trial(name: str) -> str:
+    engine = load_sandbox(name)
+    try:
+        given = {"agent_input": "works", "agent_output": "", "facts": {}}
+        return "" if engine.run(_PROGRAM, given, {}) == "works" else "it gave a wrong answer; install guardagent again"
+    except GuardError as error:
+        return str(error)
+    finally:
+        engine.close()

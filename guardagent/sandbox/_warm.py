@@ -1,0 +1,107 @@
+"""Something that is costly to start, shared by all threads, and ended when nobody has used it for a while."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+from guardagent.errors import SandboxError
+
+T = TypeVar("T")
+
+IDLE_SECONDS = 60.0
+
+
+class Warm(Generic[T]):
+    """Starts on first use; ends when idle, with `close()`, and with the process.
+
+    Args:
+        start: makes it.
+        stop: ends it.
+        forget: lets go of it in a forked child, without ending the parent's; None where it does not survive a fork.
+        idle_seconds: how long it is kept without use.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[], T],
+        stop: Callable[[T], None],
+        *,
+        forget: Callable[[T], None] | None = None,
+        idle_seconds: float = IDLE_SECONDS,
+    ) -> None:
+        self._start, self._stop, self._forget = start, stop, forget
+        self.idle_seconds = idle_seconds
+        self._lock = threading.Lock()
+        self._kept: T | None = None
+        self._started = False
+        self._in_use = 0
+        self._last_used = 0.0
+        self._lost = False
+        atexit.register(self.close)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._after_fork)
+
+    @contextmanager
+    def use(self) -> Iterator[T]:
+        """It, while in the block.
+
+        Raises:
+            SandboxError: this process is a fork of one that had started it.
+        """
+        kept = self._enter()
+        try:
+            yield kept
+        finally:
+            with self._lock:
+                self._in_use -= 1
+                self._last_used = time.monotonic()
+
+    def close(self) -> None:
+        """Ends it, unless it is in use: then it ends once it is idle."""
+        with self._lock:
+            if not self._in_use:
+                self._end()
+
+    def _enter(self) -> T:
+        with self._lock:
+            if self._lost:
+                raise SandboxError(
+                    "this process was forked after its parent had judged a run, and the sandbox does not survive that; "
+                    "start worker processes with spawn, or fork before the first run"
+                )
+            if self._kept is None:
+                self._kept = self._start()
+                self._started = True
+                threading.Thread(target=self._reap, args=(self._kept,), daemon=True, name="guardagent-idle").start()
+            self._in_use += 1
+            return self._kept
+
+    def _reap(self, kept: T) -> None:
+        while True:
+            time.sleep(min(1.0, self.idle_seconds / 4))
+            with self._lock:
+                if self._kept is not kept:
+                    return
+                if not self._in_use and time.monotonic() - self._last_used >= self.idle_seconds:
+                    self._end()
+                    return
+
+    def _end(self) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            self._stop(kept)
+
+    def _after_fork(self) -> None:
+        """In a child, the parent's workers and the threads that talk to them are gone; waiting for them would hang."""
+        kept, self._kept, self._in_use = self._kept, None, 0
+        self._lock = threading.Lock()
+        if self._forget is None:
+            self._lost = self._lost or self._started
+        elif kept is not None:
+            self._forget(kept)

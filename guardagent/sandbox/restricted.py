@@ -1,0 +1,321 @@
+"""The RestrictedPython engine: CPython in a process of its own for each run, behind every layer the machine has.
+
+The host compiles a program with guards in place of whatever could reach further; a zygote process forks a guest
+for each program, ahead of time; no other program ever runs in that process. Host and guest exchange JSON over one
+socket, and the host counts the guest's time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from guardagent import hardening, worker
+from guardagent.errors import LimitError, ProgramError, SandboxError
+from guardagent.sandbox._policy import compiled
+from guardagent.sandbox._warm import Warm
+from guardagent.worker import codec
+
+if TYPE_CHECKING:
+    from guardagent.sandbox import Limits
+
+START_SECONDS = 20.0
+WAIT_SECONDS = 60.0  # for a free place, when all are taken
+MAX_RECEIVED = 16 * 1024 * 1024  # bytes that one run may send to the host in all
+MAX_RUNS = 1000  # of one guest
+MAX_IDLE = 8  # guests with a program
+PLACES = max(2, os.cpu_count() or 2)  # runs at once
+
+_OVER_LIMITS = {"MemoryError", "RecursionError"}
+
+
+def problem() -> str:
+    """Why this engine cannot work on this machine; empty where it can."""
+    return "" if hasattr(os, "fork") and hasattr(socket, "send_fds") else "it needs fork; run on Linux or macOS"
+
+
+def layers() -> tuple[str, ...]:
+    """The hardening layers that its workers stand behind on this machine."""
+    return hardening.active()
+
+
+class Engine:
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+
+    def run(
+        self,
+        program: str,
+        inputs: Mapping[str, Any],
+        functions: Mapping[str, Callable[..., Any]],
+        now: dt.datetime | None = None,
+    ) -> Any:
+        if problem():
+            raise SandboxError(f"the engine 'restricted' cannot run here: {problem()}")
+        loaded = _Loaded(compiled(program, frozenset(functions)), tuple(functions), self._limits)
+        try:
+            request = codec.frame(codec.pack({"inputs": dict(inputs), "now": now or dt.datetime.now(dt.UTC)}))
+        except TypeError as error:
+            raise ProgramError(f"a value cannot pass between program and host: {error}") from None
+        with _ZYGOTE.use() as zygote, zygote.place():
+            try:
+                return zygote.run(loaded, request, functions)
+            except _DiedBeforeItDidAnything:
+                return zygote.run(loaded, request, functions)
+
+    def close(self) -> None:
+        _ZYGOTE.close()
+
+
+class _Loaded(NamedTuple):
+    """What a guest is for: one program, with what it may call and use."""
+
+    code: bytes
+    functions: tuple[str, ...]
+    limits: Limits
+
+
+class _DiedBeforeItDidAnything(LimitError):
+    """A worker that something outside has killed: its run can be made again, since nothing has come of it."""
+
+
+class _Run:
+    """The host's side of one run."""
+
+    def __init__(self, guest: _Guest, limits: Limits, functions: Mapping[str, Callable[..., Any]]) -> None:
+        self._guest = guest
+        self._limits = limits
+        self._functions = functions
+        self._left = limits.seconds
+        self._received = 0
+        self._calls = 0
+
+    def outcome(self, request: bytes) -> Any:
+        """What `check` returned."""
+        try:
+            self._timed(self._guest.connection.sendall, request)
+            while "call" in (message := self._receive()):
+                self._timed(self._guest.connection.sendall, codec.frame(self._answer(message)))
+            if "failed" in message:
+                raise _ours(message)
+            return message["value"]
+        except TimeoutError:
+            raise LimitError(f"over its limits: time limit of {self._limits.seconds:g} s") from None
+        except (OSError, EOFError) as error:
+            kind = LimitError if self._calls else _DiedBeforeItDidAnything
+            raise kind(f"the sandbox stopped the program: its process ended ({error or 'it closed the line'})") from None
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise LimitError(f"the sandbox stopped the program: it sent no valid message ({error})") from None
+
+    def _receive(self) -> dict[str, Any]:
+        (size,) = codec.HEADER.unpack(self._read(codec.HEADER.size))
+        self._received += size
+        if self._received > MAX_RECEIVED:
+            raise LimitError(f"over its limits: it sent more than {MAX_RECEIVED:,} bytes")
+        message = codec.unpack(self._read(size))
+        if not isinstance(message, dict):
+            raise TypeError("not an object")
+        return message
+
+    def _read(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            part = self._timed(self._guest.connection.recv, min(size - len(data), 1 << 20))
+            if not part:
+                raise EOFError
+            data += part
+        return bytes(data)
+
+    def _timed(self, operation: Callable[[Any], Any], argument: Any) -> Any:
+        """Waits for the guest no longer than it may still take."""
+        if self._left <= 0:
+            raise TimeoutError
+        self._guest.connection.settimeout(self._left)
+        started = time.monotonic()
+        try:
+            return operation(argument)
+        finally:
+            self._left -= time.monotonic() - started
+
+    def _answer(self, message: dict[str, Any]) -> bytes:
+        self._calls += 1
+        if self._calls > self._limits.calls:
+            raise LimitError(f"over its limits: more than {self._limits.calls:,} calls of toolbox functions")
+        try:
+            value = self._functions[message["call"]](*message["args"], **message["kwargs"])
+        except Exception as error:  # noqa: BLE001 - the guest sees it as an error of the function it called
+            return codec.pack({"error": str(error)})
+        try:
+            return codec.pack({"value": value})
+        except TypeError as error:
+            return codec.pack({"error": f"{message['call']}: its result cannot pass to a program: {error}"})
+
+
+def _ours(message: dict[str, Any]) -> SandboxError:
+    kind, text = str(message["failed"]), str(message["message"])
+    place = f"line {message['line']}: " if message["line"] else ""
+    if kind in _OVER_LIMITS:
+        return LimitError(f"{place}over its limits: {kind}: {text}")
+    # A ValueError is how a program says that it cannot decide; its kind adds nothing.
+    return ProgramError(f"{place}{text}" if kind == "ValueError" else f"{place}{kind}: {text}")
+
+
+class _Guest:
+    """A process that waits for a run, and the socket to it."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.runs = 0
+        self._handle: int | None = None
+
+    def know(self, pid: int) -> None:
+        """Keeps hold of the process, so that no other one that gets its number later is taken for it."""
+        if hasattr(os, "pidfd_open"):
+            with contextlib.suppress(OSError):
+                self._handle = os.pidfd_open(pid)
+
+    def end(self) -> None:
+        """Ends it, whatever it is doing; its socket's end and its own timers are what stops it elsewhere."""
+        self.connection.close()
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+            os.close(handle)
+
+
+class _Zygote:
+    """The persistent worker process, and the guests that it has forked ahead."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._places = threading.Semaphore(PLACES)
+        self._waiting: deque[_Guest] = deque()  # forked ahead, for any program
+        self._loaded: OrderedDict[_Guest, _Loaded] = OrderedDict()  # idle, with the program they are for
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+
+    @contextlib.contextmanager
+    def place(self):  # type: ignore[no-untyped-def]  # noqa: ANN201
+        if not self._places.acquire(timeout=WAIT_SECONDS):
+            raise LimitError(f"no sandbox worker was free within {WAIT_SECONDS:.0f} s")
+        try:
+            yield
+        finally:
+            self._places.release()
+
+    def run(self, loaded: _Loaded, request: bytes, functions: Mapping[str, Callable[..., Any]]) -> Any:
+        """Makes one run, in a guest that has the program already where one is idle."""
+        guest = self._idle(loaded)
+        if guest is None:
+            guest = self._fresh()
+            setup = {"functions": list(loaded.functions), "limits": asdict(loaded.limits)}
+            request = codec.frame(loaded.code) + codec.frame(codec.pack(setup)) + request
+        try:
+            value = _Run(guest, loaded.limits, functions).outcome(request)
+        except BaseException:
+            guest.end()
+            raise
+        self._keep(guest, loaded)
+        return value
+
+    def _idle(self, loaded: _Loaded) -> _Guest | None:
+        with self._lock:
+            for guest, has in reversed(self._loaded.items()):
+                if has == loaded:
+                    del self._loaded[guest]
+                    return guest
+        return None
+
+    def _keep(self, guest: _Guest, loaded: _Loaded) -> None:
+        """Only after a run that ended well is a guest used again, and only for the same program."""
+        guest.runs += 1
+        with self._lock:
+            if guest.runs < MAX_RUNS and self._process is not None:
+                self._loaded[guest] = loaded
+                guest = self._loaded.popitem(last=False)[0] if len(self._loaded) > MAX_IDLE else None
+        if guest is not None:
+            guest.end()
+
+    def _fresh(self) -> _Guest:
+        """A fresh guest.
+
+        Raises:
+            SandboxError: no worker process could be started.
+        """
+        with self._lock:
+            for attempt in (1, 2):
+                try:
+                    return self._next()
+                except (OSError, EOFError) as error:  # it was killed; the guests it has forked may live, but are few
+                    self._end()
+                    if attempt == 2:
+                        raise SandboxError(f"the worker process does not start: {error}") from None
+        raise AssertionError
+
+    def _next(self) -> _Guest:
+        control = self._control or self._begin()
+        while len(self._waiting) <= PLACES:
+            mine, theirs = socket.socketpair()
+            with theirs:
+                socket.send_fds(control, [b"+"], [theirs.fileno()])
+            self._waiting.append(_Guest(mine))
+        pid = control.recv(4, socket.MSG_WAITALL)
+        if len(pid) < 4:
+            raise EOFError("it has ended")
+        guest = self._waiting.popleft()
+        guest.know(int.from_bytes(pid, "big"))
+        return guest
+
+    def _begin(self) -> socket.socket:
+        mine, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603 - our own worker
+                worker.command("zygote", layers(), libraries=("RestrictedPython",)),
+                stdin=theirs,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={"PYTHONHASHSEED": "0"},
+                cwd="/",
+                start_new_session=True,
+            )
+        self._control = mine
+        mine.settimeout(START_SECONDS)
+        said = mine.recv(1000)
+        if said != b"+":
+            raise EOFError(said.decode(errors="replace") or "it ended at once")
+        return mine
+
+    def stop(self) -> None:
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        self.forget()
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def forget(self) -> None:
+        """Lets go of the sockets, and nothing else: in a forked child the processes are the parent's."""
+        control, self._control = self._control, None
+        if control is not None:
+            control.close()
+        while self._waiting:
+            self._waiting.popleft().connection.close()
+        while self._loaded:
+            self._loaded.popitem()[0].connection.close()
+
+
+_ZYGOTE: Warm[_Zygote] = Warm(_Zygote, _Zygote.stop, forget=_Zygote.forget)

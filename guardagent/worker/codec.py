@@ -1,0 +1,98 @@
+"""Values between host and guest: JSON, in frames of a length and that many bytes.
+
+JSON keeps text, numbers, booleans, lists and dicts. The few other plain types that a toolbox function may take or
+give are written as an object with one key that begins with `$`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import struct
+from typing import Any
+
+HEADER = struct.Struct(">I")
+MAX_DEPTH = 100
+
+_SEQUENCES: dict[type, str] = {tuple: "$tuple", set: "$set", frozenset: "$frozenset"}
+_MADE = {
+    "$tuple": tuple,
+    "$set": set,
+    "$frozenset": frozenset,
+    "$dict": dict,
+    "$bytes": bytes.fromhex,
+    "$datetime": dt.datetime.fromisoformat,
+    "$date": dt.date.fromisoformat,
+}
+
+
+def frame(data: bytes) -> bytes:
+    return HEADER.pack(len(data)) + data
+
+
+def pack(value: Any) -> bytes:
+    """The value as JSON.
+
+    Raises:
+        TypeError: it holds something of another type, or is nested too deep or in itself.
+    """
+    return json.dumps(_plain(value, 0), separators=(",", ":")).encode()
+
+
+def unpack(data: bytes) -> Any:
+    """The value of such a text, with exact types.
+
+    Raises:
+        ValueError: it is no such text.
+    """
+    try:
+        return json.loads(data, object_hook=_made)
+    except (TypeError, RecursionError, AttributeError) as error:
+        raise ValueError(f"not a value: {error}") from None
+
+
+def _plain(value: Any, depth: int) -> Any:
+    if value is None or type(value) in (str, int, float, bool):
+        return value
+    if depth > MAX_DEPTH:
+        raise TypeError(f"a value is nested deeper than {MAX_DEPTH}, or in itself")
+    if isinstance(value, dict):
+        return _object(value, depth + 1)
+    if isinstance(value, list):
+        return [_plain(item, depth + 1) for item in list.__iter__(value)]
+    for kind, name in _SEQUENCES.items():
+        if isinstance(value, kind):
+            return {name: [_plain(item, depth + 1) for item in kind.__iter__(value)]}  # type: ignore[attr-defined]
+    return _scalar(value)
+
+
+def _object(value: dict[Any, Any], depth: int) -> Any:
+    items = dict.items(value)
+    if all(type(key) is str and key[:1] != "$" for key, _ in items):
+        return {key: _plain(item, depth) for key, item in items}
+    return {"$dict": [[_plain(key, depth), _plain(item, depth)] for key, item in items]}
+
+
+def _scalar(value: Any) -> Any:
+    """What a subclass of a plain type holds, whatever methods it has of its own."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    if isinstance(value, bytes):
+        return {"$bytes": bytes.hex(value)}
+    if isinstance(value, dt.datetime):
+        return {"$datetime": dt.datetime.isoformat(value)}
+    if isinstance(value, dt.date):
+        return {"$date": dt.date.isoformat(value)}
+    raise TypeError(f"a {type(value).__name__} cannot pass; expected text, numbers, booleans, lists, tuples, sets, dicts")
+
+
+def _made(found: dict[str, Any]) -> Any:
+    if len(found) == 1:
+        ((name, value),) = found.items()
+        if name in _MADE:
+            return _MADE[name](value)  # type: ignore[operator]
+    return found

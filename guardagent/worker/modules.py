@@ -1,0 +1,156 @@
+"""The modules that a program can import in the worker: copies that hold the listed public names and nothing else.
+
+Left out on purpose: names that evaluate text (`typing.get_type_hints`, `dataclasses.make_dataclass`), that reach
+attributes past the guards (`operator.attrgetter` is replaced), and everything that reaches the machine.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import importlib
+import random
+import types
+from collections.abc import Callable
+from typing import Any
+
+MODULES = frozenset(
+    "__future__ abc ast base64 bisect calendar collections collections.abc contextlib copy csv dataclasses datetime decimal difflib "
+    "enum fractions functools hashlib heapq html io itertools json math numbers operator random re statistics string "
+    "textwrap time types typing unicodedata urllib urllib.parse".split()
+)
+"""What a program can import."""
+
+_KEPT: dict[str, str] = {
+    "__future__": "annotations",
+    "abc": "ABC abstractmethod",
+    "ast": "literal_eval",
+    "contextlib": "contextmanager suppress nullcontext closing",
+    "copy": "copy deepcopy",
+    "csv": "reader writer DictReader DictWriter QUOTE_ALL QUOTE_MINIMAL QUOTE_NONE QUOTE_NONNUMERIC",
+    "dataclasses": "dataclass field asdict astuple fields replace is_dataclass InitVar KW_ONLY FrozenInstanceError",
+    "functools": "reduce partial lru_cache cache wraps cmp_to_key total_ordering cached_property",
+    "html": "escape unescape",
+    "io": "StringIO",
+    "json": "loads dumps JSONDecodeError JSONDecoder",
+    "re": "compile match fullmatch search findall finditer split sub subn escape error Match Pattern "
+    "A ASCII I IGNORECASE M MULTILINE S DOTALL X VERBOSE U UNICODE NOFLAG",
+    "string": "ascii_letters ascii_lowercase ascii_uppercase digits hexdigits octdigits printable punctuation "
+    "whitespace capwords Template",
+    "types": "SimpleNamespace MappingProxyType",
+    "typing": "Any Annotated Callable ClassVar Collection Counter DefaultDict Deque Dict Final FrozenSet Generator "
+    "Generic Hashable Iterable Iterator List Literal Mapping MutableMapping NamedTuple NewType NoReturn Optional "
+    "OrderedDict Protocol Sequence Set Sized SupportsFloat SupportsInt Text Tuple Type TypedDict TypeAlias TypeVar "
+    "Union cast final overload runtime_checkable TYPE_CHECKING Never Self Required NotRequired Pattern Match "
+    "MutableSequence MutableSet",
+    "hashlib": "md5 sha1 sha256 sha512 blake2b",
+    "urllib.parse": "urlparse urlsplit parse_qs parse_qsl quote unquote unquote_plus urlencode urljoin",
+}
+_DROPPED = frozenset({"attrgetter", "methodcaller", "getcontext", "setcontext", "localcontext", "SystemRandom", "call"})
+
+
+class Modules:
+    """The imports of one program; `begin` sets the clock for each run, and the random numbers back."""
+
+    def __init__(self, getattr: Callable[..., Any]) -> None:  # noqa: A002 - the program's own
+        self._getattr = getattr
+        self._now = dt.datetime.now(dt.UTC)
+        self._made: dict[str, types.ModuleType] = {}
+
+    def begin(self, now: dt.datetime) -> None:
+        self._now = now
+        self._made.pop("random", None)
+
+    def importer(
+        self, name: str, _globals: Any = None, _locals: Any = None, fromlist: tuple[str, ...] = (), level: int = 0
+    ) -> types.ModuleType:
+        """`__import__` of a program."""
+        if level or name not in MODULES:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return self._module(name if fromlist else name.partition(".")[0])
+
+    def _module(self, name: str) -> types.ModuleType:
+        if name not in self._made:
+            module = self._made[name] = types.ModuleType(name)
+            module.__dict__.update(self._names(name))
+            for child in MODULES:
+                if child.rpartition(".")[0] == name:
+                    setattr(module, child.rpartition(".")[2], self._module(child))
+        return self._made[name]
+
+    def _names(self, name: str) -> dict[str, Any]:
+        special = getattr(self, f"_{name}", None)
+        names = special() if special else {}
+        return {**_public(name), **names}
+
+    def _operator(self) -> dict[str, Any]:
+        def methodcaller(name: str, /, *args: Any, **kwargs: Any) -> Callable[[Any], Any]:
+            return lambda value: self._getattr(value, name)(*args, **kwargs)
+
+        return {"attrgetter": self._attrgetter, "methodcaller": methodcaller}
+
+    def _attrgetter(self, *names: str) -> Callable[[Any], Any]:
+        def one(value: Any, name: str) -> Any:
+            for part in name.split("."):
+                value = self._getattr(value, part)
+            return value
+
+        return lambda value: one(value, names[0]) if len(names) == 1 else tuple(one(value, name) for name in names)
+
+    def _datetime(self) -> dict[str, Any]:
+        clock = self
+
+        class datetime(dt.datetime, metaclass=_Clock):  # noqa: N801 - it stands for the class of this name
+            @classmethod
+            def now(cls, tz: dt.tzinfo | None = None) -> dt.datetime:
+                moment = clock._now.astimezone(tz) if tz else clock._now.replace(tzinfo=None)
+                return cls.combine(moment.date(), moment.timetz())
+
+            @classmethod
+            def utcnow(cls) -> dt.datetime:
+                return cls.now(dt.UTC).replace(tzinfo=None)
+
+            @classmethod
+            def today(cls) -> dt.datetime:
+                return cls.now()
+
+        class date(dt.date, metaclass=_Clock):  # noqa: N801
+            @classmethod
+            def today(cls) -> dt.date:
+                return cls(clock._now.year, clock._now.month, clock._now.day)
+
+        return {"datetime": datetime, "date": date}
+
+    def _time(self) -> dict[str, Any]:
+        def stamp() -> float:
+            return self._now.timestamp()
+
+        return {"time": stamp, "monotonic": stamp, "perf_counter": stamp, "sleep": lambda seconds: None}
+
+    def _random(self) -> dict[str, Any]:
+        source = random.Random(0)  # noqa: S311 - the same answer every time is the point
+        names = "random randint randrange choice choices sample shuffle uniform gauss seed getrandbits triangular"
+        return {name: getattr(source, name) for name in names.split()}
+
+
+class _Clock(type):
+    """A class with another clock; whatever belongs to the original belongs to it."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, cls.__mro__[1])
+
+
+def _public(name: str) -> dict[str, Any]:
+    if name in ("random", "time", "urllib"):
+        return {}
+    module = importlib.import_module(name)
+    kept = _KEPT[name].split() if name in _KEPT else getattr(module, "__all__", None) or dir(module)
+    found = {item: getattr(module, item) for item in kept if item[:1] != "_" and item not in _DROPPED}
+    return {item: value for item, value in found.items() if not isinstance(value, types.ModuleType)}
+
+
+def load_all() -> None:
+    """Reads them from disk, which nothing can once the layers are applied."""
+    for name in sorted(MODULES):
+        _public(name)
+    dt.datetime.strptime("2000", "%Y").replace(tzinfo=dt.UTC)  # reads a module of its own
+
