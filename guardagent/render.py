@@ -75,7 +75,9 @@ def _short(value: Any, width: int = 48) -> str:
 def show_findings(findings: list[Finding], console: Console) -> None:
     """Each layer and engine of this machine, and what to do about those that do not work."""
     for finding in findings:
-        console.print("missing" if finding.problem else "works  ", style="bold red" if finding.problem else "green", end="")
+        console.print(
+            "missing" if finding.problem else "works  ", style="bold red" if finding.problem else "green", end=""
+        )
         behind = f"behind {', '.join(finding.layers)}" if finding.layers else "confined by itself alone"
         said = finding.problem or (behind if finding.kind == "engine" else "active in every worker")
         console.print(f"  {finding.kind:6}  {finding.name:10}  {said}", markup=False, highlight=False)

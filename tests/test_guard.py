@@ -122,7 +122,7 @@ def test_a_sandbox_or_toolbox_of_ones_own_comes_in_through_the_front_door(agent_
     """Anything with the sandbox's methods will do."""
 
     class Always:
-        def run(self, program: str, inputs: Any, functions: Any) -> Any:
+        def run(self, program: str, inputs: Any, functions: Any, now: Any = None) -> Any:
             functions["check_access"]({}, {})
             return {"label": 0, "answer": inputs["agent_output"][::-1]}
 

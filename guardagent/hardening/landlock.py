@@ -29,8 +29,8 @@ def problem() -> str:
         _version()
     except OSError as error:
         return (
-            f"the kernel offers no Landlock ({error.strerror}); use Linux 5.13 or newer with landlock in its `lsm=` list, "
-            "and a container whose seccomp profile allows the landlock_* calls"
+            f"the kernel offers no Landlock ({error.strerror}); use Linux 5.13 or newer with landlock in its `lsm=` "
+            "list, and a container whose seccomp profile allows the landlock_* calls"
         )
     return ""
 

@@ -28,8 +28,9 @@ PROFILES: dict[str, frozenset[str]] = {
     # A program that is still to be loaded: it opens its libraries (Landlock says which) and starts threads.
     "program": _COMPUTE
     | frozenset(
-        "execve open openat newfstatat access faccessat faccessat2 readlink readlinkat pread64 statx stat lstat arch_prctl "
-        "set_tid_address prctl prlimit64 pipe2 epoll_create1 epoll_ctl epoll_wait epoll_pwait eventfd2 getcwd dup".split()
+        "execve open openat newfstatat access faccessat faccessat2 readlink readlinkat pread64 statx stat lstat "
+        "arch_prctl set_tid_address prctl prlimit64 pipe2 epoll_create1 epoll_ctl epoll_wait "
+        "epoll_pwait eventfd2 getcwd dup".split()
     ),
 }
 THREADS_ONLY = frozenset({"program"})

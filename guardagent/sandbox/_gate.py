@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterable
 from functools import lru_cache
+from typing import Any, NoReturn
 
 from RestrictedPython.transformer import INSPECT_ATTRIBUTES
 
@@ -23,7 +23,8 @@ INPUTS = ("agent_input", "agent_output", "facts")
 
 METHODS = frozenset(
     "__init__ __post_init__ __repr__ __str__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __len__ __bool__ "
-    "__contains__ __iter__ __next__ __getitem__ __call__ __enter__ __exit__ __add__ __sub__ __mul__ __or__ __and__".split()
+    "__contains__ __iter__ __next__ __getitem__ __call__ __enter__ __exit__ __add__ __sub__ __mul__ __or__ "
+    "__and__".split()
 )
 READABLE = frozenset({"__name__", "__doc__", "__init__"})
 """Special attributes that may be read, by their own name."""
@@ -31,6 +32,7 @@ _REFUSED_NAMES = frozenset(
     "eval exec compile open input globals locals vars dir breakpoint exit quit help memoryview "
     "copyright credits license".split()
 )
+_CONTEXTS = (ast.Load, ast.Store, ast.Del)
 _INSTEAD = {
     "async": "write plain functions; toolbox calls answer at once",
     "TryStar": "catch exceptions with plain `except`",
@@ -54,13 +56,17 @@ def admit(program: str, functions: frozenset[str]) -> ast.Module:
     Raises:
         ProgramError: it may not; the message says where, and what to write instead.
     """
-    tree = _parse(program)
-    gate = _Gate(tree, functions)
-    gate.walk(tree)
+    tree = parse(program)
+    _Gate(functions).walk(tree)
     return tree
 
 
-def _parse(program: str) -> ast.Module:
+def parse(program: str) -> ast.Module:
+    """The syntax tree of a program.
+
+    Raises:
+        ProgramError: it is too long, or no Python.
+    """
     if len(program) > MAX_CHARACTERS:
         raise ProgramError(f"the program has {len(program):,} characters; expected at most {MAX_CHARACTERS:,}")
     try:
@@ -69,34 +75,45 @@ def _parse(program: str) -> ast.Module:
             return ast.parse(program)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None) or 1
-        raise ProgramError(f"line {line}: not Python: {getattr(error, 'msg', None) or error or 'nested too deep'}") from None
+        raise ProgramError(
+            f"line {line}: not Python: {getattr(error, 'msg', None) or error or 'nested too deep'}"
+        ) from None
 
 
 class _Gate:
-    def __init__(self, tree: ast.Module, functions: frozenset[str]) -> None:
+    def __init__(self, functions: frozenset[str]) -> None:
         self._functions = functions
-        self._nodes = 0
-        self._bound = {name for node in ast.walk(tree) for name in _bound_names(node)}
-        imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
-        called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
-        # A name of the program's own may be that of a function it does not use; a check is never rebound.
-        self._reserved = {name for name in functions if name.startswith("check_") or name in called - imported}
+        self._bound: dict[str, ast.AST] = {}
+        self._read: dict[str, ast.AST] = {}
+        self._called: set[str] = set()
+        self._imported: set[str] = set()
+        self._class_of: set[int] = set()
 
     def walk(self, tree: ast.Module) -> None:
-        stack: list[tuple[ast.AST, int]] = [(tree, 0)]
-        while stack:
-            node, depth = stack.pop()
-            self._nodes += 1
-            if depth > MAX_DEPTH or self._nodes > MAX_NODES:
-                self.refuse(node, f"the program is nested deeper than {MAX_DEPTH} or has more than {MAX_NODES:,} parts; shorten it")
-            visit = getattr(self, f"visit_{type(node).__name__}", None)
-            if visit is None:
-                self._unknown(node)
-            else:
-                visit(node)
-            stack += [(child, depth + 1) for child in ast.iter_child_nodes(node)]
+        """Visits every node, then settles what needs all of them.
 
-    def refuse(self, node: ast.AST, message: str) -> None:
+        Raises:
+            ProgramError: the program may not run.
+        """
+        nodes, level, depth = 0, [tree], 0
+        while level:
+            nodes, depth = nodes + len(level), depth + 1
+            if depth > MAX_DEPTH or nodes > MAX_NODES:
+                bounds = f"deeper than {MAX_DEPTH} or has more than {MAX_NODES:,} parts"
+                self.refuse(level[0], f"the program is nested {bounds}; shorten it")
+            below: list[Any] = []
+            for node in level:
+                getattr(self, f"visit_{node.__class__.__name__}", self._unknown)(node)
+                for name in node._fields:
+                    value = getattr(node, name, None)
+                    if isinstance(value, list):
+                        below += [item for item in value if isinstance(item, ast.AST)]
+                    elif isinstance(value, ast.AST) and value.__class__ not in _CONTEXTS:
+                        below.append(value)
+            level = below
+        self._settle()
+
+    def refuse(self, node: ast.AST, message: str) -> NoReturn:
         raise ProgramError(f"line {getattr(node, 'lineno', 1)}: {message}")
 
     def _unknown(self, node: ast.AST) -> None:
@@ -115,9 +132,9 @@ class _Gate:
     visit_BoolOp = visit_NamedExpr = visit_BinOp = visit_UnaryOp = visit_Lambda = visit_IfExp = visit_Compare = _plain
     visit_Dict = visit_Set = visit_List = visit_Tuple = visit_Starred = visit_Subscript = visit_Slice = _plain
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_comprehension = _plain
-    visit_Call = visit_FormattedValue = visit_JoinedStr = visit_Constant = visit_arguments = _plain
+    visit_FormattedValue = visit_JoinedStr = visit_Constant = visit_arguments = _plain
     visit_MatchValue = visit_MatchSingleton = visit_MatchSequence = visit_MatchOr = _plain
-    visit_Load = visit_Store = visit_Del = visit_And = visit_Or = visit_Not = visit_Invert = visit_UAdd = _plain
+    visit_And = visit_Or = visit_Not = visit_Invert = visit_UAdd = _plain
     visit_USub = visit_Add = visit_Sub = visit_Mult = visit_Div = visit_FloorDiv = visit_Mod = visit_Pow = _plain
     visit_LShift = visit_RShift = visit_BitOr = visit_BitXor = visit_BitAnd = visit_MatMult = visit_Eq = _plain
     visit_NotEq = visit_Lt = visit_LtE = visit_Gt = visit_GtE = visit_Is = visit_IsNot = visit_In = visit_NotIn = _plain
@@ -130,12 +147,20 @@ class _Gate:
 
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load):
-            self._readable(node, node.id)
+            self._read.setdefault(node.id, node)
         else:
             self._binds(node, node.id)
 
+    def visit_Call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Name):
+            self._called.add(node.func.id)
+
     def visit_Attribute(self, node: ast.Attribute) -> None:
-        if node.attr in READABLE or _is_class_of(node):
+        if node.attr in READABLE:
+            if node.attr == "__name__" and isinstance(node.value, ast.Attribute) and node.value.attr == "__class__":
+                self._class_of.add(id(node.value))  # `x.__class__.__name__` is the name of type(x), which is no secret
+            return
+        if id(node) in self._class_of:
             return
         if node.attr.startswith("__") or node.attr in INSPECT_ATTRIBUTES:
             self.refuse(node, f"the attribute {node.attr!r} is out of reach; use public methods and values")
@@ -193,35 +218,36 @@ class _Gate:
             return
         if node.level or node.module is None:
             self.refuse(node, "relative imports are not supported; a program is one file")
-        self._imports(node, node.module or "")
+        self._imports(node, node.module)
+        self._imported.update(alias.name for alias in node.names)
 
     def visit_alias(self, node: ast.alias) -> None:
         if node.name == "*":
             self.refuse(node, "`import *` is not supported; name what you import")
-        if node.asname or node.name not in self._functions:
-            self._binds(node, (node.asname or node.name).partition(".")[0])
+        self._binds(node, (node.asname or node.name).partition(".")[0])
 
     # The rules.
 
-    def _readable(self, node: ast.AST, name: str) -> None:
-        if name == "__name__":
-            return
-        self._spelled(node, name)
-        if name in _REFUSED_NAMES and name not in self._bound:
-            self.refuse(node, f"{name!r} is not available; work on agent_input, agent_output and facts")
-
     def _binds(self, node: ast.AST, name: str | None) -> None:
-        if name is None:
-            return
-        self._spelled(node, name)
-        if name in self._reserved:
-            self.refuse(node, f"{name!r} is a toolbox function and cannot be defined again; use another name")
-        if name in INPUTS:
-            self.refuse(node, f"{name!r} is an input and cannot be set again; use another name")
+        if name is not None:
+            self._bound.setdefault(name, node)
+
+    def _settle(self) -> None:
+        for name, node in (self._bound | self._read).items():
+            if name != "__name__":
+                self._spelled(node, name)
+        for name, node in self._bound.items():
+            # A name of the program's own may be that of a function it does not call; a check is never bound.
+            if name in self._functions and (name.startswith("check_") or name in self._called - self._imported):
+                self.refuse(node, f"{name!r} is a toolbox function and cannot be defined again; use another name")
+            if name in INPUTS:
+                self.refuse(node, f"{name!r} is an input and cannot be set again; use another name")
+        for name in (_REFUSED_NAMES & self._read.keys()) - self._bound.keys():
+            self.refuse(self._read[name], f"{name!r} is not available; work on agent_input, agent_output and facts")
 
     def _spelled(self, node: ast.AST, name: str) -> None:
-        reserved = name.startswith("__") or (name[:1] == "_" == name[-1:] and len(name) > 1) or name in ("_print", "printed")
-        if reserved or name in INSPECT_ATTRIBUTES:
+        reserved = name.startswith("__") or (name[:1] == "_" == name[-1:] and len(name) > 1)
+        if reserved or name in INSPECT_ATTRIBUTES or name in ("_print", "printed"):
             self.refuse(node, f"the name {name!r} is reserved; use another one")
 
     def _imports(self, node: ast.AST, module: str) -> None:
@@ -231,22 +257,3 @@ class _Gate:
     def _no_type_parameters(self, node: ast.AST) -> None:
         if getattr(node, "type_params", None):
             self.refuse(node, "type parameters are not supported; leave them out")
-
-
-def _is_class_of(node: ast.Attribute) -> bool:
-    """Whether it is the `__class__` in `x.__class__.__name__`: the transformation makes it `type(x)`."""
-    return node.attr == "__class__" and getattr(node, "named", False)
-
-
-def _bound_names(node: ast.AST) -> Iterable[str]:
-    match node:
-        case ast.Attribute(attr="__name__", value=ast.Attribute(attr="__class__") as inner):
-            inner.named = True  # type: ignore[attr-defined]
-        case ast.Name(ctx=ast.Store()):
-            yield node.id
-        case ast.FunctionDef() | ast.ClassDef():
-            yield node.name
-        case ast.arg():
-            yield node.arg
-        case ast.alias():
-            yield (node.asname or node.name).partition(".")[0]

@@ -6,7 +6,8 @@ Everything here was tried on that release, and tests try it again: a new release
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable
+from typing import Any
 
 MODULES = frozenset(
     "base64 bisect collections copy csv dataclasses datetime decimal functools hashlib itertools json math random re "
@@ -46,73 +47,89 @@ _OPTIONS = frozenset({"frozen", "eq", "repr", "init"})  # of @dataclass
 
 def gap(tree: ast.Module) -> str:
     """The first thing in a program that Monty cannot run, with its line; empty where it can run all of it."""
-    functions = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    aliases = {alias.asname or alias.name: alias.name for alias in _imports(tree)}
-    typing = {alias.asname or alias.name for alias in _imports(tree, "typing")}
-    bound = functions | aliases.keys()
-    for node in ast.walk(tree):
-        what = _syntax(node) or _library(node, aliases) or _call(node, functions) or _value(node, typing)
-        if not what and isinstance(node, ast.Name) and node.id in BUILTINS - bound:
-            what = f"{node.id!r} is"
-        if what:
+    nodes = [node for node in ast.walk(tree) if isinstance(node, _LOOKED_AT)]
+    names = _Names(nodes)
+    for node in nodes:
+        if what := _CHECKS[type(node)](node, names):
             return f"line {getattr(node, 'lineno', 1)}: {what} not supported by the engine 'monty'"
     return ""
 
 
-def _imports(tree: ast.Module, module: str | None = None) -> Iterator[ast.alias]:
-    """What is imported: names from a module, or whole modules."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom if module else ast.Import) and (
-            module is None or getattr(node, "module", None) == module
-        ):
-            yield from node.names
+class _Names:
+    """What the names of a program stand for."""
+
+    def __init__(self, nodes: list[ast.AST]) -> None:
+        self.functions = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+        imports = [node for node in nodes if isinstance(node, ast.Import)]
+        self.modules = {alias.asname or alias.name: alias.name for node in imports for alias in node.names}
+        froms = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module == "typing"]
+        self.types = {alias.asname or alias.name for node in froms for alias in node.names}
 
 
-def _syntax(node: ast.AST) -> str:
-    match node:
-        case ast.ClassDef(bases=[ast.Name(id="object")], decorator_list=[]):
-            return ""
-        case ast.ClassDef() if node.bases:
-            return "inheritance is"
-        case ast.ClassDef() if any(isinstance(item, ast.FunctionDef) and item.decorator_list for item in node.body):
-            return "decorators of methods are"
-        case ast.FunctionDef() if node.name.startswith("__") and node.name not in METHODS:
-            return f"the method {node.name} is"
-        case ast.Yield() | ast.YieldFrom():
-            return "generators are"
-        case ast.Delete():
-            return "`del` is"
+def _class(node: ast.ClassDef, names: _Names) -> str:
+    if any(not (isinstance(base, ast.Name) and base.id == "object") for base in node.bases):
+        return "inheritance is"
+    if any(isinstance(item, ast.FunctionDef) and item.decorator_list for item in node.body):
+        return "decorators of methods are"
     return ""
 
 
-def _library(node: ast.AST, aliases: dict[str, str]) -> str:
-    match node:
-        case ast.Import() if missing := [alias.name for alias in node.names if alias.name not in MODULES]:
-            return f"the module {missing[0]!r} is"
-        case ast.ImportFrom() if node.module not in MODULES:
-            return f"the module {node.module!r} is"
-        case ast.ImportFrom() if missing := [name.name for name in node.names if _lacks(node.module, name.name)]:
-            return f"{node.module}.{missing[0]} is"
-        case ast.Attribute(value=ast.Name()) if _lacks(aliases.get(node.value.id), node.attr):
-            return f"{aliases[node.value.id]}.{node.attr} is"
-        case ast.Attribute() if node.attr in ATTRIBUTES:
-            return f"the attribute {node.attr!r} is"
-        case ast.Attribute(attr="__name__" | "__doc__", value=value) if not isinstance(value, ast.Call):
-            return f"{node.attr} of anything but type(x) is"
-    return ""
+def _function(node: ast.FunctionDef, names: _Names) -> str:
+    return f"the method {node.name} is" if node.name.startswith("__") and node.name not in METHODS else ""
+
+
+def _generator(node: ast.AST, names: _Names) -> str:
+    return "generators are"
+
+
+def _delete(node: ast.Delete, names: _Names) -> str:
+    return "`del` is"
+
+
+def _import(node: ast.Import, names: _Names) -> str:
+    missing = [alias.name for alias in node.names if alias.name not in MODULES]
+    return f"the module {missing[0]!r} is" if missing else ""
+
+
+def _import_from(node: ast.ImportFrom, names: _Names) -> str:
+    if node.module not in MODULES:
+        return f"the module {node.module!r} is"
+    missing = [alias.name for alias in node.names if _lacks(node.module, alias.name)]
+    return f"{node.module}.{missing[0]} is" if missing else ""
+
+
+def _attribute(node: ast.Attribute, names: _Names) -> str:
+    module = names.modules.get(node.value.id) if isinstance(node.value, ast.Name) else None
+    if _lacks(module, node.attr):
+        return f"{module}.{node.attr} is"
+    if node.attr in ("__name__", "__doc__") and not isinstance(node.value, ast.Call):
+        return f"{node.attr} of anything but type(x) is"
+    return f"the attribute {node.attr!r} is" if node.attr in ATTRIBUTES else ""
 
 
 def _lacks(module: str | None, name: str) -> bool:
-    return name in NAMES.get(module or "", "").split()
+    return module in NAMES and name in NAMES[module].split()
 
 
-def _call(node: ast.AST, functions: set[str]) -> str:
-    match node:
-        case ast.Call(func=ast.Attribute(attr="sub")) if any(_is_function(item, functions) for item in node.args):
+def _name(node: ast.Name, names: _Names) -> str:
+    return f"{node.id!r} is" if node.id in BUILTINS and node.id not in names.functions else ""
+
+
+def _call(node: ast.Call, names: _Names) -> str:
+    match node.func:
+        case ast.Attribute(attr="sub") if any(_is_function(item, names.functions) for item in node.args):
             return "a function as replacement is"
-        case ast.Call(func=ast.Name(id="dataclass") | ast.Attribute(attr="dataclass")):
+        case ast.Name(id="dataclass") | ast.Attribute(attr="dataclass"):
             missing = [str(keyword.arg) for keyword in node.keywords if keyword.arg not in _OPTIONS]
             return f"the dataclass option {missing[0]!r} is" if missing else ""
+    return ""
+
+
+def _assign(node: ast.Assign, names: _Names) -> str:
+    """A type as a value; in an annotation it is not evaluated."""
+    match node.value:
+        case ast.Subscript(value=ast.Name(id=name)) if name in names.types:
+            return f"{name}[…] as a value is"
     return ""
 
 
@@ -120,9 +137,17 @@ def _is_function(node: ast.expr, functions: set[str]) -> bool:
     return isinstance(node, ast.Lambda) or (isinstance(node, ast.Name) and node.id in functions)
 
 
-def _value(node: ast.AST, typing: set[str]) -> str:
-    """A type as a value; in an annotation it is not evaluated."""
-    match node:
-        case ast.Assign(value=ast.Subscript(value=ast.Name(id=name))) if name in typing:
-            return f"{name}[…] as a value is"
-    return ""
+_CHECKS: dict[type[ast.AST], Callable[[Any, _Names], str]] = {
+    ast.ClassDef: _class,
+    ast.FunctionDef: _function,
+    ast.Yield: _generator,
+    ast.YieldFrom: _generator,
+    ast.Delete: _delete,
+    ast.Import: _import,
+    ast.ImportFrom: _import_from,
+    ast.Attribute: _attribute,
+    ast.Name: _name,
+    ast.Call: _call,
+    ast.Assign: _assign,
+}
+_LOOKED_AT = tuple(_CHECKS)

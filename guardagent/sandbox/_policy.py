@@ -6,17 +6,15 @@ The program has passed the gate; `worker/guards.py` holds the guards that the re
 from __future__ import annotations
 
 import ast
-import copy
 import marshal
 import warnings
 from functools import lru_cache
 from typing import Any
 
-from RestrictedPython import RestrictingNodeTransformer
-from RestrictedPython.transformer import IOPERATOR_TO_STR
+from RestrictedPython.transformer import IOPERATOR_TO_STR, RestrictingNodeTransformer
 
 from guardagent.errors import ProgramError
-from guardagent.sandbox._gate import METHODS, admit
+from guardagent.sandbox._gate import METHODS, admit, parse
 from guardagent.worker import PROGRAM
 
 
@@ -31,10 +29,10 @@ def compiled(program: str, functions: frozenset[str]) -> bytes:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = policy.visit(copy.deepcopy(admit(program, functions)))
+            admit(program, functions)
+            tree = policy.visit(parse(program))  # a tree of its own, which it changes
             if policy.errors:
                 raise ProgramError(_first(policy.errors))
-            ast.fix_missing_locations(tree)
             return marshal.dumps(compile(tree, PROGRAM, "exec", dont_inherit=True, optimize=0))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ProgramError(f"line {getattr(error, 'lineno', None) or 1}: not Python: {error}") from None
@@ -45,7 +43,7 @@ def _first(errors: list[str]) -> str:
     return f"{line[:1].lower()}{line[1:]}: {message}"
 
 
-class Policy(RestrictingNodeTransformer):  # type: ignore[misc]
+class Policy(RestrictingNodeTransformer):
     def __init__(self) -> None:
         super().__init__([], [], {})
 
@@ -61,10 +59,11 @@ class Policy(RestrictingNodeTransformer):  # type: ignore[misc]
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
         if node.attr == "__name__" and isinstance(node.value, ast.Attribute) and node.value.attr == "__class__":
-            kind = ast.Call(ast.Name("type", ast.Load()), [node.value.value], [])
-            node.value = ast.copy_location(kind, node.value)
+            node.value = self._call(node, "type", node.value.value)
         if isinstance(node.ctx, ast.Load):  # also names with an underscore: `_getattr_` knows whose they are
-            return self._call(node, "_getattr_", self.visit(node.value), ast.Constant(node.attr))
+            return self._call(
+                node, "_getattr_", self.visit(node.value), ast.copy_location(ast.Constant(node.attr), node)
+            )
         node.value = self._call(node, "_write_", self.visit(node.value))
         return node
 
@@ -74,12 +73,14 @@ class Policy(RestrictingNodeTransformer):  # type: ignore[misc]
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
         if isinstance(node.target, ast.Name):
             return super().visit_AugAssign(node)
-        operation = ast.Constant(IOPERATOR_TO_STR[type(node.op)])
+        operation = ast.copy_location(ast.Constant(IOPERATOR_TO_STR[type(node.op)]), node)
         target, value = node.target, self.visit(node.value)
         if isinstance(target, ast.Subscript):
-            call = self._call(node, "_inplaceitem_", operation, self.visit(target.value), self.visit(target.slice), value)
+            call = self._call(
+                node, "_inplaceitem_", operation, self.visit(target.value), self.visit(target.slice), value
+            )
         else:
-            name = ast.Constant(target.attr)
+            name = ast.copy_location(ast.Constant(target.attr), node)
             call = self._call(node, "_inplaceattr_", operation, self.visit(target.value), name, value)
         return ast.copy_location(ast.Expr(call), node)
 
@@ -88,7 +89,7 @@ class Policy(RestrictingNodeTransformer):  # type: ignore[misc]
 
     # Patterns read attributes that the gate has checked, and bind names that it has checked; a value pattern must
     # stay the dotted name that it is.
-    def visit_Match(self, node: ast.Match) -> Any:
+    def visit_Match(self, node: Any) -> Any:
         return self.node_contents_visit(node)
 
     visit_match_case = visit_MatchSingleton = visit_MatchSequence = visit_MatchOr = visit_Match
@@ -107,4 +108,5 @@ class Policy(RestrictingNodeTransformer):  # type: ignore[misc]
         return node
 
     def _call(self, place: ast.AST, guard: str, *arguments: ast.expr) -> ast.Call:
-        return ast.copy_location(ast.Call(ast.Name(guard, ast.Load()), list(arguments), []), place)
+        name = ast.copy_location(ast.Name(guard, ast.Load()), place)
+        return ast.copy_location(ast.Call(name, list(arguments), []), place)

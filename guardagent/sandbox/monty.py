@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 WAIT_SECONDS = 60.0  # for a free worker, when all are at work
 _LIMIT_ERRORS = (TimeoutError, MemoryError, RecursionError)
 _NOT_YET = "The monty syntax parser does not yet support"
+
+
 class UnsupportedSyntaxError(ProgramError):
     """The program uses syntax that this engine does not have; nothing of it has run."""
 
@@ -57,23 +59,21 @@ class Engine:
         with _POOL.use() as pool:
             try:
                 return run.outcome(pool.monty, self._limits, now)
-            except _DiedBeforeItDidAnything:
+            except _DiedEarlyError:
                 return run.outcome(pool.monty, self._limits, now)
 
     def close(self) -> None:
         _POOL.close()
 
 
-class _DiedBeforeItDidAnything(LimitError):
+class _DiedEarlyError(LimitError):
     """A worker that something outside has killed: its run can be made again, since nothing has come of it."""
 
 
 class _Run:
     """One run: the program, what it gets, and the calls that it makes."""
 
-    def __init__(
-        self, program: str, inputs: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]
-    ) -> None:
+    def __init__(self, program: str, inputs: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
         # Under names that the program cannot know, and so cannot rebind before `check` gets them.
         mark = f"v{secrets.token_hex(8)}"
         given = {f"{mark}_{name}": value for name, value in inputs.items()}
@@ -132,7 +132,7 @@ class _Run:
         import pydantic_monty as monty
 
         if isinstance(error, monty.MontyCrashedError):
-            kind = LimitError if self._calls or error.timed_out else _DiedBeforeItDidAnything
+            kind = LimitError if self._calls or error.timed_out else _DiedEarlyError
             return kind(f"the sandbox stopped the program: {error}")
         if isinstance(error, monty.MontyConversionError):
             return ProgramError(f"a value cannot pass between program and host: {error}")

@@ -16,7 +16,7 @@ import subprocess
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -70,8 +70,8 @@ class Engine:
         with _ZYGOTE.use() as zygote, zygote.place():
             try:
                 return zygote.run(loaded, request, functions)
-            except _DiedBeforeItDidAnything:
-                return zygote.run(loaded, request, functions)
+            except _DiedEarlyError:
+                return zygote.run(loaded, request, functions, again=True)
 
     def close(self) -> None:
         _ZYGOTE.close()
@@ -85,7 +85,7 @@ class _Loaded(NamedTuple):
     limits: Limits
 
 
-class _DiedBeforeItDidAnything(LimitError):
+class _DiedEarlyError(LimitError):
     """A worker that something outside has killed: its run can be made again, since nothing has come of it."""
 
 
@@ -112,8 +112,10 @@ class _Run:
         except TimeoutError:
             raise LimitError(f"over its limits: time limit of {self._limits.seconds:g} s") from None
         except (OSError, EOFError) as error:
-            kind = LimitError if self._calls else _DiedBeforeItDidAnything
-            raise kind(f"the sandbox stopped the program: its process ended ({error or 'it closed the line'})") from None
+            kind = LimitError if self._calls else _DiedEarlyError
+            raise kind(
+                f"the sandbox stopped the program: its process ended ({error or 'it closed the line'})"
+            ) from None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise LimitError(f"the sandbox stopped the program: it sent no valid message ({error})") from None
 
@@ -206,7 +208,7 @@ class _Zygote:
         self._control: socket.socket | None = None
 
     @contextlib.contextmanager
-    def place(self):  # type: ignore[no-untyped-def]  # noqa: ANN201
+    def place(self) -> Iterator[None]:
         if not self._places.acquire(timeout=WAIT_SECONDS):
             raise LimitError(f"no sandbox worker was free within {WAIT_SECONDS:.0f} s")
         try:
@@ -214,9 +216,11 @@ class _Zygote:
         finally:
             self._places.release()
 
-    def run(self, loaded: _Loaded, request: bytes, functions: Mapping[str, Callable[..., Any]]) -> Any:
-        """Makes one run, in a guest that has the program already where one is idle."""
-        guest = self._idle(loaded)
+    def run(
+        self, loaded: _Loaded, request: bytes, functions: Mapping[str, Callable[..., Any]], *, again: bool = False
+    ) -> Any:
+        """Makes one run, in a guest that has the program already where one is idle; `again` in a new one."""
+        guest = None if again else self._idle(loaded)
         if guest is None:
             guest = self._fresh()
             setup = {"functions": list(loaded.functions), "limits": asdict(loaded.limits)}
@@ -240,12 +244,14 @@ class _Zygote:
     def _keep(self, guest: _Guest, loaded: _Loaded) -> None:
         """Only after a run that ended well is a guest used again, and only for the same program."""
         guest.runs += 1
+        superfluous = guest
         with self._lock:
             if guest.runs < MAX_RUNS and self._process is not None:
                 self._loaded[guest] = loaded
-                guest = self._loaded.popitem(last=False)[0] if len(self._loaded) > MAX_IDLE else None
-        if guest is not None:
-            guest.end()
+                if len(self._loaded) <= MAX_IDLE:
+                    return
+                superfluous, _ = self._loaded.popitem(last=False)
+        superfluous.end()
 
     def _fresh(self) -> _Guest:
         """A fresh guest.
@@ -267,9 +273,9 @@ class _Zygote:
         control = self._control or self._begin()
         while len(self._waiting) <= PLACES:
             mine, theirs = socket.socketpair()
+            self._waiting.append(_Guest(mine))
             with theirs:
                 socket.send_fds(control, [b"+"], [theirs.fileno()])
-            self._waiting.append(_Guest(mine))
         pid = control.recv(4, socket.MSG_WAITALL)
         if len(pid) < 4:
             raise EOFError("it has ended")
@@ -282,7 +288,7 @@ class _Zygote:
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own worker
                 worker.command("zygote", layers(), libraries=("RestrictedPython",)),
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env={"PYTHONHASHSEED": "0"},

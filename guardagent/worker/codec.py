@@ -87,7 +87,9 @@ def _scalar(value: Any) -> Any:
         return {"$datetime": dt.datetime.isoformat(value)}
     if isinstance(value, dt.date):
         return {"$date": dt.date.isoformat(value)}
-    raise TypeError(f"a {type(value).__name__} cannot pass; expected text, numbers, booleans, lists, tuples, sets, dicts")
+    raise TypeError(
+        f"a {type(value).__name__} cannot pass; expected text, numbers, booleans, lists, tuples, sets, dicts"
+    )
 
 
 def _made(found: dict[str, Any]) -> Any:

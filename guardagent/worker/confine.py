@@ -15,7 +15,7 @@ _MEMORY_BYTES = 4 * 1024**3  # a backstop behind the interpreter's own limit, wh
 def main(arguments: tuple[str, tuple[str, ...]]) -> None:
     """Becomes the program `arguments[0]`, with this process's own arguments, behind the layers `arguments[1]`."""
     program, layers = arguments
-    os.closerange(3, os.sysconf("SC_OPEN_MAX") if os.sysconf("SC_OPEN_MAX") < 65536 else 65536)
+    os.closerange(3, min(65536, os.sysconf("SC_OPEN_MAX")))
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 2)
     os.chdir("/")

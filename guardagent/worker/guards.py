@@ -6,12 +6,12 @@ run to be refused.
 
 from __future__ import annotations
 
-import _string
 import builtins
 import operator
 import string
 import sys
 import types
+from _string import formatter_field_name_split  # type: ignore[import-not-found]
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,8 +19,12 @@ from RestrictedPython.Guards import (
     guarded_iter_unpack_sequence,
     guarded_unpack_sequence,
     safe_builtins,
-    safer_getattr_raise,
 )
+from RestrictedPython.Guards import (
+    safer_getattr_raise as _safer_getattr_raise,  # with no default: an attribute that is missing is an error
+)
+
+safer_getattr_raise: Callable[..., Any] = _safer_getattr_raise
 
 # Public parts of their interface, whatever their names look like.
 _NAMED_TUPLE = frozenset({"_asdict", "_replace", "_fields"})
@@ -78,7 +82,7 @@ class Formatter(string.Formatter):
     """`str.format` whose fields reach attributes through the guard."""
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        first, rest = _string.formatter_field_name_split(field_name)
+        first, rest = formatter_field_name_split(field_name)
         value = self.get_value(first, args, kwargs)
         for is_attribute, key in rest:
             value = safer_getattr_raise(value, key) if is_attribute else value[key]
@@ -151,9 +155,15 @@ class Guards:
 
     def write(self, value: Any) -> Any:
         """What a program may set items or attributes of: containers, and instances of its own classes."""
-        if isinstance(value, dict | list | set | bytearray) or hasattr(type(value), "__setitem__") or value in self._made:
+        if (
+            isinstance(value, dict | list | set | bytearray)
+            or hasattr(type(value), "__setitem__")
+            or value in self._made
+        ):
             return value
-        raise TypeError(f"a {type(value).__name__} cannot be changed; expected a container or an object of a class here")
+        raise TypeError(
+            f"a {type(value).__name__} cannot be changed; expected a container or an object of a class here"
+        )
 
     def inplace_item(self, operation: str, value: Any, key: Any, item: Any) -> None:
         target = self.write(value)

@@ -19,15 +19,13 @@ from guardagent.worker import PROGRAM, codec
 from guardagent.worker.guards import Guards
 from guardagent.worker.modules import Modules
 
-
-
 _OWN_FRAMES = 60  # of this worker and of library functions, on top of the program's own
 _GRACE_SECONDS = 30  # for what the host does meanwhile: beyond it this process ends, even if the host has died
 _CPU_SECONDS = 600  # of this process in all
 
 
 def serve(line: int, layers: tuple[str, ...], base_bytes: int) -> None:
-    """Reads from a socket's descriptor a program and then runs to make with it; answers each, until the host hangs up."""
+    """Reads from a socket's descriptor a program, then runs to make with it, and answers each."""
     code: CodeType = marshal.loads(_receive(line))  # noqa: S302 - from the host, which compiled it
     setup = codec.unpack(_receive(line))
     limits = setup["limits"]
@@ -110,7 +108,9 @@ def _told(error: BaseException) -> dict[str, Any]:
     with contextlib.suppress(BaseException):
         message = str(error)[:1000]
     with contextlib.suppress(BaseException):
-        lines = [number for frame, number in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == PROGRAM]
+        lines = [
+            number for frame, number in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == PROGRAM
+        ]
         line = lines[-1] if lines else 0
     return {"failed": kind, "message": str(message), "line": line}
 

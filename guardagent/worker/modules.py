@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 MODULES = frozenset(
-    "__future__ abc ast base64 bisect calendar collections collections.abc contextlib copy csv dataclasses datetime decimal difflib "
-    "enum fractions functools hashlib heapq html io itertools json math numbers operator random re statistics string "
+    "__future__ abc ast base64 bisect calendar collections collections.abc contextlib copy csv dataclasses datetime "
+    "decimal difflib enum fractions functools hashlib heapq html io itertools json math numbers operator random re statistics string "
     "textwrap time types typing unicodedata urllib urllib.parse".split()
 )
 """What a program can import."""
@@ -101,21 +101,21 @@ class Modules:
 
         class datetime(dt.datetime, metaclass=_Clock):  # noqa: N801 - it stands for the class of this name
             @classmethod
-            def now(cls, tz: dt.tzinfo | None = None) -> dt.datetime:
+            def now(cls, tz: dt.tzinfo | None = None) -> Any:
                 moment = clock._now.astimezone(tz) if tz else clock._now.replace(tzinfo=None)
                 return cls.combine(moment.date(), moment.timetz())
 
             @classmethod
-            def utcnow(cls) -> dt.datetime:
+            def utcnow(cls) -> Any:
                 return cls.now(dt.UTC).replace(tzinfo=None)
 
             @classmethod
-            def today(cls) -> dt.datetime:
+            def today(cls) -> Any:
                 return cls.now()
 
         class date(dt.date, metaclass=_Clock):  # noqa: N801
             @classmethod
-            def today(cls) -> dt.date:
+            def today(cls) -> Any:
                 return cls(clock._now.year, clock._now.month, clock._now.day)
 
         return {"datetime": datetime, "date": date}
@@ -124,7 +124,7 @@ class Modules:
         def stamp() -> float:
             return self._now.timestamp()
 
-        return {"time": stamp, "monotonic": stamp, "perf_counter": stamp, "sleep": lambda seconds: None}
+        return {"time": stamp, "monotonic": stamp, "perf_counter": stamp, "sleep": lambda _seconds: None}
 
     def _random(self) -> dict[str, Any]:
         source = random.Random(0)  # noqa: S311 - the same answer every time is the point
@@ -153,4 +153,3 @@ def load_all() -> None:
     for name in sorted(MODULES):
         _public(name)
     dt.datetime.strptime("2000", "%Y").replace(tzinfo=dt.UTC)  # reads a module of its own
-

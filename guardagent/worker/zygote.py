@@ -1,4 +1,4 @@
-"""The persistent worker process: behind its layers it forks one guest for each run, ahead of time, and does nothing else.
+"""The persistent worker process: behind its layers it forks guests, ahead of time, and does nothing else.
 
 It reads no program and no input. The host sends a socket for each guest it will want, and gets the guest's process id;
 from then on host and guest talk without it.

@@ -2,15 +2,13 @@
 
 import os
 import textwrap
-import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from guardagent import Limits, SandboxError
-from guardagent.errors import GuardError
+from guardagent import Limits
 from guardagent.fold import deny_on_crash
 from guardagent.program import program_check
 from guardagent.sandbox import load_sandbox
@@ -45,7 +43,7 @@ class Outcome:
     def __init__(self, engine: str, code: str, folder: Path) -> None:
         before = psutil.Process().memory_info().rss
         started = time.monotonic()
-        with _in(folder):
+        with _In(folder):
             self.verdict = judge(engine, wrapped(code))
         self.seconds = time.monotonic() - started
         self.grown = psutil.Process().memory_info().rss - before
@@ -70,14 +68,18 @@ def succeeded(attack: dict[str, Any], engine: str, folder: Path) -> str:
         return f"the host grew by {outcome.grown:,} bytes"
     if outcome.verdict.label == 0:
         return "it was allowed"
-    if outcome.markers or repr(FACTS) != wanted or len("four") != 4:
+    if outcome.markers or repr(FACTS) != wanted:
         return f"it changed the host: {outcome.markers}"
     if "canary-" in outcome.text and "canary-" not in attack["code"]:
         return "it found a secret"
     if kind == "result_contains" and _found(outcome.verdict.details.get("result"), value):
         return f"it gave {value}"
     if kind == "second_run_contains":
-        return "it left something" if value in Outcome(engine, attack["probe"], folder).text else ""
+        return (
+            "it left something"
+            if value in Outcome(engine, attack.get("probe") or criterion["probe"], folder).text
+            else ""
+        )
     return ""
 
 
@@ -85,7 +87,7 @@ def _found(result: Any, value: str) -> bool:
     return value in (result if isinstance(result, str) else repr(result))
 
 
-class _in:
+class _In:
     """The attack's folder as the current one, with what it is after."""
 
     def __init__(self, folder: Path) -> None:
@@ -101,6 +103,3 @@ class _in:
     def __exit__(self, *_: object) -> None:
         os.chdir(self._back)
         del os.environ["GUARD_API_KEY"]
-
-
-__all__ = ["GuardError", "SandboxError", "succeeded", "threading"]

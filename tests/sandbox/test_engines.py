@@ -14,7 +14,6 @@ from guardagent import LimitError, Limits, ProgramError, Sandbox, SandboxError
 from guardagent.sandbox import engine_names, load_sandbox
 from guardagent.sandbox._warm import Warm
 
-
 INPUTS = {"agent_input": "in", "agent_output": "out", "facts": {"role": "nurse"}}
 
 

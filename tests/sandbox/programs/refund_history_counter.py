@@ -6,7 +6,6 @@ from operator import itemgetter
 from typing import Any, Dict, List
 
 Refund = namedtuple("Refund", ["customer", "month", "amount"])
-Refund.__doc__ = "One former refund."
 
 
 def read_history(rows: List[Dict[str, Any]]) -> List[Refund]:
