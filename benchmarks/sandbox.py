@@ -1,8 +1,8 @@
 """What the sandbox costs: `python benchmarks/sandbox.py [ROUNDS]`, on guard programs as models write them.
 
 For each engine the time of one warm run beside a bare `exec` of the same source text in the same round, and the ratio
-of the medians. `new` gives the engine a text it has not seen (gate, transformation and compilation included), `known` one
-that it has. Then 10,000 runs from 8 threads: errors, growth of memory and of descriptors.
+of the medians. `new` gives the engine a text it has not seen (gate, transformation and compilation included), `known`
+one that it has. Then 10,000 runs from 8 threads: errors, growth of memory and of descriptors.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ def storm(engine: Sandbox, source: str, given: dict[str, Any], runs: int = 10_00
     after = (me.memory_info().rss, me.num_fds(), len(me.children(recursive=True)))
     print(
         f"  {runs:,} runs from {threads} threads: {len(errors)} errors, {took / runs:.2f} ms a run, "
-        f"memory {(after[0] - before[0]) / 1e6:+.1f} MB, descriptors {after[1] - before[1]:+}, processes {after[2] - before[2]:+}"
+        f"memory {(after[0] - before[0]) / 1e6:+.1f} MB, descriptors {after[1] - before[1]:+}, "
+        f"processes {after[2] - before[2]:+}"
     )
 
 

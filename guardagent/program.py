@@ -137,7 +137,7 @@ def program_check(program: str, sandbox: Sandbox, toolbox: Toolbox, *, checked_b
             returned = sandbox.run(program, inputs, recorder.functions(), _now(context.facts))
             return _verdict(copy_value(returned), recorder.calls, checked_by)
         except SandboxError as error:
-            return _unchecked(f"the program: {_with_hint(str(error), toolbox)}", recorder.calls, checked_by)
+            return _unchecked(f"the program: {_explained(str(error), recorder)}", recorder.calls, checked_by)
 
     return check
 
@@ -349,10 +349,13 @@ def _reasons(found: Sequence[Violation]) -> tuple[str, ...]:
     )
 
 
-def _with_hint(error: str, toolbox: Toolbox) -> str:
-    """Adds to an undefined name the nearest one that a program may use."""
+def _explained(error: str, recorder: Recorder) -> str:
+    """Adds to an undefined name the nearest one there is, and to a crash the cause that the program never saw."""
     _, found, rest = error.partition("NameError: name '")
-    return error + nearest(rest.split("'")[0], toolbox) if found else error
+    if found:
+        return error + nearest(rest.split("'")[0], recorder.toolbox)
+    causes = [call.error for call in recorder.calls if call.error and call.error not in error]
+    return f"{error} ({causes[-1]})" if causes else error
 
 
 def _bound(call: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -33,7 +33,7 @@ def test_an_allowance_with_a_check_stands() -> None:
     [
         "return {'label': 0, 'answer': 'x'}",
         "columns_read('x = 1')\nreturn {'label': 0}",
-        "def check_access(a, b):\n    return False, {}\ncheck_access({}, {})\nreturn {'label': 0}",
+        "def own_check(a, b):\n    return False, {}\nown_check({}, {})\nreturn {'label': 0}",
     ],
 )
 def test_a_program_that_called_no_check_cannot_allow(body: str) -> None:

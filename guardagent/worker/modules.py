@@ -15,8 +15,8 @@ from typing import Any
 
 MODULES = frozenset(
     "__future__ abc ast base64 bisect calendar collections collections.abc contextlib copy csv dataclasses datetime "
-    "decimal difflib enum fractions functools hashlib heapq html io itertools json math numbers operator random re statistics string "
-    "textwrap time types typing unicodedata urllib urllib.parse".split()
+    "decimal difflib enum fractions functools hashlib heapq html io itertools json math numbers operator random re "
+    "statistics string textwrap time types typing unicodedata urllib urllib.parse".split()
 )
 """What a program can import."""
 

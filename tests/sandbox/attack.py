@@ -16,7 +16,7 @@ from guardagent.toolbox import Toolbox
 from guardagent.types import Context, Event
 
 SECRET = "canary-GLOB-9999"  # noqa: S105
-LIMITS = Limits(seconds=1.0)
+LIMITS = Limits(seconds=0.5)
 FACTS: dict[str, Any] = {
     "allowed": {"patient": ["age"], "cost": ["uniquepid"]},
     "needed": {"cost": ["cost"], "patient": ["hospitaladmittime"]},
