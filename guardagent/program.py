@@ -12,11 +12,9 @@ import ast
 import datetime as dt
 import math
 import pickle
-import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from guardagent._files import read_text
@@ -33,9 +31,6 @@ if TYPE_CHECKING:
 MAX_NODES = 10_000
 MAX_DEPTH = 20
 MAX_TEXT = 2_000_000  # characters in all the texts of a returned value
-MAX_ARGUMENTS = 16_000_000  # characters in all the arguments of a run's calls
-MAX_ARGUMENT_NODES = 200_000  # values in them
-MAX_SECONDS = 5.0  # of the host in a run's calls
 MAX_MESSAGE = 200  # characters of an error that a program is told
 
 
@@ -82,18 +77,13 @@ class Recorder:
     toolbox: Toolbox
     made_by: Literal["program", "host"] = "program"
     calls: list[ToolCall] = field(default_factory=list)
-    _characters: int = MAX_ARGUMENTS
-    _nodes: int = MAX_ARGUMENT_NODES
-    _seconds: float = MAX_SECONDS
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Makes a call and keeps it.
 
         Raises:
-            ValueError: the function raised, or the run's calls hold too much.
+            ValueError: the function raised.
         """
-        self._spend(name, args, kwargs)
-        started = time.monotonic()
         try:
             result = _checked(name, self.toolbox.call(name, *args, **kwargs))
             self.calls.append(ToolCall(name, args, kwargs, result=result, made_by=self.made_by))
@@ -101,22 +91,7 @@ class Recorder:
             # The verdict keeps the cause; the guest gets a short message of ours, never a host object or a traceback.
             self.calls.append(ToolCall(name, args, kwargs, error=_cause(name, error), made_by=self.made_by))
             raise ValueError(_cause(name, error) if self.made_by == "host" else _told(name, error)) from None
-        finally:
-            self._seconds -= time.monotonic() - started
         return result
-
-    def _spend(self, name: str, *given: Any) -> None:
-        """Bounds what a run can make the host keep, and walk: what a program shares inside a value counts each time."""
-        level = list(given)
-        for _ in range(MAX_DEPTH):
-            self._nodes -= len(level)
-            self._characters -= sum(len(value) for value in level if isinstance(value, str | bytes))
-            if self._nodes < 0 or self._characters < 0 or self._seconds < 0:
-                raise ValueError(f"{name}: the calls of this run hold too much, or take too long")
-            level = list(islice(chain.from_iterable(map(_items, level)), self._nodes + 1))
-            if not level:
-                return
-        raise ValueError(f"{name}: an argument is nested deeper than {MAX_DEPTH}")
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         """The toolbox as a program sees it."""
@@ -327,12 +302,6 @@ def _told(name: str, error: BaseException) -> str:
     said = str(error) if isinstance(error, ValueError) else f"failed ({type(error).__name__})"
     line = "".join(character if character.isprintable() else " " for character in f"{name}: {said}")
     return line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 1]}…"
-
-
-def _items(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return [*value.keys(), *value.values()]
-    return value if isinstance(value, list | tuple | set | frozenset) else ()
 
 
 def _unchecked(error: str, calls: list[ToolCall], checked_by: str) -> Verdict:

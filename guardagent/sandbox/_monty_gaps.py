@@ -18,7 +18,7 @@ MODULES = frozenset(
 NAMES = {
     "base64": "encode decode",
     "collections": "ChainMap OrderedDict UserDict UserList UserString abc",
-    "dataclasses": "asdict astuple fields replace InitVar KW_ONLY FrozenInstanceError",
+    "dataclasses": "asdict astuple fields replace InitVar KW_ONLY",
     "datetime": "tzinfo MINYEAR MAXYEAR UTC",
     "functools": "wraps cmp_to_key total_ordering cached_property",
     "json": "JSONDecoder",

@@ -12,12 +12,14 @@ import datetime as dt
 import os
 import secrets
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from guardagent import hardening, worker
 from guardagent.errors import LimitError, ProgramError, SandboxError
+from guardagent.sandbox._budget import Budget
 from guardagent.sandbox._gate import admit
 from guardagent.sandbox._monty_gaps import gap
 from guardagent.sandbox._warm import Warm
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from guardagent.sandbox import Limits
 
+_GRACE_SECONDS = 0.5
 WAIT_SECONDS = 60.0  # for a free worker, when all are at work
 _LIMIT_ERRORS = (TimeoutError, MemoryError, RecursionError)
 _NOT_YET = "The monty syntax parser does not yet support"
@@ -82,6 +85,8 @@ class _Run:
         self._source = f"{program}\n{self._call}"
         self._functions = functions
         self._calls = 0
+        self._deadline = 0.0
+        self._budget = Budget()
 
     def outcome(self, pool: Monty, limits: Limits, now: dt.datetime | None) -> Any:
         """What `check` returned."""
@@ -90,6 +95,7 @@ class _Run:
         printed = monty.CollectString(max_bytes=limits.printed_bytes)
         try:
             with _session(pool, limits, now) as session:
+                self._deadline = time.monotonic() + limits.seconds + _GRACE_SECONDS
                 return self._drive(session.feed_start(self._source, inputs=self._inputs, print_callback=printed))
         except monty.MontyError as error:
             raise self._ours(error) from None
@@ -104,12 +110,15 @@ class _Run:
         import pydantic_monty as monty
 
         while True:
+            if time.monotonic() - self._budget.seconds > self._deadline:  # its own clock stops while it talks to us
+                raise LimitError("over its limits: time limit")
             if isinstance(snapshot, monty.FunctionSnapshot):
                 snapshot = self._answer(snapshot)
             elif isinstance(snapshot, monty.NameLookupSnapshot):
                 name = snapshot.variable_name
                 snapshot = snapshot.resume(value=_named(name)) if name in self._functions else snapshot.resume()
             elif isinstance(snapshot, monty.MontyComplete):
+                self._budget.spend(snapshot.output)
                 return snapshot.output
             else:
                 raise ProgramError("the program waits for something asynchronous; expected plain calls")
@@ -122,7 +131,9 @@ class _Run:
             return snapshot.resume({"exc_type": "NameError", "message": f"name {name!r} is not defined"})
         self._calls += 1
         try:
-            value = self._functions[name](*snapshot.args, **snapshot.kwargs)
+            value = self._budget.call(self._functions[name], snapshot.args, snapshot.kwargs)
+        except SandboxError:
+            raise
         except Exception as error:  # noqa: BLE001 - the guest sees it as an error of the function it called
             return snapshot.resume({"exc_type": "ValueError", "message": str(error)})
         return snapshot.resume({"return_value": value})

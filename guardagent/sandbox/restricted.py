@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guardagent import hardening, worker
 from guardagent.errors import LimitError, ProgramError, SandboxError
+from guardagent.sandbox._budget import MAX_NODES, Budget
 from guardagent.sandbox._policy import compiled
 from guardagent.sandbox._warm import Warm
 from guardagent.worker import codec
@@ -99,6 +101,7 @@ class _Run:
         self._left = limits.seconds
         self._received = 0
         self._calls = 0
+        self._budget = Budget()
 
     def outcome(self, request: bytes) -> Any:
         """What `check` returned."""
@@ -124,7 +127,10 @@ class _Run:
         self._received += size
         if self._received > MAX_RECEIVED:
             raise LimitError(f"over its limits: it sent more than {MAX_RECEIVED:,} bytes")
-        message = codec.unpack(self._read(size))
+        data = self._read(size)
+        if _values(data) > MAX_NODES:  # before they become objects
+            raise LimitError(f"over its limits: it handed the host more than {MAX_NODES:,} values")
+        message = codec.unpack(data)
         if not isinstance(message, dict):
             raise TypeError("not an object")
         return message
@@ -154,13 +160,23 @@ class _Run:
         if self._calls > self._limits.calls:
             raise LimitError(f"over its limits: more than {self._limits.calls:,} calls of toolbox functions")
         try:
-            value = self._functions[message["call"]](*message["args"], **message["kwargs"])
+            value = self._budget.call(self._functions[message["call"]], message["args"], message["kwargs"])
+        except SandboxError:
+            raise
         except Exception as error:  # noqa: BLE001 - the guest sees it as an error of the function it called
             return codec.pack({"error": str(error)})
         try:
             return codec.pack({"value": value})
         except TypeError as error:
             return codec.pack({"error": f"{message['call']}: its result cannot pass to a program: {error}"})
+
+
+def _values(data: bytes) -> int:
+    """At least how many values a JSON text holds."""
+    if data.count(b",") + data.count(b"[") + data.count(b"{") <= MAX_NODES:
+        return 0
+    bare = re.sub(rb'"(?:[^"\\]|\\.)*+"', b"", data)
+    return bare.count(b",") + bare.count(b"[") + bare.count(b"{")
 
 
 def _ours(message: dict[str, Any]) -> SandboxError:

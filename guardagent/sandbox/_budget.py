@@ -1,0 +1,64 @@
+"""What one run may make the host hold, walk and wait for, in the calls of toolbox functions and in its result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from itertools import chain, islice
+from typing import Any, TypeVar
+
+from guardagent.errors import LimitError
+
+T = TypeVar("T")
+
+MAX_CHARACTERS = 16_000_000
+MAX_NODES = 200_000  # values; one that is shared counts each time, since whoever walks it comes by each time
+MAX_DEPTH = 100
+MAX_SECONDS = 5.0  # of toolbox functions
+
+
+class Budget:
+    def __init__(self) -> None:
+        self._characters = MAX_CHARACTERS
+        self._nodes = MAX_NODES
+        self.seconds = 0.0
+        """How long toolbox functions have taken."""
+
+    def spend(self, *values: Any) -> None:
+        """Takes what these values hold from the budget.
+
+        Raises:
+            LimitError: they hold more than is left, or are nested too deep.
+        """
+        level = list(values)
+        for _ in range(MAX_DEPTH):
+            self._nodes -= len(level)
+            self._characters -= sum(len(value) for value in level if isinstance(value, str | bytes))
+            if self._nodes < 0 or self._characters < 0:
+                bounds = f"{MAX_CHARACTERS:,} characters or {MAX_NODES:,} values"
+                raise LimitError(f"over its limits: it handed the host more than {bounds}")
+            level = list(islice(chain.from_iterable(map(_items, level)), self._nodes + 1))
+            if not level:
+                return
+        raise LimitError(f"over its limits: it handed the host a value nested deeper than {MAX_DEPTH}")
+
+    def call(self, function: Callable[..., T], args: Iterable[Any], kwargs: dict[str, Any]) -> T:
+        """Makes a call for a program.
+
+        Raises:
+            LimitError: the arguments hold too much, or the calls so far have taken too long.
+        """
+        self.spend(*args, kwargs)
+        if self.seconds > MAX_SECONDS:
+            raise LimitError(f"over its limits: its calls of toolbox functions took more than {MAX_SECONDS:g} s")
+        started = time.monotonic()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            self.seconds += time.monotonic() - started
+
+
+def _items(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return [*value.keys(), *value.values()]
+    return value if isinstance(value, list | tuple | set | frozenset) else ()

@@ -1,0 +1,150 @@
+"""The workers: back-pressure, threads and tasks at once, killed at any moment, nothing left behind."""
+
+import asyncio
+import contextlib
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from guardagent import GuardAgent, Limits, Sandbox, SandboxError
+from guardagent.sandbox import engine_names, load_sandbox
+
+GIVEN = {"agent_input": "x" * 1000, "agent_output": "y", "facts": {}}
+PROGRAM = "def check(agent_input, agent_output, facts):\n    return [len(agent_input), f(2)]\n"
+RUNS = 400
+
+
+@pytest.fixture(params=engine_names())
+def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    engine = load_sandbox(request.param, Limits(seconds=2))
+    yield engine
+    engine.close()
+
+
+def one(sandbox: Sandbox) -> object:
+    return sandbox.run(PROGRAM, GIVEN, {"f": lambda x: x})
+
+
+def test_threads_and_tasks_leave_nothing_behind(sandbox: Sandbox) -> None:
+    """Many runs at once, from both: every answer is right, and memory, descriptors and processes are what they were."""
+    me = psutil.Process()
+
+    async def tasks() -> list[object]:
+        return await asyncio.gather(*(asyncio.to_thread(one, sandbox) for _ in range(RUNS)))
+
+    def storm() -> None:
+        answers: list[object] = []
+        threads = [threading.Thread(target=lambda: answers.extend(one(sandbox) for _ in range(RUNS))) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        answers += asyncio.run(tasks())
+        for thread in threads:
+            thread.join()
+        assert answers == [[1000, 2]] * (5 * RUNS)
+
+    storm()
+    before = (me.num_fds(), len(me.children(recursive=True)), me.memory_info().rss)
+    storm()
+    after = (me.num_fds(), len(me.children(recursive=True)), me.memory_info().rss)
+    assert after[0] <= before[0] + 20
+    assert after[1] <= before[1] + 10
+    assert after[2] <= before[2] + 20_000_000
+
+
+def test_workers_killed_at_any_moment_cost_no_more_than_their_run(sandbox: Sandbox) -> None:
+    """Each run is right, is made again, or ends with a cause; none hangs and none is lost."""
+    over = threading.Event()
+    answers: list[object] = []
+    causes: list[str] = []
+
+    def kill() -> None:
+        source = random.Random(1)  # noqa: S311
+        while not over.is_set():
+            children = psutil.Process().children(recursive=True)
+            if children:
+                victim = source.choice(children)
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    victim.kill()
+            time.sleep(source.uniform(0.005, 0.05))
+
+    def work() -> None:
+        for _ in range(150):
+            try:
+                answers.append(one(sandbox))
+            except SandboxError as error:
+                causes.append(str(error))
+
+    killer = threading.Thread(target=kill)
+    workers = [threading.Thread(target=work) for _ in range(4)]
+    for thread in (killer, *workers):
+        thread.start()
+    for thread in workers:
+        thread.join(60)
+        assert not thread.is_alive()
+    over.set()
+    killer.join()
+    assert len(answers) + len(causes) == 600
+    assert set(map(str, answers)) <= {"[1000, 2]"}
+    assert all(causes)
+    assert one(sandbox) == [1000, 2]
+
+
+@pytest.mark.parametrize("end", ["pass", "import os, signal; os.kill(os.getpid(), signal.SIGTERM)", "os._exit(0)"])
+def test_no_worker_outlives_its_host(sandbox: Sandbox, end: str) -> None:
+    """However the host ends: by itself, by SIGTERM, or at once."""
+    name = type(sandbox).__module__.rpartition(".")[2]
+    script = (
+        "import os\nfrom guardagent.sandbox import load_sandbox\nimport psutil\n"
+        f"load_sandbox({name!r}).run({PROGRAM!r}, {GIVEN!r}, {{'f': lambda x: x}})\n"
+        "print(*[p.pid for p in psutil.Process().children(recursive=True)], flush=True)\n"
+        f"{end}\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    pids = [int(pid) for pid in ran.stdout.split()]
+    assert pids, ran.stderr
+    deadline = time.monotonic() + 10
+    while any(map(psutil.pid_exists, pids)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(psutil.pid_exists, pids))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "return 'x' * 10**9",
+        "for i in range(10**6): print('x' * 10**6)",
+        "x = [0] * (8 * 10**9)",
+        "def f2(n): return f2(n + 1)\n    return f2(0)",
+        "while True: pass",
+        "x = []\n    while True: x.append('x' * 10**6)",
+        "x = 'x' * 10**7\n    while True: f(x)",
+        "return [['x' * 1000] * 1000] * 1000",
+    ],
+)
+def test_abuse_ends_within_its_limit_and_costs_the_host_little(sandbox: Sandbox, text: str) -> None:
+    """Time, memory, output and calls: an error, soon, and the host's memory as it was."""
+    one(sandbox)
+    before = psutil.Process().memory_info().rss
+    started = time.monotonic()
+    with pytest.raises(SandboxError):
+        sandbox.run(f"def check(agent_input, agent_output, facts):\n    {text}\n", GIVEN, {"f": lambda x: None})
+    assert time.monotonic() - started < 2 + 1 + 1
+    assert psutil.Process().memory_info().rss - before < 50_000_000
+
+
+def test_a_machine_without_a_layer_is_refused_where_hardening_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Denied, with what is missing; and judged as before where every layer is there."""
+    from guardagent import hardening
+
+    guard = GuardAgent(agent="csqa", require_hardening=True)
+    verdict = guard.guard("Question: x", "Answer: A")
+    if any(hardening.problems().values()):
+        assert "hardening is required" in verdict.errors[0]
+    else:
+        assert not any("hardening" in error for error in verdict.errors)

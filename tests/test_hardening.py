@@ -1,0 +1,73 @@
+"""The kernel's layers, each tried in a process of its own: what is forbidden fails, what is needed works."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from guardagent import hardening, worker
+from tests.conftest import Ran
+
+FORBIDDEN = {
+    "landlock": ["open('/etc/passwd').read()", "open('/tmp/x', 'w')", "os.listdir('/')"],
+    "seccomp": [
+        "socket.socket()",
+        "os.kill(os.getppid(), 0)",
+        "os.execv('/bin/true', ['true'])",
+        "os.setsid()",
+        "os.stat('/')",
+        "os.open('/dev/null', 0)",
+    ],
+}
+TRY = """
+import json, os, socket, sys
+sys.path.insert(0, {root!r})
+from guardagent import hardening
+hardening.apply({layers!r}, hardening.Profile({profile!r}))
+tried = {{}}
+for text in {texts!r}:
+    try:
+        eval(text)
+        tried[text] = "worked"
+    except OSError as error:
+        tried[text] = type(error).__name__
+os.write(1, json.dumps(tried).encode())
+"""
+
+
+def tried(layers: list[str], profile: str, texts: list[str]) -> dict[str, str]:
+    script = TRY.format(root=worker._ROOT, layers=layers, profile=profile, texts=texts)
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    found: dict[str, str] = json.loads(ran.stdout)
+    return found
+
+
+@pytest.mark.parametrize("layer", sorted(FORBIDDEN))
+def test_a_layer_forbids(layer: str) -> None:
+    """What it is for is refused by the kernel, in a process that could do it before."""
+    if problem := hardening.problems()[layer]:
+        pytest.skip(problem)
+    assert set(tried([], "guest", FORBIDDEN[layer][:2]).values()) & {"worked"}
+    assert "worked" not in tried([layer], "guest", FORBIDDEN[layer]).values()
+
+
+def test_a_guest_may_not_fork_and_its_zygote_may() -> None:
+    """The one call by which they differ."""
+    if problem := hardening.problems()["seccomp"]:
+        pytest.skip(problem)
+    fork = "os.fork() or os._exit(0)"
+    assert tried(["seccomp"], "zygote", [fork]) == {fork: "worked"}
+    assert tried(["seccomp"], "guest", [fork]) == {fork: "PermissionError"}
+
+
+def test_the_doctor_says_what_works(cli: Callable[..., Ran]) -> None:
+    """Every layer and engine, with what to do where one does not."""
+    ran = cli("doctor", "--json")
+    report = json.loads(ran.out)
+    assert set(report["layers"]) == set(hardening.LAYERS)
+    assert set(report["engines"]) == {"monty", "restricted"}
+    assert ran.status == (0 if report["hardened"] else 1)
+    assert "works" in cli("doctor").out
