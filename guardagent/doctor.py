@@ -9,7 +9,7 @@ from typing import Any
 
 from guardagent import hardening
 from guardagent.errors import GuardError
-from guardagent.sandbox import load_sandbox
+from guardagent.sandbox import Limits
 
 ENGINES = ("monty", "restricted")
 _PROGRAM = "def check(agent_input, agent_output, facts):\n    return agent_input\n"
@@ -48,16 +48,18 @@ def to_dict(findings: list[Finding]) -> dict[str, Any]:
 
 def _engine(name: str) -> Finding:
     module = importlib.import_module(f"guardagent.sandbox.{name}")
-    problem = module.problem() or _trial(name)
-    return Finding("engine", name, problem, () if problem else module.layers())
+    problem = module.problem() or _trial(module.Engine(Limits()))
+    return Finding("engine", name, problem, () if problem else hardening.active())
 
 
-def _trial(name: str) -> str:
-    engine = load_sandbox(name)
+def _trial(engine: Any) -> str:
+    given = {"agent_input": "works", "agent_output": "", "facts": {}}
     try:
-        given = {"agent_input": "works", "agent_output": "", "facts": {}}
-        return "" if engine.run(_PROGRAM, given, {}) == "works" else "it gave a wrong answer; install guardagent again"
+        answer, unconfined = engine.run(_PROGRAM, given, {}), engine.unconfined()
     except GuardError as error:
         return str(error)
     finally:
         engine.close()
+    if answer != "works":
+        return "it gave a wrong answer; install guardagent again"
+    return f"works, but not confined: {unconfined}" if unconfined else ""

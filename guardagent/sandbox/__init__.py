@@ -108,7 +108,9 @@ class _Hardened:
     ) -> Any:
         from guardagent.hardening import problems
 
-        missing = [f"{layer}: {problem}" for layer, problem in problems().items() if problem]
+        unconfined = getattr(self._engine, "unconfined", lambda: "this engine does not say whether it is confined")
+        found = {**problems(), "engine": unconfined()}
+        missing = [f"{layer}: {problem}" for layer, problem in found.items() if problem]
         if missing:
             raise SandboxError(f"hardening is required and not complete here; {'; '.join(missing)}")
         return self._engine.run(program, inputs, functions, now)

@@ -35,6 +35,10 @@ class Engine:
                 raise
             return self._restricted.run(program, inputs, functions, now)
 
+    def unconfined(self) -> str:
+        """Why workers of either engine do not stand behind the hardening layers; empty where they do."""
+        return self._monty.unconfined() or self._restricted.unconfined()
+
     def close(self) -> None:
         self._monty.close()
         self._restricted.close()

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from guardagent.sandbox import Limits
 
 _GRACE_SECONDS = 0.5
+_MAX_INTERPRETER = 200  # characters that the kernel takes in the first line of a script
 WAIT_SECONDS = 60.0  # for a free worker, when all are at work
 _LIMIT_ERRORS = (TimeoutError, MemoryError, RecursionError)
 _NOT_YET = "The monty syntax parser does not yet support"
@@ -64,6 +65,11 @@ class Engine:
                 return run.outcome(pool.monty, self._limits, now)
             except _DiedEarlyError:
                 return run.outcome(pool.monty, self._limits, now)
+
+    def unconfined(self) -> str:
+        """Why its workers do not stand behind the hardening layers, and what to do; empty where they do."""
+        with _POOL.use() as pool:
+            return pool.unconfined
 
     def close(self) -> None:
         _POOL.close()
@@ -195,25 +201,40 @@ class _Pool:
     """The worker processes, which Monty's client manages, and what starts them behind the hardening layers."""
 
     def __init__(self) -> None:
-        from pydantic_monty import Monty
-
-        workers = max(2, os.cpu_count() or 2)
-        self._launcher = _launcher()
-        path = f"/proc/{os.getpid()}/fd/{self._launcher}" if self._launcher is not None else None
-        pool = Monty(binary_path=path, min_processes=1, max_processes=workers, checkout_timeout=WAIT_SECONDS)
+        self.unconfined = _no_launcher()
+        self._launcher = None if self.unconfined else _launcher()
         try:
-            self.monty = pool.__enter__()
-        except Exception as error:  # noqa: BLE001 - whatever its client raises
-            self._close_launcher()
-            raise SandboxError(f"the Monty worker does not start: {error}") from None
+            self.monty = _start(self._launcher)
+        except SandboxError as error:
+            if self._launcher is None:
+                raise
+            self.stop()
+            self.unconfined = f"its workers do not start behind the layers ({error}); allow running scripts from memory"
+            self._launcher = None
+            self.monty = _start(None)
 
     def stop(self) -> None:
-        self.monty.__exit__(None, None, None)
-        self._close_launcher()
-
-    def _close_launcher(self) -> None:
+        if hasattr(self, "monty"):
+            self.monty.__exit__(None, None, None)
         if self._launcher is not None:
             os.close(self._launcher)
+
+
+def _start(launcher: int | None) -> Monty:
+    from pydantic_monty import Monty
+
+    path = f"/proc/{os.getpid()}/fd/{launcher}" if launcher is not None else None
+    workers = max(2, os.cpu_count() or 2)
+    pool = Monty(binary_path=path, min_processes=1, max_processes=workers, checkout_timeout=WAIT_SECONDS)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(pool)
+            with pool.checkout() as session:
+                session.feed_run("1")
+        except Exception as error:  # noqa: BLE001 - whatever its client raises
+            raise SandboxError(f"the Monty worker does not start: {error}") from None
+        stack.pop_all()  # it stays open
+    return pool
 
 
 def problem() -> str:
@@ -223,24 +244,28 @@ def problem() -> str:
     return "" if find_spec("pydantic_monty") else "pydantic-monty is not installed; install guardagent again"
 
 
-def layers() -> tuple[str, ...]:
-    """The hardening layers that its workers stand behind on this machine."""
-    return hardening.active() if hasattr(os, "memfd_create") else ()
+def _no_launcher() -> str:
+    """Why no launcher can be made here, and what to do; empty where one can."""
+    if not hasattr(os, "memfd_create"):
+        return "its workers can be put behind the layers on Linux alone"
+    if not hardening.active():
+        return "no layer works here"
+    if " " in sys.executable or len(sys.executable) > _MAX_INTERPRETER:
+        return f"the path of Python is too long or has a space: {sys.executable!r}; install it elsewhere"
+    return ""
 
 
-def _launcher() -> int | None:
-    """A script, in memory, that puts a worker behind the layers and becomes it; None where there is no layer.
+def _launcher() -> int:
+    """A script, in memory, that puts a worker behind the layers and becomes it.
 
     The client starts workers from a path and with nothing else, so that the path has to say it all. A script in memory
     needs no folder where programs may be run, and is gone with this process, however that ends.
     """
-    if not layers():
-        return None
     from pydantic_monty._binary import find_monty_binary
 
     interpreter = f"#!{sys.executable} -{''.join(flag[1:] for flag in worker.FLAGS)}\n"
     script = os.memfd_create("guardagent-worker", os.MFD_CLOEXEC)
-    os.write(script, (interpreter + worker.script("confine", find_monty_binary(), layers())).encode())
+    os.write(script, (interpreter + worker.script("confine", find_monty_binary(), hardening.active())).encode())
     os.fchmod(script, 0o500)
     return script
 

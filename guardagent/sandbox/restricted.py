@@ -46,11 +46,6 @@ def problem() -> str:
     return "" if hasattr(os, "fork") and hasattr(socket, "send_fds") else "it needs fork; run on Linux or macOS"
 
 
-def layers() -> tuple[str, ...]:
-    """The hardening layers that its workers stand behind on this machine."""
-    return hardening.active()
-
-
 class Engine:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -74,6 +69,10 @@ class Engine:
                 return zygote.run(loaded, request, functions)
             except _DiedEarlyError:
                 return zygote.run(loaded, request, functions, again=True)
+
+    def unconfined(self) -> str:
+        """Why its workers do not stand behind the hardening layers; empty where they do, since they start with all."""
+        return problem() or ("" if hardening.active() else "no layer works here")
 
     def close(self) -> None:
         _ZYGOTE.close()
@@ -303,7 +302,7 @@ class _Zygote:
         mine, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own worker
-                worker.command("zygote", layers(), libraries=("RestrictedPython",)),
+                worker.command("zygote", hardening.active(), libraries=("RestrictedPython",)),
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -130,8 +130,8 @@ class Guards:
 
     def getattr(self, value: Any, name: str, *default: Any) -> Any:
         if type(name) is str:
-            if name in ("format", "format_map") and (text := _text_method(value, name)):
-                return text
+            if name in ("format", "format_map"):
+                return _formatting(getattr(value, name, *default), value, name)
             if name[:1] == "_" and self._may_see(value, name):
                 return getattr(value, name, *default)
         return safer_getattr_raise(value, name, *default)
@@ -188,12 +188,15 @@ class Guards:
             return isinstance(value, type | types.FunctionType | types.BuiltinFunctionType)
         if name == "__init__":
             return isinstance(value, super)
-        return name[:2] != "__" and (value in self._made or isinstance(value, super))
+        if isinstance(value, super):
+            value = value.__self__  # type: ignore[attr-defined]
+        return name[:2] != "__" and value in self._made
 
 
-def type_of(value: Any, /) -> type:
-    """`type` with one argument."""
-    return type(value)
+def type_of(value: Any, /) -> Any:
+    """`type` with one argument; never the real `type`, which makes classes with whatever methods it is given."""
+    kind = type(value)
+    return type_of if kind is type else kind
 
 
 def inplace(operation: str, value: Any, item: Any) -> Any:
@@ -204,15 +207,21 @@ def apply(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return function(*args, **kwargs)
 
 
-def _text_method(value: Any, name: str) -> Callable[..., str] | None:
-    if isinstance(value, str):
-        return _format(value) if name == "format" else lambda mapping: Formatter().vformat(value, (), mapping)
+def _formatting(found: Any, value: Any, name: str) -> Any:
+    """What stands for a text's own `format`, however it was reached."""
+    own = getattr(found, "__self__", None)
+    if isinstance(own, str):
+        return _format(own) if name == "format" else _format_map(own)
     if isinstance(value, type) and issubclass(value, str):
         if name == "format":
             return lambda text, /, *args, **kwargs: _format(text)(*args, **kwargs)
-        return lambda text, mapping: Formatter().vformat(text, (), mapping)
-    return None
+        return lambda text, mapping: _format_map(text)(mapping)
+    return found
 
 
 def _format(text: str) -> Callable[..., str]:
     return lambda *args, **kwargs: Formatter().vformat(text, args, kwargs)
+
+
+def _format_map(text: str) -> Callable[..., str]:
+    return lambda mapping: Formatter().vformat(text, (), mapping)

@@ -88,6 +88,19 @@ class Modules:
 
         return {"attrgetter": self._attrgetter, "methodcaller": methodcaller}
 
+    def _functools(self) -> dict[str, Any]:
+        def wraps(wrapped: Callable[..., Any]) -> Callable[..., Any]:
+            """Without the original's choice of attributes, which it reads and sets past the guards."""
+
+            def decorate(wrapper: Any) -> Any:
+                if isinstance(wrapper, types.FunctionType) and isinstance(wrapped, types.FunctionType):
+                    wrapper.__name__, wrapper.__doc__ = wrapped.__name__, wrapped.__doc__
+                return wrapper
+
+            return decorate
+
+        return {"wraps": wraps}
+
     def _attrgetter(self, *names: str) -> Callable[[Any], Any]:
         def one(value: Any, name: str) -> Any:
             for part in name.split("."):
