@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from guardagent.sandbox import Limits
 
 START_SECONDS = 20.0
+TRIES = 3  # to start the worker process
 WAIT_SECONDS = 60.0  # for a free place, when all are taken
 MAX_RECEIVED = 16 * 1024 * 1024  # bytes that one run may send to the host in all
 MAX_RUNS = 1000  # of one guest
@@ -203,11 +204,16 @@ class _Guest:
 
     def end(self) -> None:
         """Ends it, whatever it is doing; its socket's end and its own timers are what stops it elsewhere."""
+        if self._handle is not None:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+        self.drop()
+
+    def drop(self) -> None:
+        """Hangs up; a guest that waits ends by that."""
         self.connection.close()
         handle, self._handle = self._handle, None
         if handle is not None:
-            with contextlib.suppress(OSError):
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
             os.close(handle)
 
 
@@ -261,7 +267,7 @@ class _Zygote:
         guest.runs += 1
         superfluous = guest
         with self._lock:
-            if guest.runs < MAX_RUNS and self._process is not None:
+            if guest.runs < MAX_RUNS:
                 self._loaded[guest] = loaded
                 if len(self._loaded) <= MAX_IDLE:
                     return
@@ -275,14 +281,13 @@ class _Zygote:
             SandboxError: no worker process could be started.
         """
         with self._lock:
-            for attempt in (1, 2):
+            for _ in range(TRIES):
                 try:
                     return self._next()
-                except (OSError, EOFError) as error:  # it was killed; the guests it has forked may live, but are few
+                except (OSError, EOFError) as error:  # it was killed; guests that have a program live on without it
+                    cause = error
                     self._end()
-                    if attempt == 2:
-                        raise SandboxError(f"the worker process does not start: {error}") from None
-        raise AssertionError
+        raise SandboxError(f"the worker process does not start: {cause}")
 
     def _next(self) -> _Guest:
         control = self._control or self._begin()
@@ -320,9 +325,12 @@ class _Zygote:
     def stop(self) -> None:
         with self._lock:
             self._end()
+            while self._loaded:
+                self._loaded.popitem()[0].end()
 
     def _end(self) -> None:
-        self.forget()
+        """Ends the worker process, and the guests that wait for a program."""
+        self._hang_up()
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -330,13 +338,16 @@ class _Zygote:
 
     def forget(self) -> None:
         """Lets go of the sockets, and nothing else: in a forked child the processes are the parent's."""
+        self._hang_up()
+        while self._loaded:
+            self._loaded.popitem()[0].drop()
+
+    def _hang_up(self) -> None:
         control, self._control = self._control, None
         if control is not None:
             control.close()
         while self._waiting:
-            self._waiting.popleft().connection.close()
-        while self._loaded:
-            self._loaded.popitem()[0].connection.close()
+            self._waiting.popleft().drop()
 
 
 _ZYGOTE: Warm[_Zygote] = Warm(_Zygote, _Zygote.stop, forget=_Zygote.forget)
