@@ -202,6 +202,16 @@ class _Guest:
             with contextlib.suppress(OSError):
                 self._handle = os.pidfd_open(pid)
 
+    def waits(self) -> bool:
+        """Whether it is there: something outside may have killed it."""
+        self.connection.settimeout(0)
+        try:
+            return bool(self.connection.recv(1, socket.MSG_PEEK))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
     def end(self) -> None:
         """Ends it, whatever it is doing; its socket's end and its own timers are what stops it elsewhere."""
         if self._handle is not None:
@@ -255,11 +265,13 @@ class _Zygote:
         return value
 
     def _idle(self, loaded: _Loaded) -> _Guest | None:
+        """A guest that has the program and waits for a run, if there is one."""
         with self._lock:
-            for guest, has in reversed(self._loaded.items()):
-                if has == loaded:
-                    del self._loaded[guest]
+            for guest in [guest for guest, has in reversed(self._loaded.items()) if has == loaded]:
+                del self._loaded[guest]
+                if guest.waits():
                     return guest
+                guest.drop()
         return None
 
     def _keep(self, guest: _Guest, loaded: _Loaded) -> None:
@@ -291,17 +303,20 @@ class _Zygote:
 
     def _next(self) -> _Guest:
         control = self._control or self._begin()
-        while len(self._waiting) <= PLACES:
-            mine, theirs = socket.socketpair()
-            self._waiting.append(_Guest(mine))
-            with theirs:
-                socket.send_fds(control, [b"+"], [theirs.fileno()])
-        pid = control.recv(4, socket.MSG_WAITALL)
-        if len(pid) < 4:
-            raise EOFError("it has ended")
-        guest = self._waiting.popleft()
-        guest.know(int.from_bytes(pid, "big"))
-        return guest
+        while True:
+            while len(self._waiting) <= PLACES:
+                mine, theirs = socket.socketpair()
+                self._waiting.append(_Guest(mine))
+                with theirs:
+                    socket.send_fds(control, [b"+"], [theirs.fileno()])
+            pid = control.recv(4, socket.MSG_WAITALL)
+            if len(pid) < 4:
+                raise EOFError("it has ended")
+            guest = self._waiting.popleft()
+            if guest.waits():
+                guest.know(int.from_bytes(pid, "big"))
+                return guest
+            guest.drop()
 
     def _begin(self) -> socket.socket:
         mine, theirs = socket.socketpair()
