@@ -5,6 +5,7 @@
     │   ├── ContentError        a toolbox, memory or program file: says file, line and what was expected
     │   └── UnknownNameError    a name that does not exist: says the nearest that does
     ├── ModelError              no model is configured, or it did not answer
+    │   └── AnswerError         it answered, and the answer is of no use: empty, cut off, no plan, no code
     └── SandboxError            a guard program did not run to its end
         ├── ProgramError        it is not valid, raised, or returned something that is no answer
         └── LimitError          it went over its time, memory, call or size limit
@@ -20,6 +21,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+    from guardagent.types import Usage
 
 
 class GuardError(Exception):
@@ -48,6 +51,14 @@ class UnknownNameError(InputError):
 
 class ModelError(GuardError):
     """A model is needed and none is configured, or it did not give a usable answer."""
+
+
+class AnswerError(ModelError):
+    """A model answered, and its answer is of no use for what was asked; `usage` is what it took all the same."""
+
+    def __init__(self, message: str, usage: Usage | None = None) -> None:
+        super().__init__(message)
+        self.usage = usage
 
 
 class SandboxError(GuardError):

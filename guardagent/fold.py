@@ -7,9 +7,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import reduce
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from guardagent.errors import GuardError
 from guardagent.types import Check, Context, Decision, Event, Verdict, unchecked
+
+if TYPE_CHECKING:
+    from guardagent.flow import Flow
 
 
 def fold(checks: Iterable[Check]) -> Check:
@@ -33,16 +37,32 @@ def deny_on_crash(check: Check) -> Check:
     def guarded(event: Event, context: Context) -> Verdict:
         started = time.perf_counter()
         try:
-            verdict = check(event, context)
-            if not isinstance(verdict, Verdict):
-                verdict = unchecked(f"a check returned {type(verdict).__name__}; expected a Verdict")
-        except GuardError as error:
-            verdict = unchecked(str(error))
+            verdict = _sound(check(event, context))
         except Exception as error:  # noqa: BLE001 - this is the layer that turns any crash into a denial
-            verdict = unchecked(f"{type(error).__name__}: {error}")
+            verdict = _denial(error)
         return verdict.timed((time.perf_counter() - started) * 1000)
 
     return guarded
+
+
+def deny_on_crash_flow(flow: Flow) -> Flow:
+    """The same layer around a flow."""
+    started = time.perf_counter()
+    try:
+        verdict = _sound((yield from flow))
+    except Exception as error:  # noqa: BLE001 - as above
+        verdict = _denial(error)
+    return verdict.timed((time.perf_counter() - started) * 1000)
+
+
+def _sound(verdict: object) -> Verdict:
+    if isinstance(verdict, Verdict):
+        return verdict
+    return unchecked(f"a check returned {type(verdict).__name__}; expected a Verdict")
+
+
+def _denial(error: Exception) -> Verdict:
+    return unchecked(str(error) if isinstance(error, GuardError) else f"{type(error).__name__}: {error}")
 
 
 def combine(first: Verdict, second: Verdict) -> Verdict:
@@ -58,9 +78,10 @@ def combine(first: Verdict, second: Verdict) -> Verdict:
         details=MappingProxyType({**second.details, **first.details}),
         answer=None if severe.decision > Decision.WARN else first.answer or second.answer,
         risk=first.risk or second.risk,
-        model_calls=first.model_calls + second.model_calls,
+        usage=first.usage + second.usage,
         elapsed_ms=first.elapsed_ms + second.elapsed_ms,
         calls=first.calls + second.calls,
+        story=first.story + second.story,
     )
 
 

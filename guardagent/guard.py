@@ -1,7 +1,7 @@
 """The guard: judges a finished run of a target agent, its input and its output log.
 
-For a known agent that has a guard program, the program decides, in the sandbox, together with the checks
-that the agent's specification requires. Without one a model writes the code (paper, Sections 4.2 and 4.3).
+For a known agent that has a guard program, the program decides, in the sandbox. Without one a model writes the code for
+the run at hand (paper, Sections 4.2 and 4.3). The checks that the agent's specification requires are made either way.
 """
 
 from __future__ import annotations
@@ -17,18 +17,28 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 from guardagent._files import MAX_BYTES
+from guardagent.cache import ResponseCache
 from guardagent.errors import GuardError, InputError, ModelError, UnknownNameError
-from guardagent.fold import deny_on_crash, fold
+from guardagent.flow import Flow, adrive, drive
+from guardagent.fold import combine, deny_on_crash, deny_on_crash_flow, fold
+from guardagent.generate import Setup
+from guardagent.learn import Remember, learner
 from guardagent.memory import Memory
+from guardagent.meter import Meter
+from guardagent.models import Model, load_model
 from guardagent.program import program_check, required_check
-from guardagent.sandbox import Sandbox, load_engine
+from guardagent.prompts import Prompts
+from guardagent.redaction import Redactor
+from guardagent.sandbox import Engines, Sandbox
 from guardagent.toolbox import Toolbox
 from guardagent.types import Check, Context, Decision, Event, Verdict
+from guardagent.votes import voted
 
 Mode = Literal["auto", "program", "generate"]
 OnError = Literal["deny", "escalate", "raise"]
 
 _RUN = "agent_run"
+_CONTENT = (".py", ".md", ".jsonl")
 
 
 class GuardAgent:
@@ -38,11 +48,19 @@ class GuardAgent:
         request: the guard request, in words. May be empty where `agent` has one.
         specification: what the target agent does, reads and writes.
         agent: the name of a known agent: a folder under `memory`, then under the shipped memory.
-        model: the model that writes code where there is no program; default: `GUARDAGENT_MODEL`, else none.
+        model: the model that writes code where there is no program: a name such as `openai/gpt-4.1`, or an object with
+            its `complete`; default: `GUARDAGENT_MODEL`, else none.
         toolbox: a Toolbox, or one or more folders of functions to add to the shipped ones.
         memory: a folder with one folder per agent.
         shots: how many demonstrations a model is shown.
-        debug_rounds: how often a model may mend code that does not run.
+        debug_rounds: how often a model may mend an answer that is of no use, or code that does not run.
+        votes: how many plans a model makes; the most severe verdict that at least half of them reach stands.
+        prompts: a folder of templates that override the shipped ones.
+        redact: patterns of values that no model may see: a list, or name -> regular expression.
+        max_cost: US dollars that the models may take for one check.
+        cache: a folder that keeps the models' answers, so that the same question is paid for once.
+        remember: add what a model wrote to the agent's demonstrations once it was executed: `no`, `review` (after a
+            person has confirmed it: `guardagent memory review`) or `always`.
         sandbox: the engine that runs programs: a name, `auto`, or an object of your own.
         mode: `program` never asks a model, `generate` always does, `auto` only where no program is there.
         on_error: what a run that could not be checked is: `deny`, `escalate` (to a person) or `raise`.
@@ -58,11 +76,17 @@ class GuardAgent:
         specification: str = "",
         *,
         agent: str | None = None,
-        model: str | None = None,
+        model: Model | str | None = None,
         toolbox: Toolbox | Path | str | Sequence[Path | str] | None = None,
         memory: Path | str | None = None,
         shots: int = 3,
         debug_rounds: int = 3,
+        votes: int = 1,
+        prompts: Path | str | None = None,
+        redact: Mapping[str, str] | Sequence[str] = (),
+        max_cost: float | None = None,
+        cache: Path | str | None = None,
+        remember: Remember = "no",
         sandbox: Sandbox | str = "auto",
         mode: Mode = "auto",
         on_error: OnError = "deny",
@@ -70,18 +94,35 @@ class GuardAgent:
     ) -> None:
         _one_of("mode", mode, get_args(Mode))
         _one_of("on_error", on_error, get_args(OnError))
+        _one_of("remember", remember, get_args(Remember))
+        _at_least("shots", shots, 0)
+        _at_least("debug_rounds", debug_rounds, 0)
+        _at_least("votes", votes, 1)
         self.toolbox = toolbox if isinstance(toolbox, Toolbox) else Toolbox.load(*_folders(toolbox))
         self.known = Memory(*([memory] if memory else [])).agent(agent) if agent else None
         self.request = (request or "").strip() or (self.known.request if self.known else "")
         self.specification = (specification or "").strip() or (self.known.specification if self.known else "")
         if not self.request:
             raise InputError("no guard request; expected one in words, or the name of a known agent")
-        self.model = model or os.environ.get("GUARDAGENT_MODEL") or None
-        self.shots = shots
-        self.debug_rounds = debug_rounds
         self.mode = mode
         self.on_error = on_error
-        self._sandbox = load_engine(sandbox, require_hardening=require_hardening)
+        self.model = None if self.program else _model(mode, model)
+        self._votes = votes
+        self._max_cost = max_cost
+        self._cache = ResponseCache(cache) if cache else None
+        self._engines = Engines(sandbox, require_hardening=require_hardening)
+        self.setup = Setup(
+            self.request,
+            self.specification,
+            self.toolbox,
+            self._engines.named,
+            Prompts(prompts),
+            self.known.demonstrations if self.known else (),
+            shots=shots,
+            debug_rounds=debug_rounds,
+            redactor=Redactor(redact),
+        )
+        self._learn = learner(remember, self.known)
         for required in self.known.required if self.known else ():
             required.bind(self.toolbox)
         _ = self.toolbox.functions  # a toolbox file that fails must fail now, not in a check
@@ -100,20 +141,11 @@ class GuardAgent:
         Raises:
             GuardError: only with `on_error="raise"`, for a run that could not be checked.
         """
-
-        def judge(_event: Event, _context: Context) -> Verdict:
-            _text("input", input)
-            _text("output_log", output_log)
-            if not isinstance(facts, Mapping | None):
-                raise InputError(f"facts is a {type(facts).__name__}; expected a mapping of names to values")
-            run = Event(_RUN, args={"input": input}, output=output_log, agent=self.known.name if self.known else None)
-            return self._check(run, Context(facts=facts or {}))
-
-        return self._settle(deny_on_crash(judge)(Event(_RUN), Context()))
+        return self._settle(drive(deny_on_crash_flow(self._flow(input, output_log, facts)), self._meter()))
 
     async def aguard(self, input: str, output_log: str, facts: Mapping[str, Any] | None = None) -> Verdict:  # noqa: A002
         """As `guard`, without blocking the event loop."""
-        return await asyncio.to_thread(self.guard, input, output_log, facts)
+        return self._settle(await adrive(deny_on_crash_flow(self._flow(input, output_log, facts)), self._meter()))
 
     @property
     def program(self) -> str | None:
@@ -126,12 +158,15 @@ class GuardAgent:
     def sources(self) -> tuple[Path, ...]:
         """The files and folders that this guard was made of."""
         folders = {tool.path.parent for tool in self.toolbox.values()} | ({self.known.path} if self.known else set())
-        files = {path for folder in folders for path in folder.rglob("*") if path.suffix in (".py", ".md", ".jsonl")}
-        return tuple(sorted(folders | files))
+        files = {path for folder in folders for path in folder.rglob("*") if path.suffix in _CONTENT}
+        return tuple(sorted(folders | files | set(self.setup.prompts.sources)))
 
     def close(self) -> None:
         """Ends the sandbox workers that are kept warm; the guard can be used again afterwards."""
-        self._sandbox.close()
+        self._engines.close()
+        close = getattr(self.model, "close", None)
+        if close is not None:
+            close()
 
     def __enter__(self) -> Self:
         return self
@@ -139,13 +174,40 @@ class GuardAgent:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @cached_property
-    def _check(self) -> Check:
-        if self.program is None or self.known is None:
+    def _meter(self) -> Meter:
+        return Meter(self.model, self._max_cost, self._cache)
+
+    def _flow(self, agent_input: str, output_log: str, facts: Mapping[str, Any] | None) -> Flow:
+        """Judges a run: by the program where there is one, else by code that a model writes for it."""
+        _text("input", agent_input)
+        _text("output_log", output_log)
+        if not isinstance(facts, Mapping | None):
+            raise InputError(f"facts is a {type(facts).__name__}; expected a mapping of names to values")
+        run = Event(_RUN, args={"input": agent_input}, output=output_log, agent=self.known.name if self.known else None)
+        context = Context(facts=facts or {})
+        if self.program is not None:
+            return self._program_check(run, context)
+        return (yield from self._generated(run, context))
+
+    def _generated(self, run: Event, context: Context) -> Flow:
+        if self.obstacle:
             raise ModelError(self.obstacle)
+        verdict, demonstration = yield from voted(self.setup, run, context, self._votes)
+        for required in self._required:
+            verdict = combine(verdict, deny_on_crash(required)(run, context))
+        if demonstration is not None and not verdict.errors:
+            self._learn(demonstration, verdict)
+        return verdict
+
+    @cached_property
+    def _program_check(self) -> Check:
+        assert self.program is not None
+        return fold([program_check(self.program, self._engines.named("auto"), self.toolbox), *self._required])
+
+    @cached_property
+    def _required(self) -> list[Check]:
         known = self.known
-        required = [required_check(check, self.toolbox, known.data) for check in known.required]
-        return fold([program_check(self.program, self._sandbox, self.toolbox), *required])
+        return [required_check(check, self.toolbox, known.data) for check in known.required] if known else []
 
     def _differs(self) -> bool:
         """Whether the request or specification is not the one that the known agent's program was written for."""
@@ -155,8 +217,8 @@ class GuardAgent:
 
     @property
     def obstacle(self) -> str:
-        """Why there is no program to judge with, and what to do about it; empty where there is one."""
-        if self.program is not None:
+        """Why nothing can judge, and what to do about it; empty where there is a program, or a model to ask."""
+        if self.program is not None or (self.model and self.mode != "program"):
             return ""
         if self.known is None:
             cause = "this request names no known agent, so it has no guard program"
@@ -171,9 +233,7 @@ class GuardAgent:
             cause = f"agent {self.known.name!r} has no program; expected {self.known.program_path}"
         if self.mode == "program":
             return f"{cause}; mode 'program' asks no model"
-        if not self.model:
-            return f"{cause}; and no model is configured: name one as `model` or in GUARDAGENT_MODEL"
-        return f"{cause}; and this version can ask no model yet, so {self.model!r} is of no use"
+        return f"{cause}; and no model is configured: name one as `model` or in GUARDAGENT_MODEL"
 
     def _settle(self, verdict: Verdict) -> Verdict:
         if not verdict.errors or self.on_error == "deny":
@@ -190,7 +250,7 @@ def guard(
     specification: str = "",
     facts: Mapping[str, Any] | None = None,
     agent: str | None = None,
-    model: str | None = None,
+    model: Model | str | None = None,
     mode: Mode = "auto",
     **options: Any,
 ) -> Verdict:
@@ -205,7 +265,7 @@ async def aguard(
     specification: str = "",
     facts: Mapping[str, Any] | None = None,
     agent: str | None = None,
-    model: str | None = None,
+    model: Model | str | None = None,
     mode: Mode = "auto",
     **options: Any,
 ) -> Verdict:
@@ -237,7 +297,7 @@ _MAX_GUARDS = 64
 def _shared(*key: Any) -> GuardAgent:
     """The guard for these arguments of `guard`, made once and again only when its files have changed."""
     request, specification, agent, model, mode, options = key
-    name = repr((request, specification, agent, model, os.environ.get("GUARDAGENT_MODEL"), mode, options))
+    name = _identity((key, os.environ.get("GUARDAGENT_MODEL")))
     with _guards_lock:
         made, print_then = _guards.get(name, (None, None))
     if made is not None and _fingerprint(made) == print_then:
@@ -251,6 +311,15 @@ def _shared(*key: Any) -> GuardAgent:
                 _guards.clear()
             _guards[name] = made, print_now
     return made
+
+
+def _identity(value: Any) -> Any:
+    """Stands for an argument: a plain one by its value, any other by itself, which lives as long as its guard."""
+    if isinstance(value, Mapping):
+        return ("mapping", tuple((_identity(key), _identity(item)) for key, item in value.items()))
+    if isinstance(value, list | tuple):
+        return (type(value).__name__, tuple(map(_identity, value)))
+    return (type(value).__name__, value if isinstance(value, str | int | float | Path | None) else id(value))
 
 
 def _fingerprint(agent: GuardAgent) -> tuple[tuple[int, int] | None, ...]:
@@ -275,6 +344,19 @@ def _folders(toolbox: Path | str | Sequence[Path | str] | None) -> Sequence[Path
 def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
         raise UnknownNameError(option, str(value), known)
+
+
+def _model(mode: Mode, model: Model | str | None) -> Model | None:
+    """The model that may be asked where there is no program."""
+    if mode == "program":
+        return None
+    chosen = model or os.environ.get("GUARDAGENT_MODEL") or None
+    return load_model(chosen) if isinstance(chosen, str) else chosen
+
+
+def _at_least(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or value < least:
+        raise InputError(f"{name} is {value!r}; expected a whole number of at least {least}")
 
 
 def _text(name: str, value: Any) -> None:

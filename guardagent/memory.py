@@ -227,10 +227,14 @@ def add_demonstrations(folder: Path, source: Path | str) -> int:
             raise ContentError("this demonstration is there already; expected a new one", name, line)
         known.add(item)
         new.append(item)
-    old = target.read_text(encoding="utf-8") if target.exists() else ""
-    separator = "" if not old or old.endswith("\n") else "\n"
-    # Written aside and renamed, so that a crash leaves the old memory or the new one.
-    fresh = target.with_suffix(".new")
-    fresh.write_text(old + separator + "".join(item.to_json() + "\n" for item in new), encoding="utf-8")
-    fresh.replace(target)
+    append_demonstrations(target, new)
     return len(new)
+
+
+def append_demonstrations(path: Path, new: Sequence[Demonstration]) -> None:
+    """Adds to a file of demonstrations, written aside and renamed: a crash leaves the old memory or the new one."""
+    old = path.read_text(encoding="utf-8") if path.exists() else ""
+    separator = "" if not old or old.endswith("\n") else "\n"
+    fresh = path.with_suffix(".new")
+    fresh.write_text(old + separator + "".join(item.to_json() + "\n" for item in new), encoding="utf-8")
+    fresh.replace(path)

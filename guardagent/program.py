@@ -98,8 +98,13 @@ class Recorder:
         return {name: _bound(self.call, name) for name in self.toolbox}
 
 
-def program_check(program: str, sandbox: Sandbox, toolbox: Toolbox, *, checked_by: str = "program") -> Check:
-    """A Check that runs a guard program over a finished run of an agent."""
+def program_check(
+    program: str, sandbox: Sandbox, toolbox: Toolbox, *, checked_by: str = "program", needs_check: bool = True
+) -> Check:
+    """A Check that runs a guard program over a finished run of an agent.
+
+    `needs_check=False` is for an evaluation without a toolbox: then a program may allow that called no check.
+    """
 
     def check(event: Event, context: Context) -> Verdict:
         recorder = Recorder(toolbox)
@@ -110,7 +115,7 @@ def program_check(program: str, sandbox: Sandbox, toolbox: Toolbox, *, checked_b
         }
         try:
             returned = sandbox.run(program, inputs, recorder.functions(), _now(context.facts))
-            return _verdict(copy_value(returned), recorder.calls, checked_by)
+            return _verdict(copy_value(returned), recorder.calls, checked_by, needs_check=needs_check)
         except SandboxError as error:
             return _unchecked(f"the program: {_explained(str(error), recorder)}", recorder.calls, checked_by)
 
@@ -152,6 +157,15 @@ def violations_of(calls: Sequence[ToolCall]) -> tuple[Violation, ...]:
             for violation in _violations(call.name, call.result[1]):
                 found.setdefault((violation.policy, violation.message), violation)
     return tuple(found.values())
+
+
+def claimed_verdict(claim: Any, checked_by: str) -> Verdict:
+    """The verdict that a value claims, which nobody has checked: for the baseline in which a model judges alone.
+
+    Raises:
+        ProgramError: it is not of the shape that a program returns.
+    """
+    return _verdict(claim, [], checked_by, needs_check=False)
 
 
 def copy_value(value: Any) -> Any:
@@ -205,7 +219,7 @@ def _number(value: float) -> float:
     return value
 
 
-def _verdict(returned: Any, calls: list[ToolCall], checked_by: str) -> Verdict:
+def _verdict(returned: Any, calls: list[ToolCall], checked_by: str, *, needs_check: bool) -> Verdict:
     claim = _claim(returned)
     found = violations_of(calls)
     reasons = list(claim["reasons"])
@@ -215,7 +229,7 @@ def _verdict(returned: Any, calls: list[ToolCall], checked_by: str) -> Verdict:
     denied = claim["label"] == 1 or bool(found)
     if not denied and (failed := next((call for call in calls if call.is_check and call.error), None)):
         raise ProgramError(f"a check failed, and the program went on: {failed.error}")
-    if not denied and not any(call.is_check for call in calls):
+    if needs_check and not denied and not any(call.is_check for call in calls):
         raise ProgramError("the program called no check, so it cannot allow; expected a call of a check_… function")
     return Verdict(
         Decision.DENY if denied else Decision.ALLOW,

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+if TYPE_CHECKING:
+    from guardagent.story import Step
+
+_Number = TypeVar("_Number", int, float)
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
@@ -112,6 +117,50 @@ class ToolCall:
     def denied(self) -> bool:
         return self.is_check and self.error is None and bool(self.result[0])
 
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "args": _plain(self.args),
+            "kwargs": _plain(self.kwargs),
+            "result": _plain(self.result),
+            "error": self.error,
+            "made_by": self.made_by,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What models were asked for a verdict, and what that took.
+
+    Attributes:
+        calls: answers that were asked for, whether or not they came.
+        cached: how many of them a response cache gave.
+        prompt_tokens, completion_tokens: as the models count them; None where one did not say.
+        cost: in US dollars; None where a price is not known.
+        seconds: the time spent waiting for models.
+    """
+
+    calls: int = 0
+    cached: int = 0
+    prompt_tokens: int | None = 0
+    completion_tokens: int | None = 0
+    cost: float | None = 0.0
+    seconds: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.calls + other.calls,
+            self.cached + other.cached,
+            _known_sum(self.prompt_tokens, other.prompt_tokens),
+            _known_sum(self.completion_tokens, other.completion_tokens),
+            _known_sum(self.cost, other.cost),
+            self.seconds + other.seconds,
+        )
+
+
+def _known_sum(first: _Number | None, second: _Number | None) -> _Number | None:
+    return None if first is None or second is None else first + second
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -119,7 +168,8 @@ class Verdict:
 
     `errors` names what could not be checked (which denies). `details` is what the check has to say for
     machines, `answer` the agent's answer where it may pass, `risk` a risk level where the rule has one.
-    `calls` are the toolbox calls that were made, for whoever must explain the verdict; they are not part of its JSON.
+    `calls` are the toolbox calls that were made, and `story` what happened where a model wrote the code: both are for
+    whoever must explain the verdict, and no part of its JSON unless that is asked for. `usage` is what models took.
     """
 
     decision: Decision
@@ -130,18 +180,26 @@ class Verdict:
     answer: str | None = None
     risk: str | None = None
     checked_by: str = "program"
-    model_calls: int = 0
+    usage: Usage = Usage()
     elapsed_ms: float = 0.0
     calls: tuple[ToolCall, ...] = ()
+    story: tuple[Step, ...] = ()
+
+    @property
+    def model_calls(self) -> int:
+        return self.usage.calls
 
     @property
     def label(self) -> int:
         """0 when the step may proceed (allow, warn), else 1: the paper's O_l (Section 4.1)."""
         return 0 if self.decision <= Decision.WARN else 1
 
-    def to_dict(self) -> dict[str, Any]:
-        """The verdict as plain JSON values, in the public key order."""
-        return {
+    def to_dict(self, *, explain: bool = False) -> dict[str, Any]:
+        """The verdict as plain JSON values, in the public key order.
+
+        Where a model was asked, `usage` is added; with `explain` also `calls` and `story`.
+        """
+        verdict = {
             "label": self.label,
             "decision": str(self.decision),
             "reasons": list(self.reasons),
@@ -154,9 +212,15 @@ class Verdict:
             "model_calls": self.model_calls,
             "elapsed_ms": round(self.elapsed_ms, 3),
         }
+        if self.usage.calls:
+            verdict["usage"] = {**asdict(self.usage), "seconds": round(self.usage.seconds, 3)}
+        if explain:
+            verdict["calls"] = [call.to_dict() for call in self.calls]
+            verdict["story"] = [step.to_dict() for step in self.story]
+        return verdict
 
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict(), ensure_ascii=False)
+    def to_json(self, *, explain: bool = False) -> str:
+        return json.dumps(self.to_dict(explain=explain), ensure_ascii=False)
 
     def timed(self, elapsed_ms: float) -> Verdict:
         return replace(self, elapsed_ms=elapsed_ms)
@@ -190,3 +254,12 @@ def thaw(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [thaw(item) for item in value]
     return value
+
+
+def _plain(value: Any) -> Any:
+    """JSON values of what went through a toolbox function, which may be anything: the rest as its text."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

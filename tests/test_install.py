@@ -23,6 +23,9 @@ HEAVY = [
     "rapidfuzz",
     "typer",
     "sqlglot",
+    "jinja2",
+    "re2",
+    "RestrictedPython",
 ]
 
 
@@ -46,12 +49,12 @@ def test_the_wheel_holds_the_content_and_one_top_level_name(wheel: Path) -> None
     """Toolbox and memory are packed inside the package; benchmarks and tests stay in the checkout."""
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"guardagent"}
-    for folder in ("toolbox", "memory"):
+    for folder in ("toolbox", "memory", "prompts"):
         packed = {name.removeprefix("guardagent/_content/") for name in names if f"_content/{folder}/" in name}
         there = {
             str(path.relative_to(ROOT))
             for path in (ROOT / folder).rglob("*")
-            if path.suffix in {".py", ".md", ".jsonl"}
+            if path.suffix in {".py", ".md", ".jsonl", ".j2"}
         }
         assert packed == there
     assert "guardagent/py.typed" in names

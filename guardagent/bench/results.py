@@ -13,6 +13,7 @@ from guardagent._files import parse_json
 from guardagent.bench.evaluation import Evaluation, Example
 from guardagent.errors import ContentError, InputError
 from guardagent.guard import GuardAgent
+from guardagent.models import name_of
 from guardagent.types import Verdict, thaw
 
 Row = dict[str, Any]
@@ -104,7 +105,7 @@ def setup_of(guard: GuardAgent, evaluation_file: Path) -> str:
     files = [file for file in (*guard.sources, evaluation_file) if file.is_file()]
     # Names without folders: moving a checkout changes nothing.
     contents = [(file.name, hashlib.sha256(file.read_bytes()).hexdigest()) for file in files]
-    return repr((__version__, guard.mode, guard.model, contents))
+    return repr((__version__, guard.mode, name_of(guard.model), contents))
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -20,6 +20,7 @@ from guardagent.bench.report import table
 from guardagent.bench.results import Results, Row, digest_of, result_row, setup_of, write_rows, write_text
 from guardagent.errors import InputError
 from guardagent.guard import GuardAgent, Mode
+from guardagent.models import name_of
 from guardagent.types import Verdict
 
 
@@ -76,7 +77,7 @@ def run_evaluation(
             "name": name.replace("_", "-"),
             "agent": evaluation.agent,
             "mode": mode,
-            "model": guard.model,
+            "model": name_of(guard.model) if guard.model else None,
         }
     summary = _summary(evaluation, rows, {**about, "data": data.name, "data_sha256": _digest(data)})
     _write(out, evaluation, summary)

@@ -10,13 +10,14 @@ from __future__ import annotations
 import datetime as dt
 import importlib
 import pkgutil
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from guardagent.errors import SandboxError, UnknownNameError
 
-__all__ = ["Limits", "Sandbox", "engine_names", "load_sandbox"]
+__all__ = ["Engines", "Limits", "Sandbox", "engine_names", "load_sandbox"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,40 @@ def load_engine(sandbox: Sandbox | str, *, require_hardening: bool = False) -> S
     if isinstance(sandbox, str):
         return load_sandbox(sandbox, require_hardening=require_hardening)
     return _Hardened(sandbox) if require_hardening else sandbox
+
+
+class Engines:
+    """The engines that one guard runs programs in, each made when it is first named.
+
+    Args:
+        sandbox: `auto`, where a program's author may name another one; the name of an engine, which then runs
+            everything; or an object of the caller's own, which does too.
+        require_hardening: as for `load_sandbox`.
+
+    Raises:
+        UnknownNameError: there is no such engine.
+    """
+
+    def __init__(self, sandbox: Sandbox | str = "auto", *, require_hardening: bool = False) -> None:
+        self._require_hardening = require_hardening
+        self._default = load_engine(sandbox, require_hardening=require_hardening)
+        self._free = sandbox == "auto"
+        self._named: dict[str, Sandbox] = {"auto": self._default}
+        self._lock = threading.Lock()
+
+    def named(self, name: str) -> Sandbox:
+        """The engine for a program whose author named this one."""
+        if not self._free:
+            return self._default
+        with self._lock:
+            if name not in self._named:
+                self._named[name] = load_sandbox(name, require_hardening=self._require_hardening)
+            return self._named[name]
+
+    def close(self) -> None:
+        """Ends what they keep warm."""
+        for engine in list(self._named.values()):
+            engine.close()
 
 
 class _Hardened:

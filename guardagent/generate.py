@@ -1,0 +1,227 @@
+"""The generating flow (paper, Sections 4.2 and 4.3): retrieve, plan, code, run, debug, verdict.
+
+The model's code is a guard program like any other: the static gate admits it, the sandbox runs it, and the host owns
+the verdict. Errors go back to the model for a bounded number of rounds; what never runs is a denial with the cause.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from guardagent.answers import Plan, read_code, read_plan
+from guardagent.errors import AnswerError, GuardError, SandboxError
+from guardagent.flow import Flow
+from guardagent.memory import Demonstration, retrieve
+from guardagent.meter import ModelCall
+from guardagent.models import Completion
+from guardagent.program import program_check
+from guardagent.prompts import Prompts
+from guardagent.redaction import Redactor
+from guardagent.sandbox import Sandbox
+from guardagent.story import Step, StepName
+from guardagent.toolbox import Tool, Toolbox
+from guardagent.types import Context, Event, Verdict, Violation, freeze, thaw, unchecked
+
+CHECKED_BY = "generated"
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a generating guard works with.
+
+    Attributes:
+        engine: the sandbox for the engine that a plan names.
+        shots: how many demonstrations a model is shown.
+        least_similar: show the farthest ones instead of the nearest (Appendix M).
+        debug_rounds: how often an answer that is of no use, or code that does not run, goes back to the model.
+        needs_check: whether a program that called no check may not allow. Only an evaluation without a toolbox says no.
+    """
+
+    request: str
+    specification: str
+    toolbox: Toolbox
+    engine: Callable[[str], Sandbox]
+    prompts: Prompts
+    demonstrations: Sequence[Demonstration] = ()
+    shots: int = 3
+    least_similar: bool = False
+    debug_rounds: int = 3
+    redactor: Redactor = field(default_factory=Redactor)
+    needs_check: bool = True
+
+
+class Generation:
+    """One guard that a model writes for one run of an agent.
+
+    Args:
+        setup: what it works with.
+        event: the run.
+        context: what the host knows.
+        vote: which of several plans for the same run this is, from 0.
+        temperature: of the model when it plans.
+    """
+
+    def __init__(
+        self, setup: Setup, event: Event, context: Context, *, vote: int = 0, temperature: float = 0.0
+    ) -> None:
+        self._setup = setup
+        self._redaction = setup.redactor.redaction()
+        hide = self._redaction.hide
+        self._event = replace(event, args={"input": hide(event.args["input"])}, output=hide(event.output))
+        self._context = replace(context, facts=hide(context.facts))
+        self._vote = vote
+        self._temperature = temperature
+        self._shown: list[Demonstration] = []
+        self._story: list[Step] = []
+        self._denied: tuple[Violation, ...] = ()  # by a check, in a version of the code that failed
+        self.demonstration: Demonstration | None = None
+        """What memory may learn: this run with its plan and code, once it was executed."""
+
+    def flow(self) -> Flow:
+        """The verdict, as a flow."""
+        try:
+            self._retrieve()
+            plan = yield from self._plan()
+            verdict = yield from self._code(plan)
+        except GuardError as error:
+            verdict = unchecked(str(error), checked_by=CHECKED_BY)
+        return replace(self._shown_again(verdict), story=tuple(self._story))
+
+    def _retrieve(self) -> None:
+        setup, texts = self._setup, (self._event.args["input"], self._event.output)
+        found = retrieve(setup.demonstrations, *texts, setup.shots, least_similar=setup.least_similar)
+        hide = self._redaction.hide
+        self._shown = [
+            Demonstration(hide(d.agent_input), hide(d.agent_output), tuple(hide(d.plan)), hide(d.code)) for d in found
+        ]
+        self._tell("retrieve", text="\n".join(d.to_json() for d in self._shown))
+
+    def _plan(self) -> Generator[ModelCall, Completion, Plan]:
+        setup, problem = self._setup, ""
+        tools = self._tools(shown.code for shown in setup.demonstrations)
+        for _ in range(1 + setup.debug_rounds):
+            try:
+                trusted = {"request": setup.request, "specification": setup.specification, "problem": problem, **tools}
+                answer = yield from self._ask("plan", self._run_data(), trusted, self._temperature)
+                return read_plan(answer)
+            except AnswerError as error:
+                problem = self._reject(error)
+        raise AnswerError(f"no plan could be used: {problem}")
+
+    def _code(self, plan: Plan) -> Generator[ModelCall, Completion, Verdict]:
+        code, error = "", ""
+        for number in range(1 + self._setup.debug_rounds):
+            try:
+                code = yield from self._program(plan, code, error, first=number == 0)
+            except AnswerError as answer_error:
+                error = self._reject(answer_error)
+                continue
+            verdict = self._run(code, plan.engine)
+            if not verdict.errors:
+                return self._settled(verdict, plan, code)
+            error = "; ".join(verdict.errors)
+            self._denied += verdict.violations
+        versions = 1 + self._setup.debug_rounds
+        return unchecked(
+            f"no version of the code ran to its end ({versions} tries); the last error: {error}",
+            checked_by=CHECKED_BY,
+            violations=self._denied,
+        )
+
+    def _program(self, plan: Plan, code: str, error: str, *, first: bool) -> Generator[ModelCall, Completion, str]:
+        """The code that the model writes, or writes anew where there is an error."""
+        data = {**self._run_data(with_code=True), "plan": plan.text, "code": code, "error": error}
+        tools = self._tools([plan.text, code, *(shown.code for shown in self._shown)])
+        answer = yield from self._ask("code" if first else "debug", data, tools)
+        return read_code(answer)
+
+    def _run(self, code: str, engine: str) -> Verdict:
+        from guardagent.sandbox._gate import admit
+
+        check = program_check(
+            code,
+            self._setup.engine(engine),
+            self._setup.toolbox,
+            checked_by=CHECKED_BY,
+            needs_check=self._setup.needs_check,
+        )
+        try:
+            admit(code, frozenset(self._setup.toolbox))
+            verdict = check(self._event, self._context)
+        except SandboxError as error:
+            verdict = unchecked(f"the program: {error}", checked_by=CHECKED_BY)
+        self._tell("run", text=code, error="; ".join(verdict.errors) or None, calls=verdict.calls)
+        return verdict
+
+    def _settled(self, verdict: Verdict, plan: Plan, code: str) -> Verdict:
+        """The verdict of code that ran. It cannot allow what a check denied before the code was mended."""
+        if verdict.label == 0 and self._denied:
+            found = "; ".join(violation.message for violation in self._denied)
+            error = f"an earlier version of the code was denied by a check ({found}), the mended one allows"
+            return unchecked(error, checked_by=CHECKED_BY, violations=self._denied, calls=verdict.calls)
+        event = self._event
+        self.demonstration = Demonstration(event.args["input"], event.output, plan.steps, code)
+        return verdict
+
+    def _ask(
+        self, name: StepName, data: dict[str, Any], trusted: dict[str, Any], temperature: float = 0.0
+    ) -> Generator[ModelCall, Completion, str]:
+        prompt = self._setup.prompts.render(name, data, **trusted)
+        try:
+            answer = yield ModelCall(prompt, temperature, self._vote, self._redaction.nonce)
+        except GuardError as error:
+            self._tell(name, prompt=prompt.messages, error=str(error))
+            raise
+        self._tell(name, prompt=prompt.messages, text=answer.text)
+        return answer.text
+
+    def _run_data(self, *, with_code: bool = False) -> dict[str, Any]:
+        """What others wrote, for a prompt. The code of demonstrations is no help in planning (Section 4.2)."""
+        facts = thaw(self._context.facts)
+        return {
+            "agent_input": self._event.args["input"],
+            "agent_output": self._event.output,
+            "facts": json.dumps(facts, ensure_ascii=False, default=str) if facts else "",
+            "demonstrations": [_shot(shown, with_code=with_code) for shown in self._shown],
+        }
+
+    def _tools(self, texts: Iterable[str]) -> dict[str, list[Tool]]:
+        """The toolbox for a prompt: what one of the texts names is described, of the rest the names are enough."""
+        words = set(re.findall(r"\w+", "\n".join(texts)))
+        tools = list(self._setup.toolbox.values())
+        named = [tool for tool in tools if tool.name in words] or tools
+        return {"tools": named, "other_tools": [tool for tool in tools if tool not in named]}
+
+    def _reject(self, error: AnswerError) -> str:
+        """Notes that the last answer is of no use, and says why."""
+        if self._story[-1].error is None:
+            self._story[-1] = replace(self._story[-1], error=str(error))
+        return str(error)
+
+    def _tell(self, name: StepName, **values: Any) -> None:
+        self._story.append(Step(name, vote=self._vote, **values))
+
+    def _shown_again(self, verdict: Verdict) -> Verdict:
+        """The verdict with the values that were redacted. Its story and calls keep the placeholders."""
+        show = self._redaction.show
+        return replace(
+            verdict,
+            reasons=tuple(show(verdict.reasons)),
+            violations=tuple(
+                replace(found, policy=show(found.policy), message=show(found.message), evidence=show(found.evidence))
+                for found in verdict.violations
+            ),
+            errors=tuple(show(verdict.errors)),
+            details=freeze(show(verdict.details)),
+            answer=show(verdict.answer),
+        )
+
+
+def _shot(shown: Demonstration, *, with_code: bool) -> dict[str, str]:
+    plan = "\n".join(f"{number}. {step}" for number, step in enumerate(shown.plan, start=1))
+    texts = {"agent_input": shown.agent_input, "agent_output": shown.agent_output, "plan": plan}
+    return {**texts, "code": shown.code} if with_code else texts

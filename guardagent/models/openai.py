@@ -1,0 +1,187 @@
+"""Any OpenAI-compatible endpoint, through the `openai` client."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from guardagent.models import Completion, Message
+from guardagent.models._background import submit, wait
+from guardagent.models._endpoint import Endpoint
+from guardagent.models._prices import checked_prices, cost_of
+from guardagent.types import Usage
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+    from openai.types.chat import ChatCompletion
+
+_DEFAULT_URL = "https://api.openai.com/v1"
+
+
+class Backend:
+    """A model behind the chat completions API.
+
+    Args:
+        model: its name at the endpoint.
+        base_url: the endpoint; default: `OPENAI_BASE_URL`, else OpenAI's own.
+        api_key_env: the environment variable with the key. It is read when a request is sent, and never kept.
+            An endpoint other than OpenAI's may need none.
+        timeout: seconds for one answer, with all waits and retries.
+        retries: how often a request that failed for a passing cause is sent again; Retry-After is honoured.
+        max_connections: how many requests are under way at once.
+        max_tokens: the longest answer.
+        prices: US dollars per million prompt tokens and per million completion tokens.
+
+    Raises:
+        InputError: an option is wrong.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key_env: str = "OPENAI_API_KEY",
+        timeout: float = 120.0,
+        retries: int = 3,
+        max_connections: int = 16,
+        max_tokens: int = 8192,
+        prices: tuple[float, float] | None = None,
+    ) -> None:
+        self.name = f"openai/{model}"
+        self.prices = checked_prices(prices)
+        self.max_tokens = max_tokens
+        self._model = model
+        self._base_url = base_url
+        self._api_key_env = api_key_env
+        self._endpoint = Endpoint(self.name, timeout=timeout, retries=retries, max_connections=max_connections)
+        self._clients: dict[tuple[asyncio.AbstractEventLoop, str, str], AsyncOpenAI] = {}
+        # Some models refuse some options: what an endpoint said once is remembered.
+        self._limit_option = "max_tokens"
+        self._takes_temperature = True
+
+    def __repr__(self) -> str:
+        return f"<model {self.name}>"
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """What tells this model's answers from another's, for a cache."""
+        return self.name, self._url()
+
+    def complete(self, messages: Sequence[Message], *, temperature: float = 0.0) -> Completion:
+        """As the protocol says."""
+        return wait(self._ask(messages, temperature))
+
+    async def acomplete(self, messages: Sequence[Message], *, temperature: float = 0.0) -> Completion:
+        """As `complete`, for an event loop."""
+        return await asyncio.wrap_future(submit(self._ask(messages, temperature)))
+
+    def close(self) -> None:
+        """Ends the connections that are kept; the model can be used again afterwards."""
+        if self._clients:
+            wait(self._disconnect())
+
+    async def _ask(self, messages: Sequence[Message], temperature: float) -> Completion:
+        return await self._endpoint.ask(lambda: self._send(messages, temperature))
+
+    async def _send(self, messages: Sequence[Message], temperature: float) -> Completion:
+        import openai
+
+        client = self._client()
+        while True:
+            try:
+                answer = await client.chat.completions.create(**self._request(messages, temperature))
+                return self._completion(answer)
+            except openai.BadRequestError as error:
+                if not self._adapts(str(error.param or ""), str(error)):
+                    raise
+
+    def _request(self, messages: Sequence[Message], temperature: float) -> dict[str, Any]:
+        request: dict[str, Any] = {
+            "model": self._model,
+            "messages": [{"role": message.role, "content": message.content} for message in messages],
+            self._limit_option: self.max_tokens,
+        }
+        if self._takes_temperature:
+            request["temperature"] = temperature
+        return request
+
+    def _adapts(self, option: str, message: str) -> bool:
+        """Whether there is another way to ask than with the option that was refused."""
+        if self._limit_option == "max_tokens" and (option == "max_tokens" or "'max_tokens'" in message):
+            self._limit_option = "max_completion_tokens"
+            return True
+        if self._takes_temperature and (option == "temperature" or "'temperature'" in message):
+            self._takes_temperature = False
+            return True
+        return False
+
+    def _completion(self, answer: ChatCompletion) -> Completion:
+        choices = getattr(answer, "choices", None)
+        if not choices or not getattr(choices[0], "message", None):
+            raise self._endpoint.error("gave what is no chat completion; expected `choices` with a `message`")
+        message = choices[0].message
+        called_tool = not message.content and bool(message.tool_calls or message.function_call)
+        return self._endpoint.completion(
+            message.content, choices[0].finish_reason, self._usage(answer), called_tool=called_tool
+        )
+
+    def _usage(self, answer: ChatCompletion) -> Usage:
+        usage = getattr(answer, "usage", None)
+        counts = [_count(getattr(usage, name, None)) for name in ("prompt_tokens", "completion_tokens")]
+        told = getattr(usage, "cost", None)  # some endpoints say it themselves
+        cost = float(told) if isinstance(told, int | float) else cost_of(self.prices, *counts)
+        return Usage(prompt_tokens=counts[0], completion_tokens=counts[1], cost=cost)
+
+    def _client(self) -> AsyncOpenAI:
+        import openai
+
+        url, key = self._url(), self._key()
+        place = (asyncio.get_running_loop(), url, key)
+        if place not in self._clients:
+            self._clients[place] = openai.AsyncOpenAI(
+                api_key=key, base_url=url, max_retries=0, timeout=self._endpoint.timeout
+            )
+        return self._clients[place]
+
+    async def _disconnect(self) -> None:
+        loop = asyncio.get_running_loop()
+        ours = [client for place, client in self._clients.items() if place[0] is loop]
+        self._clients.clear()
+        for client in ours:
+            await client.close()
+
+    def _url(self) -> str:
+        url = self._base_url or os.environ.get("OPENAI_BASE_URL") or _DEFAULT_URL
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            parts = urlsplit("")
+        if (
+            parts.scheme not in ("http", "https")
+            or not parts.hostname
+            or parts.username
+            or parts.password
+            or parts.query
+        ):
+            raise self._endpoint.error(
+                "has a base URL that is none; expected https://HOST/PATH, without user, key or query"
+            )
+        return url
+
+    def _key(self) -> str:
+        key = os.environ.get(self._api_key_env, "").strip()
+        if not key and self._url() == _DEFAULT_URL:
+            raise self._endpoint.error(f"needs a key; expected one in the environment variable {self._api_key_env}")
+        if not key.isascii() or not key.isprintable():
+            raise self._endpoint.error(
+                f"has a key that cannot be sent; expected plain ASCII text in {self._api_key_env}"
+            )
+        return key or "none"
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and value >= 0 else None

@@ -1,0 +1,124 @@
+"""Prompts: Jinja2 templates in `prompts/`, one per question to a model; a user's own folder overrides any of them.
+
+A template has two blocks, `system` and `user`. What the operator wrote (request, specification, the toolbox) stands in
+the prompt as it is. What others wrote (the run of the target agent, demonstrations, errors, a model's earlier answers)
+reaches a template fenced already, so that no template can forget to: between two lines that carry a random mark,
+which is made for each prompt and occurs in none of these texts.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from guardagent._content import shipped
+from guardagent.errors import ContentError, InputError
+from guardagent.models import Message
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_BLOCKS: tuple[Literal["system"], Literal["user"]] = ("system", "user")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A rendered prompt, and the mark of its fences."""
+
+    messages: tuple[Message, ...]
+    mark: str
+
+
+class Prompts:
+    """The templates of a folder, then the shipped ones. Safe to share between threads.
+
+    Args:
+        folder: a folder of your own, with any of the files that the shipped one has.
+        new_mark: makes the marks; by default random ones.
+
+    Raises, when made:
+        InputError: the folder is none, or holds no template.
+    """
+
+    def __init__(self, folder: Path | str | None = None, *, new_mark: Callable[[], str] | None = None) -> None:
+        self._folders = [*([Path(folder)] if folder else []), shipped("prompts")]
+        self._new_mark = new_mark or partial(secrets.token_hex, 8)
+        for path in self._folders:
+            if not path.is_dir() or not any(path.glob("*.j2")):
+                raise InputError(f"{path}: no templates here; expected a folder with files such as plan.j2")
+
+    @property
+    def sources(self) -> list[Path]:
+        """The template files, those of a user's folder too."""
+        return sorted(file for folder in self._folders for file in folder.glob("*.j2"))
+
+    def render(self, name: str, data: Mapping[str, Any], **trusted: Any) -> Prompt:
+        """The messages of a template.
+
+        Args:
+            name: the template, without its `.j2`.
+            data: what others wrote: texts, or lists and mappings of texts.
+            trusted: what the operator wrote.
+
+        Raises:
+            ContentError: the template is missing or wrong.
+        """
+        import jinja2
+
+        mark = self._mark(data)
+        values = {**trusted, "mark": mark} | {label: _fenced(value, label, mark) for label, value in data.items()}
+        try:
+            template = self._environment.get_template(f"{name}.j2")
+            context = template.new_context(values)
+            texts = {block: "".join(template.blocks[block](context)).strip() for block in _BLOCKS}
+        except KeyError as error:
+            raise ContentError(f"has no block {error}; expected system and user", str(template.filename)) from None
+        except jinja2.TemplateSyntaxError as error:
+            raise ContentError(f"not a template: {error.message}", error.filename or name, error.lineno) from None
+        except jinja2.TemplateError as error:
+            raise ContentError(f"cannot be rendered: {error}", self._file_of(name)) from None
+        return Prompt(tuple(Message(block, texts[block]) for block in _BLOCKS if texts[block]), mark)
+
+    def _mark(self, data: Mapping[str, Any]) -> str:
+        """A mark that stands in none of the texts."""
+        texts = list(_texts(data))
+        for _ in range(100):
+            mark = self._new_mark()
+            if not any(mark in text for text in texts):
+                return mark
+        raise InputError("no mark was found that the texts do not hold; expected random marks")
+
+    @cached_property
+    def _environment(self) -> Environment:
+        import jinja2
+
+        return jinja2.Environment(
+            loader=jinja2.FileSystemLoader(self._folders),
+            undefined=jinja2.StrictUndefined,
+            autoescape=False,  # noqa: S701 - it makes plain text
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+
+    def _file_of(self, name: str) -> Path | str:
+        return next((file for folder in self._folders if (file := folder / f"{name}.j2").exists()), f"{name}.j2")
+
+
+def _fenced(value: Any, label: str, mark: str) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _fenced(item, f"{label}.{name}" if label else name, mark) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_fenced(item, f"{label}[{number}]", mark) for number, item in enumerate(value, start=1)]
+    return f"<data {label} {mark}>\n{value}\n</data {mark}>" if value else ""
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, Mapping):
+        return [text for item in value.values() for text in _texts(item)]
+    if isinstance(value, list | tuple):
+        return [text for item in value for text in _texts(item)]
+    return [str(value)]
