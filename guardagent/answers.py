@@ -120,7 +120,7 @@ def _numbered(text: str, pattern: re.Pattern[str]) -> list[str]:
 
 def _cut(text: str, marks: list[re.Match[str]]) -> list[str]:
     ends = [match.start() for match in marks[1:]] + [len(text)]
-    steps = [text[match.end() : end].strip(" \t\r\n*_#") for match, end in zip(marks, ends, strict=True)]
+    steps = [text[match.end() : end].strip(" \t\r\n*_#") for match, end in zip(marks, ends, strict=False)]
     return [step for step in steps if step]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -14,6 +15,8 @@ from guardagent import __version__
 from guardagent._files import parse_json, read_text
 from guardagent.errors import GuardError, InputError, ModelError
 from guardagent.guard import GuardAgent
+from guardagent.models import Model, load_model
+from guardagent.story import last_code
 from guardagent.types import Verdict
 
 if TYPE_CHECKING:
@@ -45,7 +48,8 @@ InputFile = Annotated[str, typer.Option("--input", help="What the agent was aske
 OutputFile = Annotated[str, typer.Option("--output-log", help="What the agent did and answered (a file, -).")]
 FactsFile = Annotated[str | None, typer.Option("--facts", help="What the host knows: a JSON object (a file).")]
 ModelName = Annotated[
-    str | None, typer.Option("--model", help="The model that writes code; no use in this version yet.")
+    str | None,
+    typer.Option("--model", help="The model that writes code, such as openai/gpt-4.1. [env: GUARDAGENT_MODEL]"),
 ]
 ModeName = Annotated[Mode, typer.Option("--mode", help="Judge by a stored program, or generate one.")]
 ToolboxFolder = Annotated[list[str] | None, typer.Option("--toolbox", help="A folder of functions to add; repeatable.")]
@@ -96,7 +100,25 @@ def guard(
     memory: MemoryFolder = None,
     sandbox: SandboxName = "auto",
     require_hardening: RequireHardening = False,
+    shots: Annotated[int, typer.Option("--shots", help="How many demonstrations the model is shown.")] = 3,
+    debug_rounds: Annotated[int, typer.Option("--debug-rounds", help="How often it may mend what it wrote.")] = 3,
+    votes: Annotated[int, typer.Option("--votes", help="How many plans vote on the verdict.")] = 1,
+    prompts: Annotated[str | None, typer.Option("--prompts", help="A folder of templates of your own.")] = None,
+    redact: Annotated[
+        list[str] | None, typer.Option("--redact", help="What no model may see: a regular expression; repeatable.")
+    ] = None,
+    prices: Annotated[
+        str | None, typer.Option("--prices", help="US dollars per million prompt,completion tokens, such as 2,8.")
+    ] = None,
+    max_cost: Annotated[float | None, typer.Option("--max-cost", help="US dollars that a check may take.")] = None,
+    cache: Annotated[str | None, typer.Option("--cache", help="A folder that keeps the model's answers.")] = None,
+    remember: Annotated[
+        bool, typer.Option("--remember", help="Keep what was executed for `memory review`; needs a --memory of yours.")
+    ] = False,
     show_code: Annotated[bool, typer.Option("--show-code", help="Show the program that decided.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show all that led to the verdict: prompts, plan, code, errors, calls.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Judge one run of an agent: its input and its output log."""
@@ -105,20 +127,28 @@ def guard(
         read_text(request) if request else "",
         read_text(specification) if specification else "",
         agent=agent,
-        model=model,
+        model=_model(model, prices),
         mode=mode.value,
         toolbox=toolbox,
         memory=memory,
         sandbox=sandbox,
         require_hardening=require_hardening,
+        shots=shots,
+        debug_rounds=debug_rounds,
+        votes=votes,
+        prompts=prompts,
+        redact=redact or (),
+        max_cost=max_cost,
+        cache=cache,
+        remember="review" if remember else "no",
     )
     with guard_agent:
         verdict = guard_agent.guard(read_text(input), read_text(output_log), _facts(facts))
-    if show_code and guard_agent.program:
+    if show_code:
         from guardagent.render import show_code as show
 
-        show(guard_agent.program, _console(stderr=as_json))
-    _report(verdict, as_json=as_json)
+        show(guard_agent.program or last_code(verdict.story), _console(stderr=as_json))
+    _report(verdict, as_json=as_json, explain=explain)
 
 
 @app.command()
@@ -215,6 +245,34 @@ def memory_add(
     print(f"added {count} to {Path(memory) / agent / 'demonstrations.jsonl'}")
 
 
+@memory_app.command("review")
+def memory_review(
+    *,
+    agent: Annotated[str, typer.Option("--agent", help="The agent whose memory may grow.")],
+    memory: Annotated[str, typer.Option("--memory", help="The folder with that agent's folder.")],
+    accept: Annotated[list[str] | None, typer.Option("--accept", help="Make it one (an id); repeatable.")] = None,
+    reject: Annotated[list[str] | None, typer.Option("--reject", help="Drop it (an id); repeatable.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Confirm or drop the guards that were executed and wait to become demonstrations."""
+    from guardagent.learn import pending, settle
+    from guardagent.memory import Memory
+    from guardagent.review import ask_each, show_waiting
+
+    folder = Memory(memory).agent(agent).path
+    if not accept and not reject:
+        waiting = pending(folder)
+        if as_json:
+            print(json.dumps({"pending": [candidate.to_dict() for candidate in waiting]}, ensure_ascii=False))
+            return
+        if not sys.stdin.isatty():
+            show_waiting(waiting, _console())
+            return
+        accept, reject = ask_each(waiting, _console())
+    settle(folder, accepted=accept or (), rejected=reject or ())
+    print(f"{len(accept or ())} accepted, {len(reject or ())} rejected, {len(pending(folder))} waiting")
+
+
 @app.command()
 def bench(
     name: Annotated[str, typer.Argument(help="eicu-ac, mind2web-sc, csqa, or one of your own.")],
@@ -296,14 +354,26 @@ def _options(
     """Keeps LLM agents inside the rules their operators set."""
 
 
-def _report(verdict: Verdict, *, as_json: bool) -> None:
+def _report(verdict: Verdict, *, as_json: bool, explain: bool = False) -> None:
     if as_json:
-        print(verdict.to_json())
+        print(verdict.to_json(explain=explain))
     else:
-        from guardagent.render import show_verdict
+        from guardagent.render import show_story, show_verdict
 
+        if explain:
+            show_story(verdict, _console())
         show_verdict(verdict, _console())
     raise typer.Exit(3 if verdict.errors else verdict.label)
+
+
+def _model(name: str | None, prices: str | None) -> Model | str | None:
+    """The model of an option, with the prices of another."""
+    if prices is None:
+        return name
+    chosen = name or os.environ.get("GUARDAGENT_MODEL")
+    if not chosen:
+        raise InputError("--prices without a model; expected --model or GUARDAGENT_MODEL")
+    return load_model(chosen, prices=tuple(prices.split(",")))
 
 
 def _facts(path: str | None) -> dict[str, Any]:

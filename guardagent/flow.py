@@ -28,7 +28,7 @@ def drive(flow: Flow, meter: Meter) -> Verdict:
         turn.begin()
         while turn.call is not None:
             with meter.asking(turn.call) as asking:
-                if asking.answer is None and meter.model is not None:
+                if asking.wanted and meter.model is not None:
                     asking.answer = meter.model.complete(turn.call.prompt.messages, **_options(turn.call))
             turn.go_on(asking.outcome)
     finally:
@@ -43,7 +43,7 @@ async def adrive(flow: Flow, meter: Meter) -> Verdict:
         await _in_thread(turn.begin)
         while turn.call is not None:
             with meter.asking(turn.call) as asking:
-                if asking.answer is None and meter.model is not None:
+                if asking.wanted and meter.model is not None:
                     asking.answer = await _acomplete(meter.model, turn.call)
             await _in_thread(partial(turn.go_on, asking.outcome))
     finally:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Self
 
 from guardagent.cache import ResponseCache
 from guardagent.errors import AnswerError, GuardError, ModelError
@@ -33,16 +31,58 @@ class ModelCall:
     nonce: str = ""
 
 
-@dataclass
 class Asking:
-    """A question under way. Whoever asks the model puts its answer here; a cached one stands here already."""
+    """Around one question: looks it up, lets it be asked where it is `wanted`, and puts what came of it on the account.
 
-    answer: Completion | None = None
-    error: ModelError | None = None
+    Whatever goes wrong inside becomes the `error`. Whoever asks the model sets the `answer`.
+    """
+
+    def __init__(self, meter: Meter, call: ModelCall) -> None:
+        self._meter = meter
+        self._call = call
+        self._started = 0.0
+        self.answer: Completion | None = None
+        self.error: ModelError | None = None
+        self.wanted = False
+
+    def __enter__(self) -> Self:
+        try:
+            self.answer = self._meter.look_up(self._call)
+            self.wanted = self.answer is None
+        except GuardError as error:
+            self.error = _as_model_error(error)
+        self._started = time.perf_counter()
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if not self.wanted:
+            return False
+        self.error = self._problem(error)
+        used = self.error.usage if isinstance(self.error, AnswerError) else None
+        if self.answer is not None and self.error is None:
+            used = self.answer.usage
+        self._meter.account(used or Usage(), time.perf_counter() - self._started)
+        if self.error is None:
+            self._keep()
+        return error is None or isinstance(error, Exception)  # a cancellation or an interrupt goes on
 
     @property
     def outcome(self) -> Completion | ModelError:
         return self.error or self.answer or ModelError("the model gave nothing")
+
+    def _problem(self, error: BaseException | None) -> ModelError | None:
+        if isinstance(error, Exception):
+            return _as_model_error(error)
+        if not isinstance(self.answer, Completion) or not isinstance(self.answer.text, str):
+            return ModelError(f"the model gave a {type(self.answer).__name__}; expected a Completion with a text")
+        return None
+
+    def _keep(self) -> None:
+        assert self.answer is not None
+        try:
+            self._meter.keep(self._call, self.answer)
+        except GuardError as error:
+            self.error = _as_model_error(error)
 
 
 @dataclass
@@ -61,45 +101,30 @@ class Meter:
     cache: ResponseCache | None = None
     usage: Usage = field(default_factory=Usage)
 
-    @contextlib.contextmanager
-    def asking(self, call: ModelCall) -> Iterator[Asking]:
-        """Around one question: looks it up, lets it be asked, and puts what came of it on the account.
+    def asking(self, call: ModelCall) -> Asking:
+        return Asking(self, call)
 
-        Whatever goes wrong inside becomes the `error`, a ModelError.
+    def look_up(self, call: ModelCall) -> Completion | None:
+        """The answer that the cache has; None where the model is to be asked.
+
+        Raises:
+            ModelError: there is no model, or its answer could cost more than the cap leaves.
         """
-        asking = Asking()
-        try:
-            model = self._model()
-            if self.cache and (found := self.cache.get(model, call)):
-                self.usage += replace(found.usage, calls=1, cached=1, cost=0.0)
-                asking.answer = found
-                yield asking
-                return
-            self._afford(model, call)
-            with self._counted(asking):
-                yield asking
-                _expect_completion(asking.answer)
-            if self.cache and asking.answer:
-                self.cache.put(model, call, asking.answer)
-        except Exception as error:  # noqa: BLE001 - a model of the user's own may raise anything
-            asking.error = _as_model_error(error)
-
-    def _model(self) -> Model:
         if self.model is None:
             raise ModelError("no model is configured: name one as `model` or in GUARDAGENT_MODEL")
-        return self.model
+        found = self.cache.get(self.model, call) if self.cache else None
+        if found is None:
+            self._afford(self.model, call)
+        else:
+            self.usage += replace(found.usage, calls=1, cached=1, cost=0.0)
+        return found
 
-    @contextlib.contextmanager
-    def _counted(self, asking: Asking) -> Iterator[None]:
-        started, used = time.perf_counter(), Usage()
-        try:
-            yield
-            used = asking.answer.usage if isinstance(asking.answer, Completion) else used
-        except AnswerError as error:
-            used = error.usage or used
-            raise
-        finally:
-            self.usage += replace(used, calls=1, seconds=time.perf_counter() - started)
+    def account(self, used: Usage, seconds: float) -> None:
+        self.usage += replace(used, calls=1, seconds=seconds)
+
+    def keep(self, call: ModelCall, answer: Completion) -> None:
+        if self.cache and self.model is not None:
+            self.cache.put(self.model, call, answer)
 
     def _afford(self, model: Model, call: ModelCall) -> None:
         """The prompt, at three bytes a token, and the longest answer must fit under the cap."""
@@ -115,11 +140,6 @@ class Meter:
                 f"the next question to the model could cost ${worst:.4f}, ${self.usage.cost:.4f} are spent, "
                 f"and the cap for one check is ${self.max_cost:g}"
             )
-
-
-def _expect_completion(answer: Any) -> None:
-    if not isinstance(answer, Completion) or not isinstance(answer.text, str):
-        raise ModelError(f"the model gave a {type(answer).__name__}; expected a Completion with a text")
 
 
 def _as_model_error(error: Exception) -> ModelError:

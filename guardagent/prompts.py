@@ -102,6 +102,7 @@ class Prompts:
             autoescape=False,  # noqa: S701 - it makes plain text
             trim_blocks=True,
             lstrip_blocks=True,
+            keep_trailing_newline=True,
         )
 
     def _file_of(self, name: str) -> Path | str:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from guardagent.doctor import Finding
-    from guardagent.types import ToolCall, Verdict
+    from guardagent.types import ToolCall, Usage, Verdict
 
 _MARKS = {
     "allow": ("✔ ALLOWED", "bold green"),
@@ -46,6 +46,43 @@ def show_calls(calls: Iterable[ToolCall], console: Console) -> None:
         text = f"  {call.name}({', '.join(values)}) → {result}"
         style = "red" if call.denied or call.error else "green" if call.is_check else "dim"
         console.print(text, style=style, markup=False, highlight=False)
+
+
+def show_story(verdict: Verdict, console: Console) -> None:
+    """All that led to a verdict: each step, what a model was asked and answered, what failed, and the toolbox calls."""
+    for step in verdict.story:
+        console.rule(step.name if not step.vote else f"{step.name} (vote {step.vote + 1})", style="bold")
+        for message in step.prompt:
+            _block(console, f"{message.role}:", message.content, "dim")
+        _block(console, "answer:" if step.prompt else "", step.text, "")
+        if step.error:
+            _block(console, "error:", step.error, "red")
+        show_calls(step.calls, console)
+    host = [call for call in verdict.calls if call.made_by == "host" or not verdict.story]
+    if host:
+        console.rule("calls", style="bold")
+        show_calls(host, console)
+    if verdict.usage.calls:
+        console.rule("models", style="bold")
+        console.print(usage_line(verdict.usage), markup=False, highlight=False)
+
+
+def usage_line(usage: Usage) -> str:
+    """What models took, in words."""
+    tokens = f"{_known(usage.prompt_tokens)} prompt and {_known(usage.completion_tokens)} completion tokens"
+    cost = "cost unknown" if usage.cost is None else f"${usage.cost:.4f}"
+    return f"{usage.calls} calls ({usage.cached} from the cache), {tokens}, {cost}, {usage.seconds:.1f} s"
+
+
+def _known(count: int | None) -> str:
+    return "unknown" if count is None else f"{count:,}"
+
+
+def _block(console: Console, label: str, text: str, style: str) -> None:
+    if label:
+        console.print(label, style="bold", markup=False, highlight=False)
+    if text:
+        console.print(printable(text), style=style or None, markup=False, highlight=False)
 
 
 def show_code(program: str, console: Console) -> None:

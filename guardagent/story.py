@@ -43,6 +43,11 @@ class Step:
         }
 
 
+def last_code(story: Sequence[Step]) -> str:
+    """The last version of the code that ran; empty where none did."""
+    return next((step.text for step in reversed(story) if step.name == "run"), "")
+
+
 def code_versions(story: Sequence[Step]) -> list[Step]:
     """The runs of the code, one for each version that a model wrote, in order."""
     return [step for step in story if step.name == "run"]

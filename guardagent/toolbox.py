@@ -30,6 +30,9 @@ from guardagent._content import shipped
 from guardagent._files import read_text
 from guardagent.errors import ContentError, InputError, UnknownNameError
 
+# Two toolboxes of one folder share the name of its package, so that files are run by one thread at a time.
+_loading = threading.RLock()
+
 
 @dataclass(frozen=True, slots=True)
 class Tool:
@@ -63,7 +66,6 @@ class Toolbox(Mapping[str, Tool]):
 
     def __init__(self, paths: list[Path]) -> None:
         self._tools: dict[str, Tool] = {}
-        self._lock = threading.Lock()
         for path in paths:
             for tool in _tools_of(path):
                 if other := self._tools.get(tool.name):
@@ -117,7 +119,9 @@ class Toolbox(Mapping[str, Tool]):
         Raises:
             ContentError: a file fails when it is run.
         """
-        with self._lock:
+        if "_functions" in self.__dict__:
+            return self._functions
+        with _loading:
             return self._functions
 
     @cached_property
