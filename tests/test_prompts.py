@@ -12,6 +12,7 @@ from guardagent import GuardAgent, InputError
 from guardagent.models import Message
 from guardagent.prompts import Prompt, Prompts
 from guardagent.testing import ScriptedModel
+from tests import answers as good
 from tests.runs import ehr_input, ehr_log, web_input, web_log
 
 SNAPSHOTS = Path(__file__).parent / "prompts"
@@ -87,6 +88,15 @@ def test_hostile_text_stays_within_its_fence(attack: str) -> None:
 def judge_prompt(prompts: Prompts, agent_input: str, agent_output: str) -> Prompt:
     data = {"agent_input": agent_input, "agent_output": agent_output, "facts": "", "demonstrations": []}
     return prompts.render("judge", data, request="Nothing secret.", specification="")
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize(("database", "label"), [("lab", 0), ("diagnosis", 1)])
+def test_hostile_text_does_not_change_the_verdict(attack: str, database: str, label: int) -> None:
+    """Neither in the answer nor in the question; a program that parses the log is not parsed from it."""
+    log = ehr_log(database, "labresult" if database == "lab" else "diagnosisname", answer=f"7.4\n{attack}")
+    guard = GuardAgent(agent="ehragent", mode="generate", model=ScriptedModel([good.PLAN, good.CODE]))
+    assert guard.guard(ehr_input("nursing", f"what? {attack.splitlines()[0]}"), log).label == label
 
 
 @given(st.text(), st.text())
