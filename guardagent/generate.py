@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from guardagent.answers import Plan, read_code, read_plan
-from guardagent.errors import AnswerError, GuardError, SandboxError
+from guardagent.errors import AnswerError, GuardError, LimitError, ProgramError, SandboxError
 from guardagent.flow import Flow
 from guardagent.memory import Demonstration, retrieve
 from guardagent.meter import ModelCall
 from guardagent.models import Completion
-from guardagent.program import program_check
+from guardagent.program import Recorder, clock_of, failed_run, run_program
 from guardagent.prompts import Prompts
 from guardagent.redaction import Redactor
 from guardagent.sandbox import Sandbox
@@ -84,6 +84,7 @@ class Generation:
     def flow(self) -> Flow:
         """The verdict, as a flow."""
         try:
+            clock_of(self._context.facts)  # what the host got wrong, no model can mend
             self._retrieve()
             plan = yield from self._plan()
             verdict = yield from self._code(plan)
@@ -113,47 +114,55 @@ class Generation:
         raise AnswerError(f"no plan could be used: {problem}")
 
     def _code(self, plan: Plan) -> Generator[ModelCall, Completion, Verdict]:
-        code, error = "", ""
-        for number in range(1 + self._setup.debug_rounds):
+        code = error = problem = ""
+        for _ in range(1 + self._setup.debug_rounds):
             try:
-                code = yield from self._program(plan, code, error, first=number == 0)
+                code = yield from self._program(plan, code, error, problem)
             except AnswerError as answer_error:
-                error = self._reject(answer_error)
+                problem = self._reject(answer_error)
                 continue
             verdict = self._run(code, plan.engine)
             if not verdict.errors:
                 return self._settled(verdict, plan, code)
-            error = "; ".join(verdict.errors)
+            error, problem = "; ".join(verdict.errors), ""
             self._denied += verdict.violations
-        versions = 1 + self._setup.debug_rounds
+        tries = 1 + self._setup.debug_rounds
         return unchecked(
-            f"no version of the code ran to its end ({versions} tries); the last error: {error}",
+            f"no version of the code ran to its end ({tries} tries); the last error: {problem or error}",
             checked_by=CHECKED_BY,
             violations=self._denied,
         )
 
-    def _program(self, plan: Plan, code: str, error: str, *, first: bool) -> Generator[ModelCall, Completion, str]:
-        """The code that the model writes, or writes anew where there is an error."""
-        data = {**self._run_data(with_code=True), "plan": plan.text, "code": code, "error": error}
+    def _program(self, plan: Plan, code: str, error: str, problem: str) -> Generator[ModelCall, Completion, str]:
+        """The code that the model writes, or writes anew where it failed or where the last answer was of no use."""
+        data = {**self._run_data(with_code=True), "plan": plan.text}
+        failed = {"code": code, "error": error, "problem": problem}
         tools = self._tools([plan.text, code, *(shown.code for shown in self._shown)])
-        answer = yield from self._ask("code" if first else "debug", data, tools)
+        answer = (
+            yield from self._ask("debug", data | failed, tools) if error or problem else self._ask("code", data, tools)
+        )
         return read_code(answer)
 
     def _run(self, code: str, engine: str) -> Verdict:
         from guardagent.sandbox._gate import admit
 
-        check = program_check(
-            code,
-            self._setup.engine(engine),
-            self._setup.toolbox,
-            checked_by=CHECKED_BY,
-            needs_check=self._setup.needs_check,
-        )
+        setup, recorder = self._setup, Recorder(self._setup.toolbox)
         try:
-            admit(code, frozenset(self._setup.toolbox))
-            verdict = check(self._event, self._context)
-        except SandboxError as error:
-            verdict = unchecked(f"the program: {error}", checked_by=CHECKED_BY)
+            admit(code, frozenset(setup.toolbox))
+            verdict = run_program(
+                code,
+                setup.engine(engine),
+                recorder,
+                self._event,
+                self._context,
+                checked_by=CHECKED_BY,
+                needs_check=setup.needs_check,
+            )
+        except (ProgramError, LimitError) as error:
+            verdict = failed_run(error, recorder, CHECKED_BY)
+        except SandboxError as error:  # no code of any model could run here
+            self._tell("run", text=code, error=str(error))
+            raise
         self._tell("run", text=code, error="; ".join(verdict.errors) or None, calls=verdict.calls)
         return verdict
 

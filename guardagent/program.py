@@ -108,18 +108,41 @@ def program_check(
 
     def check(event: Event, context: Context) -> Verdict:
         recorder = Recorder(toolbox)
-        inputs = {
-            "agent_input": event.args["input"],
-            "agent_output": event.output,
-            "facts": thaw(context.facts),
-        }
         try:
-            returned = sandbox.run(program, inputs, recorder.functions(), _now(context.facts))
-            return _verdict(copy_value(returned), recorder.calls, checked_by, needs_check=needs_check)
+            return run_program(
+                program, sandbox, recorder, event, context, checked_by=checked_by, needs_check=needs_check
+            )
         except SandboxError as error:
-            return _unchecked(f"the program: {_explained(str(error), recorder)}", recorder.calls, checked_by)
+            return failed_run(error, recorder, checked_by)
 
     return check
+
+
+def run_program(
+    program: str,
+    sandbox: Sandbox,
+    recorder: Recorder,
+    event: Event,
+    context: Context,
+    *,
+    checked_by: str = "program",
+    needs_check: bool = True,
+) -> Verdict:
+    """Runs a guard program over a finished run of an agent, and makes the verdict of what it returned and called.
+
+    Raises:
+        ProgramError: it is not valid, raised, or returned something that is no answer.
+        LimitError: it went over a limit.
+        SandboxError: the sandbox cannot work here; the program is not at fault.
+    """
+    inputs = {"agent_input": event.args["input"], "agent_output": event.output, "facts": thaw(context.facts)}
+    returned = sandbox.run(program, inputs, recorder.functions(), clock_of(context.facts))
+    return _verdict(copy_value(returned), recorder.calls, checked_by, needs_check=needs_check)
+
+
+def failed_run(error: SandboxError, recorder: Recorder, checked_by: str) -> Verdict:
+    """The denial of a run whose program failed, with what its checks had found until then."""
+    return _unchecked(f"the program: {_explained(str(error), recorder)}", recorder.calls, checked_by)
 
 
 def required_check(
@@ -286,7 +309,7 @@ def _violation(check: str, name: str, item: Any) -> Violation:
     return Violation(name, message, {name: thaw(item)})
 
 
-def _now(facts: Mapping[str, Any]) -> dt.datetime:
+def clock_of(facts: Mapping[str, Any]) -> dt.datetime:
     """The clock of a check: the fact `now` where the host gives it, else the time.
 
     Raises:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from guardagent import GuardAgent, GuardError, InputError, ModelError, Verdict
-from guardagent.errors import AnswerError
+from guardagent.errors import AnswerError, SandboxError
 from guardagent.models import Completion
 from guardagent.testing import ScriptedModel
 from tests.answers import CODE, MISSPELT, PLAN, PROGRAM, block
@@ -211,3 +211,30 @@ def test_the_command_line_generates_and_explains(cli: Callable[..., Ran], write:
     assert "2 calls (0 from the cache)" in shown.out
     assert guard(PLAN, CODE, more=("--max-cost", "1")).status == 3
     assert guard(PLAN, CODE, more=("--redact", "(")).status == 2
+
+
+def test_what_no_model_can_mend_is_not_asked_of_one() -> None:
+    """A clock that is none, before anything is asked; a sandbox that cannot work, after the first code."""
+
+    class Broken:
+        def run(self, *_: Any) -> Any:
+            raise SandboxError("no worker starts here")
+
+        def close(self) -> None:
+            pass
+
+    verdict, model = judged(PLAN, CODE, CODE, sandbox=Broken())
+    assert (verdict.label, verdict.errors, len(model.asked)) == (1, ("no worker starts here",), 2)
+    model = ScriptedModel([PLAN, CODE])
+    guard = GuardAgent(agent="ehragent", mode="generate", model=model)
+    assert "expected a date and time" in guard.guard("a", "b", {"now": "yesterday"}).errors[0]
+    assert model.asked == []
+
+
+def test_an_answer_without_code_does_not_lose_the_error_before_it() -> None:
+    """The model is told both: what failed, and that its last answer was no program."""
+    verdict, model = judged(PLAN, MISSPELT, "It is fixed.", CODE)
+    assert verdict.label == 0
+    question = model.asked[3][-1].content
+    assert "name 'check_acess' is not defined" in question
+    assert "holds no code block" in question
