@@ -41,7 +41,7 @@ class ResponseCache:
         path = self._path(model, call)
         try:
             kept = json.loads(path.read_text(encoding="utf-8"))
-            return Completion(_with_marks(kept["text"], call), Usage(**kept["usage"]))
+            return Completion(_with_marks("".join(kept["text"]), call), Usage(**kept["usage"]))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:

@@ -9,7 +9,7 @@ from typing import Self
 from guardagent.cache import ResponseCache
 from guardagent.errors import AnswerError, GuardError, ModelError
 from guardagent.models import Completion, Model, name_of
-from guardagent.models._endpoint import scrub
+from guardagent.models._secrets import scrub
 from guardagent.prompts import Prompt
 from guardagent.types import Usage
 

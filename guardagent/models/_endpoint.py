@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
-import os
 import random
-import re
 import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from guardagent.errors import AnswerError, InputError, ModelError
+from guardagent.models._secrets import scrub
 
 if TYPE_CHECKING:
     import openai
@@ -24,8 +23,6 @@ _MAX_MESSAGE = 300
 _FIRST_PAUSE = 0.5  # seconds; doubled each time
 _LONGEST_PAUSE = 8.0
 _TRANSIENT = (408, 409, 425, 429)
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
-_SHORTEST_SECRET = 6
 _HINTS = {
     401: "expected a valid key in the environment",
     403: "expected a key that may use this model",
@@ -112,16 +109,6 @@ class Endpoint:
         if self._slots is None or self._slots[0] is not loop:
             self._slots = (loop, asyncio.Semaphore(self._max_connections))
         return self._slots[1]
-
-
-def scrub(text: str) -> str:
-    """A text without the values of the environment's keys, tokens and passwords."""
-    for name, value in os.environ.items():
-        if _SECRET.search(name):
-            for part in {value, value.strip()}:
-                if len(part) >= _SHORTEST_SECRET:
-                    text = text.replace(part, "[secret]")
-    return text
 
 
 def _problem(text: object, finish_reason: str | None, *, called_tool: bool) -> str:

@@ -11,6 +11,7 @@ from guardagent.models import Completion, Message
 from guardagent.models._background import submit, wait
 from guardagent.models._endpoint import Endpoint
 from guardagent.models._prices import checked_prices, cost_of
+from guardagent.models._secrets import hide_secrets_in_logs
 from guardagent.types import Usage
 
 
@@ -91,6 +92,7 @@ def _library(model: str) -> Any:
         ) from None
     litellm.suppress_debug_info = True  # it prints advertisements on errors
     litellm.telemetry = False
+    hide_secrets_in_logs()
     return litellm
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -12,11 +13,14 @@ from guardagent.models import Completion, Message
 from guardagent.models._background import submit, wait
 from guardagent.models._endpoint import Endpoint
 from guardagent.models._prices import checked_prices, cost_of
+from guardagent.models._secrets import hide_secrets_in_logs
 from guardagent.types import Usage
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
     from openai.types.chat import ChatCompletion
+
+Clients = dict[tuple[asyncio.AbstractEventLoop, str, str], "AsyncOpenAI"]  # by event loop, URL and key
 
 _DEFAULT_URL = "https://api.openai.com/v1"
 
@@ -58,7 +62,8 @@ class Backend:
         self._base_url = base_url
         self._api_key_env = api_key_env
         self._endpoint = Endpoint(self.name, timeout=timeout, retries=retries, max_connections=max_connections)
-        self._clients: dict[tuple[asyncio.AbstractEventLoop, str, str], AsyncOpenAI] = {}
+        self._clients: Clients = {}
+        weakref.finalize(self, _abandon, self._clients)
         # Some models refuse some options: what an endpoint said once is remembered.
         self._limit_option = "max_tokens"
         self._takes_temperature = True
@@ -82,7 +87,7 @@ class Backend:
     def close(self) -> None:
         """Ends the connections that are kept; the model can be used again afterwards."""
         if self._clients:
-            wait(self._disconnect())
+            wait(_disconnect(self._clients))
 
     async def _ask(self, messages: Sequence[Message], temperature: float) -> Completion:
         return await self._endpoint.ask(lambda: self._send(messages, temperature))
@@ -142,17 +147,11 @@ class Backend:
         url, key = self._url(), self._key()
         place = (asyncio.get_running_loop(), url, key)
         if place not in self._clients:
-            self._clients[place] = openai.AsyncOpenAI(
-                api_key=key, base_url=url, max_retries=0, timeout=self._endpoint.timeout
-            )
+            hide_secrets_in_logs()
+            # What is asked about goes to the endpoint that the operator named, and nowhere else.
+            http = openai.DefaultAsyncHttpxClient(base_url=url, timeout=self._endpoint.timeout, follow_redirects=False)
+            self._clients[place] = openai.AsyncOpenAI(api_key=key, base_url=url, max_retries=0, http_client=http)
         return self._clients[place]
-
-    async def _disconnect(self) -> None:
-        loop = asyncio.get_running_loop()
-        ours = [client for place, client in self._clients.items() if place[0] is loop]
-        self._clients.clear()
-        for client in ours:
-            await client.close()
 
     def _url(self) -> str:
         url = self._base_url or os.environ.get("OPENAI_BASE_URL") or _DEFAULT_URL
@@ -181,6 +180,21 @@ class Backend:
                 f"has a key that cannot be sent; expected plain ASCII text in {self._api_key_env}"
             )
         return key or "none"
+
+
+async def _disconnect(clients: Clients) -> None:
+    """Ends the connections of clients; those that a fork took along are not ours to end."""
+    loop = asyncio.get_running_loop()
+    ours = [client for place, client in clients.items() if place[0] is loop]
+    clients.clear()
+    for client in ours:
+        await client.close()
+
+
+def _abandon(clients: Clients) -> None:
+    """Ends the connections of a model that nobody has any more, without waiting for it."""
+    if clients:
+        submit(_disconnect(clients))
 
 
 def _count(value: object) -> int | None:

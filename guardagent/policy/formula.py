@@ -1,0 +1,221 @@
+"""Propositional temporal formulas over finite traces: LTLf with past operators, in negation normal form.
+
+A *literal* is an atom or its negation. The two are no opposites where a step failed or is still in flight: an atom
+needs a step that went well, its negation needs that no such step ran at all. So what helps to satisfy a rule must have
+worked, and what helps to violate it counts as soon as it is under way.
+
+Formulas are made with the functions below, which keep them small and in normal form; equal formulas are equal values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """An atom, or with `positive=False` its negation."""
+
+    atom: str
+    positive: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    parts: frozenset[Formula]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    parts: frozenset[Formula]
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """At the next step. `strong`: there must be one; otherwise it also holds at the last step."""
+
+    body: Formula
+    strong: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """`right` comes, and `left` holds at every step before."""
+
+    left: Formula
+    right: Formula
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """`right` holds up to and including the first step with `left`, or to the end."""
+
+    left: Formula
+    right: Formula
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """`body` holds at this step or at one of the `steps` after it."""
+
+    steps: int
+    body: Formula
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """At the step before. `strong`: there must be one; otherwise it also holds at the first step."""
+
+    body: Formula
+    strong: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """`right` held once, and `left` at every step after that, this one included."""
+
+    left: Formula
+    right: Formula
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """`right` holds at every step since and including the last one with `left`, or since the beginning."""
+
+    left: Formula
+    right: Formula
+
+
+Formula = Literal | Constant | And | Or | Next | Until | Release | Within | Before | Since | Trigger
+
+TRUE = Constant(value=True)
+FALSE = Constant(value=False)
+
+
+def atom(name: str) -> Formula:
+    return Literal(name)
+
+
+def all_of(parts: Iterable[Formula]) -> Formula:
+    """Their conjunction."""
+    flat = _flat(parts, And)
+    if FALSE in flat:
+        return FALSE
+    flat.discard(TRUE)
+    kept = frozenset(part for part in flat if not (isinstance(part, Or) and part.parts & flat))
+    return next(iter(kept)) if len(kept) == 1 else And(kept) if kept else TRUE
+
+
+def any_of(parts: Iterable[Formula]) -> Formula:
+    """Their disjunction."""
+    flat = _flat(parts, Or)
+    if TRUE in flat:
+        return TRUE
+    flat.discard(FALSE)
+    kept = frozenset(part for part in flat if not (isinstance(part, And) and part.parts & flat))
+    return next(iter(kept)) if len(kept) == 1 else Or(kept) if kept else FALSE
+
+
+def negation(formula: Formula) -> Formula:  # noqa: C901 - a case for each kind
+    """The negation, pushed down to the literals."""
+    match formula:
+        case Constant(value):
+            return Constant(not value)
+        case Literal(name, positive):
+            return Literal(name, not positive)
+        case And(parts):
+            return any_of(map(negation, parts))
+        case Or(parts):
+            return all_of(map(negation, parts))
+        case Next(body, strong):
+            return Next(negation(body), not strong)
+        case Before(body, strong):
+            return Before(negation(body), not strong)
+        case Until(left, right):
+            return Release(negation(left), negation(right))
+        case Release(left, right):
+            return Until(negation(left), negation(right))
+        case Since(left, right):
+            return Trigger(negation(left), negation(right))
+        case Trigger(left, right):
+            return Since(negation(left), negation(right))
+        case Within(steps, body):
+            return _throughout(steps, negation(body))
+    raise AssertionError(formula)
+
+
+def implies(first: Formula, second: Formula) -> Formula:
+    return any_of([negation(first), second])
+
+
+def globally(body: Formula) -> Formula:
+    return Release(FALSE, body)
+
+
+def finally_(body: Formula) -> Formula:
+    return Until(TRUE, body)
+
+
+def weak_until(left: Formula, right: Formula) -> Formula:
+    return Release(right, any_of([left, right]))
+
+
+def once(body: Formula) -> Formula:
+    return Since(TRUE, body)
+
+
+def historically(body: Formula) -> Formula:
+    return Trigger(FALSE, body)
+
+
+def _throughout(steps: int, body: Formula) -> Formula:
+    """`body` at this step and at each of the `steps` after it, as far as there are any."""
+    result = body
+    for _ in range(steps):
+        result = all_of([body, Next(result, strong=False)])
+    return result
+
+
+def _flat(parts: Iterable[Formula], kind: type[And | Or]) -> set[Formula]:
+    flat: set[Formula] = set()
+    for part in parts:
+        flat |= part.parts if isinstance(part, kind) else {part}
+    return flat
+
+
+def subformulas(formula: Formula) -> list[Formula]:
+    """The formula and all its parts, each once, parts before what they are part of."""
+    found: dict[Formula, None] = {}
+    stack: list[tuple[Formula, bool]] = [(formula, False)]
+    while stack:
+        current, opened = stack.pop()
+        if current in found:
+            continue
+        if opened:
+            found[current] = None
+        else:
+            stack.append((current, True))
+            stack += [(child, False) for child in children(current)]
+    return list(found)
+
+
+def children(formula: Formula) -> list[Formula]:
+    match formula:
+        case And(parts) | Or(parts):
+            return sorted(parts, key=repr)
+        case Next(body) | Before(body) | Within(_, body):
+            return [body]
+        case Until(left, right) | Release(left, right) | Since(left, right) | Trigger(left, right):
+            return [left, right]
+    return []
+
+
+def atoms(formula: Formula) -> list[str]:
+    """The atoms of a formula, sorted."""
+    return sorted({part.atom for part in subformulas(formula) if isinstance(part, Literal)})

@@ -1,0 +1,115 @@
+"""Many checks at once, from event loops and threads, against a slow server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import psutil
+import pytest
+
+from guardagent import GuardAgent, Verdict
+from guardagent.models.openai import Backend
+from tests.answers import CODE, PLAN
+from tests.models.conftest import Serve
+from tests.models.server import Reply, text
+from tests.runs import ehr_input, ehr_log
+
+CHECKS = 200
+CONNECTIONS = 8
+
+
+def slow(request: dict[str, Any]) -> Reply:
+    """Plans and codes for the value that is the run's own answer, so that a mix-up shows."""
+    user = request["messages"][-1]["content"]
+    value = re.findall(r"Answer:\n(value-\d+)", user)[-1]
+    if "The plan:" not in user:
+        return text(f"{PLAN}\n(for {value})", seconds=0.02)
+    assert f"(for {value})" in user
+    literal = CODE.replace('agent_output.split("Answer:")[-1].strip()', f'"{value}"')
+    return text(literal, seconds=0.02)
+
+
+def guard() -> GuardAgent:
+    model = Backend("test", max_connections=CONNECTIONS)
+    return GuardAgent(agent="ehragent", mode="generate", model=model, debug_rounds=0, shots=1)
+
+
+def run(number: int) -> tuple[str, str]:
+    return ehr_input("nursing"), ehr_log(answer=f"value-{number}")
+
+
+def right(verdicts: list[Verdict]) -> bool:
+    return [(verdict.label, verdict.answer) for verdict in verdicts] == [
+        (0, f"value-{number}") for number in range(len(verdicts))
+    ]
+
+
+def test_many_checks_from_a_loop_and_from_threads_at_once(serve: Serve) -> None:
+    """Each gets its own verdict, over no more connections than the model may have."""
+    server = serve(slow)
+
+    async def from_loop(guard: GuardAgent) -> list[Verdict]:
+        return list(await asyncio.gather(*(guard.aguard(*run(number)) for number in range(CHECKS))))
+
+    with guard() as shared, ThreadPoolExecutor(8) as pool:
+        in_threads = [pool.submit(shared.guard, *run(number)) for number in range(CHECKS)]
+        assert right(asyncio.run(from_loop(shared)))
+        assert right([verdict.result() for verdict in in_threads])
+    assert len(server.requests) == 2 * 2 * CHECKS
+    assert 1 < server.most <= CONNECTIONS
+
+
+def test_cancelled_checks_leave_nothing_running(serve: Serve) -> None:
+    """No request at the server, no task, no descriptor; and the guard still works."""
+    server = serve(lambda _: text(PLAN, seconds=20))
+    me = psutil.Process()
+
+    async def cancel_half_way(guard: GuardAgent) -> None:
+        tasks = [asyncio.create_task(guard.aguard(*run(number))) for number in range(50)]
+        while server.open < CONNECTIONS:  # noqa: ASYNC110 - the server is in other threads
+            await asyncio.sleep(0.01)
+        for task in tasks:
+            task.cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(result, asyncio.CancelledError) for result in results)
+        assert len(asyncio.all_tasks()) == 1
+
+    with guard() as shared:
+        asyncio.run(cancel_half_way(shared))
+        until(lambda: server.open == 0)
+        before = me.num_fds()
+        asyncio.run(cancel_half_way(shared))
+        until(lambda: server.open == 0 and me.num_fds() <= before)
+        serve(slow)
+        assert shared.guard(*run(1)).answer == "value-1"
+
+
+def test_an_interrupted_check_ends_its_request(serve: Serve) -> None:
+    """Ctrl-C reaches a caller that waits, and goes on as an interrupt."""
+    server = serve(lambda _: text(PLAN, seconds=20))
+
+    def interrupt() -> None:
+        until(lambda: server.open == 1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        guard().guard(*run(1))
+    thread.join()
+    until(lambda: server.open == 0)
+
+
+def until(condition: Any) -> None:
+    """Waits for something that another thread does."""
+    ends = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < ends
+        time.sleep(0.01)

@@ -1,0 +1,206 @@
+"""The OpenAI-compatible backend, over real HTTP: what it sends, and what becomes of every way to fail."""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import os
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from guardagent import InputError, ModelError
+from guardagent.errors import AnswerError
+from guardagent.models import Message, load_model
+from guardagent.models.openai import Backend
+from tests.models.conftest import KEY, Serve
+from tests.models.server import Reply, status, text, tool_call
+
+ASK = [Message("system", "Be brief."), Message("user", "Hello?")]
+
+
+def test_what_is_sent_and_what_comes_back(serve: Serve) -> None:
+    """The messages, temperature 0, a limit; the text, the tokens and the cost."""
+    server = serve([text("Hello.")])
+    answer = Backend("test", prices=(2.0, 8.0), max_tokens=50).complete(ASK)
+    assert (answer.text, answer.usage.prompt_tokens, answer.usage.completion_tokens) == ("Hello.", 100, 10)
+    assert answer.usage.cost == pytest.approx((2 * 100 + 8 * 10) / 1e6)
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello?"}]
+    assert server.requests == [{"model": "test", "messages": messages, "temperature": 0.0, "max_tokens": 50}]
+    assert server.keys == [f"Bearer {KEY}"]
+
+
+def test_a_name_says_where_the_model_is(serve: Serve, tmp_path: Path) -> None:
+    """`openai/` and no prefix are the endpoint of the environment; a base URL of one's own wins."""
+    server = serve([text("a")])
+    for name, wanted in (("openai/x", "x"), ("x", "x"), ("openai/meta/x-70b", "meta/x-70b")):
+        load_model(name).complete(ASK)
+        assert server.requests[-1]["model"] == wanted
+    with pytest.raises(InputError, match=r"guardagent\[litellm\], or write openai/meta/x"):
+        load_model("meta/x")
+    for empty in ("", " ", "openai/", "openai/ /"):
+        with pytest.raises(InputError, match="names no model"):
+            load_model(empty)
+    with pytest.raises(InputError, match="unexpected keyword"):
+        load_model("openai/x", colour="red")
+    script = tmp_path / "script.jsonl"
+    script.write_text('{"answer": "one"}\n{"error": "two"}\n')
+    scripted = load_model(f"scripted/{script}")
+    assert scripted.complete(ASK).text == "one"
+    for problem in ("two", "no further answer"):
+        with pytest.raises(ModelError, match=problem):
+            scripted.complete(ASK)
+
+
+@pytest.mark.parametrize(
+    ("replies", "requests", "least"),
+    [
+        ([status(500), status(500), text("fine")], 3, 0.9),
+        ([status(429, retry_after="0.7"), text("fine")], 2, 0.7),
+        ([status(429, retry_after="RFC"), text("fine")], 2, 0.2),
+        ([Reply(text("x").body, cut=True), text("fine")], 2, 0.3),
+        ([status(503, retry_after="nonsense"), text("fine")], 2, 0.3),
+    ],
+)
+def test_what_may_pass_is_tried_again(serve: Serve, replies: list[Reply], requests: int, least: float) -> None:
+    """After a pause that grows, or after the one that is asked for."""
+    if replies[0].headers.get("retry-after") == "RFC":
+        replies[0] = status(429, retry_after=email.utils.formatdate(time.time() + 2, usegmt=True))
+    server = serve(replies)
+    started = time.monotonic()
+    assert Backend("test").complete(ASK).text == "fine"
+    assert len(server.requests) == requests
+    assert time.monotonic() - started >= least
+
+
+@pytest.mark.parametrize(
+    ("reply", "requests", "problem"),
+    [
+        (status(401, "wrong key"), 1, "HTTP 401; expected a valid key.*wrong key"),
+        (status(403), 1, "HTTP 403"),
+        (status(404), 1, "HTTP 404; expected the name of a model"),
+        (status(400, "too long"), 1, "HTTP 400: too long"),
+        (status(500, "broken"), 3, "HTTP 500 after 3 tries: broken"),
+        (status(429, retry_after="600"), 1, "HTTP 429.*the next try would be in 600 seconds, which is too late"),
+        (Reply(b"{not json"), 1, "what is no answer"),
+        (Reply(b"<html>Welcome</html>", content_type="text/html"), 1, "no chat completion"),
+        (Reply(b"[]"), 1, "no chat completion"),
+        (Reply(b"{}"), 1, "no chat completion"),
+        (Reply(b'{"choices": []}'), 1, "no chat completion"),
+        (Reply(b'{"choices": [{"message": null}]}'), 1, "no chat completion"),
+        (Reply(b""), 1, "what is no answer|no chat completion"),
+        (Reply(text("x").body, cut=True), 3, "could not be reached after 3 tries"),
+        (Reply(b"\xff\xfe", content_type="text/plain"), 1, "no chat completion"),
+    ],
+)
+def test_what_does_not_pass_is_an_error_with_its_cause(serve: Serve, reply: Reply, requests: int, problem: str) -> None:
+    """In one line, which names the model; after no more tries than are of use."""
+    server = serve([reply])
+    with pytest.raises(ModelError, match=f"^model 'openai/test' .*{problem}") as raised:
+        Backend("test", retries=2, timeout=20).complete(ASK)
+    assert len(server.requests) == requests
+    assert "\n" not in str(raised.value)
+    assert not isinstance(raised.value, AnswerError)
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        (text(""), "empty answer"),
+        (text(None), "empty answer"),
+        (text(" \n"), "empty answer"),
+        (tool_call(), "called a tool"),
+        (text("half an ans", finish_reason="length"), "cut off"),
+        (text("", finish_reason="content_filter"), "content filter"),
+        (text("x" * 300_000), "300,000 characters"),
+    ],
+)
+def test_an_answer_that_is_no_whole_text_is_of_no_use(serve: Serve, reply: Reply, problem: str) -> None:
+    """It is an error of its own, and what it took is known."""
+    serve([reply])
+    with pytest.raises(AnswerError, match=problem) as raised:
+        Backend("test").complete(ASK)
+    assert raised.value.usage is not None
+    assert raised.value.usage.completion_tokens == 10
+
+
+@pytest.mark.parametrize("reply", [text("late", seconds=30), Reply(text("slow").body, drip=True)])
+def test_the_deadline_is_for_the_whole_answer(serve: Serve, reply: Reply) -> None:
+    """A server that says nothing, or a byte now and then."""
+    server = serve([reply])
+    started = time.monotonic()
+    with pytest.raises(ModelError, match=r"no answer within 0\.5 seconds"):
+        Backend("test", timeout=0.5).complete(ASK)
+    assert time.monotonic() - started < 3
+    time.sleep(0.3)
+    assert server.open == 0, "the request is ended, too"
+
+
+def test_an_endpoint_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refused connections are tried again, then said."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{free.getsockname()[1]}/v1")
+    with pytest.raises(ModelError, match="could not be reached after 2 tries"):
+        Backend("test", retries=1).complete(ASK)
+
+
+def test_options_that_a_model_refuses_are_left_out_from_then_on(serve: Serve) -> None:
+    """The limit of tokens under its newer name, and no temperature."""
+    refused = [status(400, "Unsupported 'max_tokens'", "max_tokens"), status(400, "Unsupported", "temperature")]
+    server = serve([*refused, text("fine")])
+    model = Backend("test", max_tokens=9)
+    assert [model.complete(ASK).text for _ in range(2)] == ["fine", "fine"]
+    assert [sorted(request.keys() - {"model", "messages"}) for request in server.requests] == [
+        ["max_tokens", "temperature"],
+        ["max_completion_tokens", "temperature"],
+        ["max_completion_tokens"],
+        ["max_completion_tokens"],
+    ]
+
+
+def test_an_endpoint_of_ones_own_may_need_no_key(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenAI's own does, and says so before anything is sent."""
+    server = serve([text("fine")])
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert Backend("test", base_url=server.url).complete(ASK).text == "fine"
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    with pytest.raises(ModelError, match="needs a key; expected one in the environment variable OPENAI_API_KEY"):
+        Backend("test").complete(ASK)
+
+
+@pytest.mark.parametrize(
+    "options", [{"timeout": 0}, {"retries": -1}, {"max_connections": 0}, {"prices": (1,)}, {"prices": "ab"}]
+)
+def test_a_wrong_option_is_refused(options: dict[str, object]) -> None:
+    """At once."""
+    with pytest.raises(InputError, match="expected"):
+        load_model("openai/test", **options)
+
+
+def test_a_model_works_again_after_it_was_closed_and_in_other_loops(serve: Serve) -> None:
+    """Sync, async in several event loops, and closed between."""
+    serve([text("fine")])
+    model = Backend("test")
+    for _ in range(2):
+        assert model.complete(ASK).text == "fine"
+        assert asyncio.run(model.acomplete(ASK)).text == "fine"
+        model.close()
+
+
+def test_a_model_works_in_a_forked_child(serve: Serve) -> None:
+    """Its requests have a thread of their own there."""
+    serve([text("fine")])
+    model = Backend("test", timeout=5)
+    assert model.complete(ASK).text == "fine"
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            code = int(model.complete(ASK).text != "fine")
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    assert model.complete(ASK).text == "fine"

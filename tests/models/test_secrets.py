@@ -1,0 +1,90 @@
+"""Keys appear in nothing that is kept, shown or raised, whatever the endpoint does with them."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from pathlib import Path
+
+import pytest
+
+from guardagent import GuardAgent, ModelError
+from guardagent.models import Message
+from guardagent.models.openai import Backend
+from tests.answers import CODE, PLAN
+from tests.models.conftest import KEY, Serve
+from tests.models.server import Reply, status, text
+from tests.runs import ehr_input, ehr_log
+
+OTHER = "another-secret-value"
+
+
+@pytest.mark.parametrize(
+    "replies",
+    [
+        [status(401, f"Incorrect API key provided: {KEY}")],
+        [status(500, f"Authorization: Bearer {KEY} {OTHER}")],
+        [status(307, location=f"http://127.0.0.1:9/?key={KEY}")],
+        [Reply(f"{KEY}".encode(), content_type="text/plain")],
+        [Reply(f'{{"choices": "{KEY}"}}'.encode())],
+        [text(f"{PLAN}\nYour key is {KEY}, and {OTHER}."), text(CODE.replace("return {", f"return {{  # {KEY}"))],
+    ],
+)
+def test_what_an_endpoint_says_of_a_key_is_cut_out(
+    serve: Serve,
+    replies: list[Reply],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Out of logs of every level, verdicts with their story, errors, cache files and representations."""
+    serve(replies)
+    monkeypatch.setenv("OTHER_TOKEN", OTHER)
+    model = Backend("test", retries=1, timeout=5)
+    guard = GuardAgent(agent="ehragent", mode="generate", model=model, debug_rounds=0, cache=tmp_path / "cache")
+    with caplog.at_level(logging.DEBUG):
+        verdict = guard.guard(ehr_input("nursing"), ehr_log())
+    kept = [file.read_text() for file in tmp_path.rglob("*.json")]
+    shown = [verdict.to_json(explain=True), repr(verdict), caplog.text, repr(model), str(model), repr(guard), *kept]
+    for secret in (KEY, OTHER):
+        assert not any(secret in text for text in shown)
+
+
+def test_a_raised_error_has_no_key_in_its_traceback(serve: Serve) -> None:
+    """Nor in the errors that it came from."""
+    serve([status(401, f"Incorrect API key provided: {KEY}")])
+    with pytest.raises(ModelError) as raised:
+        Backend("test").complete([Message("user", "hi")])
+    assert KEY not in "".join(traceback.format_exception(raised.value))
+
+
+@pytest.mark.parametrize("key", [f"{KEY}\nX-Injected: 1", f"{KEY}é", f"{KEY}\x00"])
+def test_a_key_that_cannot_be_sent_is_not_shown(serve: Serve, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    """It is refused before anything is sent."""
+    server = serve([text("fine")])
+    if "\0" in key:
+        pytest.skip("no environment holds a zero byte")
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(ModelError, match="a key that cannot be sent") as raised:
+        Backend("test").complete([Message("user", "hi")])
+    assert KEY not in str(raised.value)
+    assert server.requests == []
+
+
+def test_a_key_may_end_with_a_line_break(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one from a file does."""
+    server = serve([text("fine")])
+    monkeypatch.setenv("OPENAI_API_KEY", f" {KEY}\n")
+    Backend("test").complete([Message("user", "hi")])
+    assert server.keys == [f"Bearer {KEY}"]
+
+
+@pytest.mark.parametrize(
+    "url", ["https://user:secret-word@host/v1", "https://host/v1?key=secret-word", "secret-word", "http://[secret-word"]
+)
+def test_a_base_url_with_a_secret_is_refused_without_it(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    """A key belongs into the environment."""
+    monkeypatch.setenv("OPENAI_BASE_URL", url)
+    with pytest.raises(ModelError, match="a base URL that is none") as raised:
+        Backend("test").complete([Message("user", "hi")])
+    assert "secret-word" not in str(raised.value)

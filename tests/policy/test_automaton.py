@@ -1,0 +1,161 @@
+"""A formula's automaton agrees with its definition, is minimal, and knows what can no longer change."""
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from guardagent import InputError
+from guardagent.policy.alphabet import Alphabet
+from guardagent.policy.automaton import Automaton, compile_formula
+from guardagent.policy.formula import (
+    FALSE,
+    TRUE,
+    Before,
+    Formula,
+    Next,
+    Release,
+    Since,
+    Trigger,
+    Until,
+    Within,
+    all_of,
+    any_of,
+    atom,
+    finally_,
+    globally,
+    historically,
+    implies,
+    negation,
+    once,
+    weak_until,
+)
+from guardagent.types import Event
+from tests.policy.naive import holds
+
+THREE = Alphabet(["a", "b", "c"]).letters
+WENT_WELL = THREE[1::2]
+TRACES = [trace for length in range(1, 4) for trace in itertools.product(range(len(WENT_WELL)), repeat=length)]
+
+one = st.sampled_from(["a", "b", "c"]).map(atom)
+
+
+def deeper(inner: st.SearchStrategy[Formula]) -> st.SearchStrategy[Formula]:
+    two = st.tuples(inner, inner)
+    return st.one_of(
+        inner.map(negation),
+        *(inner.map(make) for make in (globally, finally_, once, historically)),
+        *(st.builds(make, inner, st.booleans()) for make in (Next, Before)),
+        *(st.builds(make, inner, inner) for make in (Until, Release, Since, Trigger, implies, weak_until)),
+        *(two.map(make) for make in (all_of, any_of)),
+        st.builds(Within, st.integers(0, 3), inner),
+    )
+
+
+formulas = st.recursive(one, deeper, max_leaves=6)
+
+
+def ends(automaton: Automaton, trace: tuple[int, ...]) -> int:
+    state = 0
+    for letter in trace:
+        state = automaton.table[state][letter]
+    return state
+
+
+@settings(max_examples=150, deadline=None)
+@given(formulas, st.lists(st.integers(0, len(THREE) - 1), min_size=4, max_size=7).map(tuple))
+def test_an_automaton_agrees_with_the_definition(formula: Formula, longer: tuple[int, ...]) -> None:
+    """On all traces up to length three of steps that went well, and on a longer one of any steps."""
+    automaton = compile_formula(formula, THREE)
+    for trace in TRACES:
+        letters = [WENT_WELL[at] for at in trace]
+        assert automaton.accepting[ends(automaton, tuple(2 * at + 1 for at in trace))] == holds(formula, letters)
+    assert automaton.accepting[ends(automaton, longer)] == holds(formula, [THREE[at] for at in longer])
+
+
+@settings(max_examples=100, deadline=None)
+@given(formulas)
+def test_a_negation_accepts_the_rest(formula: Formula) -> None:
+    """On steps that went well; there a literal and its negation are opposites."""
+    automata = [compile_formula(one, WENT_WELL) for one in (formula, negation(formula))]
+    assert len(automata[0].table) == len(automata[1].table)
+    for trace in TRACES:
+        assert {automaton.accepting[ends(automaton, trace)] for automaton in automata} == {True, False}
+
+
+@settings(max_examples=100, deadline=None)
+@given(formulas, formulas)
+def test_equivalent_formulas_have_the_same_automaton(first: Formula, second: Formula) -> None:
+    """It is minimal, and its states are numbered in one order."""
+    distributed = any_of([all_of([first, second]), all_of([first, negation(second)])])
+    assert compile_formula(distributed, WENT_WELL) == compile_formula(first, WENT_WELL)
+
+
+@settings(max_examples=100, deadline=None)
+@given(formulas)
+def test_what_is_settled_stays_so(formula: Formula) -> None:
+    """Violated and satisfied states have no way out, and every other state can still become either."""
+    automaton = compile_formula(formula, THREE)
+    for state, row in enumerate(automaton.table):
+        for verdict, accepting in ((automaton.violated, False), (automaton.satisfied, True)):
+            if verdict[state]:
+                assert automaton.accepting[state] is accepting
+                assert all(verdict[target] for target in row)
+
+
+@pytest.mark.parametrize(
+    ("formula", "states"),
+    [
+        (globally(negation(atom("a"))), 2),
+        (finally_(atom("a")), 2),
+        (Until(atom("a"), atom("b")), 3),
+        (globally(implies(atom("a"), Within(40, atom("b")))), 42),
+        (globally(implies(atom("a"), once(atom("b")))), 3),
+        (TRUE, 1),
+        (FALSE, 1),
+    ],
+)
+def test_automata_are_small(formula: Formula, states: int) -> None:
+    """The paper's Table 2."""
+    assert len(compile_formula(formula, THREE).table) == states
+
+
+def test_the_trace_without_steps_can_be_judged() -> None:
+    """Nothing forbidden happened, and nothing that was asked for."""
+    accepts_nothing = [globally(negation(atom("a"))), negation(atom("a")), Release(atom("a"), atom("b"))]
+    for formula in accepts_nothing:
+        assert compile_formula(formula, THREE).accepting[0]
+        assert not compile_formula(negation(formula), THREE).accepting[0]
+
+
+def test_a_step_that_failed_satisfies_nothing_and_violates_all_the_same() -> None:
+    """The two polarities of an atom."""
+    failed, went_well = Alphabet(["a"]).letters[2:]
+    for formula, letter, fine in (
+        (finally_(atom("a")), went_well, True),
+        (finally_(atom("a")), failed, False),
+        (globally(negation(atom("a"))), failed, False),
+    ):
+        assert compile_formula(formula, [letter]).accepting[compile_formula(formula, [letter]).table[0][0]] is fine
+
+
+def test_the_alphabet_tells_apart_what_a_rule_does() -> None:
+    """An event has one tool, action and decision, and any tags: so there are few letters."""
+    atoms = [*(f"tool:t{number}" for number in range(40)), "@group", "action:write", "decision:yes", "urgent"]
+    alphabet = Alphabet(atoms, {"group": frozenset({"t0", "t1", "other"})})
+    assert len(alphabet.letters) == 2 * 42 * 2 * 2 * 2
+    event = Event("t1", action="write", decision="no", tags=frozenset({"urgent", "x"}))
+    letter = alphabet.letters[alphabet.index(event, ok=True)]
+    assert letter.ok == {"tool:t1", "@group", "action:write", "urgent"}
+    assert alphabet.letters[alphabet.index(event, ok=False)].ok == frozenset()
+    assert alphabet.letters[alphabet.index(Event("other"), ok=False)].ran == {"@group"}
+    assert alphabet.letters[alphabet.index(Event("unknown"), ok=True)].ok == frozenset()
+
+
+def test_rules_that_are_too_large_are_refused() -> None:
+    """With what to do."""
+    with pytest.raises(InputError, match="divide it"):
+        Alphabet([f"tag{number}" for number in range(12)])
+    with pytest.raises(InputError, match="states"):
+        compile_formula(globally(implies(atom("a"), Within(10_000, atom("b")))), THREE)
