@@ -41,6 +41,13 @@ class Mode(StrEnum):
     GENERATE = "generate"
 
 
+class BenchMode(StrEnum):
+    AUTO = "auto"
+    PROGRAM = "program"
+    GENERATE = "generate"
+    MODEL_ONLY = "model-only"
+
+
 AgentName = Annotated[str | None, typer.Option("--agent", help="A known agent: a folder in the memory.")]
 RequestFile = Annotated[str | None, typer.Option("--request", help="The guard request, in words (a file).")]
 SpecificationFile = Annotated[str | None, typer.Option("--specification", help="What the agent does (a file).")]
@@ -62,6 +69,9 @@ RequireHardening = Annotated[
         envvar="GUARDAGENT_REQUIRE_HARDENING",
         help="Deny where a hardening layer is missing; see doctor.",
     ),
+]
+Prices = Annotated[
+    str | None, typer.Option("--prices", help="US dollars per million prompt,completion tokens, such as 2,8.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
@@ -107,9 +117,7 @@ def guard(
     redact: Annotated[
         list[str] | None, typer.Option("--redact", help="What no model may see: a regular expression; repeatable.")
     ] = None,
-    prices: Annotated[
-        str | None, typer.Option("--prices", help="US dollars per million prompt,completion tokens, such as 2,8.")
-    ] = None,
+    prices: Prices = None,
     max_cost: Annotated[float | None, typer.Option("--max-cost", help="US dollars that a check may take.")] = None,
     cache: Annotated[str | None, typer.Option("--cache", help="A folder that keeps the model's answers.")] = None,
     remember: Annotated[
@@ -280,7 +288,24 @@ def bench(
     data: Annotated[Path, typer.Option("--data", help="The data set (a file).")],
     out: Annotated[Path, typer.Option("--out", help="Where the results go (a folder; an interrupted run resumes).")],
     model: ModelName = None,
-    mode: ModeName = Mode.AUTO,
+    mode: Annotated[BenchMode, typer.Option("--mode", help="What judges.")] = BenchMode.AUTO,
+    k: Annotated[int | None, typer.Option("--k", help="How many demonstrations (default: as the paper).")] = None,
+    least_similar: Annotated[bool, typer.Option("--least-similar", help="The farthest demonstrations.")] = False,
+    without_toolbox: Annotated[bool, typer.Option("--without-toolbox", help="The model writes the check.")] = False,
+    without_memory: Annotated[bool, typer.Option("--without-memory", help="No demonstrations.")] = False,
+    without_code_instructions: Annotated[
+        bool, typer.Option("--without-code-instructions", help="model-only, in any way the model likes.")
+    ] = False,
+    required_checks: Annotated[
+        bool, typer.Option("--required-checks", help="Make the host's own checks too, as in a deployed guard.")
+    ] = False,
+    votes: Annotated[int, typer.Option("--votes", help="How many plans vote on the verdict.")] = 1,
+    debug_rounds: Annotated[int, typer.Option("--debug-rounds", help="How often the model may mend its code.")] = 3,
+    prompts: Annotated[str | None, typer.Option("--prompts", help="A folder of templates of your own.")] = None,
+    prices: Prices = None,
+    max_cost: Annotated[float | None, typer.Option("--max-cost", help="US dollars that a check may take.")] = None,
+    cache: Annotated[str | None, typer.Option("--cache", help="A folder that keeps the model's answers.")] = None,
+    workers: Annotated[int, typer.Option("--workers", help="How many examples are judged at once.")] = 1,
     toolbox: ToolboxFolder = None,
     memory: MemoryFolder = None,
     as_json: Json = False,
@@ -293,11 +318,23 @@ def bench(
             name,
             data,
             out,
+            progress=sys.stderr.isatty(),
             mode=mode.value,
-            model=model,
+            model=_model(model, prices),
+            shots=k,
+            least_similar=least_similar,
+            without_toolbox=without_toolbox,
+            without_memory=without_memory,
+            without_code_instructions=without_code_instructions,
+            required_checks=required_checks,
+            votes=votes,
+            debug_rounds=debug_rounds,
+            prompts=prompts,
+            max_cost=max_cost,
+            cache=cache,
+            workers=workers,
             toolbox=toolbox,
             memory=memory,
-            progress=sys.stderr.isatty(),
         )
     except KeyboardInterrupt:
         _fail(f"interrupted; the same command goes on where it stopped ({out})", 130)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from guardagent.answers import Plan, read_code, read_plan
+from guardagent.error_kinds import NO_PROGRAM, kind_of
 from guardagent.errors import AnswerError, GuardError, LimitError, ProgramError, SandboxError
 from guardagent.flow import Flow
 from guardagent.memory import Demonstration, retrieve
@@ -119,7 +120,7 @@ class Generation:
             try:
                 code = yield from self._program(plan, code, error, problem)
             except AnswerError as answer_error:
-                problem = self._reject(answer_error)
+                problem = self._reject(answer_error, NO_PROGRAM)
                 continue
             verdict = self._run(code, plan.engine)
             if not verdict.errors:
@@ -147,8 +148,10 @@ class Generation:
         from guardagent.sandbox._gate import admit
 
         setup, recorder = self._setup, Recorder(self._setup.toolbox)
+        kind, admitted = None, False
         try:
             admit(code, frozenset(setup.toolbox))
+            admitted = True
             verdict = run_program(
                 code,
                 setup.engine(engine),
@@ -159,11 +162,11 @@ class Generation:
                 needs_check=setup.needs_check,
             )
         except (ProgramError, LimitError) as error:
-            verdict = failed_run(error, recorder, CHECKED_BY)
+            verdict, kind = failed_run(error, recorder, CHECKED_BY), kind_of(error, admitted=admitted)
         except SandboxError as error:  # no code of any model could run here
             self._tell("run", text=code, error=str(error))
             raise
-        self._tell("run", text=code, error="; ".join(verdict.errors) or None, calls=verdict.calls)
+        self._tell("run", text=code, error="; ".join(verdict.errors) or None, kind=kind, calls=verdict.calls)
         return verdict
 
     def _settled(self, verdict: Verdict, plan: Plan, code: str) -> Verdict:
@@ -205,10 +208,9 @@ class Generation:
         named = [tool for tool in tools if tool.name in words] or tools
         return {"tools": named, "other_tools": [tool for tool in tools if tool not in named]}
 
-    def _reject(self, error: AnswerError) -> str:
+    def _reject(self, error: AnswerError, kind: str | None = None) -> str:
         """Notes that the last answer is of no use, and says why."""
-        if self._story[-1].error is None:
-            self._story[-1] = replace(self._story[-1], error=str(error))
+        self._story[-1] = replace(self._story[-1], error=str(error), kind=kind)
         return str(error)
 
     def _tell(self, name: StepName, **values: Any) -> None:

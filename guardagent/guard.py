@@ -141,11 +141,11 @@ class GuardAgent:
         Raises:
             GuardError: only with `on_error="raise"`, for a run that could not be checked.
         """
-        return self._settle(drive(deny_on_crash_flow(self._flow(input, output_log, facts)), self._meter()))
+        return self._settle(drive(deny_on_crash_flow(self._flow(input, output_log, facts)), self.meter()))
 
     async def aguard(self, input: str, output_log: str, facts: Mapping[str, Any] | None = None) -> Verdict:  # noqa: A002
         """As `guard`, without blocking the event loop."""
-        return self._settle(await adrive(deny_on_crash_flow(self._flow(input, output_log, facts)), self._meter()))
+        return self._settle(await adrive(deny_on_crash_flow(self._flow(input, output_log, facts)), self.meter()))
 
     @property
     def program(self) -> str | None:
@@ -174,7 +174,8 @@ class GuardAgent:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _meter(self) -> Meter:
+    def meter(self) -> Meter:
+        """A new account with the model, for one check."""
         return Meter(self.model, self._max_cost, self._cache)
 
     def _flow(self, agent_input: str, output_log: str, facts: Mapping[str, Any] | None) -> Flow:

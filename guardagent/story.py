@@ -21,6 +21,7 @@ class Step:
         prompt: what a model was asked, where one was.
         text: what came of it: the demonstrations that were retrieved, a model's answer, or the code that ran.
         error: what was wrong with it.
+        kind: what kind of error that is, for code.
         calls: the toolbox calls of a run.
         vote: which of several plans it belongs to, from 0.
     """
@@ -29,6 +30,7 @@ class Step:
     prompt: tuple[Message, ...] = ()
     text: str = ""
     error: str | None = None
+    kind: str | None = None
     calls: tuple[ToolCall, ...] = ()
     vote: int = 0
 
@@ -39,6 +41,7 @@ class Step:
             "prompt": [{"role": message.role, "content": message.content} for message in self.prompt],
             "text": self.text,
             "error": self.error,
+            "kind": self.kind,
             "calls": [call.to_dict() for call in self.calls],
         }
 

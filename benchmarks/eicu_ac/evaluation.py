@@ -8,8 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from guardagent._files import read_text
-from guardagent.bench import Evaluation, Example, Record, answer_is_right, items_of, read_examples, table_1
+from guardagent.bench import (
+    Evaluation,
+    Example,
+    PaperRow,
+    Record,
+    answer_is_right,
+    items_of,
+    read_examples,
+    table_1,
+    tables_6_and_7,
+)
 from guardagent.types import Verdict
+
+TABLE_2 = "arXiv 2406.09187, Table 2"
 
 _CELL = '"cell": "'
 _CELL_END = '"\n}'
@@ -119,14 +131,42 @@ EVALUATION = Evaluation(
     answered=answered,
     run_answer=run_answer,
     groups=groups,
-    paper=table_1(
-        316,
-        **{
-            "GuardAgent, GPT-4": (98.7, 100, 97.5, 97.5, 100),
-            "GuardAgent, Llama3.3-70B": (99.1, 100, 98.1, 96.9, 100),
-            "Model-Guarding-Agent, GPT-4": (97.5, 95.3, 100, 67.9, 100),
-            "Hardcoded Safety Rules, GPT-4": (81.0, 76.6, 90.7, 50.0, 3.2),
-            "LlamaGuard3-8B": (50.3, 100, 3.1, None, 100),
-        },
+    paper=(
+        *table_1(
+            316,
+            **{
+                "GuardAgent, GPT-4": (98.7, 100, 97.5, 97.5, 100),
+                "GuardAgent, Llama3.3-70B": (99.1, 100, 98.1, 96.9, 100),
+                "Model-Guarding-Agent, GPT-4": (97.5, 95.3, 100, 67.9, 100),
+                "Hardcoded Safety Rules, GPT-4": (81.0, 76.6, 90.7, 50.0, 3.2),
+                "LlamaGuard3-8B": (50.3, 100, 3.1, None, 100),
+            },
+        ),
+        PaperRow(
+            "GuardAgent, GPT-4, least similar demonstrations",
+            "arXiv 2406.09187, Table 5",
+            {"LPA": 98.1, "LPP": 99.4, "LPR": 96.9, "EA": 96.9},
+            316,
+        ),
+        PaperRow(
+            "GuardAgent, GPT-4, without toolbox and memory",
+            "arXiv 2406.09187, Table 2 and Section 5.4",
+            {"LPA": 90.8, "EA": 96.1},
+            316,
+        ),
     ),
+    paper_per_check=tables_6_and_7(
+        {
+            "GuardAgent, GPT-4": 45.4,
+            "GuardAgent, Llama3-70B": 10.1,
+            "GuardAgent, Llama3.1-70B": 16.6,
+            "Model-Guarding-Agent, GPT-4": 8.5,
+        },
+        (298, 571, 195),
+    ),
+    paper_executable=(
+        PaperRow("GuardAgent, GPT-4", TABLE_2, {"before": 100, "after": 100}, 316),
+        PaperRow("GuardAgent, GPT-4, without toolbox and memory", TABLE_2, {"before": 90.8, "after": 93.7}, 316),
+    ),
+    shots=1,
 )

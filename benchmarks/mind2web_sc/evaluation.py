@@ -8,7 +8,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from guardagent.bench import Evaluation, Example, Record, read_examples, same_text, table_1
+from guardagent.bench import (
+    Evaluation,
+    Example,
+    PaperRow,
+    Record,
+    read_examples,
+    same_text,
+    table_1,
+    tables_6_and_7,
+)
 from guardagent.types import Verdict
 
 _FINAL = "(Final Answer)"
@@ -105,14 +114,32 @@ EVALUATION = Evaluation(
     answered=answered,
     run_answer=run_answer,
     groups=groups,
-    paper=table_1(
-        200,
-        **{
-            "GuardAgent, GPT-4": (90.0, 100, 80.0, 80.0, 100),
-            "GuardAgent, Llama3.3-70B": (93.0, 92.2, 94.0, 94.0, 100),
-            "Model-Guarding-Agent, GPT-4": (82.5, 100, 65.0, 65.0, 100),
-            "Hardcoded Safety Rules, GPT-4": (77.5, 95.1, 58.0, 58.0, 71.0),
-            "LlamaGuard3-8B": (51.0, 100, 2.0, None, 100),
-        },
+    paper=(
+        *table_1(
+            200,
+            **{
+                "GuardAgent, GPT-4": (90.0, 100, 80.0, 80.0, 100),
+                "GuardAgent, Llama3.3-70B": (93.0, 92.2, 94.0, 94.0, 100),
+                "Model-Guarding-Agent, GPT-4": (82.5, 100, 65.0, 65.0, 100),
+                "Hardcoded Safety Rules, GPT-4": (77.5, 95.1, 58.0, 58.0, 71.0),
+                "LlamaGuard3-8B": (51.0, 100, 2.0, None, 100),
+            },
+        ),
+        PaperRow(
+            "GuardAgent, GPT-4, least similar demonstrations",
+            "arXiv 2406.09187, Table 5",
+            {"LPA": 84.0, "LPP": 100, "LPR": 79.0, "EA": 79.0},
+            200,
+        ),
     ),
+    paper_per_check=tables_6_and_7(
+        {
+            "GuardAgent, GPT-4": 37.3,
+            "GuardAgent, Llama3-70B": 9.7,
+            "GuardAgent, Llama3.1-70B": 15.5,
+            "Model-Guarding-Agent, GPT-4": 14.4,
+        },
+        (494, 1265, 277),
+    ),
+    shots=3,
 )

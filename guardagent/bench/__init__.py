@@ -5,15 +5,17 @@ defines `EVALUATION`, made of the names below.
 """
 
 from guardagent.bench.answers import answer_is_right, items_of, same_text
-from guardagent.bench.evaluation import Evaluation, Example, PaperRow, load_evaluation, table_1
+from guardagent.bench.evaluation import Evaluation, Example, PaperRow, load_evaluation, table_1, tables_6_and_7
+from guardagent.bench.experiment import Experiment, Judge
 from guardagent.bench.metrics import METRICS, measure
 from guardagent.bench.records import Record, read_examples
-from guardagent.bench.runner import Judge, judge_all, run_evaluation
+from guardagent.bench.runner import judge_all, run_evaluation
 
 __all__ = [
     "METRICS",
     "Evaluation",
     "Example",
+    "Experiment",
     "Judge",
     "PaperRow",
     "Record",
@@ -26,4 +28,5 @@ __all__ = [
     "run_evaluation",
     "same_text",
     "table_1",
+    "tables_6_and_7",
 ]

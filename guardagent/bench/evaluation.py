@@ -46,6 +46,14 @@ def table_1(n: int, **methods: tuple[float | None, ...]) -> tuple[PaperRow, ...]
     return tuple(PaperRow(name, source, dict(zip(METRICS, row, strict=True)), n) for name, row in methods.items())
 
 
+def tables_6_and_7(seconds: Mapping[str, float], words: tuple[float, float, float]) -> tuple[PaperRow, ...]:
+    """Rows of the paper's Table 6 (method -> seconds) and Table 7 (words of a demonstration, a prompt, the answers)."""
+    columns = ("words of a demonstration", "words of a prompt", "words of the answers")
+    times = [PaperRow(name, "arXiv 2406.09187, Table 6", {"seconds": value}) for name, value in seconds.items()]
+    counts = PaperRow("GuardAgent", "arXiv 2406.09187, Table 7", dict(zip(columns, words, strict=True)))
+    return (*times, counts)
+
+
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """One evaluation: the object `EVALUATION` of benchmarks/NAME/evaluation.py.
@@ -59,6 +67,9 @@ class Evaluation:
         groups: dimension -> the group an example is in, for the breakdowns.
         rates: further shares over all examples, by the name they have in the summary.
         paper: what the paper reports.
+        paper_per_check: what it reports of the time and the words of one check, under the names of our own columns.
+        paper_executable: what it reports of code that ran before and after debugging.
+        shots: how many demonstrations the paper shows a model.
     """
 
     agent: str
@@ -69,6 +80,9 @@ class Evaluation:
     groups: Callable[[Example], dict[str, str]]
     rates: Mapping[str, Callable[[Verdict, Example], bool]] = field(default_factory=dict)
     paper: tuple[PaperRow, ...] = ()
+    paper_per_check: tuple[PaperRow, ...] = ()
+    paper_executable: tuple[PaperRow, ...] = ()
+    shots: int = 1
 
 
 def load_evaluation(name: str, benchmarks: Path | None = None) -> tuple[Evaluation, Path]:

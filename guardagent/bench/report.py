@@ -5,20 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from guardagent.bench.evaluation import PaperRow
+from guardagent.bench.evaluation import Evaluation, PaperRow
 from guardagent.bench.metrics import METRICS
+from guardagent.bench.report_generated import generated_tables, markdown
 
 Block = Mapping[str, Any]
 
+_MODES = {
+    "program": "not run: --mode program",
+    "generate": "not run: needs a model (--mode generate --model M)",
+    "model-only": "not run: needs a model (--mode model-only --model M)",
+}
 
-def table(summary: Block, paper: Sequence[PaperRow]) -> str:
+
+def table(summary: Block, evaluation: Evaluation) -> str:
     """The whole of table.md."""
+    paper = evaluation.paper
     parts = [
         f"# {summary['name']}",
         _about(summary),
         _main_table(summary, paper),
         _notes(summary, paper),
         *(_group_table(summary, dimension, paper) for dimension in summary["groups"]),
+        *generated_tables(summary, evaluation),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -38,17 +47,20 @@ def percent_text(values: Mapping[str, float | None], metric: str) -> str:
 
 def _about(summary: Block) -> str:
     model = f", model {summary['model']}" if summary["model"] else ""
+    told = {name: value for name, value in summary["settings"].items() if name not in ("mode", "model")}
+    settings = f" Settings: {', '.join(f'{name} {value}' for name, value in told.items())}." if told else ""
     return (
         f"GuardAgent {summary['version']}, mode {summary['mode']}{model}, guarding {summary['agent']}, "
-        f"on the {summary['n']} runs of {summary['data']}. All metrics in percent."
+        f"on the {summary['n']} runs of {summary['data']}. All metrics in percent.{settings}"
     )
 
 
 def _main_table(summary: Block, paper: Sequence[PaperRow]) -> str:
     metrics = list(shares(summary))
     rows = [_line("**this run**", "measured", summary["n"], shares(summary), metrics)]
+    rows += [_line(mode, said, None, {}, metrics) for mode, said in _MODES.items() if mode != summary["mode"]]
     rows += [_paper_line(row.method, row, metrics) for row in paper if row.group is None]
-    return _markdown(["guard", "source", "n", *metrics], rows)
+    return markdown(["guard", "source", "n", *metrics], rows)
 
 
 def _paper_line(first: str, row: PaperRow, metrics: Sequence[str]) -> list[str]:
@@ -87,13 +99,4 @@ def _group_table(summary: Block, dimension: str, paper: Sequence[PaperRow]) -> s
         rows.append(_line(group, "measured", groups[group]["n"], block, metrics))
         quoted = (row for row in paper if row.group == (dimension, group))
         rows += [_paper_line(f"{group}: {row.method}", row, metrics) for row in quoted]
-    return f"## By {dimension}\n\n" + _markdown([dimension, "source", "n", *metrics], rows)
-
-
-def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    aligned = ["---" if column < 2 else "---:" for column in range(len(head))]
-    return "\n".join("| " + " | ".join(_cell(cell) for cell in row) + " |" for row in [head, aligned, *rows])
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    return f"## By {dimension}\n\n" + markdown([dimension, "source", "n", *metrics], rows)

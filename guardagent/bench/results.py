@@ -11,9 +11,9 @@ from typing import Any
 
 from guardagent._files import parse_json
 from guardagent.bench.evaluation import Evaluation, Example
+from guardagent.bench.generated import describe
 from guardagent.errors import ContentError, InputError
 from guardagent.guard import GuardAgent
-from guardagent.models import name_of
 from guardagent.types import Verdict, thaw
 
 Row = dict[str, Any]
@@ -80,6 +80,7 @@ def result_row(evaluation: Evaluation, example: Example, verdict: Verdict, diges
         "checked_by": verdict.checked_by,
         "model_calls": verdict.model_calls,
         "elapsed_ms": round(verdict.elapsed_ms, 3),
+        "generated": describe(verdict),
         "groups": evaluation.groups(example),
         "digest": digest,
     }
@@ -98,14 +99,14 @@ def digest_of(example: Example, setup: str) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:24]
 
 
-def setup_of(guard: GuardAgent, evaluation_file: Path) -> str:
-    """Stands for all that judges the examples: the guard's options and files, the evaluation, this version."""
+def setup_of(guard: GuardAgent, evaluation_file: Path, settings: Mapping[str, Any]) -> str:
+    """Stands for all that judges the examples: the settings, the guard's files, the evaluation, this version."""
     from guardagent import __version__
 
     files = [file for file in (*guard.sources, evaluation_file) if file.is_file()]
     # Names without folders: moving a checkout changes nothing.
     contents = [(file.name, hashlib.sha256(file.read_bytes()).hexdigest()) for file in files]
-    return repr((__version__, guard.mode, name_of(guard.model), contents))
+    return repr((__version__, dict(settings), contents))
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import json
@@ -11,24 +12,17 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
-from guardagent.bench.evaluation import Evaluation, Example, load_evaluation
+from guardagent.bench.evaluation import Evaluation, Example, PaperRow, load_evaluation
+from guardagent.bench.experiment import Experiment, Judge
+from guardagent.bench.generated import measure_generated
 from guardagent.bench.metrics import measure, measure_cost, measure_groups, wrong_rows
 from guardagent.bench.plot import draw
 from guardagent.bench.report import table
 from guardagent.bench.results import Results, Row, digest_of, result_row, setup_of, write_rows, write_text
 from guardagent.errors import InputError
-from guardagent.guard import GuardAgent, Mode
-from guardagent.models import name_of
 from guardagent.types import Verdict
-
-
-class Judge(Protocol):
-    """What is evaluated: a GuardAgent, or anything with its `guard`."""
-
-    def guard(self, input: str, output_log: str, facts: Mapping[str, Any] | None = None) -> Verdict:  # noqa: A002
-        ...
 
 
 def run_evaluation(
@@ -36,12 +30,9 @@ def run_evaluation(
     data: Path,
     out: Path,
     *,
-    mode: Mode = "auto",
-    model: str | None = None,
-    toolbox: Sequence[Path | str] | Path | str | None = None,
-    memory: Path | str | None = None,
     progress: bool = False,
     benchmarks: Path | None = None,
+    **settings: Any,
 ) -> dict[str, Any]:
     """Judges every example of a data file and writes the results into a folder.
 
@@ -51,33 +42,32 @@ def run_evaluation(
         name: the evaluation: a folder of `benchmarks`, with `-` or `_`.
         data: JSON Lines, or the original as published where the evaluation reads it.
         out: the folder for results.jsonl, summary.json, table.md and plot.png.
-        mode: as for GuardAgent, like `model`, `toolbox` and `memory`.
-        model: the model that writes code where there is no program.
-        toolbox: one or more folders of functions to add.
-        memory: a folder with one folder per agent.
         progress: show a progress bar on standard error, if that is a terminal.
         benchmarks: a folder of evaluations instead of the shipped one.
+        settings: those of an `Experiment`: mode, model, toolbox, memory, and the paper's settings and ablations.
 
     Returns:
         The summary.
 
     Raises:
-        InputError: a name, a file or an option is wrong.
+        InputError: a name, a file or a setting is wrong.
     """
+    experiment = Experiment(**settings)
     evaluation, source = load_evaluation(name, benchmarks)
     examples = evaluation.load(data)
-    with GuardAgent(agent=evaluation.agent, mode=mode, model=model, toolbox=toolbox, memory=memory) as guard:
-        if guard.obstacle:  # every single verdict would be that nothing is configured
-            raise InputError(guard.obstacle)
+    with experiment.guard_agent(evaluation.agent, evaluation.shots) as guard:
         results = Results(_folder(out) / "results.jsonl", retry_errors=guard.program is None)
         results.refuse_others(example.id for example in examples)
         (out / "summary.json").unlink(missing_ok=True)  # only a complete run has one
-        rows = judge_all(evaluation, examples, guard, results, setup_of(guard, source), progress=progress)
+        told = experiment.settings(guard)
+        setup, judge = setup_of(guard, source, told), experiment.judge(guard)
+        rows = judge_all(evaluation, examples, judge, results, setup, progress=progress, workers=experiment.workers)
         about = {
             "name": name.replace("_", "-"),
             "agent": evaluation.agent,
-            "mode": mode,
-            "model": name_of(guard.model) if guard.model else None,
+            "mode": told["mode"],
+            "model": told.get("model"),
+            "settings": told,
         }
     summary = _summary(evaluation, rows, {**about, "data": data.name, "data_sha256": _digest(data)})
     _write(out, evaluation, summary)
@@ -87,27 +77,49 @@ def run_evaluation(
 def judge_all(
     evaluation: Evaluation,
     examples: Sequence[Example],
-    guard: Judge,
+    judge: Judge,
     results: Results,
     setup: str,
     *,
     progress: bool = False,
+    workers: int = 1,
 ) -> list[Row]:
     """The rows of all examples, in their order; those that `results` has already are not judged again."""
-    rows = []
+    digests = {example.id: digest_of(example, setup) for example in examples}
+    rows = {example.id: results.get(example, digests[example.id]) for example in examples}
+    missing = [example for example in examples if rows[example.id] is None]
     with _interrupts() as raise_if_interrupted, _bar(len(examples), shown=progress) as advance:
+        advance(len(examples) - len(missing))
+
+        def keep(example: Example, verdict: Verdict) -> None:
+            raise_if_interrupted()
+            row = result_row(evaluation, example, verdict, digests[example.id])
+            results.append(row)
+            rows[example.id] = row
+            advance(1)
+
+        if workers > 1:
+            asyncio.run(_judge_at_once(judge, missing, workers, keep))
+        else:
+            for example in missing:
+                keep(example, judge.guard(example.agent_input, example.agent_output))
+    done = [row for row in rows.values() if row is not None]
+    write_rows(results.path, done)
+    return done
+
+
+async def _judge_at_once(
+    judge: Any, examples: Sequence[Example], workers: int, keep: Callable[[Example, Verdict], None]
+) -> None:
+    turns = asyncio.Semaphore(workers)
+
+    async def one(example: Example) -> None:
+        async with turns:
+            keep(example, await judge.aguard(example.agent_input, example.agent_output))
+
+    async with asyncio.TaskGroup() as group:  # an interrupt cancels the others, and with them their requests
         for example in examples:
-            digest = digest_of(example, setup)
-            row = results.get(example, digest)
-            if row is None:
-                verdict = guard.guard(example.agent_input, example.agent_output)
-                raise_if_interrupted()
-                row = result_row(evaluation, example, verdict, digest)
-                results.append(row)
-            rows.append(row)
-            advance()
-    write_rows(results.path, rows)
-    return rows
+            group.create_task(one(example))
 
 
 def _digest(data: Path) -> str:
@@ -131,18 +143,24 @@ def _summary(evaluation: Evaluation, rows: Sequence[Row], about: Mapping[str, An
         "version": __version__,
         **measure(rows),
         **measure_cost(rows),
+        "generated": measure_generated(rows),
         "groups": measure_groups(rows),
         "wrong": wrong_rows(rows),
-        "paper": [
-            {"mark": "paper", "source": row.source, "method": row.method, "n": row.n, "group": row.group}
-            | dict(row.values)
-            for row in evaluation.paper
-        ],
+        "paper": _quoted(evaluation.paper),
+        "paper_per_check": _quoted(evaluation.paper_per_check),
+        "paper_executable": _quoted(evaluation.paper_executable),
     }
 
 
+def _quoted(rows: Sequence[PaperRow]) -> list[dict[str, Any]]:
+    return [
+        {"mark": "paper", "source": row.source, "method": row.method, "n": row.n, "group": row.group} | dict(row.values)
+        for row in rows
+    ]
+
+
 def _write(out: Path, evaluation: Evaluation, summary: Mapping[str, Any]) -> None:
-    write_text(out / "table.md", table(summary, evaluation.paper))
+    write_text(out / "table.md", table(summary, evaluation))
     try:
         draw(out / "plot.png", summary, evaluation.paper)
     except ImportError:
@@ -175,9 +193,9 @@ def _interrupts() -> Iterator[Callable[[], None]]:
 
 
 @contextlib.contextmanager
-def _bar(total: int, *, shown: bool) -> Iterator[Callable[[], None]]:
+def _bar(total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
     if not (shown and sys.stderr.isatty()):
-        yield lambda: None
+        yield lambda _: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
@@ -185,4 +203,4 @@ def _bar(total: int, *, shown: bool) -> Iterator[Callable[[], None]]:
     columns = ("judging", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("", total=total)
-        yield lambda: bar.advance(task)
+        yield lambda count: bar.advance(task, count)

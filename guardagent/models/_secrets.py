@@ -31,4 +31,6 @@ def hide_secrets_in_logs() -> None:
 
 def _scrub_record(record: logging.LogRecord) -> bool:
     record.msg, record.args = scrub(record.getMessage()), None
+    if record.exc_info:
+        record.exc_text, record.exc_info = scrub(logging.Formatter().formatException(record.exc_info)), None
     return True

@@ -1,0 +1,155 @@
+"""What judges the examples: the guard as it is deployed, or one of the paper's settings and ablations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from guardagent.errors import InputError
+from guardagent.flow import Flow, adrive, drive
+from guardagent.fold import deny_on_crash_flow
+from guardagent.guard import GuardAgent, Mode
+from guardagent.model_only import ModelOnly
+from guardagent.models import Model, name_of
+from guardagent.toolbox import Toolbox
+from guardagent.types import Context, Event, Verdict
+from guardagent.votes import voted
+
+BenchMode = Literal["auto", "program", "generate", "model-only"]
+
+_OF_A_MODEL = ("least_similar", "without_toolbox", "without_memory", "without_code_instructions", "required_checks")
+
+
+class Judge(Protocol):
+    """What is evaluated: a GuardAgent, or anything with its `guard`, and `aguard` where several work at once."""
+
+    def guard(self, input: str, output_log: str, facts: Mapping[str, Any] | None = None) -> Verdict:  # noqa: A002
+        ...
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The settings of an evaluation.
+
+    Attributes:
+        mode: `program`, `generate` and `auto` as for GuardAgent; `model-only` is the paper's baseline without code.
+        model, toolbox, memory, prompts, votes, debug_rounds, cache, max_cost: as for GuardAgent.
+        shots: how many demonstrations; None: as many as the paper (Section 5.1).
+        least_similar: the farthest demonstrations instead of the nearest (Appendix M).
+        without_toolbox: no functions; the model writes the check itself, and is believed (Table 2).
+        without_memory: no demonstrations (Table 2).
+        without_code_instructions: `model-only` that may judge in any way it likes (Appendix L).
+        required_checks: with `generate`, the checks that the host makes itself are made too, as in a deployed guard.
+            The paper's method has none.
+        workers: how many examples are judged at once.
+    """
+
+    mode: BenchMode = "auto"
+    model: Model | str | None = None
+    toolbox: Sequence[Path | str] | Path | str | None = None
+    memory: Path | str | None = None
+    prompts: Path | str | None = None
+    shots: int | None = None
+    least_similar: bool = False
+    without_toolbox: bool = False
+    without_memory: bool = False
+    without_code_instructions: bool = False
+    required_checks: bool = False
+    votes: int = 1
+    debug_rounds: int = 3
+    cache: Path | str | None = None
+    max_cost: float | None = None
+    workers: int = 1
+
+    def guard_agent(self, agent: str, shots: int) -> GuardAgent:
+        """The guard of an agent with these settings.
+
+        Raises:
+            InputError: a setting is wrong, or does not go with another one.
+        """
+        mode: Mode = "generate" if self.mode == "model-only" else self.mode
+        guard = GuardAgent(
+            agent=agent,
+            mode=mode,
+            model=self.model,
+            toolbox=self.toolbox,
+            memory=self.memory,
+            prompts=self.prompts,
+            shots=shots if self.shots is None else self.shots,
+            votes=self.votes,
+            debug_rounds=self.debug_rounds,
+            cache=self.cache,
+            max_cost=self.max_cost,
+        )
+        if guard.obstacle:  # every single verdict would be that nothing is configured
+            raise InputError(guard.obstacle)
+        self._refuse(guard)
+        return guard
+
+    def judge(self, guard: GuardAgent) -> Judge:
+        """What judges: the guard itself, or a flow over what it is made of."""
+        if guard.program is not None or self.required_checks:
+            return guard
+        setup = replace(guard.setup, least_similar=self.least_similar)
+        if self.without_memory:
+            setup = replace(setup, demonstrations=())
+        if self.without_toolbox:
+            setup = replace(setup, toolbox=Toolbox([]), needs_check=False)
+        if self.mode == "model-only":
+            return FlowJudge(guard, ModelOnly(setup, freely=self.without_code_instructions).flow)
+
+        def generated(run: Event, context: Context) -> Flow:
+            verdict, _ = yield from voted(setup, run, context, self.votes)
+            return verdict
+
+        return FlowJudge(guard, generated)
+
+    def settings(self, guard: GuardAgent) -> dict[str, Any]:
+        """What tells this experiment from others, as JSON values."""
+        if guard.program is not None:
+            return {"mode": "program"}
+        names = ("votes", "debug_rounds", "max_cost", *_OF_A_MODEL)
+        head = {"mode": self.mode if self.mode == "model-only" else "generate", "model": name_of(guard.model)}
+        return head | {"shots": guard.setup.shots} | {name: getattr(self, name) for name in names}
+
+    def _refuse(self, guard: GuardAgent) -> None:
+        """Settings that would change nothing are mistakes."""
+        given = [name for name in _OF_A_MODEL if getattr(self, name)]
+        if guard.program is not None and given:
+            raise InputError(f"{_option(given[0])} changes nothing where a program judges; expected --mode generate")
+        if self.mode == "model-only" and (self.without_toolbox or self.required_checks or self.votes > 1):
+            raise InputError("model-only has no toolbox, required checks or votes; expected --mode generate with these")
+        if self.mode != "model-only" and self.without_code_instructions:
+            raise InputError("--without-code-instructions is a setting of --mode model-only")
+        if self.without_memory and (self.least_similar or self.shots):
+            raise InputError("--without-memory shows no demonstrations; expected it without --least-similar and --k")
+        if self.required_checks and set(given) != {"required_checks"}:
+            raise InputError("--required-checks is the guard as deployed; expected it without the paper's ablations")
+        if self.workers < 1:
+            raise InputError(f"workers is {self.workers}; expected at least 1")
+
+
+class FlowJudge:
+    """Judges by a flow, with the model, the cap on the cost and the cache of a guard."""
+
+    def __init__(self, guard: GuardAgent, flow: Callable[[Event, Context], Flow]) -> None:
+        self._guard = guard
+        self._flow = flow
+
+    def guard(self, input: str, output_log: str, facts: Mapping[str, Any] | None = None) -> Verdict:  # noqa: A002
+        """As GuardAgent's."""
+        return drive(self._judging(input, output_log, facts), self._guard.meter())
+
+    async def aguard(self, input: str, output_log: str, facts: Mapping[str, Any] | None = None) -> Verdict:  # noqa: A002
+        """As `guard`, without blocking the event loop."""
+        return await adrive(self._judging(input, output_log, facts), self._guard.meter())
+
+    def _judging(self, agent_input: str, output_log: str, facts: Mapping[str, Any] | None) -> Flow:
+        run = Event("agent_run", args={"input": agent_input}, output=output_log)
+        return deny_on_crash_flow(self._flow(run, Context(facts=facts or {})))
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
