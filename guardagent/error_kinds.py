@@ -21,8 +21,8 @@ def kind_of(error: SandboxError, *, admitted: bool) -> str:
         admitted: whether the static gate had let it pass before.
 
     Returns:
-        `syntax` where it is no Python, `gate` for what the gate or an engine does not take, `limit` for what it used too
-        much of, `contract` for an answer that is none, or the kind of the exception, in small letters.
+        `syntax` where it is no Python, `gate` for what the gate or an engine does not take, `limit` for what it used
+        too much of, `contract` for an answer that is none, or the kind of the exception, in small letters.
     """
     text = str(error)
     if not admitted:

@@ -19,12 +19,8 @@ def generated_tables(summary: Mapping[str, Any], evaluation: Evaluation) -> list
     if found["code_written"] is not None:
         said = f"Answers that are code, though none was asked for: {_number(found['code_written'])} percent."
         return [per_check, f"## Code\n\n{said}"]
-    code = _section(
-        "Code that ran, before and after debugging",
-        ["before", "after"],
-        found["executable"],
-        evaluation.paper_executable,
-    )
+    title = "Code that ran, before and after debugging, in percent"
+    code = _section(title, ["before", "after"], found["executable"], evaluation.paper_executable)
     return [per_check, code, *_errors(found["errors"])]
 
 

@@ -133,7 +133,8 @@ def _pause(error: openai.APIError, attempt: int) -> float | None:
         status = error.status_code
         if status not in _TRANSIENT and status < 500:
             return None
-        asked = _retry_after(error.response.headers.get("retry-after"))
+        headers = getattr(error, "litellm_response_headers", None) or error.response.headers  # LiteLLM keeps them apart
+        asked = _retry_after(headers.get("retry-after"))
         if asked is not None:
             return asked
     elif not isinstance(error, openai.APIConnectionError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -83,6 +84,7 @@ class Backend:
 
 
 def _library(model: str) -> Any:
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else it asks a server for prices when imported
     try:
         import litellm
     except ImportError:
