@@ -88,7 +88,9 @@ def judge_all(
     digests = {example.id: digest_of(example, setup) for example in examples}
     rows = {example.id: results.get(example, digests[example.id]) for example in examples}
     missing = [example for example in examples if rows[example.id] is None]
-    with _interrupts() as raise_if_interrupted, _bar(len(examples), shown=progress) as advance:
+    # Several at once are judged in an event loop, which takes a Ctrl-C itself and cancels what is under way.
+    interrupts = _interrupts() if workers == 1 else contextlib.nullcontext(lambda: None)
+    with interrupts as raise_if_interrupted, _bar(len(examples), shown=progress) as advance:
         advance(len(examples) - len(missing))
 
         def keep(example: Example, verdict: Verdict) -> None:

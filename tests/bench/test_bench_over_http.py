@@ -1,0 +1,67 @@
+"""Every mode of an evaluation through the command line, against a server, interrupted and resumed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guardagent.models import Message
+from tests.bench.runs_of_a_model import data, guarding
+from tests.conftest import Ran
+from tests.models.conftest import Serve, serve  # noqa: F401 - a fixture
+from tests.models.server import Reply, text
+
+
+def answer(request: dict[str, Any]) -> Reply:
+    return text(guarding([Message(one["role"], one["content"]) for one in request["messages"]]))
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize(
+    ("options", "wanted", "requests"),
+    [
+        (["--mode", "generate", "--debug-rounds", "1"], {"LPA": 60.0, "EA": 66.67}, 12),
+        (["--mode", "model-only"], {"LPA": 80.0, "EA": 66.67}, 5),
+        (["--mode", "generate", "--debug-rounds", "1", "--k", "2", "--least-similar"], {"LPA": 60.0}, 12),
+        (["--mode", "generate", "--debug-rounds", "1", "--without-memory", "--votes", "2"], {"LPA": 60.0}, 24),
+        (["--mode", "generate", "--debug-rounds", "1", "--required-checks"], {"LPA": 80.0}, 12),
+        (["--mode", "model-only", "--without-code-instructions"], {"LPA": 80.0}, 5),
+    ],
+)
+def test_a_mode_runs_is_interrupted_and_goes_on(
+    serve: Serve,  # noqa: F811
+    cli: Callable[..., Ran],
+    tmp_path: Path,
+    options: list[str],
+    wanted: dict[str, float],
+    requests: int,
+    workers: int,
+) -> None:
+    """Ctrl-C at the third request; the same command then asks for no more than what is missing."""
+    stopped = []
+
+    def stopping(request: dict[str, Any]) -> Reply:
+        stopped.append(request)
+        if len(stopped) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return answer(request)
+
+    files = ("--data", data(tmp_path), "--out", tmp_path / "out")
+    command = ("bench", "eicu-ac", *files, "--model", "openai/test", *options, "--workers", workers, "--json")
+    serve(stopping)
+    first = cli(*command)
+    assert (first.status, first.out) == (130, "")
+    assert "goes on where it stopped" in first.err
+    done = len((tmp_path / "out" / "results.jsonl").read_text().splitlines())
+    server = serve(answer)
+    ran = cli(*command)
+    summary = json.loads(ran.out)
+    assert ran.status == 0
+    assert {name: summary[name] for name in wanted} == wanted
+    assert len(server.requests) <= requests - done
