@@ -11,6 +11,7 @@ from guardagent._files import read_text
 from guardagent.bench import (
     Evaluation,
     Example,
+    PaperGenerated,
     PaperRow,
     Record,
     answer_is_right,
@@ -22,6 +23,7 @@ from guardagent.bench import (
 from guardagent.types import Verdict
 
 TABLE_2 = "arXiv 2406.09187, Table 2"
+BARE = "GuardAgent, GPT-4, without toolbox and memory"
 
 _CELL = '"cell": "'
 _CELL_END = '"\n}'
@@ -148,25 +150,30 @@ EVALUATION = Evaluation(
             {"LPA": 98.1, "LPP": 99.4, "LPR": 96.9, "EA": 96.9},
             316,
         ),
-        PaperRow(
-            "GuardAgent, GPT-4, without toolbox and memory",
-            "arXiv 2406.09187, Table 2 and Section 5.4",
-            {"LPA": 90.8, "EA": 96.1},
-            316,
+        PaperRow(BARE, "arXiv 2406.09187, Table 2 and Section 5.4", {"LPA": 90.8, "EA": 96.1}, 316),
+    ),
+    paper_generated=PaperGenerated(
+        per_check=tables_6_and_7(
+            {
+                "GuardAgent, GPT-4": 45.4,
+                "GuardAgent, Llama3-70B": 10.1,
+                "GuardAgent, Llama3.1-70B": 16.6,
+                "Model-Guarding-Agent, GPT-4": 8.5,
+            },
+            (298, 571, 195),
         ),
-    ),
-    paper_per_check=tables_6_and_7(
-        {
-            "GuardAgent, GPT-4": 45.4,
-            "GuardAgent, Llama3-70B": 10.1,
-            "GuardAgent, Llama3.1-70B": 16.6,
-            "Model-Guarding-Agent, GPT-4": 8.5,
-        },
-        (298, 571, 195),
-    ),
-    paper_executable=(
-        PaperRow("GuardAgent, GPT-4", TABLE_2, {"before": 100, "after": 100}, 316),
-        PaperRow("GuardAgent, GPT-4, without toolbox and memory", TABLE_2, {"before": 90.8, "after": 93.7}, 316),
+        executable=(
+            PaperRow("GuardAgent, GPT-4", TABLE_2, {"before": 100, "after": 100}, 316),
+            PaperRow(BARE, TABLE_2, {"before": 90.8, "after": 93.7}, 316),
+        ),
+        errors=tuple(
+            PaperRow(f"{kind}: {BARE}", "arXiv 2406.09187, Appendix K", {"examples": count, "solved": solved}, 316)
+            for kind, count, solved in (("name", 11, 8), ("syntax", 3, 0), ("type", 15, 1))
+        ),
+        code_written=(
+            PaperRow("GPT-4", "arXiv 2406.09187, Section 5.4", {"percent": 68.0}, 316),
+            PaperRow("GPT-4, rules in natural language", "arXiv 2406.09187, Appendix L", {"percent": 62}, 316),
+        ),
     ),
     shots=1,
 )

@@ -11,6 +11,7 @@ from typing import Any
 from guardagent.bench import (
     Evaluation,
     Example,
+    PaperGenerated,
     PaperRow,
     Record,
     read_examples,
@@ -132,14 +133,16 @@ EVALUATION = Evaluation(
             200,
         ),
     ),
-    paper_per_check=tables_6_and_7(
-        {
-            "GuardAgent, GPT-4": 37.3,
-            "GuardAgent, Llama3-70B": 9.7,
-            "GuardAgent, Llama3.1-70B": 15.5,
-            "Model-Guarding-Agent, GPT-4": 14.4,
-        },
-        (494, 1265, 277),
+    paper_generated=PaperGenerated(
+        per_check=tables_6_and_7(
+            {
+                "GuardAgent, GPT-4": 37.3,
+                "GuardAgent, Llama3-70B": 9.7,
+                "GuardAgent, Llama3.1-70B": 15.5,
+                "Model-Guarding-Agent, GPT-4": 14.4,
+            },
+            (494, 1265, 277),
+        ),
     ),
     shots=3,
 )

@@ -5,7 +5,15 @@ defines `EVALUATION`, made of the names below.
 """
 
 from guardagent.bench.answers import answer_is_right, items_of, same_text
-from guardagent.bench.evaluation import Evaluation, Example, PaperRow, load_evaluation, table_1, tables_6_and_7
+from guardagent.bench.evaluation import (
+    Evaluation,
+    Example,
+    PaperGenerated,
+    PaperRow,
+    load_evaluation,
+    table_1,
+    tables_6_and_7,
+)
 from guardagent.bench.experiment import Experiment, Judge
 from guardagent.bench.metrics import METRICS, measure
 from guardagent.bench.records import Record, read_examples
@@ -17,6 +25,7 @@ __all__ = [
     "Example",
     "Experiment",
     "Judge",
+    "PaperGenerated",
     "PaperRow",
     "Record",
     "answer_is_right",

@@ -46,6 +46,23 @@ def table_1(n: int, **methods: tuple[float | None, ...]) -> tuple[PaperRow, ...]
     return tuple(PaperRow(name, source, dict(zip(METRICS, row, strict=True)), n) for name, row in methods.items())
 
 
+@dataclass(frozen=True, slots=True)
+class PaperGenerated:
+    """What a paper reports of guards that a model writes, under the names of our own columns.
+
+    Attributes:
+        per_check: the time and the words of one check.
+        executable: the share of code that ran, `before` and `after` debugging, in percent.
+        errors: for each kind (the row's method) how many examples, and how many of them debugging `solved`.
+        code_written: the share of answers that are code where none was asked for, in percent.
+    """
+
+    per_check: tuple[PaperRow, ...] = ()
+    executable: tuple[PaperRow, ...] = ()
+    errors: tuple[PaperRow, ...] = ()
+    code_written: tuple[PaperRow, ...] = ()
+
+
 def tables_6_and_7(seconds: Mapping[str, float], words: tuple[float, float, float]) -> tuple[PaperRow, ...]:
     """Rows of the paper's Table 6 (method -> seconds) and Table 7 (words of a demonstration, a prompt, the answers)."""
     columns = ("words of a demonstration", "words of a prompt", "words of the answers")
@@ -67,8 +84,7 @@ class Evaluation:
         groups: dimension -> the group an example is in, for the breakdowns.
         rates: further shares over all examples, by the name they have in the summary.
         paper: what the paper reports.
-        paper_per_check: what it reports of the time and the words of one check, under the names of our own columns.
-        paper_executable: what it reports of code that ran before and after debugging.
+        paper_generated: what it reports of guards that a model writes.
         shots: how many demonstrations the paper shows a model.
     """
 
@@ -80,8 +96,7 @@ class Evaluation:
     groups: Callable[[Example], dict[str, str]]
     rates: Mapping[str, Callable[[Verdict, Example], bool]] = field(default_factory=dict)
     paper: tuple[PaperRow, ...] = ()
-    paper_per_check: tuple[PaperRow, ...] = ()
-    paper_executable: tuple[PaperRow, ...] = ()
+    paper_generated: PaperGenerated = PaperGenerated()
     shots: int = 1
 
 

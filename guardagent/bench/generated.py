@@ -76,7 +76,7 @@ def _errors(attempts: Sequence[Sequence[str | None]]) -> dict[str, dict[str, int
     failed = [attempt for attempt in attempts if attempt[0] is not None]
     before = Counter(str(attempt[0]) for attempt in failed)
     solved = Counter(str(attempt[0]) for attempt in failed if attempt[-1] is None)
-    return {kind: {"before": count, "solved": solved[kind]} for kind, count in sorted(before.items())}
+    return {kind: {"examples": count, "solved": solved[kind]} for kind, count in sorted(before.items())}
 
 
 def _first(story: Sequence[Step]) -> list[Step]:

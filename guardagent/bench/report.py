@@ -48,7 +48,12 @@ def percent_text(values: Mapping[str, float | None], metric: str) -> str:
 def _about(summary: Block) -> str:
     model = f", model {summary['model']}" if summary["model"] else ""
     told = {name: value for name, value in summary["settings"].items() if name not in ("mode", "model")}
-    settings = f" Settings: {', '.join(f'{name} {value}' for name, value in told.items())}." if told else ""
+    changed = [
+        name if value is True else f"{name} {value}" for name, value in told.items() if value not in (None, False)
+    ]
+    settings = f" Settings: {', '.join(changed).replace('_', ' ')}." if changed else ""
+    if summary["mode"] == "generate" and not told["required_checks"]:
+        settings += " The checks that the host makes by itself in a deployed guard were left out, as in the paper."
     return (
         f"GuardAgent {summary['version']}, mode {summary['mode']}{model}, guarding {summary['agent']}, "
         f"on the {summary['n']} runs of {summary['data']}. All metrics in percent.{settings}"

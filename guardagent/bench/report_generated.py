@@ -12,16 +12,15 @@ Values = Mapping[str, float | None]
 
 def generated_tables(summary: Mapping[str, Any], evaluation: Evaluation) -> list[str]:
     """Sections of table.md: code that ran and its errors, and the time and words of one check."""
-    found = summary["generated"]
+    found, paper = summary["generated"], evaluation.paper_generated
     if found is None:
         return []
-    per_check = _section("One check", list(found["per_check"]), found["per_check"], evaluation.paper_per_check)
+    sections = [_section("One check", found["per_check"], paper.per_check)]
     if found["code_written"] is not None:
-        said = f"Answers that are code, though none was asked for: {_number(found['code_written'])} percent."
-        return [per_check, f"## Code\n\n{said}"]
+        measured = {"percent": found["code_written"]}
+        return [*sections, _section("Answers that are code, though none was asked for", measured, paper.code_written)]
     title = "Code that ran, before and after debugging, in percent"
-    code = _section(title, ["before", "after"], found["executable"], evaluation.paper_executable)
-    return [per_check, code, *_errors(found["errors"])]
+    return [*sections, _section(title, found["executable"], paper.executable), *_errors(found["errors"], paper.errors)]
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -30,21 +29,23 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(_cell(cell) for cell in row) + " |" for row in [head, aligned, *rows])
 
 
-def _section(title: str, columns: Sequence[str], measured: Values, paper: Sequence[PaperRow]) -> str:
-    rows = [_row("**this run**", "measured", measured, columns)]
-    rows += [_row(row.method, f"paper ({row.source})", row.values, columns) for row in paper]
-    return f"## {title}\n\n" + markdown(["guard", "source", *columns], rows)
+def _section(title: str, measured: Values, paper: Sequence[PaperRow]) -> str:
+    rows = [_row("**this run**", "measured", measured, list(measured))]
+    rows += [_row(row.method, f"paper ({row.source})", row.values, list(measured)) for row in paper]
+    return f"## {title}\n\n" + markdown(["guard", "source", *measured], rows)
 
 
 def _row(first: str, source: str, values: Values, columns: Sequence[str]) -> list[str]:
     return [first, source, *(_number(values[name]) if name in values else "-" for name in columns)]
 
 
-def _errors(errors: Mapping[str, Mapping[str, int]]) -> list[str]:
+def _errors(errors: Mapping[str, Values], paper: Sequence[PaperRow]) -> list[str]:
     if not errors:
         return []
-    rows = [[kind, "measured", str(count["before"]), str(count["solved"])] for kind, count in errors.items()]
-    return ["## Errors of the first version\n\n" + markdown(["kind", "source", "examples", "solved"], rows)]
+    columns = ["examples", "solved"]
+    rows = [_row(kind, "measured", count, columns) for kind, count in errors.items()]
+    rows += [_row(row.method, f"paper ({row.source})", row.values, columns) for row in paper]
+    return ["## Errors of the first version of the code\n\n" + markdown(["kind", "source", *columns], rows)]
 
 
 def _number(value: float | None) -> str:

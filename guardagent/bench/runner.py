@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import hashlib
 import json
 import signal
@@ -149,8 +150,10 @@ def _summary(evaluation: Evaluation, rows: Sequence[Row], about: Mapping[str, An
         "groups": measure_groups(rows),
         "wrong": wrong_rows(rows),
         "paper": _quoted(evaluation.paper),
-        "paper_per_check": _quoted(evaluation.paper_per_check),
-        "paper_executable": _quoted(evaluation.paper_executable),
+        "paper_generated": {
+            part.name: _quoted(getattr(evaluation.paper_generated, part.name))
+            for part in dataclasses.fields(evaluation.paper_generated)
+        },
     }
 
 

@@ -43,7 +43,7 @@ def test_generate_by_hand(run: Run, tmp_path: Path) -> None:
     assert metrics(summary) == {"LPA": 60.0, "LPP": 66.67, "LPR": 66.67, "EA": 66.67, "FRA": 50.0}
     found = summary["generated"]
     assert found["executable"] == {"before": 60.0, "after": 80.0}
-    assert found["errors"] == {"name": {"before": 1, "solved": 1}, "type": {"before": 1, "solved": 0}}
+    assert found["errors"] == {"name": {"examples": 1, "solved": 1}, "type": {"examples": 1, "solved": 0}}
     assert found["per_check"]["completion tokens"] == found["per_check"]["words of the answers"]
     assert (summary["model_calls"], len(model.asked), summary["errors"]) == (12, 12, 1)
     prompts = [sum(len(message.content.split()) for message in messages) for messages in model.asked[:2]]
