@@ -48,9 +48,8 @@ def percent_text(values: Mapping[str, float | None], metric: str) -> str:
 def _about(summary: Block) -> str:
     model = f", model {summary['model']}" if summary["model"] else ""
     told = {name: value for name, value in summary["settings"].items() if name not in ("mode", "model")}
-    changed = [
-        name if value is True else f"{name} {value}" for name, value in told.items() if value not in (None, False)
-    ]
+    given = {name: value for name, value in told.items() if value is not None and value is not False}
+    changed = [name if value is True else f"{name} {value}" for name, value in given.items()]
     settings = f" Settings: {', '.join(changed).replace('_', ' ')}." if changed else ""
     if summary["mode"] == "generate" and not told["required_checks"]:
         settings += " The checks that the host makes by itself in a deployed guard were left out, as in the paper."
