@@ -18,10 +18,10 @@ from typing import Any, Literal, Self, get_args
 
 from guardagent._files import MAX_BYTES
 from guardagent.cache import ResponseCache
-from guardagent.errors import GuardError, InputError, ModelError, UnknownNameError
+from guardagent.errors import GuardError, InputError, UnknownNameError
 from guardagent.flow import Flow, adrive, drive
 from guardagent.fold import combine, deny_on_crash, deny_on_crash_flow, fold
-from guardagent.generate import Setup
+from guardagent.generate import CHECKED_BY, Setup
 from guardagent.learn import Remember, learner
 from guardagent.memory import Memory
 from guardagent.meter import Meter
@@ -31,7 +31,7 @@ from guardagent.prompts import Prompts
 from guardagent.redaction import Redactor
 from guardagent.sandbox import Engines, Sandbox
 from guardagent.toolbox import Toolbox
-from guardagent.types import Check, Context, Decision, Event, Verdict
+from guardagent.types import Check, Context, Decision, Event, Verdict, unchecked
 from guardagent.votes import voted
 
 Mode = Literal["auto", "program", "generate"]
@@ -192,7 +192,7 @@ class GuardAgent:
 
     def _generated(self, run: Event, context: Context) -> Flow:
         if self.obstacle:
-            raise ModelError(self.obstacle)
+            return unchecked(self.obstacle, checked_by=CHECKED_BY)
         verdict, demonstration = yield from voted(self.setup, run, context, self._votes)
         for required in self._required:
             verdict = combine(verdict, deny_on_crash(required)(run, context))

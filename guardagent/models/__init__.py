@@ -73,7 +73,7 @@ def load_model(name: str, **options: Any) -> Model:
     try:
         return cast("Model", module.Backend(rest, **options))
     except TypeError as error:
-        raise InputError(f"model {name!r}: {error}") from None
+        raise InputError(f"model {name!r}: {str(error).rpartition('() ')[2]}") from None
 
 
 def name_of(model: object) -> str:

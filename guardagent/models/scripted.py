@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from guardagent._files import read_json_lines
 from guardagent.errors import ContentError, GuardError, ModelError
 from guardagent.models import Completion, Message
+from guardagent.models._prices import checked_prices, cost_of
 from guardagent.types import Usage
 
 Answer = str | GuardError
@@ -37,8 +38,6 @@ class ScriptedModel:
         Raises:
             ModelError: the script is at its end, or says so here.
         """
-        from guardagent.models._prices import cost_of
-
         with self._lock:
             self.asked.append(tuple(messages))
             answer = self._answer(messages)
@@ -51,8 +50,9 @@ class ScriptedModel:
 class Backend(ScriptedModel):
     """`scripted/FILE`: the answers of a JSON Lines file, one `{"answer": TEXT}` or `{"error": TEXT}` per line."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__([_read(record, path, line) for line, record in read_json_lines(path)], name=f"scripted/{path}")
+    def __init__(self, path: str, *, prices: tuple[float, float] | None = None) -> None:
+        script = [_read(record, path, line) for line, record in read_json_lines(path)]
+        super().__init__(script, name=f"scripted/{path}", prices=checked_prices(prices))
 
 
 def _in_order(answers: Iterable[Answer]) -> Callable[[Sequence[Message]], Answer]:
