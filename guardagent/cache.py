@@ -19,7 +19,7 @@ from guardagent.models import Completion, Model, name_of
 from guardagent.types import Usage
 
 if TYPE_CHECKING:
-    from guardagent.meter import ModelCall
+    from guardagent.prompts import ModelCall
 
 
 class ResponseCache:

@@ -16,7 +16,6 @@ from guardagent._files import parse_json, read_text
 from guardagent.errors import GuardError, InputError, ModelError
 from guardagent.guard import GuardAgent
 from guardagent.models import Model, load_model
-from guardagent.story import last_code
 from guardagent.types import Verdict
 
 if TYPE_CHECKING:
@@ -155,7 +154,7 @@ def guard(
     if show_code:
         from guardagent.render import show_code as show
 
-        show(guard_agent.program or last_code(verdict.story), _console(stderr=as_json))
+        show(guard_agent.program or _last_code(verdict), _console(stderr=as_json))
     _report(verdict, as_json=as_json, explain=explain)
 
 
@@ -401,6 +400,11 @@ def _report(verdict: Verdict, *, as_json: bool, explain: bool = False) -> None:
             show_story(verdict, _console())
         show_verdict(verdict, _console())
     raise typer.Exit(3 if verdict.errors else verdict.label)
+
+
+def _last_code(verdict: Verdict) -> str:
+    """The last version of the code that a model wrote and that ran; empty where none did."""
+    return next((step.text for step in reversed(verdict.story) if step.name == "run"), "")
 
 
 def _model(name: str | None, prices: str | None) -> Model | str | None:

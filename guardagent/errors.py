@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from guardagent.types import Usage
-
 
 class GuardError(Exception):
     """The base of all errors raised here; its text is written for the person who can mend the cause."""
@@ -56,7 +54,7 @@ class ModelError(GuardError):
 class AnswerError(ModelError):
     """A model answered, and its answer is of no use for what was asked; `usage` is what it took all the same."""
 
-    def __init__(self, message: str, usage: Usage | None = None) -> None:
+    def __init__(self, message: str, usage: object = None) -> None:
         super().__init__(message)
         self.usage = usage
 

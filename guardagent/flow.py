@@ -12,8 +12,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from guardagent.errors import ModelError
-from guardagent.meter import Meter, ModelCall
+from guardagent.meter import Meter
 from guardagent.models import Completion, Model
+from guardagent.prompts import ModelCall
 from guardagent.types import Verdict
 
 T = TypeVar("T")

@@ -17,15 +17,13 @@ from guardagent.error_kinds import NO_PROGRAM, kind_of
 from guardagent.errors import AnswerError, GuardError, LimitError, ProgramError, SandboxError
 from guardagent.flow import Flow
 from guardagent.memory import Demonstration, retrieve
-from guardagent.meter import ModelCall
 from guardagent.models import Completion
 from guardagent.program import Recorder, clock_of, failed_run, run_program
-from guardagent.prompts import Prompts
+from guardagent.prompts import ModelCall, Prompts
 from guardagent.redaction import Redactor
 from guardagent.sandbox import Sandbox
-from guardagent.story import Step, StepName
 from guardagent.toolbox import Tool, Toolbox
-from guardagent.types import Context, Event, Verdict, Violation, freeze, thaw, unchecked
+from guardagent.types import Context, Event, Step, StepName, Verdict, Violation, freeze, thaw, unchecked
 
 CHECKED_BY = "generated"
 

@@ -10,25 +10,8 @@ from guardagent.cache import ResponseCache
 from guardagent.errors import AnswerError, GuardError, ModelError
 from guardagent.models import Completion, Model, name_of
 from guardagent.models._secrets import scrub
-from guardagent.prompts import Prompt
+from guardagent.prompts import ModelCall
 from guardagent.types import Usage
-
-
-@dataclass(frozen=True, slots=True)
-class ModelCall:
-    """A question to a model.
-
-    Attributes:
-        prompt: the question.
-        temperature: 0 for the likeliest answer.
-        sample: which of several answers to the same question this is.
-        nonce: another random text in the prompt that means nothing.
-    """
-
-    prompt: Prompt
-    temperature: float = 0.0
-    sample: int = 0
-    nonce: str = ""
 
 
 class Asking:
@@ -61,7 +44,7 @@ class Asking:
         used = self.error.usage if isinstance(self.error, AnswerError) else None
         if self.answer is not None and self.error is None:
             used = self.answer.usage
-        self._meter.account(used or Usage(), time.perf_counter() - self._started)
+        self._meter.account(used if isinstance(used, Usage) else Usage(), time.perf_counter() - self._started)
         if self.error is None:
             self._keep()
         return error is None or isinstance(error, Exception)  # a cancellation or an interrupt goes on

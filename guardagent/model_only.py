@@ -15,10 +15,9 @@ from guardagent.errors import GuardError, ProgramError
 from guardagent.flow import Flow
 from guardagent.generate import CHECKED_BY, Setup
 from guardagent.memory import Demonstration, retrieve
-from guardagent.meter import ModelCall
 from guardagent.program import claimed_verdict, copy_value, program_check
-from guardagent.story import Step
-from guardagent.types import Context, Event, thaw, unchecked
+from guardagent.prompts import ModelCall
+from guardagent.types import Context, Event, Step, thaw, unchecked
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,23 @@ class Prompt:
     mark: str
 
 
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """A question to a model.
+
+    Attributes:
+        prompt: the question.
+        temperature: 0 for the likeliest answer.
+        sample: which of several answers to the same question this is.
+        nonce: another random text in the prompt that means nothing.
+    """
+
+    prompt: Prompt
+    temperature: float = 0.0
+    sample: int = 0
+    nonce: str = ""
+
+
 class Prompts:
     """The templates of a folder, then the shipped ones. Safe to share between threads.
 

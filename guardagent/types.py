@@ -7,10 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
-
-if TYPE_CHECKING:
-    from guardagent.story import Step
+from typing import Any, Literal, TypeVar
 
 _Number = TypeVar("_Number", int, float)
 
@@ -125,6 +122,51 @@ class ToolCall:
             "result": _plain(self.result),
             "error": self.error,
             "made_by": self.made_by,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation with a model."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+StepName = Literal["retrieve", "plan", "code", "debug", "run", "judge"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step on the way to a generated verdict (paper, Sections 4.2 and 4.3), for whoever must debug a decision.
+
+    Attributes:
+        name: what was done.
+        prompt: what a model was asked, where one was.
+        text: what came of it: the demonstrations that were retrieved, a model's answer, or the code that ran.
+        error: what was wrong with it.
+        kind: what kind of error that is, for code.
+        calls: the toolbox calls of a run.
+        vote: which of several plans it belongs to, from 0.
+    """
+
+    name: StepName
+    prompt: tuple[Message, ...] = ()
+    text: str = ""
+    error: str | None = None
+    kind: str | None = None
+    calls: tuple[ToolCall, ...] = ()
+    vote: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "vote": self.vote,
+            "prompt": [asdict(message) for message in self.prompt],
+            "text": self.text,
+            "error": self.error,
+            "kind": self.kind,
+            "calls": [call.to_dict() for call in self.calls],
         }
 
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from guardagent.generate import Generation, Setup
 from guardagent.memory import Demonstration
-from guardagent.meter import ModelCall
 from guardagent.models import Completion
+from guardagent.prompts import ModelCall
 from guardagent.types import Context, Decision, Event, Verdict, freeze
 
 TEMPERATURE = 0.7  # of several plans; one alone is the likeliest

@@ -14,8 +14,7 @@ from typing import Any
 
 from guardagent.answers import holds_code
 from guardagent.bench.metrics import Row, percent
-from guardagent.story import Step
-from guardagent.types import Verdict
+from guardagent.types import Step, Verdict
 
 ATTEMPTS = ("code", "debug")
 _ASKED = ("plan", *ATTEMPTS, "judge")

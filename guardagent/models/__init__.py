@@ -11,20 +11,12 @@ import importlib
 import pkgutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from guardagent.errors import InputError
-from guardagent.types import Usage
+from guardagent.types import Message, Usage
 
 __all__ = ["Completion", "Message", "Model", "backend_names", "load_model", "name_of"]
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One message of a conversation with a model."""
-
-    role: Literal["system", "user", "assistant"]
-    content: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -58,10 +59,13 @@ def test_a_mode_runs_is_interrupted_and_goes_on(
     first = cli(*command)
     assert (first.status, first.out) == (130, "")
     assert "goes on where it stopped" in first.err
-    done = len((tmp_path / "out" / "results.jsonl").read_text().splitlines())
+    kept = [json.loads(line) for line in (tmp_path / "out" / "results.jsonl").read_text().splitlines()]
     server = serve(answer)
     ran = cli(*command)
     summary = json.loads(ran.out)
     assert ran.status == 0
     assert {name: summary[name] for name in wanted} == wanted
-    assert len(server.requests) <= requests - done
+    asked = [re.findall(r"run-\d", request["messages"][-1]["content"])[-1] for request in server.requests]
+    again = {row["id"] for row in kept if not row["errors"]}
+    assert not again.intersection(asked), "what was judged before is not asked again"
+    assert len(asked) <= requests

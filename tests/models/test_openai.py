@@ -15,6 +15,7 @@ from guardagent import InputError, ModelError
 from guardagent.errors import AnswerError
 from guardagent.models import Message, load_model
 from guardagent.models.openai import Backend
+from guardagent.types import Usage
 from tests.models.conftest import KEY, Serve
 from tests.models.server import Reply, status, text, tool_call
 
@@ -122,7 +123,7 @@ def test_an_answer_that_is_no_whole_text_is_of_no_use(serve: Serve, reply: Reply
     serve([reply])
     with pytest.raises(AnswerError, match=problem) as raised:
         Backend("test").complete(ASK)
-    assert raised.value.usage is not None
+    assert isinstance(raised.value.usage, Usage)
     assert raised.value.usage.completion_tokens == 10
 
 
