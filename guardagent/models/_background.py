@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -26,12 +26,36 @@ def submit(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
 
 def wait(coroutine: Coroutine[Any, Any, T]) -> T:
     """The result of a coroutine that runs in the background; an interrupt here ends it there."""
-    future = submit(coroutine)
+    job = _Job(coroutine)
     try:
-        return future.result()
-    except BaseException:
-        future.cancel()
+        return submit(job.run()).result()
+    except BaseException:  # its own failure, or an interrupt
+        job.abandon()
         raise
+
+
+class _Job(Generic[T]):
+    """A coroutine that can be ended at any time: an interrupt may come before its future is known, or it has begun."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self._coroutine = coroutine
+        self._task: asyncio.Task[Any] | None = None
+        self._abandoned = False
+
+    async def run(self) -> T:
+        self._task = asyncio.current_task()
+        if self._abandoned:
+            self._coroutine.close()
+            raise asyncio.CancelledError
+        return await self._coroutine
+
+    def abandon(self) -> None:
+        self._abandoned = True
+        _loop().call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
 
 
 def _loop() -> asyncio.AbstractEventLoop:
