@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import textwrap
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from guardagent import syntax
 from guardagent.errors import AnswerError, nearest
 from guardagent.memory import PLAN_STEPS
 from guardagent.sandbox import engine_names
@@ -88,9 +87,7 @@ def holds_code(answer: str) -> bool:
 
 def is_python(text: str) -> bool:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(text)
+        syntax.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True

@@ -12,11 +12,11 @@ import ast
 import datetime as dt
 import math
 import pickle
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from guardagent import syntax
 from guardagent._files import read_text
 from guardagent.errors import ContentError, GuardError, ProgramError, SandboxError, nearest
 from guardagent.types import Check, Context, Decision, Event, ToolCall, Verdict, Violation, freeze, thaw, unchecked
@@ -62,9 +62,7 @@ def parse_python(source: str, path: Path | str, line: int | None = None) -> ast.
         ContentError: it is no Python; with the line of the source, or `line` where the source is a part of a file.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(source)
+        return syntax.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         message = getattr(error, "msg", None) or str(error)
         raise ContentError(f"not Python: {message}", path, line or getattr(error, "lineno", None)) from None

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from guardagent import syntax
 from guardagent.errors import ContentError, nearest
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class RequiredCheck:
             ContentError: it is no call of a check, or uses a name or a syntax that is not there.
         """
         try:
-            tree = ast.parse(text.strip(), mode="eval").body
+            tree = syntax.parse(text.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError) as error:
             raise ContentError(
                 f"required check {text!r} is not an expression: {getattr(error, 'msg', error)}", path

@@ -26,6 +26,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from guardagent import syntax
 from guardagent._content import shipped
 from guardagent._files import read_text
 from guardagent.errors import ContentError, InputError, UnknownNameError
@@ -146,7 +147,7 @@ def _python_files(folder: Path) -> list[Path]:
 def _tools_of(path: Path) -> Iterator[Tool]:
     source = read_text(path)
     try:
-        tree = ast.parse(source, str(path))
+        tree = syntax.parse(source, str(path))
     except (SyntaxError, ValueError, RecursionError) as error:
         raise ContentError(f"not Python: {error}", path, getattr(error, "lineno", None)) from None
     seen: dict[str, int] = {}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import math
 import re
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from guardagent import syntax
 
 Atom = int | float | str
 Item = tuple[Atom, ...]  # the parts between the commas of one item; most items have one part
@@ -38,9 +39,7 @@ def items_of(text: str) -> list[Item] | None:
     if not text.strip().startswith(("[", "(", "{")):
         return None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a backslash in an agent's answer is no concern of ours
-            value = ast.literal_eval(text.strip())
+        value = ast.literal_eval(syntax.parse(text.strip(), mode="eval"))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
     return list(_leaves(value)) if isinstance(value, list | tuple | set | dict) else None

@@ -7,12 +7,12 @@ program can exhaust the host's stack.
 from __future__ import annotations
 
 import ast
-import warnings
 from functools import lru_cache
 from typing import Any, NoReturn
 
 from RestrictedPython.transformer import INSPECT_ATTRIBUTES
 
+from guardagent import syntax
 from guardagent.errors import ProgramError, nearest
 from guardagent.worker.modules import MODULES
 
@@ -70,9 +70,7 @@ def parse(program: str) -> ast.Module:
     if len(program) > MAX_CHARACTERS:
         raise ProgramError(f"the program has {len(program):,} characters; expected at most {MAX_CHARACTERS:,}")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(program)
+        return syntax.parse(program)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None) or 1
         raise ProgramError(

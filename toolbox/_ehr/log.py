@@ -7,8 +7,9 @@ import contextlib
 import re
 import textwrap
 import unicodedata
-import warnings
 from typing import TYPE_CHECKING
+
+from guardagent import syntax
 
 from .vocabulary import ACCESSORS
 
@@ -100,9 +101,8 @@ def _names(text: str) -> bool:
 
 
 def _parse(text: str) -> ast.Module | None:
-    with warnings.catch_warnings(), contextlib.suppress(SyntaxError, ValueError):
-        warnings.simplefilter("ignore")
-        return ast.parse(text)
+    with contextlib.suppress(SyntaxError, ValueError):
+        return syntax.parse(text)
     return None
 
 
