@@ -6,6 +6,7 @@ A model that does not answer is an error in the flow, at the place where it aske
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from functools import partial
@@ -92,10 +93,12 @@ def _options(call: ModelCall) -> dict[str, Any]:
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
-    """The result of work in a thread. Who is cancelled waits for its end first, so that nothing is left running."""
+    """The result of work in a thread. Who is cancelled, even twice, waits for its end: nothing is left running."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        await asyncio.wait([task])
+        while not task.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
         raise

@@ -7,6 +7,7 @@ the run at hand (paper, Sections 4.2 and 4.3). The checks that the agent's speci
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import threading
 import time
@@ -98,6 +99,7 @@ class GuardAgent:
         _at_least("shots", shots, 0)
         _at_least("debug_rounds", debug_rounds, 0)
         _at_least("votes", votes, 1)
+        _dollars("max_cost", max_cost)
         self.toolbox = toolbox if isinstance(toolbox, Toolbox) else Toolbox.load(*_folders(toolbox))
         self.known = Memory(*([memory] if memory else [])).agent(agent) if agent else None
         self.request = (request or "").strip() or (self.known.request if self.known else "")
@@ -358,6 +360,12 @@ def _model(mode: Mode, model: Model | str | None) -> Model | None:
 def _at_least(name: str, value: object, least: int) -> None:
     if not isinstance(value, int) or value < least:
         raise InputError(f"{name} is {value!r}; expected a whole number of at least {least}")
+
+
+def _dollars(name: str, value: object) -> None:
+    """No cap that is never reached by mistake: not even NaN passes."""
+    if value is not None and not (isinstance(value, int | float) and 0 <= value < math.inf):
+        raise InputError(f"{name} is {value!r}; expected US dollars, or None for no cap")
 
 
 def _text(name: str, value: Any) -> None:

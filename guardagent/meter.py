@@ -116,7 +116,7 @@ class Meter:
         prices, limit = getattr(model, "prices", None), getattr(model, "max_tokens", None)
         if prices is None or limit is None or self.usage.cost is None:
             raise ModelError(f"what model {name_of(model)!r} costs is not known, and a cap on the cost is set")
-        prompt = sum(len(message.content.encode()) for message in call.prompt.messages) / 3
+        prompt = sum(len(message.content.encode(errors="surrogatepass")) for message in call.prompt.messages) / 3
         worst = (prices[0] * prompt + prices[1] * limit) / 1_000_000
         if self.usage.cost + worst > self.max_cost:
             raise ModelError(

@@ -183,7 +183,17 @@ def test_a_request_without_a_program_is_judged_by_the_model(write: Callable[...,
 
 
 @pytest.mark.parametrize(
-    "options", [{"votes": 0}, {"shots": -1}, {"debug_rounds": "3"}, {"remember": "yes"}, {"redact": ["("]}]
+    "options",
+    [
+        {"votes": 0},
+        {"shots": -1},
+        {"debug_rounds": "3"},
+        {"remember": "yes"},
+        {"redact": ["("]},
+        {"max_cost": float("nan")},
+        {"max_cost": "1"},
+        {"max_cost": -1},
+    ],
 )
 def test_a_wrong_option_is_refused_at_once(options: dict[str, Any]) -> None:
     """With what was expected."""

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a model that is collected while it is held needs it, too
 _loops: list[asyncio.AbstractEventLoop] = []  # one, once it was needed
 
 
@@ -70,7 +70,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 def _forget() -> None:
     """The thread did not come along into a forked child."""
     global _lock  # noqa: PLW0603 - another thread may have held it
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _loops.clear()
 
 

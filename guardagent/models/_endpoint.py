@@ -81,7 +81,8 @@ class Endpoint:
         problem = _problem(text, finish_reason, called_tool=called_tool)
         if problem:
             raise AnswerError(f"model {self.name!r} {problem}", usage)
-        return Completion(scrub(str(text)), usage)
+        whole = str(text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half a character is none
+        return Completion(scrub(whole), usage)
 
     async def _attempts(self, send: Callable[[], Awaitable[Completion]], ends: float) -> Completion:
         import openai

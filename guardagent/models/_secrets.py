@@ -7,25 +7,33 @@ import os
 import re
 
 _NAMES = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+_further: set[str] = set()  # variables of other names that hold a key
 _SHORTEST = 6
 _CLIENTS = re.compile(r"(openai|httpx2?|httpcore2?|litellm)\b", re.IGNORECASE)
 
 
+def keep_secret(variable: str) -> None:
+    """Counts a variable of the environment among those, whatever its name."""
+    _further.add(variable)
+
+
 def scrub(text: str) -> str:
     """A text without the values of those variables."""
-    for name, value in os.environ.items():
-        if _NAMES.search(name):
-            for part in {value, value.strip()}:
-                if len(part) >= _SHORTEST:
-                    text = text.replace(part, "[secret]")
+    values = [value for name, value in os.environ.items() if name in _further or _NAMES.search(name)]
+    parts = {part for value in values for part in (value, value.strip()) if len(part) >= _SHORTEST}
+    for part in sorted(parts, key=len, reverse=True):  # one may be the beginning of another
+        text = text.replace(part, "[secret]")
     return text
 
 
 def hide_secrets_in_logs() -> None:
-    """Cuts them out of what the client libraries log, which at the level DEBUG is all that they send and receive."""
-    for name in list(logging.root.manager.loggerDict):
+    """Cuts them out of what the client libraries log, which at the level DEBUG is all that they send and receive.
+
+    Their loggers come into being bit by bit, so this is done before each request.
+    """
+    for name in filter(_CLIENTS.match, list(logging.root.manager.loggerDict)):
         logger = logging.getLogger(name)
-        if _CLIENTS.match(name) and _scrub_record not in logger.filters:
+        if _scrub_record not in logger.filters:
             logger.addFilter(_scrub_record)
 
 

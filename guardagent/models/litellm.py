@@ -61,6 +61,7 @@ class Backend:
         return await self._endpoint.ask(lambda: self._send(messages, temperature))
 
     async def _send(self, messages: Sequence[Message], temperature: float) -> Completion:
+        hide_secrets_in_logs()
         answer = await self._litellm.acompletion(
             model=self._model,
             messages=[{"role": message.role, "content": message.content} for message in messages],
@@ -94,7 +95,6 @@ def _library(model: str) -> Any:
         ) from None
     litellm.suppress_debug_info = True  # it prints advertisements on errors
     litellm.telemetry = False
-    hide_secrets_in_logs()
     return litellm
 
 

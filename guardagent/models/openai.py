@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import weakref
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from guardagent.models import Completion, Message
 from guardagent.models._background import submit, wait
 from guardagent.models._endpoint import Endpoint
 from guardagent.models._prices import checked_prices, cost_of
-from guardagent.models._secrets import hide_secrets_in_logs
+from guardagent.models._secrets import hide_secrets_in_logs, keep_secret
 from guardagent.types import Usage
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Backend:
         self._model = model
         self._base_url = base_url
         self._api_key_env = api_key_env
+        keep_secret(api_key_env)
         self._endpoint = Endpoint(self.name, timeout=timeout, retries=retries, max_connections=max_connections)
         self._clients: Clients = {}
         weakref.finalize(self, _abandon, self._clients)
@@ -96,12 +98,14 @@ class Backend:
         import openai
 
         client = self._client()
+        hide_secrets_in_logs()
         while True:
+            request = self._request(messages, temperature)
             try:
-                answer = await client.chat.completions.create(**self._request(messages, temperature))
-                return self._completion(answer)
+                return self._completion(await client.chat.completions.create(**request))
             except openai.BadRequestError as error:
-                if not self._adapts(str(error.param or ""), str(error)):
+                self._adapt(str(error.param or ""), str(error))
+                if self._request(messages, temperature) == request:
                     raise
 
     def _request(self, messages: Sequence[Message], temperature: float) -> dict[str, Any]:
@@ -114,20 +118,20 @@ class Backend:
             request["temperature"] = temperature
         return request
 
-    def _adapts(self, option: str, message: str) -> bool:
-        """Whether there is another way to ask than with the option that was refused."""
-        if self._limit_option == "max_tokens" and (option == "max_tokens" or "'max_tokens'" in message):
+    def _adapt(self, option: str, message: str) -> None:
+        """Notes which option was refused: this request, and all others, then ask without it."""
+        if option == "max_tokens" or "'max_tokens'" in message:
             self._limit_option = "max_completion_tokens"
-            return True
-        if self._takes_temperature and (option == "temperature" or "'temperature'" in message):
+        if option == "temperature" or "'temperature'" in message:
             self._takes_temperature = False
-            return True
-        return False
 
     def _completion(self, answer: ChatCompletion) -> Completion:
         choices = getattr(answer, "choices", None)
         if not choices or not getattr(choices[0], "message", None):
-            raise self._endpoint.error("gave what is no chat completion; expected `choices` with a `message`")
+            told = getattr(answer, "error", None)  # some endpoints say so, with the status of a success
+            raise self._endpoint.error(
+                "gave what is no chat completion; expected `choices` with a `message`" + (f": {told}" if told else "")
+            )
         message = choices[0].message
         called_tool = not message.content and bool(message.tool_calls or message.function_call)
         return self._endpoint.completion(
@@ -138,7 +142,10 @@ class Backend:
         usage = getattr(answer, "usage", None)
         counts = [_count(getattr(usage, name, None)) for name in ("prompt_tokens", "completion_tokens")]
         told = getattr(usage, "cost", None)  # some endpoints say it themselves
-        cost = float(told) if isinstance(told, int | float) else cost_of(self.prices, *counts)
+        if isinstance(told, int | float) and 0 <= told < math.inf:
+            cost: float | None = float(told)
+        else:
+            cost = cost_of(self.prices, *counts)
         return Usage(prompt_tokens=counts[0], completion_tokens=counts[1], cost=cost)
 
     def _client(self) -> AsyncOpenAI:
@@ -147,7 +154,6 @@ class Backend:
         url, key = self._url(), self._key()
         place = (asyncio.get_running_loop(), url, key)
         if place not in self._clients:
-            hide_secrets_in_logs()
             # What is asked about goes to the endpoint that the operator named, and nowhere else.
             http = openai.DefaultAsyncHttpxClient(base_url=url, timeout=self._endpoint.timeout, follow_redirects=False)
             self._clients[place] = openai.AsyncOpenAI(api_key=key, base_url=url, max_retries=0, http_client=http)

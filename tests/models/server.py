@@ -17,7 +17,11 @@ JSON = "application/json"
 
 @dataclass(frozen=True)
 class Reply:
-    """What the server does with a request: waits, answers, and cuts the connection or not."""
+    """What the server does with a request: waits, answers, and cuts the connection or not.
+
+    `cut` ends the connection half way through the body; `drip` sends a byte of it now and then; `raw` sends the body
+    alone, without what makes it HTTP, and ends the connection.
+    """
 
     body: bytes = b""
     status: int = 200
@@ -26,6 +30,7 @@ class Reply:
     seconds: float = 0.0
     cut: bool = False
     drip: bool = False
+    raw: bool = False
 
 
 def text(content: str | None, *, seconds: float = 0.0, finish_reason: str = "stop", **message: Any) -> Reply:
@@ -46,9 +51,10 @@ def tool_call() -> Reply:
     return text(None, finish_reason="tool_calls", tool_calls=calls)
 
 
-def status(code: int, message: str = "no", param: str | None = None, **headers: str) -> Reply:
+def status(code: int, message: str = "no", param: str | None = None, *, seconds: float = 0.0, **headers: str) -> Reply:
     error = {"error": {"message": message, "type": "error", "param": param, "code": None}}
-    return Reply(json.dumps(error).encode(), code, {name.replace("_", "-"): value for name, value in headers.items()})
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Reply(json.dumps(error).encode(), code, sent, seconds=seconds)
 
 
 Script = Iterable[Reply] | Callable[[dict[str, Any]], Reply]
@@ -61,6 +67,7 @@ class ScriptedServer:
         requests: the bodies that came.
         keys: their Authorization headers.
         most: how many requests were being answered at once, at most.
+        most_connections: how many connections were open at once, at most.
         open: how many are now.
     """
 
@@ -85,6 +92,10 @@ class ScriptedServer:
         self._http = _Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._http.server_port}/v1"
 
+    @property
+    def most_connections(self) -> int:
+        return self._http.most_connections
+
     def __enter__(self) -> Self:
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,))
         self._thread.start()
@@ -107,6 +118,10 @@ class ScriptedServer:
 
     def _send(self, handler: BaseHTTPRequestHandler, reply: Reply) -> None:
         if self._wait(handler, reply.seconds):
+            return
+        if reply.raw:
+            handler.wfile.write(reply.body)
+            handler.close_connection = True
             return
         handler.send_response(reply.status)
         for name, value in {"Content-Type": reply.content_type, **reply.headers}.items():
@@ -153,10 +168,12 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, *arguments: Any) -> None:
         self._connections: set[socket.socket] = set()
+        self.most_connections = 0
         super().__init__(*arguments)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         self._connections.add(request)
+        self.most_connections = max(self.most_connections, len(self._connections))
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:

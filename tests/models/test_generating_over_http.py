@@ -57,6 +57,7 @@ def test_a_flow_that_recovers_gives_the_right_verdict(
         status(500),
         text(PLAN, seconds=30),
         CUT,
+        Reply(raw=True),
         Reply(b"{not json"),
         Reply(b"<html></html>", content_type="text/html"),
         text(""),
@@ -76,6 +77,17 @@ def test_a_flow_that_does_not_recover_is_a_denial(serve: Serve, bad: Reply, good
     assert (verdict.label, verdict.answer) == (1, None)
     assert len(verdict.errors) == 1
     assert "Traceback" not in verdict.to_json(explain=True)
+
+
+def test_half_characters_are_no_way_around_the_verdict(serve: Serve) -> None:
+    """In what is judged and in what a model says, with all that is kept and counted."""
+    serve([text(PLAN + "\ud800"), text(MISSPELT + "\ud800"), text(CODE)])
+    model = Backend("test", prices=(1.0, 1.0))
+    with GuardAgent(agent="ehragent", mode="generate", model=model, max_cost=1.0) as guard:
+        verdict = guard.guard(ehr_input("nursing"), ehr_log())
+        assert (verdict.label, verdict.answer) == (0, "7.4")
+        assert verdict.to_json(explain=True).encode()
+        assert guard.guard(ehr_input("nursing") + "\ud800", ehr_log()).errors
 
 
 def test_code_that_fails_again_and_again_is_a_denial(serve: Serve) -> None:

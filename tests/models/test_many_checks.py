@@ -17,6 +17,7 @@ import pytest
 from guardagent import GuardAgent, Verdict
 from guardagent.models.openai import Backend
 from guardagent.sandbox import Limits, load_sandbox
+from guardagent.testing import ScriptedModel
 from tests.answers import CODE, PLAN
 from tests.models.conftest import Serve
 from tests.models.server import Reply, text
@@ -67,6 +68,7 @@ def test_many_checks_from_a_loop_and_from_threads_at_once(serve: Serve) -> None:
         assert wrong([verdict.result() for verdict in in_threads]) == []
     assert len(server.requests) == 2 * 2 * CHECKS
     assert 1 < server.most <= CONNECTIONS
+    assert server.most_connections <= CONNECTIONS
 
 
 def test_cancelled_checks_leave_nothing_running(serve: Serve) -> None:
@@ -87,9 +89,10 @@ def test_cancelled_checks_leave_nothing_running(serve: Serve) -> None:
     with guard() as shared:
         asyncio.run(cancel_half_way(shared))
         until(lambda: server.open == 0)
-        before = me.num_fds()
+        before, threads = me.num_fds(), clients()
         asyncio.run(cancel_half_way(shared))
         until(lambda: server.open == 0 and me.num_fds() <= before)
+        until(lambda: clients() <= threads)
         serve(slow)
         assert shared.guard(*run(1)).answer == "value-1"
 
@@ -108,6 +111,38 @@ def test_an_interrupted_check_ends_its_request(serve: Serve) -> None:
         guard().guard(*run(1))
     thread.join()
     until(lambda: server.open == 0)
+
+
+def test_a_check_that_is_cancelled_twice_ends_as_one_that_is_cancelled() -> None:
+    """After what it does in a thread is over; as where a time limit and a task group both give up."""
+    began, over = threading.Event(), threading.Event()
+
+    class Slow:
+        def run(self, program: str, inputs: Any, functions: Any, now: Any = None) -> Any:
+            began.set()
+            time.sleep(0.3)
+            over.set()
+
+        def close(self) -> None:
+            pass
+
+    async def cancel_twice() -> None:
+        guard = GuardAgent(agent="ehragent", mode="generate", model=ScriptedModel([PLAN, CODE]), sandbox=Slow())
+        check = asyncio.create_task(guard.aguard(*run(1)))
+        await asyncio.to_thread(began.wait)
+        for _ in range(2):
+            check.cancel()
+            await asyncio.sleep(0.05)
+        with pytest.raises(asyncio.CancelledError):
+            await check
+
+    asyncio.run(cancel_twice())
+    assert over.is_set()
+
+
+def clients() -> set[str]:
+    """The threads that are not the server's."""
+    return {thread.name for thread in threading.enumerate() if "process_request" not in thread.name}
 
 
 def until(condition: Any) -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
+import json
+import math
 import os
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,6 +67,9 @@ def test_a_name_says_where_the_model_is(serve: Serve, tmp_path: Path) -> None:
         ([status(429, retry_after="RFC"), text("fine")], 2, 0.2),
         ([Reply(text("x").body, cut=True), text("fine")], 2, 0.3),
         ([status(503, retry_after="nonsense"), text("fine")], 2, 0.3),
+        ([status(429, retry_after="-1"), status(429, retry_after="nan"), text("fine")], 3, 0),
+        ([status(429, retry_after="Fri, 01 Jan 1999 00:00:00 GMT"), text("fine")], 2, 0),
+        ([Reply(raw=True), text("fine")], 2, 0.3),
     ],
 )
 def test_what_may_pass_is_tried_again(serve: Serve, replies: list[Reply], requests: int, least: float) -> None:
@@ -83,16 +90,22 @@ def test_what_may_pass_is_tried_again(serve: Serve, replies: list[Reply], reques
         (status(403), 1, "HTTP 403"),
         (status(404), 1, "HTTP 404; expected the name of a model"),
         (status(400, "too long"), 1, "HTTP 400: too long"),
-        (status(500, "broken"), 3, "HTTP 500 after 3 tries: broken"),
+        (status(500, "broken"), 2, "HTTP 500 after 2 tries: broken"),
         (status(429, retry_after="600"), 1, "HTTP 429.*the next try would be in 600 seconds, which is too late"),
+        (status(429, retry_after="inf"), 1, "which is too late"),
+        (status(307, location="http://127.0.0.1:9/"), 1, "HTTP 307"),
         (Reply(b"{not json"), 1, "what is no answer"),
+        (Reply(b"[" * 100_000), 1, "what is no answer"),
+        (Reply(b'{"error": {"message": "overloaded"}}'), 1, "no chat completion.*overloaded"),
+        (Reply(b"plain", headers={"Content-Encoding": "gzip"}), 2, "could not be reached after 2 tries"),
+        (Reply(b"SSH-2.0\r\n", raw=True), 2, "could not be reached after 2 tries"),
         (Reply(b"<html>Welcome</html>", content_type="text/html"), 1, "no chat completion"),
         (Reply(b"[]"), 1, "no chat completion"),
         (Reply(b"{}"), 1, "no chat completion"),
         (Reply(b'{"choices": []}'), 1, "no chat completion"),
         (Reply(b'{"choices": [{"message": null}]}'), 1, "no chat completion"),
         (Reply(b""), 1, "what is no answer|no chat completion"),
-        (Reply(text("x").body, cut=True), 3, "could not be reached after 3 tries"),
+        (Reply(text("x").body, cut=True), 2, "could not be reached after 2 tries"),
         (Reply(b"\xff\xfe", content_type="text/plain"), 1, "no chat completion"),
     ],
 )
@@ -100,7 +113,7 @@ def test_what_does_not_pass_is_an_error_with_its_cause(serve: Serve, reply: Repl
     """In one line, which names the model; after no more tries than are of use."""
     server = serve([reply])
     with pytest.raises(ModelError, match=f"^model 'openai/test' .*{problem}") as raised:
-        Backend("test", retries=2, timeout=20).complete(ASK)
+        Backend("test", retries=1, timeout=20).complete(ASK)
     assert len(server.requests) == requests
     assert "\n" not in str(raised.value)
     assert not isinstance(raised.value, AnswerError)
@@ -127,16 +140,38 @@ def test_an_answer_that_is_no_whole_text_is_of_no_use(serve: Serve, reply: Reply
     assert raised.value.usage.completion_tokens == 10
 
 
-@pytest.mark.parametrize("reply", [text("late", seconds=30), Reply(text("slow").body, drip=True)])
-def test_the_deadline_is_for_the_whole_answer(serve: Serve, reply: Reply) -> None:
-    """A server that says nothing, or a byte now and then."""
-    server = serve([reply])
+@pytest.mark.parametrize(
+    ("replies", "problem"),
+    [
+        ([text("late", seconds=30)], r"no answer within 0\.6 seconds"),
+        ([Reply(text("slow").body, drip=True)], r"no answer within 0\.6 seconds"),
+        ([status(500, retry_after="0.4"), text("late", seconds=30)], r"no answer within 0\.6 seconds"),
+        ([status(500, retry_after="0.25")], "after 3 tries.*too late"),
+    ],
+)
+def test_the_deadline_is_for_the_whole_answer(serve: Serve, replies: list[Reply], problem: str) -> None:
+    """A server that says nothing, or a byte now and then, or fails and fails: with all tries and pauses."""
+    server = serve(replies)
     started = time.monotonic()
-    with pytest.raises(ModelError, match=r"no answer within 0\.5 seconds"):
-        Backend("test", timeout=0.5).complete(ASK)
+    with pytest.raises(ModelError, match=problem):
+        Backend("test", timeout=0.6, retries=99).complete(ASK)
     assert time.monotonic() - started < 3
     time.sleep(0.3)
     assert server.open == 0, "the request is ended, too"
+
+
+def test_who_is_cancelled_ends_the_request(serve: Serve) -> None:
+    """At the server, too, and at once."""
+    server = serve([text("late", seconds=30)])
+    model = Backend("test")
+
+    async def give_up() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(model.acomplete(ASK), 0.3)
+
+    asyncio.run(give_up())
+    time.sleep(0.3)
+    assert (len(server.requests), server.open) == (1, 0)
 
 
 def test_an_endpoint_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,6 +195,36 @@ def test_options_that_a_model_refuses_are_left_out_from_then_on(serve: Serve) ->
         ["max_completion_tokens"],
         ["max_completion_tokens"],
     ]
+
+
+def test_a_refused_option_is_left_out_of_all_requests_that_are_under_way(serve: Serve) -> None:
+    """Several checks at once find out at once."""
+
+    def refuse(request: dict[str, Any]) -> Reply:
+        refused = [option for option in ("max_tokens", "temperature") if option in request]
+        return status(400, "Unsupported", refused[0], seconds=0.1) if refused else text("fine")
+
+    serve(refuse)
+    model = Backend("test")
+    with ThreadPoolExecutor(8) as pool:
+        assert {answer.text for answer in pool.map(model.complete, [ASK] * 8)} == {"fine"}
+
+
+@pytest.mark.parametrize(
+    ("told", "cost"), [(0.25, 0.25), (0, 0.0), (math.nan, 0.00011), (math.inf, 0.00011), (-5, 0.00011), ("1", 0.00011)]
+)
+def test_the_cost_that_an_endpoint_tells_is_taken_where_it_is_one(serve: Serve, told: object, cost: float) -> None:
+    """Else the prices count: no cap on the cost can be undone."""
+    completion = json.loads(text("fine").body)
+    completion["usage"]["cost"] = told
+    serve([Reply(json.dumps(completion).encode())])
+    assert Backend("test", prices=(1, 1)).complete(ASK).usage.cost == pytest.approx(cost)
+
+
+def test_half_a_character_is_replaced(serve: Serve) -> None:
+    """JSON can hold one; no file and no further request can."""
+    serve([text("so \ud83d, or \ud83d\ude00")])
+    assert Backend("test").complete(ASK).text == "so \N{REPLACEMENT CHARACTER}, or \N{GRINNING FACE}"
 
 
 def test_an_endpoint_of_ones_own_may_need_no_key(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,6 +256,7 @@ def test_a_model_works_again_after_it_was_closed_and_in_other_loops(serve: Serve
         model.close()
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # Python 3.12 advises against it
 def test_a_model_works_in_a_forked_child(serve: Serve) -> None:
     """Its requests have a thread of their own there."""
     serve([text("fine")])

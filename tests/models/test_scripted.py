@@ -1,0 +1,54 @@
+"""The model that answers from a script, in a file or in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from guardagent import ContentError, InputError, ModelError
+from guardagent.models import Message, backend_names, load_model
+from guardagent.testing import ScriptedModel
+
+ASK = [Message("user", "Hello?")]
+
+
+def test_the_backends_are_the_files_of_the_folder() -> None:
+    """To add one is to add a file."""
+    assert backend_names() == ["litellm", "openai", "scripted"]
+
+
+@pytest.mark.parametrize("line", ["{", "[]", "5", '{"answer": 5}', '{"answer": "a", "error": "b"}', '{"reply": "a"}'])
+def test_a_wrong_line_of_a_script_is_named(write: Callable[..., Path], line: str) -> None:
+    """With its file and number, when the model is made."""
+    script = write("script.jsonl", '{"answer": "one"}\n' + line + "\n")
+    with pytest.raises(ContentError, match=r"script\.jsonl:2: "):
+        load_model(f"scripted/{script}")
+
+
+def test_a_script_that_is_not_there(tmp_path: Path) -> None:
+    """Is said at once, too."""
+    with pytest.raises(InputError, match=r"nowhere\.jsonl"):
+        load_model(f"scripted/{tmp_path}/nowhere.jsonl")
+
+
+def test_threads_share_a_script() -> None:
+    """Each answer is given once, and all that was asked is kept; then there are no more."""
+    model = ScriptedModel([str(number) for number in range(100)], prices=(1.0, 1.0))
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(model.complete, [ASK] * 100))
+    assert {answer.text for answer in answers} == {str(number) for number in range(100)}
+    assert answers[0].usage.cost == pytest.approx(2 / 1e6)
+    assert model.asked == [tuple(ASK)] * 100
+    with pytest.raises(ModelError, match="no further answer"):
+        model.complete(ASK)
+
+
+def test_a_script_may_be_a_function_of_what_is_asked() -> None:
+    """And an error in it is raised."""
+    model = ScriptedModel(lambda messages: ModelError("busy") if "?" in messages[-1].content else "fine")
+    assert model.complete([Message("user", "Hello.")]).text == "fine"
+    with pytest.raises(ModelError, match="busy"):
+        model.complete(ASK)
