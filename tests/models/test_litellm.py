@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 
 import pytest
 
@@ -64,3 +66,35 @@ def test_every_failure_is_a_model_error(
         load_model(NAME, retries=1, timeout=3).complete(ASK)
     assert KEY not in str(raised.value)
     assert len(server.requests) == requests
+
+
+def test_openais_own_endpoint_through_it(serve: Serve) -> None:
+    """As `litellm/openai/…`; with the prices that LiteLLM knows."""
+    server = serve([text("fine")])
+    assert load_model("litellm/openai/test").complete(ASK).text == "fine"
+    assert server.keys == [f"Bearer {KEY}"]
+    assert getattr(load_model("litellm/openai/gpt-4o"), "prices", None)
+    assert getattr(load_model("litellm/openai/test"), "prices", None) is None
+
+
+def test_who_is_cancelled_ends_the_request(serve: Serve) -> None:
+    """At the server, too."""
+    server = serve([text("late", seconds=30)])
+    model = load_model("litellm/openai/test")
+
+    async def give_up() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(model.acomplete(ASK), 1)  # type: ignore[attr-defined]
+
+    asyncio.run(give_up())
+    time.sleep(0.3)
+    assert (len(server.requests), server.open) == (1, 0)
+
+
+def test_its_logs_hold_no_key(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    """At any level, though it logs what it sends and receives."""
+    serve([status(500, f"no {KEY}", x_echo=KEY), text(f"fine, {KEY}")])
+    with caplog.at_level(logging.DEBUG), caplog.at_level(logging.DEBUG, "LiteLLM"):
+        assert load_model("litellm/openai/test").complete(ASK).text == "fine, [secret]"
+    assert caplog.text
+    assert KEY not in caplog.text

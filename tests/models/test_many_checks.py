@@ -78,8 +78,7 @@ def test_cancelled_checks_leave_nothing_running(serve: Serve) -> None:
 
     async def cancel_half_way(guard: GuardAgent) -> None:
         tasks = [asyncio.create_task(guard.aguard(*run(number))) for number in range(50)]
-        while server.open < CONNECTIONS:  # noqa: ASYNC110 - the server is in other threads
-            await asyncio.sleep(0.01)
+        await asyncio.to_thread(until, lambda: server.open == CONNECTIONS)
         for task in tasks:
             task.cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
@@ -129,7 +128,7 @@ def test_a_check_that_is_cancelled_twice_ends_as_one_that_is_cancelled() -> None
     async def cancel_twice() -> None:
         guard = GuardAgent(agent="ehragent", mode="generate", model=ScriptedModel([PLAN, CODE]), sandbox=Slow())
         check = asyncio.create_task(guard.aguard(*run(1)))
-        await asyncio.to_thread(began.wait)
+        assert await asyncio.to_thread(began.wait, 5)
         for _ in range(2):
             check.cancel()
             await asyncio.sleep(0.05)
@@ -147,7 +146,7 @@ def clients() -> set[str]:
 
 def until(condition: Any) -> None:
     """Waits for something that another thread does."""
-    ends = time.monotonic() + 5
+    ends = time.monotonic() + 10
     while not condition():
         assert time.monotonic() < ends
         time.sleep(0.01)
