@@ -53,6 +53,7 @@ def read_code(answer: str) -> str:
     Raises:
         AnswerError: there is none, or more than one.
     """
+    answer = answer.replace("\r\n", "\n").replace("\r", "\n")
     blocks = [(match[2].lower(), textwrap.dedent(match[3])) for match in _BLOCK.finditer(answer)]
     if not blocks:
         if _CHECK.search(answer) and is_python(answer):

@@ -262,7 +262,8 @@ class Verdict:
         return verdict
 
     def to_json(self, *, explain: bool = False) -> str:
-        return json.dumps(self.to_dict(explain=explain), ensure_ascii=False)
+        text = json.dumps(self.to_dict(explain=explain), ensure_ascii=False)
+        return text.encode("utf-8", "backslashreplace").decode()  # half a character becomes its escape, which JSON has
 
     def timed(self, elapsed_ms: float) -> Verdict:
         return replace(self, elapsed_ms=elapsed_ms)

@@ -58,6 +58,7 @@ def test_an_engine_that_does_not_exist_is_no_plan() -> None:
         block(PROGRAM),
         block(PROGRAM, ""),
         block(PROGRAM).replace("```", "~~~"),
+        block(PROGRAM).replace("\n", "\r\n"),
         PROGRAM,
         f"First an idea:\n{block('ALLOWED = {}')}{block(PROGRAM)}",
         f"Not in\n{block('function check() {}', 'javascript')}but in\n{block(PROGRAM)}",

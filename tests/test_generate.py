@@ -1,6 +1,7 @@
 """The generating flow: plan, code, run, debug, with a scripted model."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -203,8 +204,6 @@ def test_a_wrong_option_is_refused_at_once(options: dict[str, Any]) -> None:
 
 def test_the_command_line_generates_and_explains(cli: Callable[..., Ran], write: Callable[..., Path]) -> None:
     """`scripted/FILE` is a model, so that all of it can be tried without one."""
-    import json
-
     run = ["--input", write("in", ehr_input("nursing")), "--output-log", write("log", ehr_log())]
 
     def guard(*answers: str, more: tuple[str, ...] = ()) -> Ran:
@@ -239,6 +238,14 @@ def test_what_no_model_can_mend_is_not_asked_of_one() -> None:
     guard = GuardAgent(agent="ehragent", mode="generate", model=model)
     assert "expected a date and time" in guard.guard("a", "b", {"now": "yesterday"}).errors[0]
     assert model.asked == []
+
+
+def test_a_verdict_over_half_a_character_can_be_written() -> None:
+    """With its story, as JSON in UTF-8."""
+    guard = GuardAgent(agent="ehragent", mode="generate", model=ScriptedModel([PLAN, CODE]))
+    verdict = guard.guard(ehr_input("nursing"), ehr_log(answer="7.4 \ud800"))
+    written = json.loads(verdict.to_json(explain=True).encode())
+    assert (written["label"], written["story"][1]["prompt"][1]["content"].count("\ud800")) == (1, 1)
 
 
 def test_an_answer_without_code_does_not_lose_the_error_before_it() -> None:

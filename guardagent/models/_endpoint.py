@@ -56,6 +56,8 @@ class Endpoint:
         Raises:
             ModelError: there was none; without any secret of the environment.
         """
+        import openai  # noqa: F401 - the first time that takes a second, which is no time of the endpoint either
+
         slots, ends = self._semaphore(), None
         try:
             async with slots:  # waiting for a turn is no time of the endpoint
@@ -95,7 +97,7 @@ class Endpoint:
                 if pause is None or attempt == self._retries:
                     raise self.error(_said(error, attempt + 1)) from None
                 if time.monotonic() + pause > ends:
-                    late = f"the next try would be in {pause:.0f} seconds, which is too late"
+                    late = f"the next try would be in {round(pause, 1):g} seconds, which is too late"
                     raise self.error(f"{_said(error, attempt + 1)}; {late}") from None
                 await asyncio.sleep(pause)
             except ModelError:

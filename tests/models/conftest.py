@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
+from guardagent.models import Message
 from tests.models.server import Script, ScriptedServer
 
 KEY = "sk-test-0123456789"
@@ -26,3 +30,22 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
             return server
 
         yield start
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Waits for something that another thread does."""
+    ends = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+
+
+async def cancelled(model: Any, server: ScriptedServer) -> None:
+    """Cancels a request as soon as the server has it, and waits for its end there."""
+    asking = asyncio.create_task(model.acomplete([Message("user", "Hello?")]))
+    await asyncio.to_thread(until, lambda: server.open == 1)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    await asyncio.to_thread(until, lambda: server.open == 0)
+    assert len(server.requests) == 1

@@ -19,7 +19,7 @@ from guardagent.models.openai import Backend
 from guardagent.sandbox import Limits, load_sandbox
 from guardagent.testing import ScriptedModel
 from tests.answers import CODE, PLAN
-from tests.models.conftest import Serve
+from tests.models.conftest import Serve, until
 from tests.models.server import Reply, text
 from tests.runs import ehr_input, ehr_log
 
@@ -142,11 +142,3 @@ def test_a_check_that_is_cancelled_twice_ends_as_one_that_is_cancelled() -> None
 def clients() -> set[str]:
     """The threads that are not the server's."""
     return {thread.name for thread in threading.enumerate() if "process_request" not in thread.name}
-
-
-def until(condition: Any) -> None:
-    """Waits for something that another thread does."""
-    ends = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < ends
-        time.sleep(0.01)
