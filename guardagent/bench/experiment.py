@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -19,7 +19,9 @@ from guardagent.votes import voted
 
 BenchMode = Literal["auto", "program", "generate", "model-only"]
 
-_OF_A_MODEL = ("least_similar", "without_toolbox", "without_memory", "without_code_instructions", "required_checks")
+_ABLATIONS = ("least_similar", "without_toolbox", "without_memory", "without_code_instructions", "required_checks")
+_OF_A_MODEL = (*_ABLATIONS, "shots", "votes")
+_OF_CODE = ("without_toolbox", "required_checks", "votes")
 
 
 class Judge(Protocol):
@@ -110,25 +112,32 @@ class Experiment:
         """What tells this experiment from others, as JSON values."""
         if guard.program is not None:
             return {"mode": "program"}
-        names = ("votes", "debug_rounds", "max_cost", *_OF_A_MODEL)
+        names = ("votes", "debug_rounds", "max_cost", *_ABLATIONS)
         head = {"mode": self.mode if self.mode == "model-only" else "generate", "model": name_of(guard.model)}
-        return head | {"shots": guard.setup.shots} | {name: getattr(self, name) for name in names}
+        shots = 0 if self.without_memory else guard.setup.shots
+        return head | {"shots": shots} | {name: getattr(self, name) for name in names}
 
     def _refuse(self, guard: GuardAgent) -> None:
         """Settings that would change nothing are mistakes."""
-        given = [name for name in _OF_A_MODEL if getattr(self, name)]
-        if guard.program is not None and given:
+        if guard.program is not None and (given := self._given(_OF_A_MODEL)):
             raise InputError(f"{_option(given[0])} changes nothing where a program judges; expected --mode generate")
-        if self.mode == "model-only" and (self.without_toolbox or self.required_checks or self.votes > 1):
-            raise InputError("model-only has no toolbox, required checks or votes; expected --mode generate with these")
+        if self.mode == "model-only" and (given := self._given(_OF_CODE)):
+            raise InputError(f"{_option(given[0])} changes nothing in --mode model-only; expected --mode generate")
         if self.mode != "model-only" and self.without_code_instructions:
             raise InputError("--without-code-instructions is a setting of --mode model-only")
         if self.without_memory and (self.least_similar or self.shots):
             raise InputError("--without-memory shows no demonstrations; expected it without --least-similar and --k")
-        if self.required_checks and set(given) != {"required_checks"}:
+        if self.least_similar and self.shots == 0:
+            raise InputError("--least-similar needs demonstrations to choose from; expected --k of at least 1")
+        if self.required_checks and self._given(_ABLATIONS) != ["required_checks"]:
             raise InputError("--required-checks is the guard as deployed; expected it without the paper's ablations")
         if self.workers < 1:
             raise InputError(f"workers is {self.workers}; expected at least 1")
+
+    def _given(self, names: Sequence[str]) -> list[str]:
+        """Those of some settings that are not as they are where nothing is said."""
+        usual = {field.name: field.default for field in fields(self)}
+        return [name for name in names if getattr(self, name) != usual[name]]
 
 
 class FlowJudge:
@@ -152,4 +161,4 @@ class FlowJudge:
 
 
 def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+    return "--k" if name == "shots" else f"--{name.replace('_', '-')}"

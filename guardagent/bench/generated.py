@@ -17,6 +17,9 @@ from guardagent.bench.metrics import Row, percent
 from guardagent.types import Step, Verdict
 
 ATTEMPTS = ("code", "debug")
+NO_CODE = "no code"
+"""The plan was of no use, or the model did not answer: no version of the code came to be."""
+
 _ASKED = ("plan", *ATTEMPTS, "judge")
 
 
@@ -28,14 +31,20 @@ def describe(verdict: Verdict) -> dict[str, Any] | None:
     judged = [step.text for step in verdict.story if step.name == "judge"]
     return {
         "usage": asdict(verdict.usage),
-        "attempts": [_attempts([step for step in verdict.story if step.vote == vote]) for vote in votes],
+        "attempts": [] if judged else [_attempts(_of_vote(verdict.story, vote)) for vote in votes],
         "words": {
             "demonstration": _mean(_demonstrations(verdict.story)),
             "prompt": _mean(map(_prompt_words, _first(verdict.story))),
             "response": sum(len(step.text.split()) for step in verdict.story if step.name in _ASKED),
         },
-        "code_written": holds_code(judged[0]) if judged else None,
+        "code_written": holds_code(judged[0]) if judged and judged[0] else None,
     }
+
+
+def is_silent(verdict: Verdict) -> bool:
+    """Whether a model was to answer, and gave no answer at all."""
+    texts = [step.text for step in verdict.story if step.name in _ASKED]
+    return bool(verdict.errors and texts) and not any(texts)
 
 
 def measure_generated(rows: Sequence[Row]) -> dict[str, Any] | None:
@@ -44,7 +53,7 @@ def measure_generated(rows: Sequence[Row]) -> dict[str, Any] | None:
     if not kept:
         return None
     found = [row["generated"] for row in kept]
-    attempts = [attempt for one in found for attempt in one["attempts"] if attempt]
+    attempts = [attempt for one in found for attempt in one["attempts"]]
     written = [one["code_written"] for one in found if one["code_written"] is not None]
     return {
         "executable": {
@@ -53,21 +62,39 @@ def measure_generated(rows: Sequence[Row]) -> dict[str, Any] | None:
         },
         "errors": _errors(attempts),
         "code_written": percent(sum(written), len(written)),
-        "per_check": {
-            "seconds": _mean(row["elapsed_ms"] / 1000 for row in kept),
-            "words of a demonstration": _mean(one["words"]["demonstration"] for one in found),
-            "words of a prompt": _mean(one["words"]["prompt"] for one in found),
-            "words of the answers": _mean(one["words"]["response"] for one in found),
-            "prompt tokens": _mean(one["usage"]["prompt_tokens"] for one in found),
-            "completion tokens": _mean(one["usage"]["completion_tokens"] for one in found),
-            "US dollars": _mean((one["usage"]["cost"] for one in found), digits=6),
-        },
+        "cached": sum(one["usage"]["cached"] for one in found),
+        "per_check": _per_check(kept),
     }
 
 
+def _per_check(rows: Sequence[Row]) -> dict[str, float | None]:
+    """Means. An answer from a cache takes no time and costs nothing, so these two are over the rows without any."""
+    words, usage = [row["generated"]["words"] for row in rows], [row["generated"]["usage"] for row in rows]
+    fresh = [row for row in rows if not row["generated"]["usage"]["cached"]]
+    return {
+        "seconds": _mean(row["elapsed_ms"] / 1000 for row in fresh),
+        "words of a demonstration": _mean(one["demonstration"] for one in words),
+        "words of a prompt": _mean(one["prompt"] for one in words),
+        "words of the answers": _mean(one["response"] for one in words),
+        "prompt tokens": _mean(one["prompt_tokens"] for one in usage),
+        "completion tokens": _mean(one["completion_tokens"] for one in usage),
+        "US dollars": _mean((row["generated"]["usage"]["cost"] for row in fresh), digits=6),
+    }
+
+
+def _of_vote(story: Sequence[Step], vote: int) -> list[Step]:
+    return [step for step in story if step.vote == vote]
+
+
 def _attempts(story: Sequence[Step]) -> list[str | None]:
-    """For each version of the code: what kind of error stopped it, or None for the one that ran."""
-    return [step.kind for step in story if step.name == "run" or (step.name in ATTEMPTS and step.kind)]
+    """For each version of the code, and at least one: what kind of error stopped it, or None for the one that ran."""
+    found = [_stopped(step) for step in story if step.name == "run" or (step.name in ATTEMPTS and step.kind)]
+    return found or [NO_CODE]
+
+
+def _stopped(step: Step) -> str | None:
+    """The kind of error; one without a kind is none of the code's."""
+    return step.kind or ("other" if step.error else None)
 
 
 def _errors(attempts: Sequence[Sequence[str | None]]) -> dict[str, dict[str, int]]:
@@ -92,7 +119,7 @@ def _prompt_words(step: Step) -> int:
 
 
 def _demonstrations(story: Sequence[Step]) -> list[int]:
-    lines = [line for step in story[:1] if step.name == "retrieve" for line in step.text.splitlines()]
+    lines = [line for step in story[:1] if step.name == "retrieve" for line in step.text.split("\n") if line]
     return [_words(json.loads(line)) for line in lines]
 
 

@@ -83,7 +83,7 @@ def _notes(summary: Block, paper: Sequence[PaperRow]) -> str:
     passed = f"{percent_text(summary, 'FRA_of_right_runs')} percent of these"
     lines = [
         f"- {right} answered right by themselves; {passed} passed with the right answer.",
-        f"- Could not be checked, and so denied: {summary['errors']}. Model calls: {summary['model_calls']}.",
+        f"- Could not be checked, and so denied: {summary['errors']}. Model calls: {_calls(summary)}.",
         f"- Time per verdict: median {times['median']:.1f} ms, p99 {times['p99']:.1f} ms.",
     ]
     if wrong := [row["id"] for row in summary["wrong"]]:
@@ -92,6 +92,12 @@ def _notes(summary: Block, paper: Sequence[PaperRow]) -> str:
     if paper:
         lines.append("- Rows marked *paper* are quoted; their authors measured them, on other examples than these.")
     return "\n".join(lines)
+
+
+def _calls(summary: Block) -> str:
+    cached = (summary["generated"] or {"cached": 0})["cached"]
+    told = f", {cached} of them answered by the cache" if cached else ""
+    return f"{summary['model_calls']}{told}"
 
 
 def _group_table(summary: Block, dimension: str, paper: Sequence[PaperRow]) -> str:

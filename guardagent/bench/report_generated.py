@@ -16,7 +16,7 @@ def generated_tables(summary: Mapping[str, Any], evaluation: Evaluation) -> list
     if found is None:
         return []
     sections = [_section("One check", found["per_check"], paper.per_check)]
-    if found["code_written"] is not None:
+    if summary["mode"] == "model-only":
         measured = {"percent": found["code_written"]}
         return [*sections, _section("Answers that are code, though none was asked for", measured, paper.code_written)]
     title = "Code that ran, before and after debugging, in percent"

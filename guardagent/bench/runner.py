@@ -17,13 +17,15 @@ from typing import Any
 
 from guardagent.bench.evaluation import Evaluation, Example, PaperRow, load_evaluation
 from guardagent.bench.experiment import Experiment, Judge
-from guardagent.bench.generated import measure_generated
+from guardagent.bench.generated import is_silent, measure_generated
 from guardagent.bench.metrics import measure, measure_cost, measure_groups, wrong_rows
 from guardagent.bench.plot import draw
 from guardagent.bench.report import table
 from guardagent.bench.results import Results, Row, digest_of, result_row, setup_of, write_rows, write_text
-from guardagent.errors import InputError
+from guardagent.errors import InputError, ModelError
 from guardagent.types import Verdict
+
+_SILENT = 3  # so many examples without any answer are no accident
 
 
 def run_evaluation(
@@ -52,6 +54,7 @@ def run_evaluation(
 
     Raises:
         InputError: a name, a file or a setting is wrong.
+        ModelError: the model answers none of the first examples.
     """
     experiment = Experiment(**settings)
     evaluation, source = load_evaluation(name, benchmarks)
@@ -89,6 +92,7 @@ def judge_all(
     digests = {example.id: digest_of(example, setup) for example in examples}
     rows = {example.id: results.get(example, digests[example.id]) for example in examples}
     missing = [example for example in examples if rows[example.id] is None]
+    refuse_silence = _refuse_silence(already=len(examples) - len(missing))
     # Several at once are judged in an event loop, which takes a Ctrl-C itself and cancels what is under way.
     interrupts = _interrupts() if workers == 1 else contextlib.nullcontext(lambda: None)
     with interrupts as raise_if_interrupted, _bar(len(examples), shown=progress) as advance:
@@ -100,6 +104,7 @@ def judge_all(
             results.append(row)
             rows[example.id] = row
             advance(1)
+            refuse_silence(verdict)
 
         if workers > 1:
             asyncio.run(_judge_at_once(judge, missing, workers, keep))
@@ -111,6 +116,25 @@ def judge_all(
     return done
 
 
+def _refuse_silence(already: int) -> Callable[[Verdict], None]:
+    """Ends a run whose model answered none of its first examples: all the others would be denied unseen, too.
+
+    Args:
+        already: how many examples were judged in an earlier run; where there are any, the model did answer.
+    """
+    silent = 0
+
+    def refuse(verdict: Verdict) -> None:
+        nonlocal already, silent
+        if not is_silent(verdict):
+            already += 1
+        silent += 1
+        if not already and silent == _SILENT:
+            raise ModelError(f"the model answered none of the first {_SILENT} examples: {verdict.errors[0]}")
+
+    return refuse
+
+
 async def _judge_at_once(
     judge: Any, examples: Sequence[Example], workers: int, keep: Callable[[Example, Verdict], None]
 ) -> None:
@@ -120,9 +144,12 @@ async def _judge_at_once(
         async with turns:
             keep(example, await judge.aguard(example.agent_input, example.agent_output))
 
-    async with asyncio.TaskGroup() as group:  # an interrupt cancels the others, and with them their requests
-        for example in examples:
-            group.create_task(one(example))
+    try:
+        async with asyncio.TaskGroup() as group:  # an interrupt cancels the others, and with them their requests
+            for example in examples:
+                group.create_task(one(example))
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None  # as with one worker, where nothing goes on after the first
 
 
 def _digest(data: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from guardagent import InputError
 from guardagent.bench import Evaluation, run_evaluation
 from guardagent.bench.experiment import Experiment
+from guardagent.errors import ModelError
 from guardagent.models import Message
 from guardagent.testing import ScriptedModel
 from tests.answers import PLAN, block
@@ -92,8 +94,9 @@ def test_a_setting_changes_what_is_asked_and_is_judged_anew(
     summary, model = run(**settings)
     assert differs(model.asked[0][0].content, model.asked[0][-1].content)
     assert summary["settings"].items() >= settings.items()
-    again, silent = run(ScriptedModel([]), **settings)
-    assert (len(silent.asked), metrics(again)) == (summary["errors"], metrics(summary))
+    again, resumed = run(**settings)
+    asked_again = {re.findall(r"run-\d", messages[-1].content)[-1] for messages in resumed.asked}
+    assert (len(asked_again), metrics(again)) == (summary["errors"], metrics(summary))
 
 
 def test_without_a_toolbox_the_model_s_own_check_is_believed(run: Run) -> None:
@@ -127,6 +130,25 @@ def test_an_interrupted_run_asks_only_for_what_is_missing(run: Run) -> None:
     assert len(again.asked) == 3, "run 4, which never ran"
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_model_that_never_answers_ends_the_run(run: Run, workers: int) -> None:
+    """After three examples; not where it has answered before, and what came before is kept."""
+    with pytest.raises(ModelError, match="none of the first 3 examples: unreachable"):
+        run(ScriptedModel(lambda _: ModelError("unreachable")), workers=workers)
+    summary, model = run(workers=workers)
+    assert (summary["LPA"], len(model.asked)) == (60.0, 12)
+    summary, _ = run(ScriptedModel(lambda _: ModelError("unreachable")), workers=workers)
+    assert (summary["errors"], summary["generated"]["errors"]["no code"]) == (1, {"examples": 1, "solved": 0})
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_mistake_is_told_however_many_work(run: Run, tmp_path: Path, workers: int) -> None:
+    """What a worker raises is what the caller sees."""
+    (tmp_path / "out" / "results.jsonl").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"results\.jsonl: cannot be read or written"):
+        run(workers=workers)
+
+
 def test_several_at_once_give_the_same(run: Run, tmp_path: Path) -> None:
     """In the order of the data."""
     one = run(cache=tmp_path / "cache")[0]
@@ -134,6 +156,9 @@ def test_several_at_once_give_the_same(run: Run, tmp_path: Path) -> None:
     (tmp_path / "out" / "results.jsonl").unlink()
     several = run(ScriptedModel([]), cache=tmp_path / "cache", workers=4)[0]
     assert metrics(several) == metrics(one)
+    assert several["generated"]["executable"] == one["generated"]["executable"]
+    assert (several["generated"]["cached"], several["generated"]["per_check"]["seconds"]) == (12, None)
+    assert "Model calls: 12, 12 of them answered by the cache." in (tmp_path / "out" / "table.md").read_text()
     ids = [line.split('"')[3] for line in rows.splitlines()]
     assert [line.split('"')[3] for line in (tmp_path / "out" / "results.jsonl").read_text().splitlines()] == ids
 
@@ -143,8 +168,10 @@ def test_several_at_once_give_the_same(run: Run, tmp_path: Path) -> None:
     [
         ({"mode": "program", "least_similar": True}, "changes nothing where a program judges"),
         ({"mode": "auto", "without_toolbox": True}, "changes nothing where a program judges"),
-        ({"mode": "model-only", "required_checks": True}, "model-only has no toolbox"),
-        ({"mode": "model-only", "votes": 3}, "model-only has no toolbox"),
+        ({"mode": "program", "shots": 0}, "--k changes nothing where a program judges"),
+        ({"mode": "model-only", "required_checks": True}, "--required-checks changes nothing in --mode model-only"),
+        ({"mode": "model-only", "votes": 3}, "--votes changes nothing in --mode model-only"),
+        ({"least_similar": True, "shots": 0}, "needs demonstrations to choose from"),
         ({"without_code_instructions": True}, "is a setting of --mode model-only"),
         ({"without_memory": True, "least_similar": True}, "shows no demonstrations"),
         ({"required_checks": True, "without_toolbox": True}, "the guard as deployed"),
