@@ -141,14 +141,6 @@ def test_a_model_that_never_answers_ends_the_run(run: Run, workers: int) -> None
     assert (summary["errors"], summary["generated"]["errors"]["no code"]) == (1, {"examples": 1, "solved": 0})
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_a_mistake_is_told_however_many_work(run: Run, tmp_path: Path, workers: int) -> None:
-    """What a worker raises is what the caller sees."""
-    (tmp_path / "out" / "results.jsonl").mkdir(parents=True)
-    with pytest.raises(InputError, match=r"results\.jsonl: cannot be read or written"):
-        run(workers=workers)
-
-
 def test_several_at_once_give_the_same(run: Run, tmp_path: Path) -> None:
     """In the order of the data."""
     one = run(cache=tmp_path / "cache")[0]

@@ -1,0 +1,85 @@
+"""What a row keeps of the way to a generated verdict, and what is counted of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from guardagent.bench.generated import describe, is_silent, measure_generated
+from guardagent.memory import Demonstration
+from guardagent.types import Decision, Message, Step, Usage, Verdict, unchecked
+
+ASKED = (Message("user", "four words to read"),)
+PLAN = Step("plan", prompt=ASKED, text="a plan")
+CODE = Step("code", prompt=ASKED, text="the code")
+RAN = Step("run", text="the code")
+
+
+def row(*story: Step, usage: Usage | None = None, **values: Any) -> dict[str, Any]:
+    verdict = Verdict(Decision.DENY, story=story, usage=usage or Usage(calls=1))
+    return {"generated": describe(verdict), "elapsed_ms": 2000.0, **values}
+
+
+def measured(*rows: dict[str, Any]) -> dict[str, Any]:
+    found = measure_generated(rows)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("story", "kind"),
+    [
+        ((Step("plan", prompt=ASKED, text="no steps", error="is no plan"),), "no code"),
+        ((PLAN, Step("code", prompt=ASKED, error="unreachable")), "no code"),
+        ((PLAN, Step("code", prompt=ASKED, text="sorry", error="no program", kind="no program")), "no program"),
+        ((PLAN, CODE, Step("run", text="the code", error="no engine works here")), "other"),
+    ],
+)
+def test_what_did_not_run_is_not_executable(story: tuple[Step, ...], kind: str) -> None:
+    """Whatever the reason, the example counts: one of two ran."""
+    found = measured(row(*story), row(PLAN, CODE, RAN))
+    assert found["executable"] == {"before": 50.0, "after": 50.0}
+    assert found["errors"] == {kind: {"examples": 1, "solved": 0}}
+
+
+def test_each_vote_counts() -> None:
+    """Two plans of one run, of which one has code that ran."""
+    second = Step("plan", prompt=ASKED, text="x", error="is no plan", vote=1)
+    assert measured(row(PLAN, CODE, RAN, second))["executable"] == {"before": 50.0, "after": 50.0}
+
+
+def test_a_cached_answer_says_nothing_of_time_and_cost() -> None:
+    """The words are the same."""
+    asked, cached = row(PLAN, usage=Usage(2, cost=0.5)), row(PLAN, usage=Usage(2, 1), elapsed_ms=1.0)
+    found = measured(asked, cached)
+    per_check = found["per_check"]
+    assert (found["cached"], per_check["seconds"], per_check["US dollars"]) == (1, 2.0, 0.5)
+    assert (per_check["words of a prompt"], per_check["words of the answers"]) == (4.0, 2.0)
+
+
+def test_silence_is_no_answer_without_code() -> None:
+    """Of two judgements one is code, a third never came."""
+    code = "```python\ndef check(agent_input, agent_output, facts):\n    return {}\n```"
+    texts = (code, '{"label": 0}', "")
+    assert measured(*(row(Step("judge", prompt=ASKED, text=text)) for text in texts))["code_written"] == 50.0
+
+
+def test_a_demonstration_may_hold_any_character() -> None:
+    """A separator that Python takes for the end of a line is none in JSON Lines."""
+    shown = Demonstration("one\u2028two", "three\x85four", ("5", "6", "7", "8"), "nine")
+    found = describe(Verdict(Decision.ALLOW, story=(Step("retrieve", text=shown.to_json()), PLAN)))
+    assert found is not None
+    assert found["words"]["demonstration"] == 9
+
+
+def test_a_model_is_silent_where_it_gave_nothing_at_all() -> None:
+    """A wrong answer is no silence, and neither is a program's error, for which no model is asked."""
+    assert is_silent(unchecked("e", story=(Step("plan", prompt=ASKED, error="e"),)))
+    assert not is_silent(unchecked("e", story=(PLAN, Step("code", prompt=ASKED, error="e"))))
+    assert not is_silent(unchecked("e"))
+
+
+def test_rows_of_a_program_and_old_rows_have_nothing_to_tell() -> None:
+    """They are left out."""
+    assert measure_generated([{"generated": None}, {}]) is None
