@@ -8,11 +8,16 @@ from guardagent.errors import (
     ModelError,
     ProgramError,
     SandboxError,
+    ToolDenied,
     UnknownNameError,
 )
 from guardagent.guard import GuardAgent, aguard, guard
 from guardagent.memory import Demonstration, Memory, retrieve
+from guardagent.permit import Permit
+from guardagent.policy.load import load_policies
+from guardagent.policy.policies import Policies
 from guardagent.sandbox import Limits, Sandbox
+from guardagent.session import Session
 from guardagent.toolbox import Tool, Toolbox
 from guardagent.types import Check, Context, Decision, Event, Verdict, Violation
 
@@ -30,16 +35,21 @@ __all__ = [
     "Limits",
     "Memory",
     "ModelError",
+    "Permit",
+    "Policies",
     "ProgramError",
     "Sandbox",
     "SandboxError",
+    "Session",
     "Tool",
+    "ToolDenied",
     "Toolbox",
     "UnknownNameError",
     "Verdict",
     "Violation",
     "aguard",
     "guard",
+    "load_policies",
     "retrieve",
 ]
 

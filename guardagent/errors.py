@@ -4,13 +4,14 @@
     ├── InputError              something the caller gave is wrong; nothing was checked
     │   ├── ContentError        a toolbox, memory or program file: says file, line and what was expected
     │   └── UnknownNameError    a name that does not exist: says the nearest that does
+    ├── ToolDenied              a call may not run; carries its verdict. Raised only by what had to stop the call
     ├── ModelError              no model is configured, or it did not answer
     │   └── AnswerError         it answered, and the answer is of no use: empty, cut off, no plan, no code
     └── SandboxError            a guard program did not run to its end
         ├── ProgramError        it is not valid, raised, or returned something that is no answer
         └── LimitError          it went over its time, memory, call or size limit
 
-A denial is no error: it is a `Verdict`.
+A denial is no error: it is a `Verdict`, and `ToolDenied` only carries it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+    from guardagent.types import Verdict
 
 
 class GuardError(Exception):
@@ -45,6 +48,14 @@ class UnknownNameError(InputError):
     def __init__(self, kind: str, name: str, known: Iterable[str], where: str = "") -> None:
         place = f"{where}: " if where else ""
         super().__init__(f"{place}unknown {kind} {name!r}{nearest(name, known)}")
+
+
+class ToolDenied(GuardError):  # noqa: N818 - the public contract names it so
+    """A call may not run; `verdict` says why, and its text is fit to hand back to the model."""
+
+    def __init__(self, tool: str, verdict: Verdict) -> None:
+        super().__init__(verdict.feedback() or f"{tool} may not run")
+        self.tool, self.verdict = tool, verdict
 
 
 class ModelError(GuardError):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 _Number = TypeVar("_Number", int, float)
 
@@ -226,6 +226,29 @@ class Verdict:
     elapsed_ms: float = 0.0
     calls: tuple[ToolCall, ...] = ()
     story: tuple[Step, ...] = ()
+    grant: Grant | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def permit(self) -> Any:
+        """What the host shows to have the outcome of an allowed call recorded; None where nothing is in flight."""
+        return self.grant.permit() if self.grant is not None else None
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The ids of the policies that are violated, sorted."""
+        return tuple(sorted({violation.policy for violation in self.violations}))
+
+    def feedback(self) -> str:
+        """What to hand back to the model that proposed the step: why it does not proceed, and what would mend it.
+
+        Empty where the step may proceed and nothing is to be said of it.
+        """
+        said = [f"- {violation.policy}: {_sentence(violation)}" for violation in self.violations]
+        said += [f"- not known: {error}" for error in self.errors]
+        said += [f"- {reason}" for reason in self.reasons] if not said and self.label else []
+        if not said:
+            return ""
+        return "\n".join([f"{_HANDED_BACK[self.decision]}", *said])
 
     @property
     def model_calls(self) -> int:
@@ -267,6 +290,28 @@ class Verdict:
 
     def timed(self, elapsed_ms: float) -> Verdict:
         return replace(self, elapsed_ms=elapsed_ms)
+
+
+class Grant(Protocol):
+    """What a session keeps of a call that it allowed."""
+
+    def permit(self) -> Any: ...
+
+
+_HANDED_BACK = {
+    Decision.ALLOW: "The call may proceed.",
+    Decision.WARN: "The call may proceed, with a warning:",
+    Decision.DENY: "The call was not made:",
+    Decision.ESCALATE: "The call was not made; a person has to approve it:",
+    Decision.HALT: "The call was not made, and the run is halted:",
+}
+
+
+def _sentence(violation: Violation) -> str:
+    evidence = thaw(violation.evidence)
+    shown = json.dumps(evidence, ensure_ascii=False, default=str) if evidence else ""
+    seen = f" (seen: {shown[:400]}{'…' if len(shown) > 400 else ''})" if shown else ""
+    return f"{violation.message}{seen}{f'. To comply: {violation.remedy}' if violation.remedy else ''}"
 
 
 Check = Callable[[Event, Context], Verdict]

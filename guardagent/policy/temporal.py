@@ -1,4 +1,4 @@
-"""Reads a temporal rule: its text, by the grammar in temporal.lark, and what it means.
+"""Propositional temporal rules: what their text means.
 
 At the top level, and under AND, OR and NOT there, Agentproof's forms over atoms mean what its paper says, with the end
 of the trace added. Everything else is LTLf over the whole trace.
@@ -6,12 +6,6 @@ of the trace added. Everything else is LTLf over the whole trace.
 
 from __future__ import annotations
 
-import json
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from guardagent.errors import InputError
 from guardagent.policy.formula import (
     FALSE,
     TRUE,
@@ -33,112 +27,34 @@ from guardagent.policy.formula import (
     once,
     weak_until,
 )
+from guardagent.policy.grammar import Node, TemporalError, tree_of, unquoted
 
-if TYPE_CHECKING:
-    from lark import Lark
-
-Node = Any  # a lark.Tree, whose children are trees and tokens
-
-MAX_CHARACTERS = 20_000
 MAX_BOUND = 1000
+DATA_RULES = ("forall", "exists", "before", "after", "seq")
 _UNARY = {"G": globally, "F": finally_, "X": Next, "O": once, "H": historically, "Y": Before}
 _BINARY = {"U": Until, "W": weak_until, "R": Release, "S": Since}
-_EXPECTED = {
-    "NAME": "a name",
-    "QUOTED": "a quoted name",
-    "BINARY": "U, W, R or S",
-    "INT": "a whole number",
-    "_IMPLIES": "->",
-    "_OR": "OR",
-    "_AND": "AND",
-    "RPAR": ")",
-    "RSQB": "]",
-    "$END": "the end",
-}
-
-
-class TemporalError(InputError):
-    """A temporal rule that does not parse: what is wrong, and a caret under the place.
-
-    Attributes:
-        line, column: where, from 1, in the rule's text.
-    """
-
-    def __init__(self, problem: str, text: str, line: int, column: int) -> None:
-        self.line, self.column = line, column
-        shown = (text.splitlines() or [""])[line - 1]
-        super().__init__(f"{problem}\n  {shown}\n  {' ' * (column - 1)}^")
 
 
 def read_temporal(text: str) -> Formula:
-    """What a temporal rule means.
+    """What a propositional rule means.
 
     Raises:
         TemporalError: it does not parse; with what was expected, and where.
     """
-    if len(text) > MAX_CHARACTERS:
-        raise TemporalError(
-            f"the rule has {len(text):,} characters; expected at most {MAX_CHARACTERS:,}", text[:80], 1, 1
-        )
     try:
-        return _meaning(_tree(text), text)
+        return formula_of(tree_of(text), text)
     except RecursionError:
         raise TemporalError("the rule is nested too deep", text[:80], 1, 1) from None
 
 
-@cache
-def _parser() -> Lark:
-    from lark import Lark
-
-    grammar = Path(__file__).with_suffix(".lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", propagate_positions=True)
-
-
-def _tree(text: str) -> Node:
-    from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
-
-    try:
-        return _parser().parse(text)
-    except UnexpectedInput as error:
-        lines = text.splitlines() or [""]
-        ended = isinstance(error, UnexpectedEOF) or getattr(getattr(error, "token", None), "type", "") == "$END"
-        line, column = (len(lines), len(lines[-1]) + 1) if ended else (error.line, error.column)
-        wanted = error.allowed if isinstance(error, UnexpectedCharacters) else getattr(error, "expected", ())
-        if isinstance(error, UnexpectedToken):
-            wanted = error.accepts or error.expected
-        found = "it ends here" if ended else f"unexpected {text.splitlines()[line - 1][column - 1 :][:20]!r}"
-        raise TemporalError(f"{found}; expected {_listed(wanted or ())}{_hint(text)}", text, line, column) from None
-
-
-def _listed(terminals: Any) -> str:
-    names = {str(name) for name in terminals}
-    if "UNARY" in names:  # whatever a rule can begin with
-        return "a rule, such as tool:NAME, !tool:NAME, F tool:NAME or one in parentheses"
-    return " or ".join(sorted(_EXPECTED.get(name, name.lower()) for name in names)) or "nothing more"
-
-
-def _hint(text: str) -> str:
-    """The form that was probably meant."""
-    folded = " ".join(text.split()).lower()
-    for signs, form in (
-        (("always", "globally", "never"), "G !tool:NAME"),
-        (("=>", "implies", "then", "eventually"), "tool:A -> F tool:B"),
-        (("until",), "tool:A U tool:B"),
-        (("<=", "within"), "tool:A -> F[<=3] tool:B"),
-    ):
-        if any(sign in folded for sign in signs):
-            return f"; did you mean a rule such as `{form}`?"
-    return ""
-
-
-def _meaning(tree: Node, text: str) -> Formula:
+def formula_of(tree: Node, text: str) -> Formula:
     """At the top level: the paper's forms, and what AND, OR and NOT make of them."""
     if tree.data == "all_of":
-        return all_of(_meaning(child, text) for child in tree.children)
+        return all_of(formula_of(child, text) for child in tree.children)
     if tree.data == "any_of":
-        return any_of(_meaning(child, text) for child in tree.children)
+        return any_of(formula_of(child, text) for child in tree.children)
     if tree.data == "negation":
-        return negation(_meaning(tree.children[0], text))
+        return negation(formula_of(tree.children[0], text))
     return _response(tree, text) or _ltlf(tree, text)
 
 
@@ -147,12 +63,12 @@ def _response(tree: Node, text: str) -> Formula | None:
     parts = _arrows(tree)
     if len(parts) < 2 or not _is_atom(parts[0]):
         return None
-    trigger = _atom(parts[0])
+    trigger = _atom(parts[0], text)
     if len(parts) == 2 and parts[1].data == "within" and _is_atom(parts[1].children[1]):
-        return globally(implies(trigger, Within(_bound(parts[1], text), _atom(parts[1].children[1]))))
+        return globally(implies(trigger, Within(_bound(parts[1], text), _atom(parts[1].children[1], text))))
     if not all(part.data == "unary" and part.children[0] == "F" and _is_atom(part.children[1]) for part in parts[1:]):
         return None
-    return globally(implies(trigger, _sequence(trigger, [_atom(part.children[1]) for part in parts[1:]])))
+    return globally(implies(trigger, _sequence(trigger, [_atom(part.children[1], text) for part in parts[1:]])))
 
 
 def _sequence(trigger: Formula, steps: list[Formula]) -> Formula:
@@ -175,11 +91,11 @@ def _is_atom(tree: Node) -> bool:
     return tree.data in ("atom", "group")
 
 
-def _atom(tree: Node) -> Formula:
+def _atom(tree: Node, text: str) -> Formula:
     if tree.data == "group":
         return Literal(f"@{tree.children[0]}")
     kind, name = tree.children
-    plain = json.loads(name) if name.type == "QUOTED" else name
+    plain = unquoted(name, text) if name.type == "QUOTED" else name
     return Literal(f"{kind or ''}{plain}")
 
 
@@ -194,7 +110,7 @@ def _ltlf(tree: Node, text: str) -> Formula:
     children = tree.children
     match tree.data:
         case "atom" | "group":
-            return _atom(tree)
+            return _atom(tree, text)
         case "true" | "false":
             return TRUE if tree.data == "true" else FALSE
         case "unary":
@@ -211,4 +127,7 @@ def _ltlf(tree: Node, text: str) -> Formula:
             return all_of(_ltlf(child, text) for child in children)
         case "any_of":
             return any_of(_ltlf(child, text) for child in children)
+    if tree.data in DATA_RULES:
+        problem = f"{tree.data}(...) stands inside of a temporal operator; expected it at the top, or under AND, OR, NOT"
+        raise TemporalError(problem, text, tree.meta.line, tree.meta.column)
     raise AssertionError(tree.data)

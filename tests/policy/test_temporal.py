@@ -10,7 +10,8 @@ import pytest
 from guardagent.policy.alphabet import Alphabet
 from guardagent.policy.automaton import compile_formula
 from guardagent.policy.formula import Formula, Literal, all_of, any_of, globally, negation, once
-from guardagent.policy.temporal import TemporalError, read_temporal
+from guardagent.policy.grammar import TemporalError
+from guardagent.policy.temporal import read_temporal
 
 Trace = Sequence[frozenset[str]]
 LETTERS = Alphabet(["p", "q", "r"]).letters[1::2]
@@ -124,7 +125,7 @@ def test_operators_names_and_comments(text: str, formula: Formula) -> None:
     ("text", "problem", "column"),
     [
         ("G(a -> F b", "it ends here; expected )", 11),
-        ("tool: -> F b", "unexpected '-> F b'; expected a name or a quoted name", 7),
+        ("tool: -> F b", "unexpected '-> F b'; expected a name or a text in quotes", 7),
         ("a ->", "it ends here; expected a rule, such as tool:NAME", 5),
         ("a b", "unexpected 'b'; expected -> or AND or OR", 3),
         ("a => b", "did you mean a rule such as `tool:A -> F tool:B`", 3),

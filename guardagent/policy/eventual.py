@@ -1,0 +1,173 @@
+"""`exists` and `after`, and what NOT makes of them: what has to come by the end (Agent-C's Exists and After)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from guardagent.policy import ast
+from guardagent.policy.findings import Call, Finding, Trace, in_every_world
+from guardagent.policy.printing import text_of
+from guardagent.policy.terms import Compiler, Names, names_in
+from guardagent.policy.values import Truth, Unknown, conjunction, disjunction, hash_key, no_truth
+from guardagent.policy.views import Env, ViewSpec
+
+
+class Eventual:
+    """A call that has to come, and go well. Its memory: whether it did."""
+
+    def __init__(self, rule: ast.Exists, compiler: Compiler) -> None:
+        self._wanted = compiler.past(rule.pattern, rule.condition, {})
+        self.tools = self._wanted.tools
+        self._size = compiler.size
+        self._evidence = {"missing": text_of(rule.pattern)}
+        self._remedy = f"call {_either(rule.pattern)}"
+
+    def concerns(self, call: Call) -> bool:
+        return call.tool in self.tools
+
+    def start(self) -> list[Truth]:
+        return [False]
+
+    def judge(self, trace: Trace, call: Call, memory: Any) -> None:
+        """Nothing is broken before the end."""
+
+    def placed(self, trace: Trace, call: Call, memory: Any, finding: Finding | None) -> None:
+        """Nothing: it has to go well."""
+
+    def settled(self, trace: Trace, call: Call, memory: list[Truth]) -> None:
+        if call.status == "ok" and memory[0] is not True:
+            memory[0] = disjunction((memory[0], self._wanted.judge(_env(trace, self._size), call)))
+
+    def ended(self, _trace: Trace, memory: list[Truth]) -> Finding | None:
+        return None if memory[0] is True else Finding(memory[0], dict(self._evidence), self._remedy)
+
+    def so_far(self, memory: Any) -> Truth:
+        return True
+
+    def copied(self, memory: list[Truth], _calls: Any) -> list[Truth]:
+        return list(memory)
+
+
+class _Obligation:
+    """A call that obliges, the names that it bound, and whether it is known to oblige."""
+
+    __slots__ = ("call", "env", "sure")
+
+    def __init__(self, call: Call, env: Env, sure: Truth) -> None:
+        self.call, self.env, self.sure = call, env, sure
+
+    def among(self, calls: Mapping[Call, Call]) -> _Obligation:
+        """The same, where other calls stand for some."""
+        env = [calls.get(one, one) if isinstance(one, Call) else one for one in self.env]
+        return _Obligation(calls.get(self.call, self.call), env, self.sure)
+
+
+class Response:
+    """A call that obliges another one to come later. Its memory: the obligations that are open.
+
+    Args:
+        negated: NOT of it: some such call, gone well, has no later partner, however that went.
+    """
+
+    def __init__(self, rule: ast.After, compiler: Compiler, *, negated: bool = False) -> None:
+        names: Names = {}
+        library = compiler.library
+        self._first = library.tools_of(rule.pattern)
+        self._match = compiler.proposed(rule.pattern, names)
+        self._condition = compiler.term(rule.condition, names)
+        self._partner: ViewSpec = compiler.past(rule.partner, rule.partner_condition, names)
+        used = names_in(rule.partner) | names_in(rule.partner_condition)
+        self._slots = tuple(slot for name, slot in names.items() if name in used)
+        self._size = compiler.size
+        self._negated = negated
+        self.tools = self._first | self._partner.tools
+        self._missing = text_of(rule.partner)
+        self._remedy = f"call {_either(rule.partner)}"
+
+    def concerns(self, call: Call) -> bool:
+        return call.tool in self.tools
+
+    def start(self) -> dict[Any, _Obligation]:
+        return {}
+
+    def judge(self, trace: Trace, call: Call, _memory: Any) -> Finding | None:
+        """Whether it is known if the call obliges."""
+        if self._negated or call.tool not in self._first:
+            return None
+        env = _env(trace, self._size)
+        value = self._obliges(env, call)
+        if isinstance(value, Unknown) and trace.in_flight:
+            value = in_every_world(trace, lambda: self._obliges(env, call))
+        return Finding(value) if isinstance(value, Unknown) else None
+
+    def _obliges(self, env: Env, call: Call) -> Truth:
+        value = self._condition(env) if (matched := self._match(env, call)) is not False else False
+        return conjunction((matched, value)) if matched is not False else False
+
+    def placed(self, trace: Trace, call: Call, memory: dict[Any, _Obligation], _finding: Finding | None) -> None:
+        if self._negated:
+            self._discharge(trace, call, memory)
+        else:
+            self._open(trace, call, memory)
+
+    def settled(self, trace: Trace, call: Call, memory: dict[Any, _Obligation]) -> None:
+        if call.status != "ok":
+            return
+        if self._negated:
+            self._open(trace, call, memory)
+        else:
+            self._discharge(trace, call, memory)
+
+    def _open(self, trace: Trace, call: Call, memory: dict[Any, _Obligation]) -> None:
+        if call.tool not in self._first:
+            return
+        env = _env(trace, self._size)
+        value = self._obliges(env, call)
+        if value is False:
+            return
+        keys = tuple(hash_key(env[slot]) for slot in self._slots)
+        key = call.place if None in keys else keys  # the same obligation is owed from the last such call on
+        memory.pop(key, None)
+        memory[key] = _Obligation(call, env, value if value is True else no_truth(value))
+
+    def _discharge(self, trace: Trace, call: Call, memory: dict[Any, _Obligation]) -> None:
+        if call.tool not in self._partner.tools:
+            return
+        for key, obligation in list(memory.items()):
+            if obligation.call.place >= call.place:
+                continue
+            env = list(obligation.env)
+            env[0] = trace
+            value = self._partner.judge(env, call)
+            if value is True:
+                del memory[key]
+            elif value is not False:
+                memory[key] = _Obligation(obligation.call, obligation.env, value)
+
+    def ended(self, _trace: Trace, memory: dict[Any, _Obligation]) -> Finding | None:
+        if self._negated:
+            value = disjunction(obligation.sure for obligation in memory.values())
+            return None if value is True else Finding(value)
+        if not memory:
+            return None
+        owed = next((one for one in memory.values() if one.sure is True), None)
+        first = owed or next(iter(memory.values()))
+        evidence = {"obliged by": first.call.shown(), "missing": self._missing}
+        return Finding(False if owed else first.sure, evidence, self._remedy)
+
+    def so_far(self, memory: Any) -> Truth:
+        return True
+
+    def copied(self, memory: dict[Any, _Obligation], calls: Mapping[Call, Call]) -> dict[Any, _Obligation]:
+        return {key: one.among(calls) for key, one in memory.items()}
+
+
+def _env(trace: Trace, size: int) -> Env:
+    env: Env = [None] * size
+    env[0] = trace
+    return env
+
+
+def _either(pattern: ast.Pattern) -> str:
+    return " or ".join(f"`{tool}`" for tool in pattern.tools)

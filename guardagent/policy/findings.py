@@ -1,0 +1,161 @@
+"""What the parts of a rule have in common: how one is asked, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, Literal, Protocol
+
+from guardagent.policy.values import Truth, Unknown, conjunction
+from guardagent.policy.views import View
+from guardagent.types import EMPTY, Event, freeze, thaw
+
+MAX_WORLDS = 4  # calls in flight of which every outcome is tried
+
+Status = Literal["ok", "failed", "unknown"]
+
+
+class Call:
+    """One call of a session, and what a rule reads of it. `status` is None while its outcome is open.
+
+    `assumed` is an outcome that is tried out while it is open.
+    """
+
+    __slots__ = (
+        "action", "agent", "args", "assumed", "decision", "expires", "facts", "id", "output", "permit",
+        "place", "speculative", "status", "tags", "tool", "used",
+    )  # fmt: skip
+
+    def __init__(  # noqa: D107 - as of an Event
+        self,
+        tool: str,
+        args: Mapping[str, Any],
+        place: int = 0,
+        action: str | None = None,
+        decision: str | None = None,
+        tags: frozenset[str] = frozenset(),
+        facts: Mapping[str, Any] = EMPTY,
+    ) -> None:
+        self.tool = tool
+        self.args = args
+        self.place = place
+        self.action = action
+        self.decision = decision
+        self.tags = tags
+        self.facts = facts
+        self.output: Any = None
+        self.status: Status | None = None
+        self.assumed: Status | None = None
+        self.agent: str | None = None
+        self.id: str | None = None
+        self.permit: Any = None
+        self.expires = 0.0
+        self.used = False
+        self.speculative = False
+
+    def event(self) -> Event:
+        """The call as it is now, for others to keep."""
+        return Event(
+            self.tool, self.args, freeze(self.output), self.status, self.action, self.decision, self.tags,
+            self.agent, self.id,
+        )  # fmt: skip
+
+    def copied(self) -> Call:
+        """The same call, for a session that may end it otherwise."""
+        copy = Call(self.tool, self.args, self.place, self.action, self.decision, self.tags, self.facts)
+        copy.agent, copy.id, copy.output, copy.status = self.agent, self.id, self.output, self.status
+        return copy
+
+    def shown(self) -> dict[str, Any]:
+        """The call as evidence."""
+        return {"tool": self.tool, "args": thaw(self.args)}
+
+
+@dataclass(slots=True)
+class Trace:
+    """What the rules of a session look at."""
+
+    facts: Mapping[str, Any]
+    source: Any  # the state, or what gives it
+    views: list[View]
+    in_flight: list[Call] = field(default_factory=list)
+    _state: Any = None
+    _read: bool = False
+
+    def state(self) -> Any:
+        """The state as it is now; of a source that has to be asked, as it was at the first question of a check."""
+        if not callable(self.source):
+            return self.source
+        if not self._read:
+            self._state, self._read = self.source(), True
+        return self._state
+
+    def now(self, facts: Mapping[str, Any]) -> None:
+        """Another moment has come."""
+        self.facts = facts
+        self._read = False
+
+
+@dataclass(slots=True)
+class Finding:
+    """Why a part of a rule is not satisfied: known to be false, or unknown; with the evidence and what would mend it."""
+
+    value: Truth
+    evidence: dict[str, Any] = field(default_factory=dict)
+    remedy: str | None = None
+
+
+class Part(Protocol):
+    """A part of a rule: all that it remembers of a session is the memory that it made."""
+
+    def concerns(self, call: Call) -> bool:
+        """Whether such a call can change anything; by its tool, action, decision and tags alone."""
+
+    def start(self) -> Any:
+        """The memory of a new session."""
+
+    def judge(self, trace: Trace, call: Call, memory: Any) -> Finding | None:
+        """Whether the part could still be kept if this call came next and went well."""
+
+    def placed(self, trace: Trace, call: Call, memory: Any, finding: Finding | None) -> None:
+        """The call takes its place; what was found of it before is given."""
+
+    def settled(self, trace: Trace, call: Call, memory: Any) -> None:
+        """The outcome of a call is recorded."""
+
+    def ended(self, trace: Trace, memory: Any) -> Finding | None:
+        """Whether the part is kept if nothing follows."""
+
+    def so_far(self, memory: Any) -> Truth:
+        """Whether it can still be kept."""
+
+    def copied(self, memory: Any, calls: Mapping[Call, Call]) -> Any:
+        """A memory of its own for another session, in which other calls stand for some."""
+
+
+@contextmanager
+def assumed(calls: list[Call], outcomes: tuple[Status, ...]) -> Iterator[None]:
+    """In a world where calls in flight end in some way."""
+    for call, outcome in zip(calls, outcomes, strict=True):
+        call.assumed = outcome
+    try:
+        yield
+    finally:
+        for call in calls:
+            call.assumed = None
+
+
+def in_every_world(trace: Trace, value: Callable[[], Truth]) -> Truth:
+    """A value that may depend on how the calls in flight end: false if it is in any of the ways that were tried."""
+    calls = trace.in_flight
+    few = len(calls) <= MAX_WORLDS
+    outcomes: list[Status] = ["ok", "failed"]
+    ways = product(outcomes, repeat=len(calls)) if few else [(outcome,) * len(calls) for outcome in outcomes]
+    found: list[Truth] = []
+    for way in ways:
+        with assumed(calls, way):
+            found.append(value())
+    truth = conjunction(found)
+    return Unknown("calls are in flight") if truth is True and not few else truth

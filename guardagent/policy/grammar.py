@@ -1,0 +1,159 @@
+"""The text of a temporal rule and its tree, by the grammar in language.lark; or a caret under what is wrong."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from guardagent.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from lark import Lark
+
+Node = Any  # a lark.Tree, whose children are trees and tokens
+
+MAX_CHARACTERS = 20_000
+_FORMS = ("before", "after", "seq", "forall", "exists")
+_FUNCTIONS = ("output", "args", "failed", "state", "fact", "known", "len", "first", "last", "count", "sum", "all", "any")
+_EXPECTED = {
+    "NAME": "a name",
+    "IDENTIFIER": "a variable",
+    "QUOTED": "a text in quotes",
+    "SINGLE": "",
+    "NUMBER": "a number",
+    "BINARY": "U, W, R or S",
+    "INT": "a whole number",
+    "REGEX": "/a regular expression/",
+    "COMPARED": "a comparison",
+    "_ANY": ".*",
+    "_IMPLIES": "->",
+    "_OR": "OR",
+    "_AND": "AND",
+    "_MATCHES": "matches",
+    "_IN": "in",
+    "LPAR": "(",
+    "RPAR": ")",
+    "LSQB": "[",
+    "RSQB": "]",
+    "EQUAL": "=",
+    "COMMA": ",",
+    "COLON": ":",
+    "VBAR": "|",
+    "DOT": ".",
+    "$END": "the end",
+    "_TRUE": "true",
+    "_FALSE": "false",
+}
+_OPERATORS = {"PLUS", "MINUS", "TIMES", "SLASH", "PERCENT", "DOT", "LSQB", "COMPARED", "_MATCHES"}
+
+
+class TemporalError(InputError):
+    """A temporal rule that does not parse: what is wrong, and a caret under the place.
+
+    Attributes:
+        line, column: where, from 1, in the rule's text.
+    """
+
+    def __init__(self, problem: str, text: str, line: int, column: int) -> None:
+        self.problem, self.line, self.column = problem, line, column
+        shown = (text.splitlines() or [""])[line - 1]
+        super().__init__(f"{problem}\n  {shown}\n  {' ' * (column - 1)}^")
+
+
+def tree_of(text: str) -> Node:
+    """The tree of a rule's text.
+
+    Raises:
+        TemporalError: it does not parse; with what was expected, and where.
+    """
+    if len(text) > MAX_CHARACTERS:
+        problem = f"the rule has {len(text):,} characters; expected at most {MAX_CHARACTERS:,}"
+        raise TemporalError(problem, text[:80], 1, 1)
+    from lark.exceptions import UnexpectedInput
+
+    try:
+        return _parser().parse(text)
+    except UnexpectedInput as error:
+        _explain(error, text)
+
+
+@cache
+def _parser() -> Lark:
+    from lark import Lark
+
+    grammar = Path(__file__).with_name("language.lark").read_text(encoding="utf-8")
+    return Lark(grammar, parser="lalr", propagate_positions=True, maybe_placeholders=True)
+
+
+def _explain(error: Any, text: str) -> NoReturn:
+    from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
+
+    lines = text.splitlines() or [""]
+    ended = isinstance(error, UnexpectedEOF) or getattr(getattr(error, "token", None), "type", "") == "$END"
+    line, column = (len(lines), len(lines[-1]) + 1) if ended else (error.line, error.column)
+    wanted = error.allowed if isinstance(error, UnexpectedCharacters) else getattr(error, "expected", ())
+    if isinstance(error, UnexpectedToken):
+        wanted = error.accepts or error.expected
+    rest = "" if ended else lines[line - 1][column - 1 :]
+    found = "it ends here" if ended else f"unexpected {rest[:20]!r}"
+    hint = _hint(text, lines[line - 1][: column - 1], rest)
+    raise TemporalError(f"{found}; expected {_listed(wanted or ())}{hint}", text, line, column) from None
+
+
+def _listed(terminals: Any) -> str:
+    names = {str(name) for name in terminals}
+    if "UNARY" in names:  # whatever a rule can begin with
+        return "a rule, such as tool:NAME, !tool:NAME, F tool:NAME, before(...) or one in parentheses"
+    if "_KNOWN" in names:  # whatever a term can begin with
+        return "a condition or a value, such as x == 1, output(f), fact(NAME) or state(fn(x))"
+    if "OUTPUT" in names:
+        return "a term"
+    if names & _OPERATORS:
+        names = (names - _OPERATORS) | {"an operator"}
+    return " or ".join(sorted({_EXPECTED.get(name, name.lower()) for name in names} - {""})) or "nothing more"
+
+
+def _hint(text: str, before: str, rest: str) -> str:
+    """The form that was probably meant."""
+    if word := re.match(r"(and|or|not)\b", rest):
+        return f"; did you mean {word[1].upper()}?"
+    if rest.startswith("=") and not rest.startswith("=>"):
+        return "; did you mean `==`?"
+    if rest.startswith("("):
+        name = before.split()[-1] if before.split() else ""
+        name = name.rpartition("(")[2].rpartition("!")[2]
+        close = nearest(name, _FORMS + _FUNCTIONS)
+        return close if "did you mean" in close and name not in _FORMS + _FUNCTIONS else ""
+    folded = " ".join(text.split()).lower()
+    for signs, form in (
+        (("always", "globally", "never"), "G !tool:NAME"),
+        (("=>", "implies", "then", "eventually"), "tool:A -> F tool:B"),
+        (("until",), "tool:A U tool:B"),
+        (("<=", "within"), "tool:A -> F[<=3] tool:B"),
+    ):
+        if any(sign in folded for sign in signs) and "(" not in folded.replace("( ", "("):
+            return f"; did you mean a rule such as `{form}`?"
+    return ""
+
+
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'", "/": "/"}
+
+
+def unquoted(token: Any, text: str) -> str:
+    """The text that a quoted token stands for.
+
+    Raises:
+        TemporalError: it has an escape that there is not.
+    """
+
+    def plain(match: re.Match[str]) -> str:
+        if match[1] in _ESCAPES:
+            return _ESCAPES[match[1]]
+        if len(match[1]) > 1:
+            return chr(int(match[1][1:], 16))
+        problem = f"there is no escape {match[0]!r} in a text; write a backslash twice"
+        raise TemporalError(problem, text, token.line, token.column)
+
+    return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", plain, token[1:-1])

@@ -1,0 +1,107 @@
+"""Loads a policy file: reads it, compiles its rules, and says where what is wrong with them stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from guardagent.errors import ContentError, InputError
+from guardagent.policy import ast
+from guardagent.policy.grammar import TemporalError
+from guardagent.policy.located_text import Text
+from guardagent.policy.parse import read_rule
+from guardagent.policy.policies import Policies
+from guardagent.policy.policy_file import PolicyFile, RuleSource, read_policy_file
+from guardagent.policy.request import request_check
+from guardagent.policy.rule import Rule, Source
+from guardagent.policy.terms import CompileError, Library
+from guardagent.toolbox import Toolbox
+from guardagent.types import Check
+
+if TYPE_CHECKING:
+    from guardagent.models import Model
+
+
+def load_policies(path: Path | str, *, model: Model | str | None = None) -> Policies:
+    """The rules of a policy file, compiled: immutable, and safe to share between threads.
+
+    Args:
+        path: the YAML file.
+        model: what judges `request:` policies that have no program.
+
+    Raises:
+        InputError: something in the file, or in a file that it names, is wrong. Where it can be said, the message
+            begins with `file:line:`; nothing is loaded partly.
+    """
+    file = read_policy_file(path)
+    library = Library(Toolbox(list(file.toolbox)).functions, file.tags, file.tools)
+    rules: list[Rule] = []
+    requests: list[tuple[Source, Check]] = []
+    for source in file.rules:
+        if source.kind == "temporal":
+            rules.append(_rule(source, library))
+        elif source.kind == "request":
+            requests.append((_source(source), _request(source, file, model)))
+        else:
+            raise ContentError("solver rules are not supported yet; expected `temporal:` or `request:`", path, source.line)
+    return Policies(
+        rules,
+        library.views,
+        requests=requests,
+        tools=file.tools,
+        tags=file.tags,
+        failed_output=_pattern(file.failed_output),
+        unlisted=file.unlisted,
+        digest=file.digest,
+    )
+
+
+def _source(source: RuleSource) -> Source:
+    text = " AND ".join(text.text.strip() for text in source.texts)
+    return Source(source.id, text, source.message, source.on_violation, source.remedy)
+
+
+def _rule(source: RuleSource, library: Library) -> Rule:
+    read = [_read(text) for text in source.texts]
+    text = source.texts[0]
+    try:
+        if len(read) == 1:
+            return Rule(_source(source), read, library)
+        for text, rule in zip(source.texts, read, strict=True):  # each by itself first, so that an error has its text
+            Rule(_source(source), [rule], Library(library.functions, library.tags, library.tools))
+        return Rule(_source(source), read, library)
+    except CompileError as error:
+        wrong = TemporalError(str(error), text.text, error.place.line, error.place.column)
+        raise text.error(str(wrong), error.place.line, error.place.column) from None
+    except InputError as error:
+        raise text.error(str(error)) from None
+
+
+def _read(text: Text) -> ast.Rule:
+    try:
+        return read_rule(text.text)
+    except TemporalError as error:
+        raise text.error(str(error), error.line, error.column) from None
+
+
+def _request(source: RuleSource, file: PolicyFile, model: Model | str | None) -> Check:
+    try:
+        return request_check(source.texts[0].text, source.program, file.toolbox, model)
+    except ContentError:
+        raise
+    except InputError as error:
+        raise ContentError(f"policy {source.id!r}: {error}", file.path, source.line) from None
+
+
+def _pattern(regex: str | None) -> Any:
+    import re2
+
+    return None if regex is None else re2.compile(regex)
+
+
+def compile_rules(texts: Sequence[str], **names: Any) -> Policies:
+    """Policies of rules given as texts, named `rule 1`, `rule 2`, ...; `names` as of `Library`."""
+    library = Library(**names)
+    rules = [Rule(Source(f"rule {at}", text), [read_rule(text)], library) for at, text in enumerate(texts, 1)]
+    return Policies(rules, library.views, tools=library.tools, tags=library.tags)

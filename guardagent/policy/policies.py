@@ -1,0 +1,139 @@
+"""The rules of a policy file, compiled: immutable, and shared by all sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from guardagent.errors import nearest
+from guardagent.policy.findings import Call
+from guardagent.policy.patterns import folded_name
+from guardagent.policy.rule import Rule, Source
+from guardagent.policy.views import View, ViewSpec
+from guardagent.types import EMPTY, Check
+
+if TYPE_CHECKING:
+    from guardagent.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Concern:
+    """What a kind of call has to do with a policy.
+
+    Attributes:
+        rules: the numbers of the rules that it concerns, with these rules.
+        views: the numbers of the views that it enters.
+        problem: why such a call cannot be judged at all.
+        listed: whether any rule concerns it.
+    """
+
+    rules: tuple[tuple[int, Rule], ...]
+    views: tuple[int, ...]
+    problem: str | None = None
+    listed: bool = True
+
+
+class Policies:
+    """The rules that a session enforces.
+
+    Attributes:
+        rules: the temporal rules.
+        digest: a hash of the policy file and of the toolbox files that it names.
+        failed_output: a compiled pattern of the outputs of failed calls, or None.
+    """
+
+    def __init__(
+        self,
+        rules: Sequence[Rule],
+        views: Sequence[ViewSpec] = (),
+        *,
+        requests: Sequence[tuple[Source, Check]] = (),
+        tools: Mapping[str, Sequence[str] | None] | None = None,
+        tags: Mapping[str, frozenset[str]] | None = None,
+        failed_output: Any = None,
+        unlisted: Literal["allow", "deny"] = "allow",
+        digest: str = "",
+    ) -> None:
+        self.rules = tuple(rules)
+        self.requests = tuple(requests)
+        self.failed_output = failed_output
+        self.digest = digest
+        self.unlisted = unlisted
+        self._views = tuple(views)
+        self._declared = tools
+        named = {tool for rule in rules for tool in rule.tools} | {tool for spec in views for tool in spec.tools}
+        named |= {tool for group in (tags or {}).values() for tool in group}
+        self._tools = frozenset(named | set(tools or ()))
+        self._labels = frozenset(name for rule in rules for name in rule.labels)
+        self._folded = {folded_name(name): name for name in (*sorted(self._tools), *sorted(self._labels))}
+        self._by_tool: dict[str, Concern] = {tool: self._concern(Call(tool, {})) for tool in sorted(self._tools)}
+        self._other = self._concern(Call("", {}))
+        self._by_labels: dict[Any, Concern] = {}
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of all rules, in the order of the file."""
+        return tuple(rule.id for rule in self.rules) + tuple(source.id for source, _ in self.requests)
+
+    def session(self, state: Any = None, facts: Mapping[str, Any] = EMPTY, **options: Any) -> Session:
+        """A session: one conversation, and its one owner.
+
+        Args:
+            state: what `state(...)` looks at: a live mapping, or a callable that gives the state as it is now.
+            facts: what the host knows of the whole conversation.
+            options: as of `Session`.
+        """
+        from guardagent.session import Session
+
+        return Session(self, state, facts, **options)
+
+    def views(self) -> list[View]:
+        return [View(spec) for spec in self._views]
+
+    def concern(self, call: Call) -> Concern:
+        """What a call has to do with the rules. Names that are not the policy's share one entry."""
+        if call.action is None and call.decision is None and not call.tags:
+            return self._by_tool.get(call.tool) or self._unknown(call.tool)
+        return self._labelled(call)
+
+    def _unknown(self, tool: str) -> Concern:
+        problem = self._problem("tool", tool)
+        return Concern(self._other.rules, (), problem, listed=False) if problem else self._other
+
+    def _problem(self, kind: str, name: str) -> str | None:
+        if kind == "tool" and self._declared is not None:
+            return f"unknown tool {name!r}{nearest(name, self._declared)}"
+        meant = self._folded.get(folded_name(f"{kind}:{name}" if kind in ("action", "decision") else name))
+        if meant is None:
+            return None
+        return f"{kind} {name!r} differs from {meant.rpartition(':')[2]!r} only in case or space"
+
+    def _labelled(self, call: Call) -> Concern:
+        tool = call.tool if call.tool in self._tools else ""
+        action = call.action if f"action:{call.action}" in self._labels else None
+        decision = call.decision if f"decision:{call.decision}" in self._labels else None
+        tags = call.tags & self._labels
+        key = tool, action, decision, tags
+        if key not in self._by_labels:
+            self._by_labels[key] = self._concern(Call(tool, {}, 0, action, decision, tags))
+        problems = [
+            self._problem(kind, name)
+            for kind, name, known in (
+                ("tool", call.tool, call.tool == tool),
+                ("action", call.action, action is not None or call.action is None),
+                ("decision", call.decision, decision is not None or call.decision is None),
+                *(("tag", tag, tag in tags) for tag in call.tags),
+            )
+            if not known and name is not None
+        ]
+        problem = next((one for one in problems if one), None)
+        found = self._by_labels[key]
+        return Concern(found.rules, found.views, problem, found.listed) if problem else found
+
+    def _concern(self, call: Call) -> Concern:
+        rules = tuple((at, rule) for at, rule in enumerate(self.rules) if rule.concerns(call))
+        views = tuple(at for at, spec in enumerate(self._views) if call.tool in spec.tools)
+        labels = {f"action:{call.action}", f"decision:{call.decision}", *call.tags}
+        listed = bool(self.requests) or any(call.tool in rule.tools or labels & rule.labels for rule in self.rules)
+        return Concern(rules, views, listed=listed)

@@ -1,0 +1,167 @@
+"""A propositional rule while a session runs: the states that its automaton can be in.
+
+A call that is in flight may still go well or not, so that there can be several states. What has been violated and said is
+not said again: the automaton goes on as if the step that violated it had not been, or, where any step would have done so
+because something was overdue, as if the trace began with that step.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from guardagent.policy.alphabet import Alphabet
+from guardagent.policy.automaton import Automaton, compile_formula
+from guardagent.policy.findings import Call, Finding, Trace
+from guardagent.policy.formula import Formula, atoms
+from guardagent.policy.values import Truth
+
+
+class _Memory:
+    """The state after the calls whose outcomes are known, the calls since then, and the states that are possible."""
+
+    __slots__ = ("base", "late", "possible", "since")
+
+    def __init__(self, start: int) -> None:
+        self.base = start
+        self.since: list[Call] = []
+        self.possible: tuple[int, ...] = (start,)
+        self.late = False  # an outcome has violated what no check could foresee
+
+
+class Propositional:
+    """One formula's automaton (Agentproof, Section 6.2)."""
+
+    def __init__(self, formula: Formula, sets: Mapping[str, frozenset[str]]) -> None:
+        names = atoms(formula)
+        self.alphabet = Alphabet(names, sets)
+        self.automaton: Automaton = compile_formula(formula, self.alphabet.letters)
+        self.tools = frozenset(tool for name in names for tool in _tools(name, sets))
+        self._resumed = _resumed(self.automaton, len(self.alphabet.letters))
+        self._inert = [
+            all(row[letter] == state and row[letter ^ 1] == state for state, row in self._live())
+            for letter in range(len(self.alphabet.letters))
+        ]
+        self._remedies: dict[tuple[int, int], str | None] = {}
+
+    def _live(self) -> list[tuple[int, tuple[int, ...]]]:
+        automaton = self.automaton
+        return [(state, row) for state, row in enumerate(automaton.table) if not automaton.violated[state]]
+
+    def concerns(self, call: Call) -> bool:
+        return not self._inert[self.alphabet.index(call, ok=True)]
+
+    def start(self) -> _Memory:
+        return _Memory(0)
+
+    def judge(self, _trace: Trace, call: Call, memory: _Memory) -> Finding | None:
+        letter = self.alphabet.index(call, ok=call.status in (None, "ok"))
+        automaton = self.automaton
+        for state in memory.possible:
+            if automaton.violated[automaton.table[state][letter]]:
+                return self._violation(state, letter, memory)
+        return None
+
+    def _violation(self, state: int, letter: int, memory: _Memory) -> Finding:
+        evidence = {"in flight": [call.shown() for call in memory.since if call.status is None]}
+        return Finding(value=False, evidence=evidence if any(evidence.values()) else {}, remedy=self._remedy(state, letter))
+
+    def placed(self, _trace: Trace, call: Call, memory: _Memory, _finding: Finding | None) -> None:
+        memory.since = [*memory.since, call]
+        memory.possible = self._after(memory.possible, call)
+
+    def settled(self, _trace: Trace, _call: Call, memory: _Memory) -> None:
+        """Calls whose outcomes are known, from the oldest on, are folded into one state."""
+        since = memory.since
+        known = next((at for at, call in enumerate(since) if call.status is None), len(since))
+        for call in since[:known]:
+            target = self.automaton.table[memory.base][self.alphabet.index(call, ok=call.status == "ok")]
+            memory.late = memory.late or self._broken_by_outcome(memory.base, call)
+            memory.base = self._resumed[memory.base][self.alphabet.index(call, ok=call.status == "ok")] if (
+                self.automaton.violated[target]
+            ) else target
+        memory.since = since[known:]
+        memory.possible = (memory.base,)
+        for call in memory.since:
+            memory.possible = self._after(memory.possible, call)
+
+    def _broken_by_outcome(self, state: int, call: Call) -> bool:
+        """Whether a call was allowed because it could go well, and did not."""
+        row, violated = self.automaton.table[state], self.automaton.violated
+        ok, other = self.alphabet.index(call, ok=True), self.alphabet.index(call, ok=False)
+        return call.status != "ok" and violated[row[other]] and not violated[row[ok]]
+
+    def _after(self, states: tuple[int, ...], call: Call) -> tuple[int, ...]:
+        letter = self.alphabet.index(call, ok=True)
+        outcomes = (letter, letter - 1) if call.status is None else (letter - (call.status != "ok"),)
+        found = {self._step(state, one) for state in states for one in outcomes}
+        return tuple(sorted(found))
+
+    def _step(self, state: int, letter: int) -> int:
+        target = self.automaton.table[state][letter]
+        return self._resumed[state][letter] if self.automaton.violated[target] else target
+
+    def ended(self, _trace: Trace, memory: _Memory) -> Finding | None:
+        owing = [state for state in memory.possible if not self.automaton.accepting[state]]
+        if not owing and not memory.late:
+            return None
+        return Finding(value=False, remedy=self._remedy(owing[0], None) if owing else None)
+
+    def so_far(self, memory: _Memory) -> Truth:
+        return not all(self.automaton.violated[state] for state in memory.possible)
+
+    def copied(self, memory: _Memory, calls: Mapping[Call, Call]) -> _Memory:
+        copy = _Memory(memory.base)
+        copy.possible, copy.late = memory.possible, memory.late
+        copy.since = [calls.get(call, call) for call in memory.since]
+        return copy
+
+    def satisfied(self, memory: _Memory) -> bool:
+        """Whether nothing that follows can break it."""
+        return all(self.automaton.satisfied[state] for state in memory.possible)
+
+    def _remedy(self, state: int, letter: int | None) -> str | None:
+        """The shortest way to where the step is allowed, or where the trace may end."""
+        key = state, -1 if letter is None else letter
+        if key not in self._remedies:
+            way = self._way(state, letter)
+            self._remedies[key] = way and f"call {', then '.join(f'`{tool}`' for tool in way)} {'first' if letter else ''}".strip()
+        return self._remedies[key]
+
+    def _way(self, start: int, letter: int | None) -> list[str] | None:
+        automaton = self.automaton
+        letters = {tool: self.alphabet.index(Call(tool, {}), ok=True) for tool in sorted(self.tools)}
+        waiting: deque[tuple[int, list[str]]] = deque([(start, [])])
+        seen = {start}
+        while waiting:
+            state, way = waiting.popleft()
+            reached = automaton.accepting[state] if letter is None else not automaton.violated[automaton.table[state][letter]]
+            if way and reached:
+                return way
+            for tool, one in letters.items():
+                target = automaton.table[state][one]
+                if target not in seen and not automaton.violated[target]:
+                    seen.add(target)
+                    waiting.append((target, [*way, tool]))
+        return None
+
+
+def _tools(atom: str, sets: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    if atom.startswith("@"):
+        return sets[atom[1:]]
+    return frozenset([atom.removeprefix("tool:")]) if atom.startswith("tool:") else frozenset()
+
+
+def _resumed(automaton: Automaton, letters: int) -> list[list[int]]:
+    """state -> letter -> the state to go on from, where that letter violates the rule."""
+    table, violated = automaton.table, automaton.violated
+
+    def resumed(state: int, letter: int) -> int:
+        silent = 1  # a step that went well and satisfies no atom
+        if not violated[table[state][silent]]:
+            return state
+        again = table[0][letter]
+        return 0 if violated[again] else again
+
+    return [[resumed(state, letter) for letter in range(letters)] for state in range(len(table))]

@@ -1,0 +1,63 @@
+"""`request:` policies: rules in words, judged by a guard program or by a model that writes one.
+
+The program's input is what is known when a call is proposed, the facts and the history as JSON, and its output to judge is
+the call as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from guardagent.errors import InputError
+from guardagent.types import Check, Context, Event, Verdict, thaw
+
+if TYPE_CHECKING:
+    from guardagent.models import Model
+
+
+def request_check(request: str, program: Path | None, toolbox: Sequence[Path], model: Model | str | None) -> Check:
+    """A Check of proposed calls by a guard request.
+
+    Raises:
+        InputError: there is neither a program nor a model, or one of them is wrong.
+    """
+    judge = _judge(request, program, toolbox, model)
+
+    def check(event: Event, context: Context) -> Verdict:
+        known = {"facts": thaw(context.facts), "history": [described(call) for call in context.history]}
+        call = {"tool": event.tool, "args": thaw(event.args)}
+        return judge(_json(known), _json(call), context.facts)
+
+    return check
+
+
+def _judge(
+    request: str, program: Path | None, toolbox: Sequence[Path], model: Model | str | None
+) -> Callable[[str, str, Mapping[str, Any]], Verdict]:
+    from guardagent.guard import GuardAgent, judge_with
+    from guardagent.program import read_program
+    from guardagent.sandbox import Engines
+    from guardagent.toolbox import Toolbox
+
+    if program is not None:
+        return judge_with(read_program(program), Engines("auto").named("auto"), Toolbox.load(*toolbox))
+    if model is None:
+        raise InputError("a request needs a program or a model; expected `program:`, or load_policies(..., model=...)")
+    return GuardAgent(request, model=model, toolbox=list(toolbox), mode="generate").guard
+
+
+def described(event: Event) -> dict[str, Any]:
+    """A call of the history as a program reads it."""
+    return {
+        "tool": event.tool,
+        "args": thaw(event.args),
+        "output": thaw(event.output),
+        "status": event.status or "in flight",
+    }
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

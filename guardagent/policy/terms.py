@@ -1,0 +1,522 @@
+"""Compiles the terms and patterns of a rule to functions of its names' values.
+
+Every name of a rule (a label, a variable) has a place of its own in a list, the *environment*; the first place holds the
+trace: the facts, the state and the views of the history.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from guardagent.errors import InputError, UnknownNameError, nearest
+from guardagent.policy import ast
+from guardagent.policy.patterns import argument_of, regex_test, value_test
+from guardagent.policy.printing import text_of
+from guardagent.policy.values import (
+    Truth,
+    Unknown,
+    arithmetic,
+    conjunction,
+    contains,
+    disjunction,
+    equal,
+    field_of,
+    inverse,
+    item_of,
+    kind_of,
+    length,
+    less,
+    mismatch,
+    null_or_odd,
+    shown,
+)
+from guardagent.policy.views import Env, Term, ViewSpec
+from guardagent.types import thaw
+
+Names = dict[str, int]  # a label or variable -> its place in the environment
+
+
+class CompileError(InputError):
+    """A rule names what there is not.
+
+    Attributes:
+        place: where in its text.
+    """
+
+    def __init__(self, problem: str, place: ast.Place | None = None) -> None:
+        super().__init__(problem)
+        self.place = place or ast.Place()
+
+
+class StateFunctionError(Exception):
+    """A state function raised, or gave something that is no value."""
+
+
+@dataclass
+class Library:
+    """What the rules of a policy file may name.
+
+    Attributes:
+        functions: the state functions, by name.
+        tags: the sets of tools, by name.
+        tools: the tools that exist, with their arguments where these are declared; None where any may.
+        views: the views that the rules need, which grows as they are compiled.
+    """
+
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    tags: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    tools: Mapping[str, Sequence[str] | None] | None = None
+    views: list[ViewSpec] = field(default_factory=list)
+
+    def tools_of(self, pattern: ast.Pattern) -> frozenset[str]:
+        """The tools that a pattern means.
+
+        Raises:
+            CompileError: there is no such tool, tag or argument.
+        """
+        tools: set[str] = set()
+        try:
+            for name in pattern.tools:
+                tools |= self.tagged(name[1:]) if name.startswith("@") else {self._tool(name)}
+            for argument in pattern.arguments:
+                self._check_argument(argument.name, tools)
+        except UnknownNameError as error:
+            raise CompileError(str(error), pattern.place) from None
+        return frozenset(tools)
+
+    def tagged(self, tag: str) -> frozenset[str]:
+        if tag not in self.tags:
+            raise UnknownNameError("tag", tag, self.tags)
+        return self.tags[tag]
+
+    def _tool(self, name: str) -> str:
+        if self.tools is not None and name not in self.tools:
+            raise UnknownNameError("tool", name, self.tools)
+        return name
+
+    def _check_argument(self, name: str, tools: Iterable[str]) -> None:
+        for tool in sorted(tools):
+            declared = (self.tools or {}).get(tool)
+            if declared is not None and name not in declared:
+                raise UnknownNameError(f"argument of {tool}", name, declared)
+
+
+class Compiler:
+    """Compiles the terms of one rule."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self.size = 1
+        self._compiled: dict[Any, tuple[ast.Term, Term]] = {}
+
+    def place(self) -> int:
+        """A new place in the environment."""
+        self.size += 1
+        return self.size - 1
+
+    # --- proposed calls
+
+    def proposed(self, pattern: ast.Pattern, names: Names) -> Callable[[Env, Any], Truth]:
+        """A function that puts a proposed call among the names, and tells whether the pattern matches."""
+        label = self.place()
+        if pattern.label:
+            names[pattern.label] = label
+        binders: list[tuple[int, str]] = []
+        tests: list[tuple[str, Any]] = []
+        for argument in pattern.arguments:
+            if isinstance(argument.value, ast.Variable):
+                if argument.value.name in names:
+                    tests.append((argument.name, self._equals(names[argument.value.name])))
+                else:
+                    names[argument.value.name] = self.place()
+                    binders.append((names[argument.value.name], argument.name))
+            elif not isinstance(argument.value, ast.Anything):
+                tests.append((argument.name, _in_env(value_test(argument.value))))
+
+        def match(env: Env, call: Any) -> Truth:
+            env[label] = call
+            args = call.args
+            for slot, name in binders:
+                env[slot] = argument_of(args, name)
+            if not tests:
+                return True
+            return conjunction(test(env, argument_of(args, name)) for name, test in tests)
+
+        return match
+
+    @staticmethod
+    def _equals(slot: int) -> Callable[[Env, Any], Truth]:
+        return lambda env, value: equal(env[slot], value)
+
+    # --- past calls
+
+    def view(self, pattern: ast.Pattern, condition: ast.Term, names: Names, **options: Any) -> int:
+        """The number of a new view of the history."""
+        spec = self.past(pattern, condition, names, **options)
+        self.library.views.append(spec)
+        return len(self.library.views) - 1
+
+    def past(
+        self,
+        pattern: ast.Pattern,
+        condition: ast.Term,
+        names: Names,
+        *,
+        ok_only: bool = False,
+        term: ast.Term | None = None,
+    ) -> ViewSpec:
+        """What is asked of a past call; `names` are those outside of it."""
+        label, inner = self.place(), dict(names)
+        local = {pattern.label or ""}
+        if pattern.label:
+            inner[pattern.label] = label
+        binders: list[tuple[int, str]] = []
+        own: list[Term] = []
+        joins: list[tuple[Term, Term]] = []
+        for argument in pattern.arguments:
+            read = _argument_reader(label, argument.name)
+            if not isinstance(argument.value, ast.Variable):
+                own.append(_of(value_test(argument.value), read))
+            elif argument.value.name not in inner:
+                inner[argument.value.name] = self.place()
+                local.add(argument.value.name)
+                binders.append((inner[argument.value.name], argument.name))
+            elif argument.value.name in local:
+                own.append(_both(equal, read, _reader(inner[argument.value.name])))
+            else:
+                joins.append((read, _reader(inner[argument.value.name])))
+        rest: list[Term] = []
+        for part in condition.parts if isinstance(condition, ast.And) else (condition,):
+            self._sort(part, local, inner, own, joins, rest)
+        summed = self.term(term, inner) if term is not None else None
+        early = term is not None and is_own(term, local)
+        return ViewSpec(
+            tools=self.library.tools_of(pattern),
+            size=self.size,
+            label=label,
+            required=tuple(argument.name for argument in pattern.arguments),
+            binders=tuple(binders),
+            own=tuple(own),
+            joins=tuple(joins),
+            rest=tuple(rest),
+            ok_only=ok_only,
+            term=summed if early else None,
+            late_term=None if early else summed,
+        )
+
+    def _sort(
+        self,
+        part: ast.Term,
+        local: set[str],
+        names: Names,
+        own: list[Term],
+        joins: list[tuple[Term, Term]],
+        rest: list[Term],
+    ) -> None:
+        """Puts a condition where a view can make the most of it."""
+        if isinstance(part, ast.Constant) and part.value is True:
+            return
+        if is_own(part, local):
+            own.append(self.term(part, names))
+            return
+        if isinstance(part, ast.Compared) and part.operator == "==":
+            for left, right in ((part.left, part.right), (part.right, part.left)):
+                if is_own(left, local) and not names_in(right) & local:
+                    joins.append((self.term(left, names), self.term(right, names)))
+                    return
+        rest.append(self.term(part, names))
+
+    # --- terms
+
+    def term(self, node: ast.Term, names: Names) -> Term:
+        """A function that gives the value of a term."""
+        key = id(node), frozenset(names.items())  # equal nodes may differ: 1 and true
+        if key not in self._compiled:
+            self._compiled[key] = node, getattr(self, f"_{type(node).__name__.lower()}")(node, names)
+        return self._compiled[key][1]
+
+    def _terms(self, nodes: Iterable[ast.Term], names: Names) -> tuple[Term, ...]:
+        return tuple(self.term(node, names) for node in nodes)
+
+    def _constant(self, node: ast.Constant, _: Names) -> Term:
+        value = node.value
+        return lambda _env: value
+
+    def _variable(self, node: ast.Variable, names: Names) -> Term:
+        return _reader(names[node.name])
+
+    def _listof(self, node: ast.ListOf, names: Names) -> Term:
+        if all(isinstance(item, ast.Constant) for item in node.items):
+            values = [item.value for item in node.items if isinstance(item, ast.Constant)]
+            return lambda _env: values
+        items = self._terms(node.items, names)
+
+        def listed(env: Env) -> Any:
+            found = [item(env) for item in items]
+            return next((value for value in found if type(value) is Unknown), found)
+
+        return listed
+
+    def _and(self, node: ast.And, names: Names) -> Term:
+        parts = self._terms(node.parts, names)
+        return lambda env: conjunction(part(env) for part in parts)
+
+    def _or(self, node: ast.Or, names: Names) -> Term:
+        parts = self._terms(node.parts, names)
+        return lambda env: disjunction(part(env) for part in parts)
+
+    def _inverted(self, node: ast.Inverted, names: Names) -> Term:
+        body = self.term(node.body, names)
+        return lambda env: inverse(body(env))
+
+    def _implies(self, node: ast.Implies, names: Names) -> Term:
+        return self._or(ast.Or((ast.Inverted(node.first), node.second)), names)
+
+    def _compared(self, node: ast.Compared, names: Names) -> Term:
+        left, right = self.term(node.left, names), self.term(node.right, names)
+        match node.operator:
+            case "==":
+                return _both(equal, left, right)
+            case "!=":
+                return lambda env: inverse(equal(left(env), right(env)))
+            case "<":
+                return _both(less, left, right)
+            case ">":
+                return _both(less, right, left)
+            case "<=":
+                return lambda env: inverse(less(right(env), left(env)))
+            case ">=":
+                return lambda env: inverse(less(left(env), right(env)))
+        return _both(contains, left, right)
+
+    def _matches(self, node: ast.Matches, names: Names) -> Term:
+        return _of(regex_test(node.regex), self.term(node.body, names))
+
+    def _arithmetic(self, node: ast.Arithmetic, names: Names) -> Term:
+        left, operator, right = self.term(node.left, names), node.operator, self.term(node.right, names)
+        return lambda env: arithmetic(left(env), operator, right(env))
+
+    def _negative(self, node: ast.Negative, names: Names) -> Term:
+        body = self.term(node.body, names)
+        return lambda env: arithmetic(0, "-", body(env))
+
+    def _length(self, node: ast.Length, names: Names) -> Term:
+        return _of(length, self.term(node.body, names))
+
+    def _known(self, node: ast.Known, names: Names) -> Term:
+        body = self.term(node.body, names)
+        return lambda env: type(body(env)) is not Unknown
+
+    def _field(self, node: ast.Field, names: Names) -> Term:
+        body, name = self.term(node.body, names), node.name
+        if isinstance(node.body, ast.State):
+            return lambda env: _in_state(env[0].state(), name)
+        return lambda env: field_of(body(env), name)
+
+    def _item(self, node: ast.Item, names: Names) -> Term:
+        return _both(item_of, self.term(node.body, names), self.term(node.index, names))
+
+    def _fact(self, node: ast.Fact, _: Names) -> Term:
+        path, name = node.path, ".".join(node.path)
+
+        def fact(env: Env) -> Any:
+            value = env[0].facts
+            for key in path:
+                value = value.get(key) if kind_of(value) == "mapping" else None
+                if value is None:
+                    return Unknown(f"fact {name} is not known")
+            return value
+
+        return fact
+
+    def _state(self, _node: ast.State, _: Names) -> Term:
+        def state(env: Env) -> Any:
+            value = env[0].state()
+            return Unknown("there is no state") if value is None else value
+
+        return state
+
+    def _stateof(self, node: ast.StateOf, names: Names) -> Term:
+        function = self.library.functions.get(node.function)
+        if function is None:
+            unknown = f"unknown state function {node.function!r}{nearest(node.function, self.library.functions)}"
+            raise CompileError(unknown, node.place)
+        _check_signature(node, function)
+        return _state_function(node, function, self._terms(node.arguments, names))
+
+    def _ofcall(self, node: ast.OfCall, names: Names) -> Term:
+        if isinstance(node.call, ast.Label):
+            call = _reader(names[node.call.name])
+        else:
+            view = self.view(node.call.pattern, node.call.condition, names)
+            which = node.call.which
+
+            def call(env: Env) -> Any:
+                return env[0].views[view].select(env, which)
+
+        return _of({"output": output_of, "args": args_of, "failed": failed}[node.what], call)
+
+    def _countcalls(self, node: ast.CountCalls, names: Names) -> Term:
+        view = self.view(node.pattern, node.condition, names)
+        return lambda env: env[0].views[view].count(env)
+
+    def _sumcalls(self, node: ast.SumCalls, names: Names) -> Term:
+        view = self.view(node.pattern, node.condition, names, term=node.term)
+        return lambda env: env[0].views[view].sum(env)
+
+    def _somecall(self, node: ast.SomeCall, names: Names) -> Term:
+        view = self.view(node.pattern, node.condition, names, ok_only=node.ok)
+        return lambda env: env[0].views[view].some(env)
+
+    def _overitems(self, node: ast.OverItems, names: Names) -> Term:
+        items, slot = self.term(node.items, names), self.place()
+        condition = self.term(node.condition, {**names, node.variable: slot})
+
+        def values(env: Env) -> Any:
+            found = items(env)
+            if kind_of(found) == "text":
+                return Unknown(f"{shown(found)} is no list")
+            if kind_of(found) != "list":
+                return found if type(found) is Unknown else Unknown(f"{shown(found)} is no list")
+            return (_given(env, slot, one, condition) for one in found)
+
+        return _FOLDED[node.which](values)
+
+
+def _given(env: Env, slot: int, value: Any, condition: Term) -> Any:
+    env[slot] = null_or_odd(value) if value is None else value
+    return condition(env)
+
+
+def _unless_unknown(fold: Callable[[Iterable[Any]], Any]) -> Callable[[Term], Term]:
+    def folded(values: Term) -> Term:
+        def run(env: Env) -> Any:
+            found = values(env)
+            return found if type(found) is Unknown else fold(found)
+
+        return run
+
+    return folded
+
+
+def _counted(values: Iterable[Any]) -> int | Unknown:
+    number = 0
+    for value in values:
+        truth = conjunction([value])
+        if type(truth) is Unknown:
+            return truth
+        number += bool(truth)
+    return number
+
+
+_FOLDED = {"all": _unless_unknown(conjunction), "any": _unless_unknown(disjunction), "count": _unless_unknown(_counted)}
+
+
+# --- what is known of a call
+
+
+def output_of(call: Any) -> Any:
+    if type(call) is Unknown:
+        return call
+    if call.status is None:
+        return Unknown(f"the outcome of {call.tool} (call {call.place}) has not been recorded")
+    return Unknown(f"{call.tool} (call {call.place}) has no output") if call.output is None else call.output
+
+
+def args_of(call: Any) -> Any:
+    return call if type(call) is Unknown else call.args
+
+
+def failed(call: Any) -> Truth:
+    if type(call) is Unknown:
+        return call
+    status = call.status or call.assumed
+    if status == "ok":
+        return False
+    if status == "failed":
+        return True
+    return Unknown(f"whether {call.tool} (call {call.place}) failed is not known")
+
+
+def _check_signature(node: ast.StateOf, function: Callable[..., Any]) -> None:
+    try:
+        inspect.signature(function).bind(None, *node.arguments)
+    except TypeError as error:
+        expected = ", ".join(list(inspect.signature(function).parameters)[1:])
+        raise CompileError(f"{node.function}({expected}) after the state: {error}", node.place) from None
+
+
+def _state_function(node: ast.StateOf, function: Callable[..., Any], arguments: Sequence[Term]) -> Term:
+    name = node.function
+
+    def state_of(env: Env) -> Any:
+        values = []
+        for argument in arguments:
+            value = argument(env)
+            if type(value) is Unknown:
+                return value
+            values.append(thaw(value))
+        state = env[0].state()
+        if state is None:
+            return Unknown("there is no state")
+        try:
+            found = function(state, *values)
+        except Exception as error:  # whatever it raises, the check must know its name
+            raise StateFunctionError(f"state function {name} raised {type(error).__name__}: {error}") from error
+        if found is None:
+            return Unknown(f"state({name}({', '.join(map(shown, values))})) has no answer")
+        if kind_of(found) is None:
+            raise StateFunctionError(f"state function {name} returned a {type(found).__name__}; expected a JSON value")
+        return found
+
+    return state_of
+
+
+def _in_state(state: Any, name: str) -> Any:
+    if state is None:
+        return Unknown("there is no state")
+    if kind_of(state) == "mapping":
+        value = state.get(name)
+    else:  # a host's own object
+        value = getattr(state, name, None)
+    return Unknown(f"state.{name} is not known") if value is None else value
+
+
+# --- small pieces
+
+
+def _reader(slot: int) -> Term:
+    return lambda env: env[slot]
+
+
+def _argument_reader(label: int, name: str) -> Term:
+    return lambda env: argument_of(env[label].args, name)
+
+
+def _in_env(test: Callable[[Any], Truth]) -> Callable[[Env, Any], Truth]:
+    return lambda _env, value: test(value)
+
+
+def _of(function: Callable[[Any], Any], body: Term) -> Term:
+    return lambda env: function(body(env))
+
+
+def _both(function: Callable[[Any, Any], Any], left: Term, right: Term) -> Term:
+    return lambda env: function(left(env), right(env))
+
+
+def names_in(node: object) -> set[str]:
+    """The variables and labels that a term uses, those that it binds itself included."""
+    return {one.name for one in ast.walk(node) if isinstance(one, ast.Variable | ast.Label)}
+
+
+def is_own(node: ast.Term, local: set[str]) -> bool:
+    """Whether a term depends on a past call alone, whose names are given."""
+    outside = (ast.State, ast.StateOf, ast.Fact, ast.CountCalls, ast.SumCalls, ast.SomeCall, ast.Selected)
+    if any(isinstance(one, outside) for one in ast.walk(node)):
+        return False
+    bound = {one.variable for one in ast.walk(node) if isinstance(one, ast.OverItems)}
+    return names_in(node) <= local | bound

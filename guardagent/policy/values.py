@@ -1,0 +1,309 @@
+"""Values of data rules: three-valued truth, exact numbers, and texts that are never coerced.
+
+*Unknown* is what a missing field, a null, a function without an answer and a comparison of different types give. It goes
+through every operation (Kleene's strong logic), and carries what would have to be found out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+MAX_DIGITS = 400  # of a decimal, before or after its point
+MAX_TEXT = 4_000_000  # characters of a text that is read as JSON
+CACHED_TEXT = 20_000  # a shorter one is not read again each time that a rule looks into it
+
+
+class Unknown:
+    """A value that is not known, and why."""
+
+    __slots__ = ("why",)
+
+    def __init__(self, *why: str) -> None:
+        self.why = why
+
+    def __repr__(self) -> str:
+        return f"unknown ({'; '.join(self.why)})"
+
+    def __and__(self, other: Unknown) -> Unknown:
+        """Both are not known."""
+        return self if self is other else Unknown(*dict.fromkeys(self.why + other.why))
+
+
+Truth = bool | Unknown
+
+_KINDS: dict[type, str] = {
+    str: "text",
+    int: "number",
+    float: "number",
+    Decimal: "number",
+    Fraction: "number",
+    bool: "truth value",
+    list: "list",
+    tuple: "list",
+    dict: "mapping",
+    MappingProxyType: "mapping",
+}
+_SAME = (str, int, bool)
+_MISSING = object()
+
+
+def kind_of(value: Any) -> str | None:
+    """The kind of a value: only values of one kind can be compared. None for null and for what is no JSON value."""
+    kind = _KINDS.get(type(value))
+    if kind is None and value is not None:
+        for known in (bool, str, int, float, Mapping):  # subclasses, as of enumerations
+            if isinstance(value, known):
+                return _KINDS[dict if known is Mapping else known]
+    return kind
+
+
+def shown(value: Any, limit: int = 60) -> str:
+    """A value as a person reads it."""
+    if isinstance(value, Unknown):
+        return "unknown"
+    if isinstance(value, Fraction):
+        return str(value.numerator) if value.denominator == 1 else f"{float(value):.12g}"
+    if isinstance(value, Decimal):
+        return str(value)
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=_plain)
+    except (TypeError, ValueError, RecursionError):
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    return shown(value) if isinstance(value, Fraction | Decimal) else str(value)
+
+
+def exact(value: Any) -> int | Fraction | Unknown:
+    """A number as it is: a float means the decimal that it prints as."""
+    if type(value) is int:
+        return value
+    if isinstance(value, float):
+        return _exact_float(float(value))
+    if isinstance(value, Decimal):
+        if not value.is_finite() or abs(value.adjusted()) > MAX_DIGITS:
+            return Unknown(f"{value} is no number to compute with")
+        return _reduced(Fraction(value))
+    return _reduced(value) if isinstance(value, Fraction) else int(value)
+
+
+@lru_cache(4096)
+def _exact_float(value: float) -> int | Fraction | Unknown:
+    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - NaN is no number
+        return Unknown(f"{value} is no number to compute with")
+    return _reduced(Fraction(Decimal(repr(value))))
+
+
+def _reduced(value: Fraction) -> int | Fraction:
+    return value.numerator if value.denominator == 1 else value
+
+
+def mismatch(left: Any, right: Any) -> Unknown:
+    """Why two values cannot be compared."""
+    if type(left) is Unknown:
+        return left & right if type(right) is Unknown else left
+    if type(right) is Unknown:
+        return right
+    for value in (left, right):
+        if kind_of(value) is None:
+            return null_or_odd(value)
+    return Unknown(
+        f"{shown(left)} is a {kind_of(left)} and {shown(right)} a {kind_of(right)}; they cannot be compared"
+    )
+
+
+def null_or_odd(value: Any) -> Unknown:
+    return Unknown("a value is null" if value is None else f"a {type(value).__name__} is no value of JSON")
+
+
+def equal(left: Any, right: Any) -> Truth:
+    """Whether two values are equal: of one kind, numbers exactly, lists and mappings by what is in them."""
+    if type(left) is type(right) and type(left) in _SAME:
+        return left == right  # type: ignore[no-any-return]
+    kind = kind_of(left)
+    if kind is None or kind != kind_of(right):
+        return mismatch(left, right)
+    if kind == "number":
+        first, second = exact(left), exact(right)
+        if type(first) is Unknown or type(second) is Unknown:
+            return mismatch(first, second)
+        return first == second
+    if kind == "list":
+        return len(left) == len(right) and conjunction(equal(*pair) for pair in zip(left, right, strict=True))
+    if kind == "mapping":
+        return left.keys() == right.keys() and conjunction(equal(left[key], right[key]) for key in left)
+    return bool(left == right)
+
+
+def less(left: Any, right: Any) -> Truth:
+    """Whether one number or text comes before another."""
+    if type(left) is int and type(right) is int:
+        return left < right
+    kind = kind_of(left)
+    if kind is None or kind != kind_of(right):
+        return mismatch(left, right)
+    if kind == "number":
+        first, second = exact(left), exact(right)
+        if type(first) is Unknown or type(second) is Unknown:
+            return mismatch(first, second)
+        return first < second  # type: ignore[operator, no-any-return]
+    if kind == "text":
+        return bool(left < right)
+    return Unknown(f"a {kind} has no order")
+
+
+def contains(item: Any, whole: Any) -> Truth:
+    """Whether an item is in a list, a text in a text, or a key in a mapping."""
+    kind = kind_of(whole)
+    if kind == "list":
+        return disjunction(equal(item, one) for one in whole)
+    if kind in ("text", "mapping"):
+        return item in whole if kind_of(item) == "text" else mismatch(item, "")
+    return mismatch(item, whole) if kind is None else Unknown(f"{shown(whole)} has nothing in it")
+
+
+def conjunction(values: Iterable[Any]) -> Truth:
+    """Kleene's *and*: false if any is false, else unknown if any is."""
+    unknown: Unknown | None = None
+    for value in values:
+        if value is False:
+            return False
+        if value is not True:
+            why = no_truth(value)
+            unknown = why if unknown is None else unknown & why
+    return True if unknown is None else unknown
+
+
+def disjunction(values: Iterable[Any]) -> Truth:
+    """Kleene's *or*: true if any is true, else unknown if any is."""
+    unknown: Unknown | None = None
+    for value in values:
+        if value is True:
+            return True
+        if value is not False:
+            why = no_truth(value)
+            unknown = why if unknown is None else unknown & why
+    return False if unknown is None else unknown
+
+
+def inverse(value: Any) -> Truth:
+    if value is True:
+        return False
+    return True if value is False else no_truth(value)
+
+
+def no_truth(value: Any) -> Unknown:
+    """Of a value that is asked for its truth and has none."""
+    if type(value) is Unknown:
+        return value
+    return null_or_odd(value) if kind_of(value) is None else Unknown(f"{shown(value)} is neither true nor false")
+
+
+def arithmetic(left: Any, operator: str, right: Any) -> int | Fraction | Unknown:
+    """The exact result; unknown for what are no two numbers, and for a division by zero."""
+    if kind_of(left) != "number" or kind_of(right) != "number":
+        return mismatch(left, right) if kind_of(left) != kind_of(right) else Unknown(f"{shown(left)} is no number")
+    first, second = exact(left), exact(right)
+    if type(first) is Unknown or type(second) is Unknown:
+        return mismatch(first, second)
+    match operator:
+        case "+":
+            return first + second  # type: ignore[operator, no-any-return]
+        case "-":
+            return first - second  # type: ignore[operator, no-any-return]
+        case "*":
+            return first * second  # type: ignore[operator, no-any-return]
+    if second == 0:
+        return Unknown("a number is divided by zero")
+    return _reduced(Fraction(first) / Fraction(second)) if operator == "/" else first % second  # type: ignore[operator, arg-type]
+
+
+def length(value: Any) -> int | Unknown:
+    """Of a text, a list or a mapping."""
+    if kind_of(value) in ("text", "list", "mapping"):
+        return len(value)
+    return value if type(value) is Unknown else Unknown(f"{shown(value)} has no length")
+
+
+def field_of(value: Any, name: str) -> Any:
+    """A field of a mapping, or of a text that holds one as JSON."""
+    if type(value) is Unknown:
+        return value
+    if kind_of(value) == "text":
+        value = parsed(str(value))
+        if type(value) is Unknown:
+            return value
+    if kind_of(value) != "mapping":
+        return Unknown(f"{shown(value)} has no field {name!r}")
+    found = value.get(name, _MISSING)
+    if found is None or found is _MISSING:
+        return Unknown(f"{name!r} is {'null' if found is None else 'missing'}")
+    return found
+
+
+def item_of(value: Any, index: Any) -> Any:
+    """An item of a list by its number, from 0, or of a mapping by its key; a text is read as JSON."""
+    if type(value) is Unknown or type(index) is Unknown:
+        return mismatch(value, index)
+    if kind_of(value) == "text":
+        value = parsed(str(value))
+    if kind_of(value) == "mapping" and kind_of(index) == "text":
+        return field_of(value, index)
+    if kind_of(value) != "list" or kind_of(index) != "number":
+        return value if type(value) is Unknown else Unknown(f"{shown(value)} has no item {shown(index)}")
+    number = exact(index)
+    if type(number) is not int or not -len(value) <= number < len(value):
+        return Unknown(f"there is no item {shown(index)} in a list of {len(value)}")
+    found = value[number]
+    return Unknown(f"item {number} is null") if found is None else found
+
+
+def parsed(text: str) -> Any:
+    """The JSON value that a text holds; unknown where it holds none, or says the same key twice."""
+    if len(text) > MAX_TEXT:
+        return Unknown("a text is too long to be read as JSON")
+    return _parsed_once(text) if len(text) < CACHED_TEXT else _parsed(text)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(
+            text, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_without_duplicates
+        )
+    except (ValueError, RecursionError):
+        return Unknown(f"the text {shown(text, 40)} is not JSON, or says a key twice")
+
+
+_parsed_once = lru_cache(256)(_parsed)
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError
+    return found
+
+
+def hash_key(value: Any) -> tuple[str, Any] | None:
+    """What equal values have in common, for an index; None for what cannot be indexed."""
+    kind = kind_of(value)
+    if kind in ("text", "truth value"):
+        return kind, value
+    if kind == "number":
+        number = exact(value)
+        return None if type(number) is Unknown else (kind, number)
+    return None

@@ -1,0 +1,266 @@
+"""Views of the history: what the history terms of a rule need of it, kept up to date as it grows.
+
+A history term speaks of calls that match a pattern and satisfy a condition. The condition is taken apart into what depends
+on the past call alone (decided once, when the call's outcome is recorded), equations between the past call and the rest
+(by which the calls are indexed), and what is left, which is decided when it is asked for.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Protocol
+
+from guardagent.policy.values import Truth, Unknown, arithmetic, conjunction, equal, hash_key
+
+Env = list[Any]  # the values of a rule's names; the first is the Trace
+Term = Callable[[Env], Any]
+
+
+class PastCall(Protocol):
+    """What a view reads of a call."""
+
+    tool: str
+    args: Any
+    place: int
+    status: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ViewSpec:
+    """What a history term asks for, compiled.
+
+    Attributes:
+        tools: the tools of the pattern.
+        size: how many names the rule has.
+        label: the place of the past call among them.
+        required: arguments that a past call must have.
+        binders: (place of a variable, the argument that it is bound to).
+        own: conditions on the past call alone.
+        joins: equations: (a side that depends on the past call alone, the side that does not depend on it).
+        rest: the other conditions.
+        ok_only: whether only calls that went well count.
+        term: what is summed up, if it depends on the past call alone; with `late_term` otherwise.
+    """
+
+    tools: frozenset[str]
+    size: int
+    label: int
+    required: tuple[str, ...]
+    binders: tuple[tuple[int, str], ...]
+    own: tuple[Term, ...]
+    joins: tuple[tuple[Term, Term], ...]
+    rest: tuple[Term, ...]
+    ok_only: bool = False
+    term: Term | None = None
+    late_term: Term | None = None
+
+    def bind(self, env: Env, call: PastCall) -> bool:
+        """Puts a past call and its arguments among the names; false where it lacks one."""
+        args = call.args
+        for name in self.required:
+            if name not in args:
+                return False
+        env[self.label] = call
+        for slot, name in self.binders:
+            value = args[name]
+            env[slot] = Unknown(f"{name!r} of {call.tool} is null") if value is None else value
+        return True
+
+    def judge(self, env: Env, call: PastCall) -> Truth:
+        """Everything, for one past call."""
+        if not self.bind(env, call):
+            return False
+        return conjunction([*(test(env) for test in self.own), *self._joined(env), *(test(env) for test in self.rest)])
+
+    def _joined(self, env: Env) -> Iterable[Truth]:
+        return (equal(own(env), other(env)) for own, other in self.joins)
+
+    def judge_entry(self, env: Env, entry: Entry) -> Truth:
+        """Everything but what was decided already."""
+        self.bind(env, entry.call)
+        return conjunction([entry.own, *self._joined(env), *(test(env) for test in self.rest)])
+
+    def judge_match(self, env: Env, entry: Entry) -> Truth:
+        """What is left where the equations hold."""
+        if not self.rest:
+            return entry.own
+        self.bind(env, entry.call)
+        return conjunction([entry.own, *(test(env) for test in self.rest)])
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A past call in a view. `own`: true, or unknown."""
+
+    place: int
+    call: Any
+    own: Truth
+
+
+_by_place = attrgetter("place")
+
+
+class _Bucket:
+    """The calls for which the equations have the same values."""
+
+    __slots__ = ("entries", "total", "unsure")
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.unsure = 0
+        self.total: Any = 0
+
+    def copied(self) -> _Bucket:
+        copy = _Bucket()
+        copy.entries, copy.unsure, copy.total = list(self.entries), self.unsure, self.total
+        return copy
+
+
+class View:
+    """The calls of one session that a history term may mean."""
+
+    __slots__ = ("_buckets", "_kinds", "_odd", "_spec")
+
+    def __init__(self, spec: ViewSpec) -> None:
+        self._spec = spec
+        self._buckets: dict[tuple[Any, ...], _Bucket] = {}
+        self._kinds: dict[tuple[str, ...], list[Entry]] = {}  # by the kinds of the values: others are incomparable
+        self._odd: list[Entry] = []  # those whose values cannot be indexed
+
+    def copied(self) -> View:
+        """The same calls, for a session of its own."""
+        copy = View(self._spec)
+        copy._buckets = {key: bucket.copied() for key, bucket in self._buckets.items()}
+        copy._kinds = {kinds: list(entries) for kinds, entries in self._kinds.items()}
+        copy._odd = list(self._odd)
+        return copy
+
+    def add(self, trace: Any, call: PastCall) -> None:
+        """Takes in a call whose outcome was recorded."""
+        spec = self._spec
+        if spec.ok_only and call.status != "ok":
+            return
+        env: Env = [None] * spec.size
+        env[0] = trace
+        if not spec.bind(env, call):
+            return
+        own = conjunction(test(env) for test in spec.own)
+        if own is False:
+            return
+        entry = Entry(call.place, call, own)
+        keys = [hash_key(side(env)) for side, _ in spec.joins]
+        known = [key for key in keys if key is not None]
+        if len(known) < len(keys):
+            insort(self._odd, entry, key=_by_place)
+            return
+        insort(self._kinds.setdefault(tuple(kind for kind, _ in known), []), entry, key=_by_place)
+        self._put(tuple(known), entry, env)
+
+    def _put(self, key: tuple[Any, ...], entry: Entry, env: Env) -> None:
+        bucket = self._buckets.setdefault(key, _Bucket())
+        insort(bucket.entries, entry, key=_by_place)
+        bucket.unsure += entry.own is not True
+        if self._spec.term is not None:
+            bucket.total = arithmetic(bucket.total, "+", self._spec.term(env))
+
+    def _found(self, env: Env) -> tuple[_Bucket | None, Sequence[Entry]]:
+        """(the calls for which the equations hold, those for which they have to be looked at)."""
+        keys = [hash_key(side(env)) for _, side in self._spec.joins]
+        if None in keys:
+            return None, sorted([*self._odd, *(e for group in self._kinds.values() for e in group)], key=_by_place)
+        others: Sequence[Entry] = self._odd
+        if len(self._kinds) > 1:
+            kinds = tuple(key[0] for key in keys if key)
+            others = [*others, *(e for own, group in self._kinds.items() if own != kinds for e in group)]
+        return self._buckets.get(tuple(keys)), others
+
+    def some(self, env: Env) -> Truth:
+        """Whether there is such a call."""
+        spec = self._spec
+        bucket, others = self._found(env)
+        unknown: Unknown | None = None
+        for entry in bucket.entries if bucket else ():
+            value = spec.judge_match(env, entry)
+            if value is True:
+                return True
+            unknown = value if type(value) is Unknown else unknown
+        for entry in others:
+            value = spec.judge_entry(env, entry)
+            if value is True:
+                return True
+            unknown = value if type(value) is Unknown else unknown
+        if not spec.ok_only:
+            for call in self._in_flight(env):
+                value = spec.judge(env, call)
+                if value is True:
+                    return True
+                unknown = value if type(value) is Unknown else unknown
+        return False if unknown is None else unknown
+
+    def _in_flight(self, env: Env) -> list[Any]:
+        """The calls that may be meant and whose outcome is open: no view has them yet."""
+        in_flight = env[0].in_flight
+        return [call for call in in_flight if call.tool in self._spec.tools] if in_flight else in_flight
+
+    def _all(self, env: Env) -> list[tuple[int, Any, Truth]]:
+        """(place, call, whether it is one), in order, of all calls that may be."""
+        spec = self._spec
+        bucket, others = self._found(env)
+        found = [(e.place, e.call, spec.judge_match(env, e)) for e in (bucket.entries if bucket else ())]
+        found += [(e.place, e.call, spec.judge_entry(env, e)) for e in others]
+        found += [(call.place, call, spec.judge(env, call)) for call in self._in_flight(env)]
+        return sorted((one for one in found if one[2] is not False), key=lambda one: one[0])
+
+    def _settled(self, env: Env) -> _Bucket | None:
+        """The bucket that alone decides, where one does."""
+        if self._spec.rest or self._in_flight(env):
+            return None
+        bucket, others = self._found(env)
+        if others:
+            return None
+        return _NOTHING if bucket is None else None if bucket.unsure else bucket
+
+    def count(self, env: Env) -> int | Unknown:
+        """How many such calls there are."""
+        bucket = self._settled(env)
+        if bucket is not None:
+            return len(bucket.entries)
+        found = self._all(env)
+        return _first_unknown(value for _, _, value in found) or len(found)
+
+    def select(self, env: Env, which: str) -> Any:
+        """The first or last such call."""
+        bucket = self._settled(env)
+        if bucket is not None:
+            if bucket.entries:
+                return bucket.entries[0 if which == "first" else -1].call
+            return Unknown(f"there is no {which} call of {' or '.join(sorted(self._spec.tools))}")
+        found = self._all(env)
+        for _, call, value in found if which == "first" else reversed(found):
+            return call if value is True else value
+        return Unknown(f"there is no {which} call of {' or '.join(sorted(self._spec.tools))}")
+
+    def sum(self, env: Env) -> Any:
+        """The sum of a term over them."""
+        bucket = self._settled(env) if self._spec.term is not None else None
+        if bucket is not None:
+            return bucket.total
+        term = self._spec.term or self._spec.late_term
+        assert term is not None
+        total: Any = 0
+        for _, call, value in self._all(env):
+            if type(value) is Unknown:
+                return value
+            self._spec.bind(env, call)
+            total = arithmetic(total, "+", term(env))
+        return total
+
+
+_NOTHING = _Bucket()
+
+
+def _first_unknown(values: Iterable[Truth]) -> Unknown | None:
+    return next((value for value in values if type(value) is Unknown), None)
