@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from guardagent import __version__
+from guardagent import __version__, cli_policies
 from guardagent._files import parse_json, read_text
 from guardagent.errors import GuardError, InputError, ModelError
 from guardagent.guard import GuardAgent
@@ -183,6 +183,9 @@ def run(
     verdict = check(read_text(input), read_text(output_log), _facts(facts))
     engine.close()
     _report(verdict, as_json=as_json)
+
+
+cli_policies.register(app)
 
 
 @toolbox_app.command("list")

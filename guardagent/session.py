@@ -4,14 +4,12 @@
     record   its outcome is known
     finish   the conversation ends: what is still owed
 
-What is judged is what is recorded here. A session may be used by several threads; what they ask is answered one after the
-other.
+What is judged is what is recorded here. A session may be used by several threads; what they ask is answered one after
+the other.
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
 import json
 import secrets
 import threading
@@ -19,23 +17,28 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
-from typing import Any, Self
+from typing import Any
 
-from guardagent.errors import GuardError, InputError, ToolDenied
+from guardagent.arguments import bound, malformed
+from guardagent.errors import InputError, ToolDenied
 from guardagent.permit import Permit
-from guardagent.policy.findings import Call, Finding, Status, Trace
+from guardagent.policy.conversation import Conversation, Judgement
+from guardagent.policy.findings import Call, Finding, Status
 from guardagent.policy.policies import Concern, Policies
-from guardagent.policy.terms import StateFunctionError
-from guardagent.policy.values import Unknown
-from guardagent.types import EMPTY, Context, Decision, Event, Verdict, Violation, freeze, thaw
+from guardagent.policy.rule import Source
+from guardagent.types import EMPTY, Decision, Event, Usage, Verdict, Violation, freeze, quick_verdict, thaw
 
 PERMIT_SECONDS = 300.0
 MAX_ORDERED = 6  # calls proposed together of which every order is judged
 _NO_TAGS: frozenset[str] = frozenset()
+_NO_USAGE = Usage()
+
+ALLOWED = Verdict(Decision.ALLOW, checked_by="policy")
+"""Of a call that was only asked about and that nothing stands against: one value, not timed."""
 
 
 class _Grant:
-    """An allowed call, and the session that allowed it."""
+    """An allowed or escalated call, and the session that judged it."""
 
     __slots__ = ("call", "session")
 
@@ -43,28 +46,7 @@ class _Grant:
         self.session, self.call = session, call
 
     def permit(self) -> Permit | None:
-        return self.session._permit(self.call)  # noqa: SLF001 - a part of the session
-
-
-class _Judgement:
-    """What was found of a proposed call."""
-
-    __slots__ = ("concern", "errors", "found", "requests", "violated")
-
-    def __init__(self, concern: Concern) -> None:
-        self.concern = concern
-        self.found: list[Any] = []  # per rule: what each part found
-        self.violated: list[tuple[Any, Finding]] = []  # (where the rule comes from, why)
-        self.errors: list[str] = []
-        self.requests: list[Verdict] = []
-
-    def decision(self, lifted: Decision | None = None) -> Decision:
-        """The most severe one; an approval lifts what it was asked for."""
-        decision = Decision.DENY if self.errors else Decision.ALLOW
-        for source, _ in self.violated:
-            if source.on_violation > decision and source.on_violation is not lifted:
-                decision = source.on_violation
-        return decision
+        return self.session.permit_of(self.call)
 
 
 class Session:
@@ -85,7 +67,7 @@ class Session:
         state: Any = None,
         facts: Mapping[str, Any] = EMPTY,
         *,
-        id: str | None = None,  # noqa: A002 - the name that the public contract has
+        id: str | None = None,  # noqa: A002 - what it is
         permit_seconds: float = PERMIT_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -94,15 +76,12 @@ class Session:
         self.policies = policies
         self.id = id or secrets.token_hex(8)
         self._facts: Mapping[str, Any] = freeze(facts)
-        self._trace = Trace(self._facts, state, policies.views())
-        self._memories = [rule.start() for rule in policies.rules]
-        self._calls: list[Call] = []
+        self._conversation = Conversation(policies, state, self._facts)
         self._halted: str | None = None
         self._permit_seconds = permit_seconds
         self._clock = clock
         self._lock = threading.RLock()
-        self._speculative = False
-        self._marks: list[tuple[int, Any]] = []
+        self._marks: list[Any] | None = None  # of a fork: what it takes to forget each call that was tried
 
     # --- before a call
 
@@ -121,24 +100,87 @@ class Session:
         """Judges a call before it runs. An allowed one takes its place in the history and is in flight.
 
         Args:
-            tool, args: the call, exactly as the tool will get it.
+            tool: the tool's name.
+            args: the arguments, exactly as the tool will get them.
             facts: what the host knows at this call, over what it knows of the conversation.
-            action, decision, tags: what else the call is, for rules that speak of it.
+            action: what else the call is, for rules that speak of it.
+            decision: as `action`.
+            tags: as `action`.
             agent: which agent of the session proposes it.
             reserve: false only asks: nothing is placed, and there is no permit.
         """
         started = time.perf_counter()
         with self._lock:
-            call = Call(tool, args, len(self._calls) + 1, action, decision, tags if tags is _NO_TAGS else frozenset(tags))
-            problem = _malformed(call, facts)
-            if problem:
-                return self._refused(problem, started)
+            conversation = self._conversation
+            call = Call(tool, args, len(conversation.calls) + 1)
+            if problem := malformed(tool, args, facts):
+                return _refused(problem, started)
             call.facts = self._facts if facts is None else {**self._facts, **facts}
-            call.agent = agent
+            if action is not None or decision is not None or tags is not _NO_TAGS:
+                call.labelled(action, decision, frozenset(tags))
             if reserve:
-                call.args = freeze(args)
-            judged = self._judge(call)
-            return self._answer(call, judged, started, reserve=reserve)
+                call.args, call.agent = freeze(args), agent
+            concern = self.policies.concern(call)
+            judged = self._judge(call, concern)
+            if reserve:
+                return self._answer(call, concern, judged or Judgement(), started)
+            if judged is None and not conversation.trace.in_flight:
+                return ALLOWED
+            judged = judged or Judgement()
+            return self._verdict(call, judged, judged.decision(), started)
+
+    def _judge(self, call: Call, concern: Concern) -> Judgement | None:
+        if self._halted is None:
+            return self._conversation.judge(call, concern)
+        judged = Judgement()
+        judged.errors.append(f"the session was halted by {self._halted}")
+        return judged
+
+    def _answer(
+        self, call: Call, concern: Concern, judged: Judgement, started: float, lifted: Decision | None = None
+    ) -> Verdict:
+        """The verdict on a call that is to run; it takes its place if it may."""
+        decision = judged.decision(lifted)
+        if decision is Decision.HALT:
+            self._halted = ", ".join(source.id for source, _ in judged.broken)
+        allowed = decision is Decision.ALLOW or decision is Decision.WARN
+        grant = _Grant(self, call) if allowed or decision is Decision.ESCALATE else None
+        verdict = self._verdict(call, judged, decision, started, grant)
+        if allowed:
+            if self._marks is not None:
+                self._marks.append(self._conversation.memento())
+            call.expires = self._clock() + self._permit_seconds
+            self._conversation.place(call, concern, judged)
+        return verdict
+
+    def _verdict(
+        self, call: Call, judged: Judgement, decision: Decision, started: float, grant: _Grant | None = None
+    ) -> Verdict:
+        violations = tuple([_violation(source, finding, call) for source, finding in judged.broken])
+        notes, details = self._notes() if self._conversation.trace.in_flight else ((), EMPTY)
+        reasons = tuple([violation.message for violation in violations])
+        if judged.errors:
+            reasons += tuple([f"could not be checked: {error}" for error in judged.errors])
+        return quick_verdict(
+            decision,
+            reasons + notes,
+            violations,
+            tuple(judged.errors),
+            details,
+            checked_by="policy",
+            usage=sum((asked.usage for asked in judged.asked), Usage()) if judged.asked else _NO_USAGE,
+            elapsed_ms=(time.perf_counter() - started) * 1000,
+            grant=grant,
+        )
+
+    def _notes(self) -> tuple[tuple[str, ...], Mapping[str, Any]]:
+        """What a host is told that has calls in flight."""
+        open_calls = self._conversation.trace.in_flight
+        if not open_calls:
+            return (), EMPTY
+        shown = [{"call": call.place, **call.shown()} for call in open_calls]
+        notes = tuple([f"{call.tool} (call {call.place}) is in flight: record its outcome" for call in open_calls])
+        return notes, {"in_flight": shown}
 
     def check_all(self, calls: Sequence[tuple[str, Mapping[str, Any]]], **options: Any) -> list[Verdict]:
         """Judges calls that are proposed together and may run in any order.
@@ -147,31 +189,16 @@ class Session:
         calls, only the given order is judged. The allowed ones take their places in the given order.
         """
         with self._lock:
-            if len(calls) > MAX_ORDERED or len(calls) < 2:
+            if not 1 < len(calls) <= MAX_ORDERED:
                 return [self.check(tool, args, **options) for tool, args in calls]
-            base = self._copy(id=self.id)
+            base = self.fork()
             allowed: list[tuple[str, Mapping[str, Any]]] = []
             verdicts = []
             for call in calls:
-                denied = base._in_some_order([*allowed, call], options)  # noqa: SLF001 - of the same class
-                verdict = denied or self.check(*call, **options)
+                verdict = _in_other_orders(base, [*allowed, call], options) or self.check(*call, **options)
                 allowed += [call] if verdict.label == 0 else []
                 verdicts.append(verdict)
             return verdicts
-
-    def _in_some_order(self, calls: Sequence[Any], options: Mapping[str, Any]) -> Verdict | None:
-        """The denial that some order of calls meets. The order in which they were proposed is judged by `check`."""
-        orders = permutations(range(len(calls)))
-        next(orders)
-        for order in orders:
-            trial = self._copy(id=self.id)
-            for at in order:
-                tool, args = calls[at]
-                verdict = trial.check(tool, args, **options)
-                if verdict.label:
-                    said = f"proposed together, {' then '.join(calls[one][0] for one in order)} would not be allowed"
-                    return replace(verdict, reasons=(*verdict.reasons, said), grant=None)
-        return None
 
     def approve(self, verdict: Verdict) -> Verdict:
         """A person has approved a call that was escalated: it is judged again as it was proposed.
@@ -186,169 +213,35 @@ class Session:
         with self._lock:
             grant = verdict.grant
             if not isinstance(grant, _Grant) or grant.session is not self or verdict.decision is not Decision.ESCALATE:
-                raise InputError("there is nothing to approve; expected the verdict of a call that this session escalated")
-            call = grant.call
-            if call.used or call.place != len(self._calls) + 1:
+                raise InputError("there is nothing to approve; expected the verdict of a call that was escalated here")
+            if grant.call.used or grant.call.place != len(self._conversation.calls) + 1:
                 raise InputError("this approval is void: it was used, or other calls came since; check the call again")
-            call.used = True
-            again = self._fresh(call)
-            return self._answer(again, self._judge(again), started, reserve=True, lifted=Decision.ESCALATE)
+            grant.call.used = True
+            call = grant.call.copied()
+            call.used = False
+            concern = self.policies.concern(call)
+            return self._answer(call, concern, self._judge(call, concern) or Judgement(), started, Decision.ESCALATE)
 
-    def _fresh(self, call: Call) -> Call:
-        again = Call(call.tool, call.args, len(self._calls) + 1, call.action, call.decision, call.tags, call.facts)
-        again.agent = call.agent
-        return again
+    # --- permits
 
-    def _judge(self, call: Call) -> _Judgement:
-        policies = self.policies
-        concern = policies.concern(call)
-        judged = _Judgement(concern)
-        if self._halted:
-            judged.errors.append(f"the session was halted: {self._halted}")
-            return judged
-        if concern.problem or (policies.unlisted == "deny" and not concern.listed):
-            judged.errors.append(concern.problem or f"no rule concerns {call.tool!r}; the policy denies unlisted calls")
-        trace, memories = self._trace, self._memories
-        trace.now(call.facts)
-        for at, rule in concern.rules:
-            try:
-                finding, found = rule.judge(trace, call, memories[at])
-            except Exception as error:  # noqa: BLE001 - whatever a rule runs into, the call is denied
-                judged.errors.append(_failure(rule.id, error))
-                judged.found.append(None)
-                continue
-            judged.found.append(found)
-            if finding is None:
-                continue
-            if finding.value is False:
-                judged.violated.append((rule.source, finding))
-            elif isinstance(finding.value, Unknown):
-                judged.errors.append(_not_known(rule.id, finding.value))
-        if policies.requests:
-            self._judge_requests(call, judged)
-        return judged
-
-    def _judge_requests(self, call: Call, judged: _Judgement) -> None:
-        """The guard programs see what is known so far, and the call."""
-        context = Context(self.history, facts=call.facts)
-        event = call.event()
-        for source, check in self.policies.requests:
-            try:
-                verdict = check(event, context)
-            except Exception as error:  # noqa: BLE001 - as above
-                judged.errors.append(_failure(source.id, error))
-                continue
-            judged.requests.append(verdict)
-            judged.errors += [f"{source.id}: {error}" for error in verdict.errors]
-            if verdict.label and not verdict.errors:
-                said = "; ".join(verdict.reasons)
-                judged.violated.append((source, Finding(value=False, evidence={"reasons": [said]} if said else {})))
-
-    def _answer(
-        self, call: Call, judged: _Judgement, started: float, *, reserve: bool, lifted: Decision | None = None
-    ) -> Verdict:
-        decision = judged.decision(lifted)
-        open_calls = self._trace.in_flight
-        grant = None
-        if reserve:
-            if decision is Decision.HALT and not self._halted:
-                self._halted = ", ".join(source.id for source, _ in judged.violated)
-            if decision <= Decision.WARN:
-                notes, details = self._notes()
-                self._place(call, judged)
-                grant = _Grant(self, call)
-                return self._verdict(call, judged, decision, started, grant, notes, details)
-            if decision is Decision.ESCALATE:
-                grant = _Grant(self, call)
-        if not open_calls and not judged.violated and not judged.errors:
-            if not judged.requests:
-                return Verdict(decision, checked_by="policy", elapsed_ms=(time.perf_counter() - started) * 1000)
-        return self._verdict(call, judged, decision, started, grant, *self._notes())
-
-    def _notes(self) -> tuple[tuple[str, ...], Mapping[str, Any]]:
-        """What a host is told that has calls in flight."""
-        open_calls = self._trace.in_flight
-        if not open_calls:
-            return (), EMPTY
-        shown = [{"call": call.place, **call.shown()} for call in open_calls]
-        notes = tuple(f"{call.tool} (call {call.place}) is in flight: record its outcome" for call in open_calls)
-        return notes, {"in_flight": shown}
-
-    def _verdict(
-        self,
-        call: Call,
-        judged: _Judgement,
-        decision: Decision,
-        started: float,
-        grant: _Grant | None,
-        notes: tuple[str, ...],
-        details: Mapping[str, Any],
-    ) -> Verdict:
-        violations = tuple(_violation(source, finding, call) for source, finding in judged.violated)
-        errors = tuple(judged.errors)
-        reasons = tuple([violation.message for violation in violations])
-        if errors:
-            reasons += tuple(f"could not be checked: {error}" for error in errors)
-        usage = [verdict.usage for verdict in judged.requests]
-        verdict = Verdict(
-            decision,
-            reasons + notes,
-            violations,
-            errors,
-            details,
-            checked_by="policy",
-            elapsed_ms=(time.perf_counter() - started) * 1000,
-            grant=grant,
-        )
-        return replace(verdict, usage=functools.reduce(lambda one, other: one + other, usage)) if usage else verdict
-
-    def _refused(self, problem: str, started: float) -> Verdict:
-        return Verdict(
-            Decision.DENY,
-            (f"could not be checked: {problem}",),
-            errors=(problem,),
-            checked_by="policy",
-            elapsed_ms=(time.perf_counter() - started) * 1000,
-        )
-
-    # --- a call takes its place
-
-    def _place(self, call: Call, judged: _Judgement) -> None:
-        if self._speculative:
-            self._marks.append((len(self._calls), self._memento()))
-        call.place = len(self._calls) + 1
-        call.speculative = self._speculative
-        call.expires = self._clock() + self._permit_seconds
-        trace = self._trace
-        for (at, rule), found in zip(judged.concern.rules, judged.found, strict=True):
-            memory = self._memories[at]
-            if found is not None:
-                rule.placed(trace, call, memory, found)
-        for source, _ in judged.violated:
-            self._said(source.id)
-        self._calls.append(call)
-        trace.in_flight.append(call)
-
-    def _said(self, rule_id: str) -> None:
-        for at, rule in enumerate(self.policies.rules):
-            if rule.id == rule_id:
-                rule.said(self._memories[at])
-
-    def _permit(self, call: Call) -> Permit | None:
+    def permit_of(self, call: Call) -> Permit | None:
+        """The permit of a call that is in flight."""
         with self._lock:
-            if call not in self._trace.in_flight or self._speculative:
+            if call not in self._conversation.trace.in_flight or self._marks is not None:
                 return None
             if call.permit is None:
-                call.permit = Permit(
-                    call.tool, call.args, self.policies.digest, self.id, call.place, call.expires, secrets.token_hex(16)
-                )
+                nonce = secrets.token_hex(16)
+                digest = self.policies.digest
+                call.permit = Permit(call.tool, call.args, digest, self.id, call.place, call.expires, nonce)
             return call.permit  # type: ignore[no-any-return]
 
     def use(self, permit: Permit, tool: str | None = None, args: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
         """Uses a permit, just before its call runs: once, in time, and for exactly what was judged.
 
         Args:
-            tool, args: what is about to run, where the host wants it compared.
+            permit: of a call in flight.
+            tool: what is about to run, where the host wants it compared.
+            args: as `tool`.
 
         Returns:
             The arguments that were judged, as plain values.
@@ -368,14 +261,14 @@ class Session:
             return thaw(call.args)  # type: ignore[no-any-return]
 
     def _call_of(self, permit: Any) -> Call:
-        for call in self._trace.in_flight:
+        for call in self._conversation.trace.in_flight:
             if call.permit is not None and call.permit == permit:
                 return call
         raise InputError("this permit names no call that is in flight in this session; nothing was recorded")
 
     # --- after a call
 
-    def record(self, output: Any = None, failed: bool | None = False, permit: Permit | None = None) -> None:  # noqa: FBT001, FBT002
+    def record(self, output: Any = None, failed: bool | None = False, permit: Permit | None = None) -> None:  # noqa: FBT001, FBT002 - the public contract
         """Records the outcome of a call in flight.
 
         Args:
@@ -389,10 +282,10 @@ class Session:
         """
         with self._lock:
             call = self._call_of(permit) if permit is not None else self._only_call()
-            self._settle(call, freeze(output), self._status(output, failed))
+            self._conversation.settle(call, self.policies.concern(call), freeze(output), self._status(output, failed))
 
     def _only_call(self) -> Call:
-        in_flight = self._trace.in_flight
+        in_flight = self._conversation.trace.in_flight
         if len(in_flight) == 1:
             return in_flight[0]
         if not in_flight:
@@ -400,22 +293,11 @@ class Session:
         names = ", ".join(f"{call.tool} (call {call.place})" for call in in_flight)
         raise InputError(f"several calls are in flight: {names}; expected the permit of the one that is recorded")
 
-    def _status(self, output: Any, failed: bool | None) -> Status:
+    def _status(self, output: Any, failed: bool | None) -> Status:  # noqa: FBT001 - as in `record`
         pattern = self.policies.failed_output
         if pattern is not None and output is not None and pattern.search(_text(output)):
             return "failed"
         return "unknown" if failed is None else "failed" if failed else "ok"
-
-    def _settle(self, call: Call, output: Any, status: Status) -> None:
-        trace = self._trace
-        call.output, call.status = output, status
-        trace.in_flight.remove(call)
-        trace.now(call.facts)
-        concern = self.policies.concern(call)
-        for at in concern.views:
-            trace.views[at].add(trace, call)
-        for at, rule in concern.rules:
-            rule.settled(trace, call, self._memories[at])
 
     def call(self, fn: Callable[..., Any], tool: str, args: Mapping[str, Any] = EMPTY, **options: Any) -> Any:
         """Checks a call, runs it with the arguments that were judged, and records what came of it.
@@ -425,39 +307,39 @@ class Session:
         Raises:
             ToolDenied: the call may not run; with the verdict.
         """
-        call_args, verdict = self._permitted(fn, tool, args, options)
+        permit = self._permitted(fn, tool, args, options)
         try:
-            output = fn(**call_args)
+            output = fn(**self.use(permit))
         except Exception as error:
-            self.record(f"{type(error).__name__}: {error}", failed=True, permit=verdict.permit)
+            self.record(f"{type(error).__name__}: {error}", failed=True, permit=permit)
             raise
-        self.record(output, permit=verdict.permit)
+        self.record(output, permit=permit)
         return output
 
     async def acall(
         self, fn: Callable[..., Awaitable[Any]], tool: str, args: Mapping[str, Any] = EMPTY, **options: Any
     ) -> Any:
         """As `call`, of a coroutine function."""
-        call_args, verdict = self._permitted(fn, tool, args, options)
+        permit = self._permitted(fn, tool, args, options)
         try:
-            output = await fn(**call_args)
+            output = await fn(**self.use(permit))
         except Exception as error:
-            self.record(f"{type(error).__name__}: {error}", failed=True, permit=verdict.permit)
+            self.record(f"{type(error).__name__}: {error}", failed=True, permit=permit)
             raise
-        self.record(output, permit=verdict.permit)
+        self.record(output, permit=permit)
         return output
 
     def _permitted(
         self, fn: Callable[..., Any], tool: str, args: Mapping[str, Any], options: Mapping[str, Any]
-    ) -> tuple[Mapping[str, Any], Verdict]:
+    ) -> Permit:
         try:
-            bound = _bound(fn, tool, args)
+            given = bound(fn, tool, args)
         except InputError as error:
-            raise ToolDenied(tool, self._refused(str(error), time.perf_counter())) from None
-        verdict = self.check(tool, bound, **options)
-        if verdict.label:
+            raise ToolDenied(tool, _refused(str(error), time.perf_counter())) from None
+        verdict = self.check(tool, given, **options)
+        if verdict.permit is None:
             raise ToolDenied(tool, verdict)
-        return self.use(verdict.permit), verdict
+        return verdict.permit  # type: ignore[no-any-return]
 
     def observe(
         self, event: Event, state: Any = None, facts: Mapping[str, Any] | None = None, *, judge: bool = True
@@ -472,15 +354,18 @@ class Session:
         """
         started = time.perf_counter()
         with self._lock:
+            conversation = self._conversation
             if state is not None:
-                self._trace.source = state
-            call = Call(event.tool, event.args, len(self._calls) + 1, event.action, event.decision, event.tags)
+                conversation.trace.source = state
+            call = Call(event.tool, event.args, len(conversation.calls) + 1)
+            call.labelled(event.action, event.decision, event.tags)
             call.facts = self._facts if facts is None else {**self._facts, **facts}
             call.agent, call.id = event.agent, event.id
-            judged = self._judge(call)
-            verdict = self._verdict(call, judged, judged.decision(), started, None, (), EMPTY) if judge else _PLACED
-            self._place(call, judged)
-            self._settle(call, event.output, event.status or "unknown")
+            concern = self.policies.concern(call)
+            judged = conversation.judge(call, concern) or Judgement()
+            verdict = self._verdict(call, judged, judged.decision(), started) if judge else ALLOWED
+            conversation.place(call, concern, judged)
+            conversation.settle(call, concern, freeze(event.output), event.status or "unknown")
             return verdict
 
     # --- the end, and in between
@@ -489,53 +374,47 @@ class Session:
         """The conversation ends: what is still owed is violated. Calls in flight may have ended in any way."""
         started = time.perf_counter()
         with self._lock:
-            violations, errors = self._owed()
+            judged = Judgement()
+            judged.broken, judged.errors = self._conversation.owed()
             notes, details = self._notes()
-            decision = max(
-                [Decision.ALLOW, *(source.on_violation for source, _ in violations), *([Decision.DENY] if errors else [])],
-                key=lambda one: one.severity,
-            )
-            found = tuple(_violation(source, finding, None) for source, finding in violations)
-            reasons = tuple(f"at the end: {violation.message}" for violation in found)
-            reasons += tuple(f"could not be checked: {error}" for error in errors)
-            elapsed = (time.perf_counter() - started) * 1000
+            violations = tuple(_violation(source, finding, None) for source, finding in judged.broken)
+            reasons = [f"at the end: {violation.message}" for violation in violations]
+            reasons += [f"could not be checked: {error}" for error in judged.errors]
             return Verdict(
-                decision, reasons + notes, found, tuple(errors), details, checked_by="policy", elapsed_ms=elapsed
+                judged.decision(),
+                (*reasons, *notes),
+                violations,
+                tuple(judged.errors),
+                details,
+                checked_by="policy",
+                elapsed_ms=(time.perf_counter() - started) * 1000,
             )
-
-    def _owed(self) -> tuple[list[tuple[Any, Finding]], list[str]]:
-        violations: list[tuple[Any, Finding]] = []
-        errors: list[str] = []
-        for rule, memory in zip(self.policies.rules, self._memories, strict=True):
-            try:
-                finding = rule.ended(self._trace, memory)
-            except Exception as error:  # noqa: BLE001 - as in a check
-                errors.append(_failure(rule.id, error))
-                continue
-            if finding is not None and finding.value is False:
-                violations.append((rule.source, finding))
-            elif finding is not None and isinstance(finding.value, Unknown):
-                errors.append(_not_known(rule.id, finding.value))
-        return violations, errors
 
     @property
     def obligations(self) -> dict[str, str]:
-        """What is still owed: the id of each rule that would be violated if the conversation ended now -> what to do."""
+        """The id of each rule that would be violated if the conversation ended now -> what is owed."""
         with self._lock:
-            violations, _ = self._owed()
-            return {source.id: finding.remedy or source.message or source.text for source, finding in violations}
+            broken, _ = self._conversation.owed()
+            return {source.id: source.remedy or finding.remedy or _message(source) for source, finding in broken}
+
+    @property
+    def status(self) -> dict[str, str]:
+        """The id of each temporal rule -> `satisfied` for good, `violated` for good, or `open`."""
+        with self._lock:
+            return self._conversation.status()
 
     @property
     def history(self) -> tuple[Event, ...]:
         """The calls that took their places, in order; those in flight have no status yet."""
         with self._lock:
-            return tuple(call.event() for call in self._calls)
+            return self._conversation.history()
 
     @property
     def in_flight(self) -> tuple[Permit, ...]:
         """The permits of the calls whose outcome has not been recorded."""
         with self._lock:
-            return tuple(permit for call in self._trace.in_flight if (permit := self._permit(call)))
+            permits = [self.permit_of(call) for call in self._conversation.trace.in_flight]
+            return tuple(permit for permit in permits if permit is not None)
 
     @property
     def halted(self) -> bool:
@@ -546,13 +425,19 @@ class Session:
     def fork(self) -> Session:
         """A copy to try calls in: what is placed there never happened, and its calls have no permits."""
         with self._lock:
-            copy = self._copy(id=f"{self.id}/{secrets.token_hex(4)}")
-            copy._speculative = True
-            return copy
+            fork = Session(
+                self.policies,
+                facts=self._facts,
+                id=f"{self.id}/{secrets.token_hex(4)}",
+                permit_seconds=self._permit_seconds,
+                clock=self._clock,
+            )
+            fork._conversation, fork._halted, fork._marks = self._conversation.copied(), self._halted, []
+            return fork
 
     def mark(self) -> int:
         """A point to which a fork can be rolled back."""
-        return len(self._calls)
+        return len(self._conversation.calls)
 
     def rollback(self, mark: int = 0) -> int:
         """Takes back calls that were tried in a fork, the newest first, down to a mark.
@@ -564,89 +449,41 @@ class Session:
             How many calls there are now.
         """
         with self._lock:
-            while len(self._calls) > mark and self._marks and self._calls[-1].speculative and not self._calls[-1].status:
-                _, memento = self._marks.pop()
-                self._trace.in_flight.remove(self._calls.pop())
-                self._memories, self._halted = memento
-            return len(self._calls)
-
-    def _memento(self) -> Any:
-        return self._copied_memories({}), self._halted
-
-    def _copied_memories(self, calls: Mapping[Call, Call]) -> list[Any]:
-        return [rule.copied(memory, calls) for rule, memory in zip(self.policies.rules, self._memories, strict=True)]
-
-    def _copy(self, **options: Any) -> Self:
-        copy = type(self)(
-            self.policies, self._trace.source, permit_seconds=self._permit_seconds, clock=self._clock, **options
-        )
-        calls = {call: call.copied() for call in self._trace.in_flight}
-        copy._facts = copy._trace.facts = self._facts
-        copy._calls = [calls.get(call, call) for call in self._calls]
-        copy._trace.in_flight = list(calls.values())
-        copy._trace.views = [view.copied() for view in self._trace.views]
-        copy._memories = self._copied_memories(calls)
-        copy._halted = self._halted
-        return copy
+            calls = self._conversation.calls
+            while self._marks and len(calls) > mark and calls[-1].status is None:
+                self._conversation.forget(self._marks.pop())
+            return len(calls)
 
 
-_PLACED = Verdict(Decision.ALLOW, checked_by="policy")
-
-
-def _malformed(call: Call, facts: Any) -> str | None:
-    """What is wrong with the form of a call."""
-    if type(call.tool) is not str or not call.tool:
-        return f"the tool is {call.tool!r}; expected the name of one"
-    if type(call.args) is not dict and not isinstance(call.args, Mapping):
-        return f"the arguments of {call.tool} are a {type(call.args).__name__}; expected a mapping of names to values"
-    for name in call.args:
-        if type(name) is not str:
-            return f"an argument of {call.tool} is named {name!r}; expected a text"
-    if facts is not None and not isinstance(facts, Mapping):
-        return f"facts is a {type(facts).__name__}; expected a mapping of names to values"
+def _in_other_orders(base: Session, calls: Sequence[Any], options: Mapping[str, Any]) -> Verdict | None:
+    """The denial that some other order of calls meets; the given order is judged where they take their places."""
+    for order in list(permutations(calls))[1:]:
+        trial = base.fork()
+        for tool, args in order:
+            verdict = trial.check(tool, args, **options)
+            if verdict.label:
+                names = " then ".join(name for name, _ in order)
+                said = f"proposed together; in the order {names} it would not be allowed"
+                return replace(verdict, reasons=(*verdict.reasons, said), grant=None)
     return None
 
 
-def _violation(source: Any, finding: Finding, call: Call | None) -> Violation:
-    evidence = {"call": call.shown(), **finding.evidence} if call is not None else finding.evidence
-    message = source.message or f"{source.id}: {' '.join(source.text.split())}"
-    return Violation(source.id, message, evidence, source.remedy or finding.remedy)
+def _violation(source: Source, finding: Finding, call: Call | None) -> Violation:
+    evidence = finding.evidence if call is None else {"call": call.shown(), **finding.evidence}
+    return Violation(source.id, _message(source), evidence, source.remedy or finding.remedy)
 
 
-def _failure(rule_id: str, error: Exception) -> str:
-    said = str(error) if isinstance(error, GuardError | StateFunctionError) else f"{type(error).__name__}: {error}"
-    return f"{rule_id}: {said}"
+def _message(source: Source) -> str:
+    return source.message or f"the rule is: {' '.join(source.text.split())}"
 
 
-def _not_known(rule_id: str, unknown: Unknown) -> str:
-    return f"{rule_id}: not known: {'; '.join(unknown.why)}"
+def _refused(problem: str, started: float) -> Verdict:
+    elapsed = (time.perf_counter() - started) * 1000
+    reasons = (f"could not be checked: {problem}",)
+    return Verdict(Decision.DENY, reasons, errors=(problem,), checked_by="policy", elapsed_ms=elapsed)
 
 
 def _text(output: Any) -> str:
     if isinstance(output, str):
         return output
     return json.dumps(thaw(output), ensure_ascii=False, default=str)
-
-
-def _bound(fn: Callable[..., Any], tool: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments as the function will get them, with its defaults.
-
-    Raises:
-        InputError: they do not fit the function.
-    """
-    try:
-        signature = inspect.signature(fn)
-    except (TypeError, ValueError):  # a built-in function
-        return args
-    try:
-        bound = signature.bind(**args)
-    except TypeError as error:
-        raise InputError(f"the arguments of {tool}: {error}") from None
-    bound.apply_defaults()
-    kinds = {name: one.kind for name, one in signature.parameters.items()}
-    others = next((name for name, kind in kinds.items() if kind is inspect.Parameter.VAR_KEYWORD), "")
-    named = {name: value for name, value in bound.arguments.items() if kinds[name] not in _VARIADIC}
-    return {**named, **bound.arguments.get(others, {})}
-
-
-_VARIADIC = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, make_dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar
@@ -28,19 +28,23 @@ class Decision(StrEnum):
         return _SEVERITY[self]
 
     def __lt__(self, other: object) -> bool:
-        return self.severity < Decision(str(other)).severity
+        return _SEVERITY[self] < _severity(other)
 
     def __le__(self, other: object) -> bool:
-        return self.severity <= Decision(str(other)).severity
+        return _SEVERITY[self] <= _severity(other)
 
     def __gt__(self, other: object) -> bool:
-        return self.severity > Decision(str(other)).severity
+        return _SEVERITY[self] > _severity(other)
 
     def __ge__(self, other: object) -> bool:
-        return self.severity >= Decision(str(other)).severity
+        return _SEVERITY[self] >= _severity(other)
 
 
 _SEVERITY = {decision: rank for rank, decision in enumerate(Decision)}
+
+
+def _severity(decision: object) -> int:
+    return _SEVERITY[decision if type(decision) is Decision else Decision(str(decision))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +296,29 @@ class Verdict:
         return replace(self, elapsed_ms=elapsed_ms)
 
 
+def _default_of(one: Field[Any]) -> dict[str, Any]:
+    given = {"default": one.default, "default_factory": one.default_factory}
+    return {name: value for name, value in given.items() if value is not MISSING}
+
+
+_Draft = make_dataclass(
+    "_Draft",
+    [(one.name, Any, field(**_default_of(one))) for one in fields(Verdict)],
+    slots=True,
+)
+
+
+def quick_verdict(*args: Any, **values: Any) -> Verdict:
+    """A Verdict, made in a third of the time: for sessions, which make one at every call.
+
+    A frozen dataclass sets each field by a call of its own. Here a twin that is not frozen is filled and then becomes
+    the verdict, which is possible as both have the same slots.
+    """
+    draft: Any = _Draft(*args, **values)
+    draft.__class__ = Verdict
+    return draft  # type: ignore[no-any-return]
+
+
 class Grant(Protocol):
     """What a session keeps of a call that it allowed."""
 
@@ -323,8 +350,13 @@ def unchecked(error: str, **values: Any) -> Verdict:
     return Verdict(Decision.DENY, reasons=(f"could not be checked: {error}",), errors=(error,), **values)
 
 
+_ATOMS = frozenset({str, int, float, bool, type(None)})
+
+
 def freeze(value: Any) -> Any:
     """A read-only deep copy of a JSON-like value."""
+    if type(value) in _ATOMS:  # most values; asking for a Mapping is slow
+        return value
     if isinstance(value, Mapping):
         return MappingProxyType({key: freeze(item) for key, item in value.items()})
     if isinstance(value, list | tuple):
@@ -334,8 +366,7 @@ def freeze(value: Any) -> Any:
 
 def thaw(value: Any) -> Any:
     """The plain JSON value of a frozen one: always a copy."""
-    kind = type(value)
-    if kind is str or kind is int or value is None:  # most values; asking for a Mapping is slow
+    if type(value) in _ATOMS:
         return value
     if isinstance(value, Mapping):
         return {key: thaw(item) for key, item in value.items()}

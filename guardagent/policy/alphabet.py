@@ -10,11 +10,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any, Literal, Protocol
 
 from guardagent.errors import InputError
-from guardagent.types import Event
 
 MAX_LETTERS = 4096
+
+
+class Step(Protocol):
+    """What a rule reads of an event."""
+
+    @property
+    def tool(self) -> str: ...
+    @property
+    def action(self) -> str | None: ...
+    @property
+    def decision(self) -> str | None: ...
+    @property
+    def tags(self) -> frozenset[str]: ...
+
+
+Field = Literal["tool", "action", "decision", "tags"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +62,15 @@ class Alphabet:
             | {name for name, group in known.items() if tool in group}
             for tool in tools
         }
-        self._tools, tool_classes = _classes(members)
-        self._actions, action_classes = _classes(_each(_named(atoms, "action:")))
-        self._decisions, decision_classes = _classes(_each(_named(atoms, "decision:")))
-        self._tags = [name for name in atoms if ":" not in name and not name.startswith("@")]
+        tool_numbers, tool_classes = _classes(members)
+        action_numbers, action_classes = _classes(_each(_named(atoms, "action:")))
+        decision_numbers, decision_classes = _classes(_each(_named(atoms, "decision:")))
+        tags = [name for name in atoms if not name.startswith(("tool:", "action:", "decision:", "@"))]
         parts = [
             tool_classes,
             action_classes,
             decision_classes,
-            *([frozenset(), frozenset([tag])] for tag in self._tags),
+            *([frozenset(), frozenset([tag])] for tag in tags),
         ]
         size = 2
         for part in parts:
@@ -63,24 +79,45 @@ class Alphabet:
             raise InputError(
                 f"the rule tells {size:,} kinds of steps apart; expected at most {MAX_LETTERS:,}: divide it"
             )
-        self._strides = _strides([len(part) for part in parts])
+        strides = _strides([len(part) for part in parts])
+        self._tools = _times(tool_numbers, strides[0])
+        self._actions = _times(action_numbers, strides[1])
+        self._decisions = _times(decision_numbers, strides[2])
+        self._tags: dict[str | None, int] = dict(zip(tags, strides[3:], strict=True))
+        self._offsets: dict[Field, dict[str | None, int]] = {
+            "tool": self._tools,
+            "action": self._actions,
+            "decision": self._decisions,
+            "tags": self._tags,
+        }
         self.letters: list[Letter] = []
         for choice in product(*parts):
             held = frozenset().union(*choice)
             self.letters += [Letter(frozenset(), held), Letter(held, held)]
 
-    def index(self, event: Event, *, ok: bool) -> int:
-        """The letter that an event is, if it went well or not."""
-        strides = self._strides
-        at = self._tools.get(event.tool, 0) * strides[0]
-        if event.action is not None:
-            at += self._actions.get(event.action, 0) * strides[1]
-        if event.decision is not None:
-            at += self._decisions.get(event.decision, 0) * strides[2]
-        for tag, stride in zip(self._tags, strides[3:], strict=True):
+    def index(self, event: Step, *, ok: bool) -> int:
+        """The letter that an event is, if it went well or not: the sum of what its fields add."""
+        at = self._tools.get(event.tool, 0)
+        if self._actions:
+            at += self._actions.get(event.action, 0)
+        if self._decisions:
+            at += self._decisions.get(event.decision, 0)
+        for tag, stride in self._tags.items():
             if tag in event.tags:
                 at += stride
-        return at * 2 + ok
+        return at + ok
+
+    def offset(self, field: Field, value: Any) -> int:
+        """What the value of one field adds to an event's letter; a step that went well adds 1 more."""
+        offsets = self._offsets[field]
+        if field == "tags":
+            return sum(stride for tag, stride in offsets.items() if tag in value)
+        return offsets.get(value, 0)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields of an event that tell letters apart."""
+        return tuple(field for field, offsets in self._offsets.items() if offsets)
 
 
 def _named(atoms: Iterable[str], prefix: str) -> dict[str, str]:
@@ -102,8 +139,13 @@ def _classes(members: Mapping[str, frozenset[str]]) -> tuple[dict[str, int], lis
     return numbers, classes
 
 
+def _times(numbers: Mapping[str, int], stride: int) -> dict[str | None, int]:
+    return {name: number * stride for name, number in numbers.items()}
+
+
 def _strides(sizes: Sequence[int]) -> list[int]:
-    strides, stride = [], 1
+    """How far apart neighbours of each part are; each letter is there twice, for a step that went well and one not."""
+    strides, stride = [], 2
     for size in reversed(sizes):
         strides.append(stride)
         stride *= size

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from itertools import product
 
 from guardagent.errors import InputError
@@ -40,9 +41,18 @@ Values = dict[Formula, bool]
 _DONE: Obligations = frozenset()
 
 
+class Standing(IntEnum):
+    """What can still become of a rule after some steps."""
+
+    VIOLATED = 0  # nothing that follows can mend it
+    UNMET = 1  # it is violated if the trace ends here
+    MET = 2  # it is kept if the trace ends here
+    SATISFIED = 3  # nothing that follows can break it
+
+
 @dataclass(frozen=True, slots=True)
 class Automaton:
-    """A minimal deterministic automaton. It begins in state 0.
+    """A minimal deterministic automaton. It begins in state 0, and at most one of its states is violated.
 
     Attributes:
         table: state -> letter -> next state.
@@ -55,6 +65,13 @@ class Automaton:
     accepting: tuple[bool, ...]
     violated: tuple[bool, ...]
     satisfied: tuple[bool, ...]
+
+    def standing(self, state: int) -> Standing:
+        if self.violated[state]:
+            return Standing.VIOLATED
+        if self.satisfied[state]:
+            return Standing.SATISFIED
+        return Standing.MET if self.accepting[state] else Standing.UNMET
 
 
 def compile_formula(formula: Formula, letters: Sequence[Letter]) -> Automaton:
@@ -208,6 +225,8 @@ def _holds_of_nothing(formula: Formula) -> bool:
             return any(map(_holds_of_nothing, parts))
         case Next(_, strong) | Before(_, strong):
             return not strong
+        case Within(_, body):
+            return _holds_of_nothing(body)  # as it is read in a negation, step by step
     return isinstance(formula, Release | Trigger)
 
 

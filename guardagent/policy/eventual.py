@@ -17,6 +17,7 @@ class Eventual:
     """A call that has to come, and go well. Its memory: whether it did."""
 
     def __init__(self, rule: ast.Exists, compiler: Compiler) -> None:
+        self.remembers = True
         self._wanted = compiler.past(rule.pattern, rule.condition, {})
         self.tools = self._wanted.tools
         self._size = compiler.size
@@ -42,8 +43,11 @@ class Eventual:
     def ended(self, _trace: Trace, memory: list[Truth]) -> Finding | None:
         return None if memory[0] is True else Finding(memory[0], dict(self._evidence), self._remedy)
 
-    def so_far(self, memory: Any) -> Truth:
+    def so_far(self, _memory: Any) -> Truth:
         return True
+
+    def satisfied(self, memory: list[Truth]) -> bool:
+        return memory[0] is True
 
     def copied(self, memory: list[Truth], _calls: Any) -> list[Truth]:
         return list(memory)
@@ -73,6 +77,7 @@ class Response:
     def __init__(self, rule: ast.After, compiler: Compiler, *, negated: bool = False) -> None:
         names: Names = {}
         library = compiler.library
+        self.remembers = True
         self._first = library.tools_of(rule.pattern)
         self._match = compiler.proposed(rule.pattern, names)
         self._condition = compiler.term(rule.condition, names)
@@ -156,8 +161,11 @@ class Response:
         evidence = {"obliged by": first.call.shown(), "missing": self._missing}
         return Finding(False if owed else first.sure, evidence, self._remedy)
 
-    def so_far(self, memory: Any) -> Truth:
+    def so_far(self, _memory: Any) -> Truth:
         return True
+
+    def satisfied(self, _memory: dict[Any, _Obligation]) -> bool:
+        return False
 
     def copied(self, memory: dict[Any, _Obligation], calls: Mapping[Call, Call]) -> dict[Any, _Obligation]:
         return {key: one.among(calls) for key, one in memory.items()}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 from guardagent.policy.values import Truth, Unknown, conjunction
 from guardagent.policy.views import View
@@ -23,37 +23,29 @@ class Call:
     `assumed` is an outcome that is tried out while it is open.
     """
 
-    __slots__ = (
-        "action", "agent", "args", "assumed", "decision", "expires", "facts", "id", "output", "permit",
-        "place", "speculative", "status", "tags", "tool", "used",
-    )  # fmt: skip
+    action: str | None = None
+    decision: str | None = None
+    tags: frozenset[str] = frozenset()
+    agent: str | None = None
+    id: str | None = None
+    facts: Mapping[str, Any] = EMPTY
+    output: Any = None
+    status: Status | None = None
+    assumed: Status | None = None
+    permit: Any = None
+    expires = 0.0
+    used = False
+    speculative = False
 
-    def __init__(  # noqa: D107 - as of an Event
-        self,
-        tool: str,
-        args: Mapping[str, Any],
-        place: int = 0,
-        action: str | None = None,
-        decision: str | None = None,
-        tags: frozenset[str] = frozenset(),
-        facts: Mapping[str, Any] = EMPTY,
-    ) -> None:
+    def __init__(self, tool: str, args: Mapping[str, Any], place: int = 0) -> None:
         self.tool = tool
         self.args = args
         self.place = place
-        self.action = action
-        self.decision = decision
-        self.tags = tags
-        self.facts = facts
-        self.output: Any = None
-        self.status: Status | None = None
-        self.assumed: Status | None = None
-        self.agent: str | None = None
-        self.id: str | None = None
-        self.permit: Any = None
-        self.expires = 0.0
-        self.used = False
-        self.speculative = False
+
+    def labelled(self, action: str | None, decision: str | None, tags: frozenset[str]) -> Self:
+        """The same call, with what else it is."""
+        self.action, self.decision, self.tags = action, decision, tags
+        return self
 
     def event(self) -> Event:
         """The call as it is now, for others to keep."""
@@ -64,8 +56,9 @@ class Call:
 
     def copied(self) -> Call:
         """The same call, for a session that may end it otherwise."""
-        copy = Call(self.tool, self.args, self.place, self.action, self.decision, self.tags, self.facts)
-        copy.agent, copy.id, copy.output, copy.status = self.agent, self.id, self.output, self.status
+        copy = Call(self.tool, self.args, self.place)
+        copy.__dict__.update(self.__dict__)
+        copy.permit = None
         return copy
 
     def shown(self) -> dict[str, Any]:
@@ -100,7 +93,7 @@ class Trace:
 
 @dataclass(slots=True)
 class Finding:
-    """Why a part of a rule is not satisfied: known to be false, or unknown; with the evidence and what would mend it."""
+    """Why a part of a rule is not satisfied: false or unknown, with the evidence and what would mend it."""
 
     value: Truth
     evidence: dict[str, Any] = field(default_factory=dict)
@@ -108,7 +101,15 @@ class Finding:
 
 
 class Part(Protocol):
-    """A part of a rule: all that it remembers of a session is the memory that it made."""
+    """A part of a rule: all that it remembers of a session is the memory that it made.
+
+    Attributes:
+        tools: the tools that it names.
+        remembers: whether it has to be told of calls that take their places, and of their outcomes.
+    """
+
+    tools: frozenset[str]
+    remembers: bool
 
     def concerns(self, call: Call) -> bool:
         """Whether such a call can change anything; by its tool, action, decision and tags alone."""
@@ -130,6 +131,9 @@ class Part(Protocol):
 
     def so_far(self, memory: Any) -> Truth:
         """Whether it can still be kept."""
+
+    def satisfied(self, memory: Any) -> bool:
+        """Whether nothing that follows can break it."""
 
     def copied(self, memory: Any, calls: Mapping[Call, Call]) -> Any:
         """A memory of its own for another session, in which other calls stand for some."""

@@ -16,7 +16,21 @@ Node = Any  # a lark.Tree, whose children are trees and tokens
 
 MAX_CHARACTERS = 20_000
 _FORMS = ("before", "after", "seq", "forall", "exists")
-_FUNCTIONS = ("output", "args", "failed", "state", "fact", "known", "len", "first", "last", "count", "sum", "all", "any")
+_FUNCTIONS = (
+    "output",
+    "args",
+    "failed",
+    "state",
+    "fact",
+    "known",
+    "len",
+    "first",
+    "last",
+    "count",
+    "sum",
+    "all",
+    "any",
+)
 _EXPECTED = {
     "NAME": "a name",
     "IDENTIFIER": "a variable",
@@ -122,8 +136,7 @@ def _hint(text: str, before: str, rest: str) -> str:
     if rest.startswith("=") and not rest.startswith("=>"):
         return "; did you mean `==`?"
     if rest.startswith("("):
-        name = before.split()[-1] if before.split() else ""
-        name = name.rpartition("(")[2].rpartition("!")[2]
+        name = re.split(r"[^\w]", before.rstrip())[-1]
         close = nearest(name, _FORMS + _FUNCTIONS)
         return close if "did you mean" in close and name not in _FORMS + _FUNCTIONS else ""
     folded = " ".join(text.split()).lower()

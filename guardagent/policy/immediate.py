@@ -23,6 +23,7 @@ class Immediate:
 
     def __init__(self, rule: ast.Forall, compiler: Compiler) -> None:
         names: Names = {}
+        self.remembers = False  # what was judged when it was proposed is not judged again
         self.tools = compiler.library.tools_of(rule.pattern)
         self._match = compiler.proposed(rule.pattern, names)
         self._condition = compiler.term(rule.condition, names)
@@ -70,6 +71,9 @@ class Immediate:
     def so_far(self, memory: list[Truth]) -> Truth:
         return memory[0]
 
+    def satisfied(self, _memory: list[Truth]) -> bool:
+        return False
+
     def copied(self, memory: list[Truth], _calls: Any) -> list[Truth]:
         return list(memory)
 
@@ -90,7 +94,9 @@ def _explainer(condition: ast.Term, compiler: Compiler, names: Names) -> _Explai
         case ast.SomeCall(pattern):
             missing = {"missing": text_of(pattern)}
             return lambda _env: dict(missing)
-    return _values([one for one in _operands(condition) if not isinstance(one, ast.Constant | ast.ListOf)], compiler, names)
+    return _values(
+        [one for one in _operands(condition) if not isinstance(one, ast.Constant | ast.ListOf)], compiler, names
+    )
 
 
 def _operands(condition: ast.Term) -> list[Any]:

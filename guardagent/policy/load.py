@@ -40,11 +40,13 @@ def load_policies(path: Path | str, *, model: Model | str | None = None) -> Poli
     requests: list[tuple[Source, Check]] = []
     for source in file.rules:
         if source.kind == "temporal":
-            rules.append(_rule(source, library))
+            rules.append(_rule(source, library, sum(len(rule.parts) for rule in rules)))
         elif source.kind == "request":
             requests.append((_source(source), _request(source, file, model)))
         else:
-            raise ContentError("solver rules are not supported yet; expected `temporal:` or `request:`", path, source.line)
+            raise ContentError(
+                "solver rules are not supported yet; expected `temporal:` or `request:`", path, source.line
+            )
     return Policies(
         rules,
         library.views,
@@ -62,15 +64,16 @@ def _source(source: RuleSource) -> Source:
     return Source(source.id, text, source.message, source.on_violation, source.remedy)
 
 
-def _rule(source: RuleSource, library: Library) -> Rule:
+def _rule(source: RuleSource, library: Library, first: int) -> Rule:
     read = [_read(text) for text in source.texts]
     text = source.texts[0]
     try:
         if len(read) == 1:
-            return Rule(_source(source), read, library)
-        for text, rule in zip(source.texts, read, strict=True):  # each by itself first, so that an error has its text
+            return Rule(_source(source), read, library, first)
+        for number, rule in enumerate(read):  # each by itself first, so that an error has its text
+            text = source.texts[number]
             Rule(_source(source), [rule], Library(library.functions, library.tags, library.tools))
-        return Rule(_source(source), read, library)
+        return Rule(_source(source), read, library, first)
     except CompileError as error:
         wrong = TemporalError(str(error), text.text, error.place.line, error.place.column)
         raise text.error(str(wrong), error.place.line, error.place.column) from None
@@ -103,5 +106,8 @@ def _pattern(regex: str | None) -> Any:
 def compile_rules(texts: Sequence[str], **names: Any) -> Policies:
     """Policies of rules given as texts, named `rule 1`, `rule 2`, ...; `names` as of `Library`."""
     library = Library(**names)
-    rules = [Rule(Source(f"rule {at}", text), [read_rule(text)], library) for at, text in enumerate(texts, 1)]
+    rules: list[Rule] = []
+    for at, text in enumerate(texts, 1):
+        first = sum(len(rule.parts) for rule in rules)
+        rules.append(Rule(Source(f"rule {at}", text), [read_rule(text)], library, first))
     return Policies(rules, library.views, tools=library.tools, tags=library.tags)

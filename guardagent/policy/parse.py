@@ -1,7 +1,7 @@
 """Reads a temporal rule: from its text to its typed syntax, the names in it checked.
 
-A pattern's variables and its label can be used in the conditions that follow it. `forall(f:A(...), ...)` may speak of the
-proposed call's arguments as `args(f)`, and never of its output, which is not there yet.
+A pattern's variables and its label can be used in the conditions that follow it. `forall(f:A(...), ...)` may speak of
+the proposed call's arguments as `args(f)`, and never of its output, which is not there yet.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, NoReturn
 
 from guardagent.errors import nearest
@@ -109,7 +110,7 @@ class _Reader:
     def _seq(self, children: Sequence[Node]) -> ast.Rule:
         """Each step only after the one before it."""
         parts: list[ast.Rule] = []
-        for earlier, later in zip(children, children[1:], strict=False):
+        for earlier, later in pairwise(children):
             scope = _Scope()
             pattern = self._pattern(later, scope)
             parts.append(ast.Before(pattern, ast.TRUE, self._pattern(earlier, scope), ast.TRUE))
@@ -145,9 +146,7 @@ class _Reader:
         name, value = tree.children
         return ast.Argument(self._name(name), self._value(value, scope))
 
-    def _value(
-        self, tree: Node, scope: _Scope
-    ) -> ast.Exactly | ast.Matching | ast.Anything | ast.Variable:
+    def _value(self, tree: Node, scope: _Scope) -> ast.Exactly | ast.Matching | ast.Anything | ast.Variable:
         match tree.data:
             case "anything":
                 return ast.Anything()
@@ -240,7 +239,9 @@ class _Reader:
 
     def _t_minus(self, tree: Node, scope: _Scope) -> ast.Term:
         body = self._term(tree.children[0], scope)
-        return ast.Constant(-body.value) if _is_number(body) else ast.Negative(body)
+        if isinstance(body, ast.Constant) and not isinstance(body.value, str | bool):
+            return ast.Constant(-body.value)
+        return ast.Negative(body)
 
     def _t_field(self, tree: Node, scope: _Scope) -> ast.Term:
         return ast.Field(self._term(tree.children[0], scope), str(tree.children[1]))
@@ -275,7 +276,11 @@ class _Reader:
 
     def _label(self, token: Any, what: str, scope: _Scope) -> ast.Label:
         if token not in scope.labels:
-            known = nearest(str(token), scope.labels) if scope.labels else "; a call is labelled in its pattern, as f:TOOL()"
+            known = (
+                nearest(str(token), scope.labels)
+                if scope.labels
+                else "; a call is labelled in its pattern, as f:TOOL()"
+            )
             self._wrong(f"unknown call {str(token)!r}{known}", token)
         if what != "args" and not scope.labels[token]:
             self._wrong(f"{what}({token}) of a proposed call is not known yet; expected args({token})", token)
@@ -315,7 +320,3 @@ def _place(where: Any) -> ast.Place:
 def _number(token: str) -> int | Fraction:
     number = Fraction(str(token))
     return int(number) if number.denominator == 1 else number
-
-
-def _is_number(term: ast.Term) -> bool:
-    return isinstance(term, ast.Constant) and type(term.value) in (int, Fraction)

@@ -1,8 +1,8 @@
 """Call patterns: which calls a rule means.
 
-A proposed call that lacks an argument still matches, with that variable unknown: a guard that cannot see an argument does
-not look away. A past call that lacks it does not match. A text that differs from a pattern's literal only in case or in
-surrounding space is neither the same nor another one: unknown.
+A proposed call that lacks an argument still matches, with that variable unknown: a guard that cannot see an argument
+does not look away. A past call that lacks it does not match. A text that differs from a pattern's literal only in case
+or in surrounding space is neither the same nor another one: unknown.
 """
 
 from __future__ import annotations

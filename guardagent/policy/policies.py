@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from guardagent.errors import nearest
-from guardagent.policy.findings import Call
+from guardagent.policy.findings import Call, Part
 from guardagent.policy.patterns import folded_name
 from guardagent.policy.rule import Rule, Source
 from guardagent.policy.views import View, ViewSpec
@@ -22,16 +22,23 @@ class Concern:
     """What a kind of call has to do with a policy.
 
     Attributes:
-        rules: the numbers of the rules that it concerns, with these rules.
+        parts: the parts of rules that it concerns, with their numbers.
+        remembering: those that have to be told of it.
         views: the numbers of the views that it enters.
         problem: why such a call cannot be judged at all.
-        listed: whether any rule concerns it.
+        listed: whether a rule concerns it, or none has to.
+        apart: whether anything but the temporal rules has to be asked.
     """
 
-    rules: tuple[tuple[int, Rule], ...]
+    parts: tuple[tuple[int, Part], ...]
+    remembering: tuple[tuple[int, Part], ...]
     views: tuple[int, ...]
     problem: str | None = None
     listed: bool = True
+    apart: bool = False
+
+    def with_problem(self, problem: str) -> Concern:
+        return replace(self, problem=problem, apart=True)
 
 
 class Policies:
@@ -56,6 +63,8 @@ class Policies:
         digest: str = "",
     ) -> None:
         self.rules = tuple(rules)
+        self.parts = tuple(part for rule in rules for part in rule.parts)
+        self.rule_of = tuple(rule for rule in rules for _ in rule.parts)
         self.requests = tuple(requests)
         self.failed_output = failed_output
         self.digest = digest
@@ -99,7 +108,7 @@ class Policies:
 
     def _unknown(self, tool: str) -> Concern:
         problem = self._problem("tool", tool)
-        return Concern(self._other.rules, (), problem, listed=False) if problem else self._other
+        return self._other.with_problem(problem) if problem else self._other
 
     def _problem(self, kind: str, name: str) -> str | None:
         if kind == "tool" and self._declared is not None:
@@ -116,7 +125,7 @@ class Policies:
         tags = call.tags & self._labels
         key = tool, action, decision, tags
         if key not in self._by_labels:
-            self._by_labels[key] = self._concern(Call(tool, {}, 0, action, decision, tags))
+            self._by_labels[key] = self._concern(Call(tool, {}).labelled(action, decision, tags))
         problems = [
             self._problem(kind, name)
             for kind, name, known in (
@@ -129,11 +138,16 @@ class Policies:
         ]
         problem = next((one for one in problems if one), None)
         found = self._by_labels[key]
-        return Concern(found.rules, found.views, problem, found.listed) if problem else found
+        return found.with_problem(problem) if problem else found
 
     def _concern(self, call: Call) -> Concern:
-        rules = tuple((at, rule) for at, rule in enumerate(self.rules) if rule.concerns(call))
+        parts = tuple((at, part) for at, part in enumerate(self.parts) if part.concerns(call))
+        remembering = tuple((at, part) for at, part in parts if part.remembers)
         views = tuple(at for at, spec in enumerate(self._views) if call.tool in spec.tools)
         labels = {f"action:{call.action}", f"decision:{call.decision}", *call.tags}
-        listed = bool(self.requests) or any(call.tool in rule.tools or labels & rule.labels for rule in self.rules)
-        return Concern(rules, views, listed=listed)
+        listed = (
+            self.unlisted == "allow"
+            or bool(self.requests)
+            or any(call.tool in rule.tools or labels & rule.labels for rule in self.rules)
+        )
+        return Concern(parts, remembering, views, listed=listed, apart=bool(self.requests) or not listed)

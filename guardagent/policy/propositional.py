@@ -1,15 +1,14 @@
 """A propositional rule while a session runs: the states that its automaton can be in.
 
-A call that is in flight may still go well or not, so that there can be several states. What has been violated and said is
-not said again: the automaton goes on as if the step that violated it had not been, or, where any step would have done so
-because something was overdue, as if the trace began with that step.
+A call that is in flight may still go well or not, so that there can be several states. What has been violated and said
+is not said again: the automaton goes on as if the step that violated it had not been, or, where any step would have
+done so because something was overdue, as if the trace began with that step.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
 
 from guardagent.policy.alphabet import Alphabet
 from guardagent.policy.automaton import Automaton, compile_formula
@@ -35,6 +34,7 @@ class Propositional:
 
     def __init__(self, formula: Formula, sets: Mapping[str, frozenset[str]]) -> None:
         names = atoms(formula)
+        self.remembers = True
         self.alphabet = Alphabet(names, sets)
         self.automaton: Automaton = compile_formula(formula, self.alphabet.letters)
         self.tools = frozenset(tool for name in names for tool in _tools(name, sets))
@@ -65,7 +65,9 @@ class Propositional:
 
     def _violation(self, state: int, letter: int, memory: _Memory) -> Finding:
         evidence = {"in flight": [call.shown() for call in memory.since if call.status is None]}
-        return Finding(value=False, evidence=evidence if any(evidence.values()) else {}, remedy=self._remedy(state, letter))
+        return Finding(
+            value=False, evidence=evidence if any(evidence.values()) else {}, remedy=self._remedy(state, letter)
+        )
 
     def placed(self, _trace: Trace, call: Call, memory: _Memory, _finding: Finding | None) -> None:
         memory.since = [*memory.since, call]
@@ -78,9 +80,11 @@ class Propositional:
         for call in since[:known]:
             target = self.automaton.table[memory.base][self.alphabet.index(call, ok=call.status == "ok")]
             memory.late = memory.late or self._broken_by_outcome(memory.base, call)
-            memory.base = self._resumed[memory.base][self.alphabet.index(call, ok=call.status == "ok")] if (
-                self.automaton.violated[target]
-            ) else target
+            memory.base = (
+                self._resumed[memory.base][self.alphabet.index(call, ok=call.status == "ok")]
+                if (self.automaton.violated[target])
+                else target
+            )
         memory.since = since[known:]
         memory.possible = (memory.base,)
         for call in memory.since:
@@ -126,7 +130,8 @@ class Propositional:
         key = state, -1 if letter is None else letter
         if key not in self._remedies:
             way = self._way(state, letter)
-            self._remedies[key] = way and f"call {', then '.join(f'`{tool}`' for tool in way)} {'first' if letter else ''}".strip()
+            first = "" if letter is None else " first"
+            self._remedies[key] = f"call {', then '.join(f'`{tool}`' for tool in way)}{first}" if way else None
         return self._remedies[key]
 
     def _way(self, start: int, letter: int | None) -> list[str] | None:
@@ -136,7 +141,9 @@ class Propositional:
         seen = {start}
         while waiting:
             state, way = waiting.popleft()
-            reached = automaton.accepting[state] if letter is None else not automaton.violated[automaton.table[state][letter]]
+            reached = (
+                automaton.accepting[state] if letter is None else not automaton.violated[automaton.table[state][letter]]
+            )
             if way and reached:
                 return way
             for tool, one in letters.items():
@@ -154,7 +161,7 @@ def _tools(atom: str, sets: Mapping[str, frozenset[str]]) -> frozenset[str]:
 
 
 def _resumed(automaton: Automaton, letters: int) -> list[list[int]]:
-    """state -> letter -> the state to go on from, where that letter violates the rule."""
+    """For each state and letter: the state to go on from, where that letter violates the rule."""
     table, violated = automaton.table, automaton.violated
 
     def resumed(state: int, letter: int) -> int:

@@ -1,7 +1,7 @@
 """`request:` policies: rules in words, judged by a guard program or by a model that writes one.
 
-The program's input is what is known when a call is proposed, the facts and the history as JSON, and its output to judge is
-the call as JSON.
+The program's input is what is known when a call is proposed, the facts and the history as JSON, and its output to judge
+is the call as JSON.
 """
 
 from __future__ import annotations

@@ -8,16 +8,15 @@ from typing import Any
 
 from guardagent.policy import ast
 from guardagent.policy.eventual import Eventual, Response
-from guardagent.policy.findings import Call, Finding, Part, Trace
+from guardagent.policy.findings import Finding, Part, Trace
 from guardagent.policy.formula import atoms, negation
 from guardagent.policy.immediate import Immediate
 from guardagent.policy.propositional import Propositional
-from guardagent.policy.terms import CompileError, Compiler, Library
+from guardagent.policy.terms import CompileError, Compiler, Library, is_true, names_in
 from guardagent.policy.values import Truth, Unknown, conjunction, disjunction
 from guardagent.types import Decision
 
 Tree = int | tuple[str, tuple["Tree", ...]]  # the number of a part, or "all" or "any" of trees
-Judged = Sequence[Finding | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,78 +34,69 @@ class Rule:
     """A rule of a policy.
 
     Attributes:
+        source: what its author wrote.
         parts: what it is made of.
+        first: the number of its first part among those of all rules.
         simple: whether all parts must hold; then a part that was broken earlier says nothing of the next call.
-        names: the tools that it names.
+        tools: the tools that it names.
+        labels: the actions, decisions and tags that it names.
     """
 
-    def __init__(self, source: Source, rules: Sequence[ast.Rule], library: Library) -> None:
+    def __init__(self, source: Source, rules: Sequence[ast.Rule], library: Library, first: int = 0) -> None:
         self.source = source
+        self.first = first
         self.parts: list[Part] = []
         builder = _Builder(library, self.parts)
         trees = tuple(builder.tree(rule, negated=False) for rule in rules)
         self._tree: Tree = trees[0] if len(trees) == 1 else ("all", trees)
         self.simple = _is_simple(self._tree)
-        self.tools = frozenset(tool for part in self.parts for tool in getattr(part, "tools", ()))
+        for part in self.parts:
+            part.remembers = part.remembers or not self.simple
+        self.tools = frozenset(tool for part in self.parts for tool in part.tools)
         self.labels = frozenset(name for rule in rules for name in _labels(rule))
 
     @property
     def id(self) -> str:
         return self.source.id
 
-    def start(self) -> list[Any]:
-        """The memory of a new session: one for each part, and whether a violation was said."""
-        return [*(part.start() for part in self.parts), [False]]
+    def together(self, found: Mapping[int, Finding], memory: Sequence[Any]) -> Finding | None:
+        """Why a call would break the rule, or None.
 
-    def judge(self, trace: Trace, call: Call, memory: list[Any]) -> tuple[Finding | None, Judged]:
-        """(why the call would break the rule, or None; what was found of each part)."""
-        found = [part.judge(trace, call, memory[at]) for at, part in enumerate(self.parts)]
-        return self._together(found, memory), found
-
-    def _together(self, found: Judged, memory: list[Any]) -> Finding | None:
-        wrong = [one for one in found if one is not None]
+        Args:
+            found: what was found of its parts, by their numbers; nothing of those that are fine.
+            memory: what all parts remember.
+        """
+        numbers = range(self.first, self.first + len(self.parts))
+        wrong = [found[number] for number in numbers if number in found]
         if not wrong:
             return None
         if self.simple:
             return _worst(wrong)
         values: list[Truth] = [
-            conjunction((part.so_far(memory[at]), True if one is None else one.value))
-            for at, (part, one) in enumerate(zip(self.parts, found, strict=True))
+            conjunction((part.so_far(memory[number]), found[number].value if number in found else True))
+            for number, part in zip(numbers, self.parts, strict=True)
         ]
         return _of_tree(self._tree, values, wrong)
 
-    def placed(self, trace: Trace, call: Call, memory: list[Any], found: Judged) -> None:
-        for at, part in enumerate(self.parts):
-            part.placed(trace, call, memory[at], found[at])
+    def status(self, memory: Sequence[Any]) -> str:
+        """`satisfied` for good, `violated` for good, or `open`."""
+        numbered = list(enumerate(self.parts, self.first))
+        kept: list[Truth] = [part.satisfied(memory[at]) or Unknown() for at, part in numbered]
+        if _value(self._tree, kept) is True:
+            return "satisfied"
+        return "violated" if _value(self._tree, [part.so_far(memory[at]) for at, part in numbered]) is False else "open"
 
-    def settled(self, trace: Trace, call: Call, memory: list[Any]) -> None:
-        for at, part in enumerate(self.parts):
-            part.settled(trace, call, memory[at])
-
-    def copied(self, memory: list[Any], calls: Mapping[Call, Call]) -> list[Any]:
-        """A memory of its own for another session."""
-        return [*(part.copied(memory[at], calls) for at, part in enumerate(self.parts)), list(memory[-1])]
-
-    def said(self, memory: list[Any]) -> None:
-        """A violation was reported, of a call that took its place all the same."""
-        memory[-1][0] = True
-
-    def ended(self, trace: Trace, memory: list[Any]) -> Finding | None:
-        """Why the rule is not kept if nothing follows."""
-        found = [part.ended(trace, memory[at]) for at, part in enumerate(self.parts)]
-        wrong = [
-            one
-            for part, one in zip(self.parts, found, strict=True)
-            if one is not None and not (self.simple and isinstance(part, Immediate))  # said when it was proposed
-        ]
-        if not wrong or (memory[-1][0] and not self.simple):
+    def ended(self, trace: Trace, memory: Sequence[Any], *, said: bool) -> Finding | None:
+        """Why the rule is not kept if nothing follows; `said`: a violation of it was reported."""
+        found = [part.ended(trace, memory[at]) for at, part in enumerate(self.parts, self.first)]
+        wrong = [one for one in found if one is not None]
+        if not wrong or (said and not self.simple):
             return None
-        if self.simple:
-            return _worst(wrong)
-        return _of_tree(self._tree, [True if one is None else one.value for one in found], wrong)
+        return _worst(wrong) if self.simple else _of_tree(self._tree, [_value_of(one) for one in found], wrong)
 
-    def concerns(self, call: Call) -> bool:
-        return any(part.concerns(call) for part in self.parts)
+
+def _value_of(finding: Finding | None) -> Truth:
+    return True if finding is None else finding.value
 
 
 def _worst(findings: Sequence[Finding]) -> Finding:
@@ -164,8 +154,7 @@ class _Builder:
             case ast.Forall():
                 return Immediate(rule, compiler)
             case ast.Before(pattern, condition, partner, partner_condition):
-                needed = ast.Implies(condition, ast.SomeCall(partner, partner_condition, ok=True))
-                return Immediate(ast.Forall(pattern, needed), compiler)
+                return Immediate(ast.Forall(pattern, _needed(condition, partner, partner_condition)), compiler)
             case ast.Exists():
                 return Eventual(rule, compiler)
             case ast.After():
@@ -195,6 +184,17 @@ class _Builder:
             if atom.startswith("tool:"):
                 self._library.tools_of(ast.Pattern((atom.removeprefix("tool:"),)))
         return {atom[1:]: self._library.tools_of(ast.Pattern((atom,))) for atom in atoms(formula) if atom[0] == "@"}
+
+
+def _needed(condition: ast.Term, partner: ast.Pattern, partner_condition: ast.Term) -> ast.Term:
+    """The condition of `before`: what says nothing of the partner stands beside it, decided once."""
+    parts = partner_condition.parts if isinstance(partner_condition, ast.And) else (partner_condition,)
+    inside = {partner.label or ""} | names_in(partner)
+    about = tuple(part for part in parts if names_in(part) & inside)
+    others = tuple(part for part in parts if part not in about and not is_true(part))
+    some = ast.SomeCall(partner, ast.And(about), ok=True)
+    needed = ast.And((some, *others)) if others else some
+    return needed if is_true(condition) else ast.Implies(condition, needed)
 
 
 def _refuse_outcome(pattern: ast.Pattern, condition: ast.Term) -> None:

@@ -1,7 +1,7 @@
 """Compiles the terms and patterns of a rule to functions of its names' values.
 
-Every name of a rule (a label, a variable) has a place of its own in a list, the *environment*; the first place holds the
-trace: the facts, the state and the views of the history.
+Every name of a rule (a label, a variable) has a place of its own in a list, the *environment*; the first place holds
+the trace: the facts, the state and the views of the history.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 from guardagent.errors import InputError, UnknownNameError, nearest
 from guardagent.policy import ast
 from guardagent.policy.patterns import argument_of, regex_test, value_test
-from guardagent.policy.printing import text_of
 from guardagent.policy.values import (
+    PLAIN,
     Truth,
     Unknown,
     arithmetic,
@@ -29,7 +29,7 @@ from guardagent.policy.values import (
     kind_of,
     length,
     less,
-    mismatch,
+    no_truth,
     null_or_odd,
     shown,
 )
@@ -217,7 +217,7 @@ class Compiler:
         rest: list[Term],
     ) -> None:
         """Puts a condition where a view can make the most of it."""
-        if isinstance(part, ast.Constant) and part.value is True:
+        if is_true(part):
             return
         if is_own(part, local):
             own.append(self.term(part, names))
@@ -261,12 +261,10 @@ class Compiler:
         return listed
 
     def _and(self, node: ast.And, names: Names) -> Term:
-        parts = self._terms(node.parts, names)
-        return lambda env: conjunction(part(env) for part in parts)
+        return _all_of(self._terms(node.parts, names))
 
     def _or(self, node: ast.Or, names: Names) -> Term:
-        parts = self._terms(node.parts, names)
-        return lambda env: disjunction(part(env) for part in parts)
+        return _any_of(self._terms(node.parts, names))
 
     def _inverted(self, node: ast.Inverted, names: Names) -> Term:
         body = self.term(node.body, names)
@@ -453,19 +451,21 @@ def _state_function(node: ast.StateOf, function: Callable[..., Any], arguments: 
     name = node.function
 
     def state_of(env: Env) -> Any:
-        values = []
-        for argument in arguments:
-            value = argument(env)
+        values = [argument(env) for argument in arguments]
+        for at, value in enumerate(values):
             if type(value) is Unknown:
                 return value
-            values.append(thaw(value))
+            if type(value) is not str:
+                values[at] = thaw(value)
         state = env[0].state()
         if state is None:
             return Unknown("there is no state")
         try:
             found = function(state, *values)
-        except Exception as error:  # whatever it raises, the check must know its name
+        except Exception as error:
             raise StateFunctionError(f"state function {name} raised {type(error).__name__}: {error}") from error
+        if type(found) in PLAIN:
+            return found
         if found is None:
             return Unknown(f"state({name}({', '.join(map(shown, values))})) has no answer")
         if kind_of(found) is None:
@@ -478,10 +478,8 @@ def _state_function(node: ast.StateOf, function: Callable[..., Any], arguments: 
 def _in_state(state: Any, name: str) -> Any:
     if state is None:
         return Unknown("there is no state")
-    if kind_of(state) == "mapping":
-        value = state.get(name)
-    else:  # a host's own object
-        value = getattr(state, name, None)
+    # A state that is no mapping is a host's own object.
+    value = state.get(name) if kind_of(state) == "mapping" else getattr(state, name, None)
     return Unknown(f"state.{name} is not known") if value is None else value
 
 
@@ -496,6 +494,42 @@ def _argument_reader(label: int, name: str) -> Term:
     return lambda env: argument_of(env[label].args, name)
 
 
+def _all_of(parts: Sequence[Term]) -> Term:
+    """`conjunction`, without a generator in the way."""
+
+    def all_of(env: Env) -> Truth:
+        unknown: Unknown | None = None
+        for part in parts:
+            value = part(env)
+            if value is True:
+                continue
+            if value is False:
+                return False
+            why = no_truth(value)
+            unknown = why if unknown is None else unknown & why
+        return True if unknown is None else unknown
+
+    return all_of
+
+
+def _any_of(parts: Sequence[Term]) -> Term:
+    """`disjunction`, in the same way."""
+
+    def any_of(env: Env) -> Truth:
+        unknown: Unknown | None = None
+        for part in parts:
+            value = part(env)
+            if value is False:
+                continue
+            if value is True:
+                return True
+            why = no_truth(value)
+            unknown = why if unknown is None else unknown & why
+        return False if unknown is None else unknown
+
+    return any_of
+
+
 def _in_env(test: Callable[[Any], Truth]) -> Callable[[Env, Any], Truth]:
     return lambda _env, value: test(value)
 
@@ -506,6 +540,10 @@ def _of(function: Callable[[Any], Any], body: Term) -> Term:
 
 def _both(function: Callable[[Any, Any], Any], left: Term, right: Term) -> Term:
     return lambda env: function(left(env), right(env))
+
+
+def is_true(node: ast.Term) -> bool:
+    return isinstance(node, ast.Constant) and node.value is True
 
 
 def names_in(node: object) -> set[str]:

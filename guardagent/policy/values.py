@@ -1,7 +1,7 @@
 """Values of data rules: three-valued truth, exact numbers, and texts that are never coerced.
 
-*Unknown* is what a missing field, a null, a function without an answer and a comparison of different types give. It goes
-through every operation (Kleene's strong logic), and carries what would have to be found out.
+*Unknown* is what a missing field, a null, a function without an answer and a comparison of different types give. It
+goes through every operation (Kleene's strong logic), and carries what would have to be found out.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _KINDS: dict[type, str] = {
     dict: "mapping",
     MappingProxyType: "mapping",
 }
-_SAME = (str, int, bool)
+PLAIN = frozenset({str, int, bool})  # values that are compared as they are
 _MISSING = object()
 
 
@@ -117,9 +117,7 @@ def mismatch(left: Any, right: Any) -> Unknown:
     for value in (left, right):
         if kind_of(value) is None:
             return null_or_odd(value)
-    return Unknown(
-        f"{shown(left)} is a {kind_of(left)} and {shown(right)} a {kind_of(right)}; they cannot be compared"
-    )
+    return Unknown(f"{shown(left)} is a {kind_of(left)} and {shown(right)} a {kind_of(right)}; they cannot be compared")
 
 
 def null_or_odd(value: Any) -> Unknown:
@@ -128,7 +126,7 @@ def null_or_odd(value: Any) -> Unknown:
 
 def equal(left: Any, right: Any) -> Truth:
     """Whether two values are equal: of one kind, numbers exactly, lists and mappings by what is in them."""
-    if type(left) is type(right) and type(left) in _SAME:
+    if type(left) is type(right) and type(left) in PLAIN:
         return left == right  # type: ignore[no-any-return]
     kind = kind_of(left)
     if kind is None or kind != kind_of(right):
@@ -156,7 +154,7 @@ def less(left: Any, right: Any) -> Truth:
         first, second = exact(left), exact(right)
         if type(first) is Unknown or type(second) is Unknown:
             return mismatch(first, second)
-        return first < second  # type: ignore[operator, no-any-return]
+        return first < second  # type: ignore[operator]
     if kind == "text":
         return bool(left < right)
     return Unknown(f"a {kind} has no order")
@@ -218,11 +216,11 @@ def arithmetic(left: Any, operator: str, right: Any) -> int | Fraction | Unknown
         return mismatch(first, second)
     match operator:
         case "+":
-            return first + second  # type: ignore[operator, no-any-return]
+            return first + second  # type: ignore[operator]
         case "-":
-            return first - second  # type: ignore[operator, no-any-return]
+            return first - second  # type: ignore[operator]
         case "*":
-            return first * second  # type: ignore[operator, no-any-return]
+            return first * second  # type: ignore[operator]
     if second == 0:
         return Unknown("a number is divided by zero")
     return _reduced(Fraction(first) / Fraction(second)) if operator == "/" else first % second  # type: ignore[operator, arg-type]
@@ -277,9 +275,7 @@ def parsed(text: str) -> Any:
 
 def _parsed(text: str) -> Any:
     try:
-        return json.loads(
-            text, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_without_duplicates
-        )
+        return json.loads(text, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError):
         return Unknown(f"the text {shown(text, 40)} is not JSON, or says a key twice")
 
@@ -298,12 +294,24 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def hash_key(value: Any) -> tuple[str, Any] | None:
-    """What equal values have in common, for an index; None for what cannot be indexed."""
+def hash_key(value: Any) -> Any:
+    """What equal values have in common, for an index, and no others; None for what cannot be indexed.
+
+    A text is its own key.
+    """
+    if type(value) is str:
+        return value
     kind = kind_of(value)
-    if kind in ("text", "truth value"):
-        return kind, value
+    if kind == "text":
+        return str(value)
+    if kind == "truth value":
+        return kind, bool(value)  # True == 1, and is no number
     if kind == "number":
         number = exact(value)
-        return None if type(number) is Unknown else (kind, number)
+        return None if type(number) is Unknown else number
     return None
+
+
+def kind_of_key(key: Any) -> str:
+    """The kind of the values that a key stands for."""
+    return "text" if type(key) is str else "truth value" if type(key) is tuple else "number"

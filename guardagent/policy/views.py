@@ -1,8 +1,8 @@
 """Views of the history: what the history terms of a rule need of it, kept up to date as it grows.
 
-A history term speaks of calls that match a pattern and satisfy a condition. The condition is taken apart into what depends
-on the past call alone (decided once, when the call's outcome is recorded), equations between the past call and the rest
-(by which the calls are indexed), and what is left, which is decided when it is asked for.
+A history term speaks of calls that match a pattern and satisfy a condition. The condition is taken apart into what
+depends on the past call alone (decided once, when the call's outcome is recorded), equations between the past call and
+the rest (by which the calls are indexed), and what is left, which is decided when it is asked for.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from bisect import insort
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from guardagent.policy.values import Truth, Unknown, arithmetic, conjunction, equal, hash_key
+from guardagent.policy.values import Truth, Unknown, arithmetic, conjunction, disjunction, equal, hash_key, kind_of_key
 
 Env = list[Any]  # the values of a rule's names; the first is the Trace
 Term = Callable[[Env], Any]
@@ -25,7 +25,9 @@ class PastCall(Protocol):
     tool: str
     args: Any
     place: int
-    status: str | None
+
+    @property
+    def status(self) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +87,13 @@ class ViewSpec:
 
     def judge_match(self, env: Env, entry: Entry) -> Truth:
         """What is left where the equations hold."""
-        if not self.rest:
+        if not self.rest:  # the common case
             return entry.own
         self.bind(env, entry.call)
         return conjunction([entry.own, *(test(env) for test in self.rest)])
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A past call in a view. `own`: true, or unknown."""
 
     place: int
@@ -101,6 +102,7 @@ class Entry:
 
 
 _by_place = attrgetter("place")
+_TEXTS = {("text",)}
 
 
 class _Bucket:
@@ -126,7 +128,7 @@ class View:
 
     def __init__(self, spec: ViewSpec) -> None:
         self._spec = spec
-        self._buckets: dict[tuple[Any, ...], _Bucket] = {}
+        self._buckets: dict[Any, _Bucket] = {}  # by the values of the equations: by one alone, or a tuple
         self._kinds: dict[tuple[str, ...], list[Entry]] = {}  # by the kinds of the values: others are incomparable
         self._odd: list[Entry] = []  # those whose values cannot be indexed
 
@@ -152,14 +154,13 @@ class View:
             return
         entry = Entry(call.place, call, own)
         keys = [hash_key(side(env)) for side, _ in spec.joins]
-        known = [key for key in keys if key is not None]
-        if len(known) < len(keys):
+        if None in keys:
             insort(self._odd, entry, key=_by_place)
             return
-        insort(self._kinds.setdefault(tuple(kind for kind, _ in known), []), entry, key=_by_place)
-        self._put(tuple(known), entry, env)
+        insort(self._kinds.setdefault(tuple(map(kind_of_key, keys)), []), entry, key=_by_place)
+        self._put(keys[0] if len(keys) == 1 else tuple(keys), entry, env)
 
-    def _put(self, key: tuple[Any, ...], entry: Entry, env: Env) -> None:
+    def _put(self, key: Any, entry: Entry, env: Env) -> None:
         bucket = self._buckets.setdefault(key, _Bucket())
         insort(bucket.entries, entry, key=_by_place)
         bucket.unsure += entry.own is not True
@@ -168,37 +169,35 @@ class View:
 
     def _found(self, env: Env) -> tuple[_Bucket | None, Sequence[Entry]]:
         """(the calls for which the equations hold, those for which they have to be looked at)."""
-        keys = [hash_key(side(env)) for _, side in self._spec.joins]
+        joins = self._spec.joins
+        if len(joins) == 1:
+            value = joins[0][1](env)
+            if type(value) is str and not self._odd and self._kinds.keys() <= _TEXTS:  # the common case
+                return self._buckets.get(value), ()
+            keys = [hash_key(value)]
+        else:
+            keys = [hash_key(side(env)) for _, side in joins]
         if None in keys:
             return None, sorted([*self._odd, *(e for group in self._kinds.values() for e in group)], key=_by_place)
-        others: Sequence[Entry] = self._odd
-        if len(self._kinds) > 1:
-            kinds = tuple(key[0] for key in keys if key)
+        kinds = tuple(map(kind_of_key, keys))
+        others = self._odd
+        if self._kinds and self._kinds.keys() != {kinds}:
             others = [*others, *(e for own, group in self._kinds.items() if own != kinds for e in group)]
-        return self._buckets.get(tuple(keys)), others
+        return self._buckets.get(keys[0] if len(keys) == 1 else tuple(keys)), others
 
     def some(self, env: Env) -> Truth:
         """Whether there is such a call."""
         spec = self._spec
         bucket, others = self._found(env)
-        unknown: Unknown | None = None
-        for entry in bucket.entries if bucket else ():
-            value = spec.judge_match(env, entry)
-            if value is True:
-                return True
-            unknown = value if type(value) is Unknown else unknown
-        for entry in others:
-            value = spec.judge_entry(env, entry)
-            if value is True:
-                return True
-            unknown = value if type(value) is Unknown else unknown
+        if not others and spec.ok_only and not spec.rest:
+            return bucket is not None and (len(bucket.entries) > bucket.unsure or bucket.entries[0].own)
+        found = [spec.judge_match(env, entry) for entry in (bucket.entries if bucket else ())]
+        if True in found:
+            return True
+        found += [spec.judge_entry(env, entry) for entry in others]
         if not spec.ok_only:
-            for call in self._in_flight(env):
-                value = spec.judge(env, call)
-                if value is True:
-                    return True
-                unknown = value if type(value) is Unknown else unknown
-        return False if unknown is None else unknown
+            found += [spec.judge(env, call) for call in self._in_flight(env)]
+        return disjunction(found)
 
     def _in_flight(self, env: Env) -> list[Any]:
         """The calls that may be meant and whose outcome is open: no view has them yet."""

@@ -1,0 +1,33 @@
+"""Remembers a Ctrl-C: a sandbox engine may swallow it, or make a verdict of it, which must not be kept."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+
+@contextlib.contextmanager
+def remembered() -> Iterator[Callable[[], None]]:
+    """Gives a function that raises KeyboardInterrupt again where one came. Who has a handler of their own keeps it."""
+    came: list[int] = []
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        signal.default_int_handler(number, frame)
+
+    def raise_if_interrupted() -> None:
+        if came:
+            raise KeyboardInterrupt
+
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield raise_if_interrupted
+        return
+    signal.signal(signal.SIGINT, handler)
+    try:
+        yield raise_if_interrupted
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,0 +1,159 @@
+"""Reads a file of any size in chunks of whole lines, each with its place and the digest of all up to its end."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+
+from guardagent.errors import ContentError, InputError
+
+MAX_LINE = 64 * 2**20
+_CHUNK_LINES = 32
+_CHUNK_BYTES = 256 * 2**10
+_BLOCK = 2**20
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line that is not blank.
+
+    Attributes:
+        data: its bytes without its end; None where it has more than `limit` bytes, and was not kept.
+    """
+
+    number: int
+    data: bytes | None
+    limit: int = MAX_LINE
+
+    def text(self, path: Path | str) -> str:
+        """What stands in it.
+
+        Raises:
+            ContentError: it is too long, or not UTF-8.
+        """
+        if self.data is None:
+            raise ContentError(f"longer than {self.limit:,} bytes; expected at most that in a line", path, self.number)
+        try:
+            return self.data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ContentError(f"byte {error.start} is not UTF-8; expected UTF-8 text", path, self.number) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A place between two lines: how many lines and bytes stand before it, and the digest of those bytes."""
+
+    line: int = 0
+    read: int = 0
+    sha256: str = hashlib.sha256().hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some lines that follow each other, and the mark after them."""
+
+    lines: tuple[Line, ...]
+    end: Mark
+    size: int
+
+
+class LineReader:
+    r"""Reads a stream of bytes from its beginning.
+
+    Only "\n" ends a line, as in JSON Lines; a "\r" before it is white space to JSON. Blank lines have a number, and
+    are passed over. A byte order mark is no part of the first line.
+    """
+
+    def __init__(self, stream: BufferedReader, limit: int = MAX_LINE) -> None:
+        self._stream = stream
+        self._limit = limit
+        self._digest = hashlib.sha256()
+        self._line = self._read = 0
+
+    @property
+    def mark(self) -> Mark:
+        return Mark(self._line, self._read, self._digest.hexdigest())
+
+    def skip(self, mark: Mark) -> bool:
+        """Reads up to a mark; false where the bytes before it are others, or where it now stands within a line."""
+        last = b"\n"
+        while block := self._stream.read(min(_BLOCK, mark.read - self._read)):
+            self._take(block)
+            last = block[-1:]
+        self._line = mark.line
+        return self.mark == mark and (last == b"\n" or not self._stream.peek(1))
+
+    def chunks(self, until: int | None = None) -> Iterator[Chunk]:
+        """The rest of the file.
+
+        Args:
+            until: a number of bytes at which a chunk has to end, since one did when the file was read before.
+        """
+        while (chunk := self._chunk(until)).size:
+            yield chunk
+
+    def _chunk(self, until: int | None) -> Chunk:
+        began = self._read
+        lines: list[Line] = []
+        while line := self._next_line():
+            if line.data is None or line.data.strip():
+                lines.append(line)
+            if len(lines) == _CHUNK_LINES or self._read - began >= _CHUNK_BYTES or self._read == until:
+                break
+        return Chunk(tuple(lines), self.mark, self._read - began)
+
+    def _next_line(self) -> Line | None:
+        data = self._stream.readline(self._limit + 1)
+        if not data:
+            return None
+        whole = len(data) <= self._limit or data.endswith(b"\n")
+        text = data.removeprefix(b"" if self._read else _BOM).rstrip(b"\r\n")
+        line = Line(self._line + 1, text if whole else None, self._limit)
+        self._line += 1
+        self._take(data)
+        if not whole:
+            self._pass_over_rest()
+        return line
+
+    def _pass_over_rest(self) -> None:
+        while block := self._stream.readline(_BLOCK):
+            self._take(block)
+            if block.endswith(b"\n"):
+                return
+
+    def _take(self, data: bytes) -> None:
+        self._digest.update(data)
+        self._read += len(data)
+
+
+@contextlib.contextmanager
+def open_bytes(path: Path | str) -> Iterator[BufferedReader]:
+    """A file's bytes, or those of standard input for `-`.
+
+    Raises:
+        InputError: it is missing, a folder, or cannot be read.
+    """
+    if str(path) == "-":
+        if sys.stdin is None:
+            raise InputError("standard input: is closed; expected JSON Lines")
+        yield sys.stdin.buffer  # type: ignore[misc]
+        return
+    with _open(Path(path)) as file:
+        yield file
+
+
+def _open(path: Path) -> BufferedReader:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise InputError(f"{path}: is a folder; expected a file") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None

@@ -1,0 +1,188 @@
+"""One conversation as the rules see it: its calls, and what each part of a rule remembers of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from guardagent.errors import GuardError
+from guardagent.policy.findings import Call, Finding, Status, Trace
+from guardagent.policy.policies import Concern, Policies
+from guardagent.policy.rule import Source
+from guardagent.policy.terms import StateFunctionError
+from guardagent.policy.values import Truth, Unknown
+from guardagent.types import Context, Decision, Event, Verdict
+
+Broken = list[tuple[Source, Finding]]  # (where a rule comes from, why it is broken)
+
+
+class Judgement:
+    """What was found of a proposed call.
+
+    Attributes:
+        found: of each part of a rule that is not fine, by its number.
+        broken: the rules that it would break.
+        errors: what could not be checked, and why.
+        asked: the verdicts of the `request:` policies.
+    """
+
+    __slots__ = ("asked", "broken", "errors", "found")
+
+    def __init__(self) -> None:
+        self.found: dict[int, Finding] = {}
+        self.broken: Broken = []
+        self.errors: list[str] = []
+        self.asked: list[Verdict] = []
+
+    def decision(self, lifted: Decision | None = None) -> Decision:
+        """The most severe one; an approval lifts what it was asked for."""
+        decision = Decision.DENY if self.errors else Decision.ALLOW
+        for source, _ in self.broken:
+            if source.on_violation > decision and source.on_violation is not lifted:
+                decision = source.on_violation
+        return decision
+
+
+class Conversation:
+    """The calls of a session, and the state of its rules."""
+
+    def __init__(self, policies: Policies, state: Any, facts: Mapping[str, Any]) -> None:
+        self.policies = policies
+        self.calls: list[Call] = []
+        self.trace = Trace(facts, state, policies.views())
+        self._memory = [part.start() for part in policies.parts]
+        self._said: set[str] = set()  # rules of which a violation was reported, the call having taken its place
+
+    def judge(self, call: Call, concern: Concern) -> Judgement | None:
+        """What is found of a proposed call; None where nothing stands against it."""
+        judged = self._judge_apart(call, concern) if concern.apart else None
+        trace, memory = self.trace, self._memory
+        trace.now(call.facts)
+        for number, part in concern.parts:
+            try:
+                finding = part.judge(trace, call, memory[number])
+            except Exception as error:  # noqa: BLE001 - whatever a rule runs into, the call is denied
+                judged = judged or Judgement()
+                judged.errors.append(failure(self.policies.rule_of[number].id, error))
+                continue
+            if finding is not None:
+                judged = judged or Judgement()
+                judged.found[number] = finding
+        if judged is not None and judged.found:
+            self._judge_rules(judged)
+        return judged
+
+    def _judge_rules(self, judged: Judgement) -> None:
+        """What the findings mean for the rules that they are parts of."""
+        for rule in dict.fromkeys([self.policies.rule_of[number] for number in judged.found]):
+            finding = rule.together(judged.found, self._memory)
+            if finding is None:
+                continue
+            if finding.value is False:
+                judged.broken.append((rule.source, finding))
+            else:
+                judged.errors.append(not_known(rule.id, finding.value))
+
+    def _judge_apart(self, call: Call, concern: Concern) -> Judgement:
+        """What stands against a call whatever the temporal rules say; and what the guard programs say."""
+        judged = Judgement()
+        if concern.problem:
+            judged.errors.append(concern.problem)
+        elif not concern.listed:
+            judged.errors.append(f"no rule concerns {call.tool!r}, and the policy denies unlisted calls")
+        else:
+            self._ask_programs(call, judged)
+        return judged
+
+    def _ask_programs(self, call: Call, judged: Judgement) -> None:
+        """The guard programs see what is known so far, and the call."""
+        event, context = call.event(), Context(self.history(), facts=call.facts)
+        for source, check in self.policies.requests:
+            try:
+                verdict = check(event, context)
+            except Exception as error:  # noqa: BLE001 - as above
+                judged.errors.append(failure(source.id, error))
+                continue
+            judged.asked.append(verdict)
+            judged.errors += [f"{source.id}: {error}" for error in verdict.errors]
+            if verdict.label and not verdict.errors:
+                judged.broken.append((source, Finding(value=False, evidence={"reasons": list(verdict.reasons)})))
+
+    def place(self, call: Call, concern: Concern, judged: Judgement) -> None:
+        """The call takes its place, and is in flight."""
+        call.place = len(self.calls) + 1
+        for number, part in concern.remembering:
+            part.placed(self.trace, call, self._memory[number], judged.found.get(number))
+        if judged.broken:
+            self._said.update(source.id for source, _ in judged.broken)
+        self.calls.append(call)
+        self.trace.in_flight.append(call)
+
+    def settle(self, call: Call, concern: Concern, output: Any, status: Status) -> None:
+        """The outcome of a call in flight is known."""
+        trace = self.trace
+        call.output, call.status = output, status
+        trace.in_flight.remove(call)
+        trace.now(call.facts)
+        for number in concern.views:
+            trace.views[number].add(trace, call)
+        for number, part in concern.remembering:
+            part.settled(trace, call, self._memory[number])
+
+    def owed(self) -> tuple[Broken, list[str]]:
+        """(the rules that are broken if nothing follows, what is not known about others)."""
+        broken: Broken = []
+        errors: list[str] = []
+        for rule in self.policies.rules:
+            try:
+                finding = rule.ended(self.trace, self._memory, said=rule.id in self._said)
+            except Exception as error:  # noqa: BLE001 - as in a check
+                errors.append(failure(rule.id, error))
+                continue
+            if finding is not None and finding.value is False:
+                broken.append((rule.source, finding))
+            elif finding is not None:
+                errors.append(not_known(rule.id, finding.value))
+        return broken, errors
+
+    def status(self) -> dict[str, str]:
+        """The id of each temporal rule -> `satisfied` for good, `violated` for good, or `open`."""
+        return {
+            rule.id: "violated" if rule.id in self._said else rule.status(self._memory) for rule in self.policies.rules
+        }
+
+    def history(self) -> tuple[Event, ...]:
+        return tuple([call.event() for call in self.calls])
+
+    def copied(self) -> Conversation:
+        """A conversation of its own that has come this far."""
+        copy = Conversation(self.policies, self.trace.source, self.trace.facts)
+        calls = {call: call.copied() for call in self.trace.in_flight}
+        copy.calls = [calls.get(call, call) for call in self.calls]
+        copy.trace.in_flight = list(calls.values())
+        copy.trace.views = [view.copied() for view in self.trace.views]
+        copy._memory, copy._said = self._copied_memory(calls), set(self._said)
+        return copy
+
+    def memento(self) -> Any:
+        """What it takes to forget the calls that come next, as long as none of them is settled."""
+        return self._copied_memory({}), set(self._said)
+
+    def forget(self, memento: Any) -> None:
+        """The last call, which is in flight, has not been."""
+        self.trace.in_flight.remove(self.calls.pop())
+        self._memory, self._said = memento
+
+    def _copied_memory(self, calls: Mapping[Call, Call]) -> list[Any]:
+        return [part.copied(one, calls) for part, one in zip(self.policies.parts, self._memory, strict=True)]
+
+
+def failure(rule_id: str, error: Exception) -> str:
+    """That a rule crashed."""
+    said = str(error) if isinstance(error, GuardError | StateFunctionError) else f"{type(error).__name__}: {error}"
+    return f"{rule_id}: {said}"
+
+
+def not_known(rule_id: str, value: Truth) -> str:
+    """That a rule cannot be decided, and what would have to be found out."""
+    return f"{rule_id}: not known: {'; '.join(value.why) if isinstance(value, Unknown) else value}"
