@@ -26,12 +26,25 @@ from guardagent.policy.conversation import Conversation, Judgement
 from guardagent.policy.findings import Call, Finding, Status
 from guardagent.policy.policies import Concern, Policies
 from guardagent.policy.rule import Source
-from guardagent.types import EMPTY, Decision, Event, Usage, Verdict, Violation, freeze, quick_verdict, thaw
+from guardagent.types import (
+    EMPTY,
+    Decision,
+    Event,
+    Usage,
+    Verdict,
+    Violation,
+    freeze,
+    quick_verdict,
+    quick_violation,
+    thaw,
+)
 
 PERMIT_SECONDS = 300.0
 MAX_ORDERED = 6  # calls proposed together of which every order is judged
 _NO_TAGS: frozenset[str] = frozenset()
 _NO_USAGE = Usage()
+
+_FINE = Judgement()
 
 ALLOWED = Verdict(Decision.ALLOW, checked_by="policy")
 """Of a call that was only asked about and that nothing stands against: one value, not timed."""
@@ -120,10 +133,10 @@ class Session:
                 call.labelled(action, decision, frozenset(tags))
             if reserve:
                 call.args, call.agent = freeze(args), agent
-            concern = self.policies.concern(call)
+            call.concern = concern = self.policies.concern(call)
             judged = self._judge(call, concern)
             if reserve:
-                return self._answer(call, concern, judged or Judgement(), started)
+                return self._answer(call, judged, started)
             if judged is None and not conversation.trace.in_flight:
                 return ALLOWED
             judged = judged or Judgement()
@@ -136,12 +149,10 @@ class Session:
         judged.errors.append(f"the session was halted by {self._halted}")
         return judged
 
-    def _answer(
-        self, call: Call, concern: Concern, judged: Judgement, started: float, lifted: Decision | None = None
-    ) -> Verdict:
+    def _answer(self, call: Call, judged: Judgement | None, started: float, lifted: Decision | None = None) -> Verdict:
         """The verdict on a call that is to run; it takes its place if it may."""
-        decision = judged.decision(lifted)
-        if decision is Decision.HALT:
+        decision = Decision.ALLOW if judged is None else judged.decision(lifted)
+        if decision is Decision.HALT and judged is not None:
             self._halted = ", ".join(source.id for source, _ in judged.broken)
         allowed = decision is Decision.ALLOW or decision is Decision.WARN
         grant = _Grant(self, call) if allowed or decision is Decision.ESCALATE else None
@@ -150,12 +161,14 @@ class Session:
             if self._marks is not None:
                 self._marks.append(self._conversation.memento())
             call.expires = self._clock() + self._permit_seconds
-            self._conversation.place(call, concern, judged)
+            self._conversation.place(call, judged)
         return verdict
 
     def _verdict(
-        self, call: Call, judged: Judgement, decision: Decision, started: float, grant: _Grant | None = None
+        self, call: Call, judged: Judgement | None, decision: Decision, started: float, grant: _Grant | None = None
     ) -> Verdict:
+        if judged is None:
+            judged = _FINE
         violations = tuple([_violation(source, finding, call) for source, finding in judged.broken])
         notes, details = self._notes() if self._conversation.trace.in_flight else ((), EMPTY)
         reasons = tuple([violation.message for violation in violations])
@@ -219,8 +232,8 @@ class Session:
             grant.call.used = True
             call = grant.call.copied()
             call.used = False
-            concern = self.policies.concern(call)
-            return self._answer(call, concern, self._judge(call, concern) or Judgement(), started, Decision.ESCALATE)
+            call.concern = self.policies.concern(call)
+            return self._answer(call, self._judge(call, call.concern), started, Decision.ESCALATE)
 
     # --- permits
 
@@ -282,7 +295,7 @@ class Session:
         """
         with self._lock:
             call = self._call_of(permit) if permit is not None else self._only_call()
-            self._conversation.settle(call, self.policies.concern(call), freeze(output), self._status(output, failed))
+            self._conversation.settle(call, freeze(output), self._status(output, failed))
 
     def _only_call(self) -> Call:
         in_flight = self._conversation.trace.in_flight
@@ -361,11 +374,11 @@ class Session:
             call.labelled(event.action, event.decision, event.tags)
             call.facts = self._facts if facts is None else {**self._facts, **facts}
             call.agent, call.id = event.agent, event.id
-            concern = self.policies.concern(call)
-            judged = conversation.judge(call, concern) or Judgement()
+            call.concern = self.policies.concern(call)
+            judged = conversation.judge(call, call.concern) or Judgement()
             verdict = self._verdict(call, judged, judged.decision(), started) if judge else ALLOWED
-            conversation.place(call, concern, judged)
-            conversation.settle(call, concern, freeze(event.output), event.status or "unknown")
+            conversation.place(call, judged)
+            conversation.settle(call, freeze(event.output), event.status or "unknown")
             return verdict
 
     # --- the end, and in between
@@ -395,7 +408,7 @@ class Session:
         """The id of each rule that would be violated if the conversation ended now -> what is owed."""
         with self._lock:
             broken, _ = self._conversation.owed()
-            return {source.id: source.remedy or finding.remedy or _message(source) for source, finding in broken}
+            return {source.id: source.remedy or finding.remedy or source.said for source, finding in broken}
 
     @property
     def status(self) -> dict[str, str]:
@@ -469,12 +482,10 @@ def _in_other_orders(base: Session, calls: Sequence[Any], options: Mapping[str, 
 
 
 def _violation(source: Source, finding: Finding, call: Call | None) -> Violation:
-    evidence = finding.evidence if call is None else {"call": call.shown(), **finding.evidence}
-    return Violation(source.id, _message(source), evidence, source.remedy or finding.remedy)
-
-
-def _message(source: Source) -> str:
-    return source.message or f"the rule is: {' '.join(source.text.split())}"
+    evidence = finding.evidence
+    if call is not None:
+        evidence = {"call": call.shown(), **evidence} if evidence else {"call": call.shown()}
+    return quick_violation(source.id, source.said, evidence, source.remedy or finding.remedy)
 
 
 def _refused(problem: str, started: float) -> Verdict:

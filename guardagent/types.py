@@ -301,11 +301,14 @@ def _default_of(one: Field[Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not MISSING}
 
 
-_Draft = make_dataclass(
-    "_Draft",
-    [(one.name, Any, field(**_default_of(one))) for one in fields(Verdict)],
-    slots=True,
-)
+def _twin(kind: type) -> Any:
+    """A dataclass with the same slots that is not frozen."""
+    return make_dataclass(
+        f"_{kind.__name__}", [(one.name, Any, field(**_default_of(one))) for one in fields(kind)], slots=True
+    )
+
+
+_VerdictTwin, _ViolationTwin = _twin(Verdict), _twin(Violation)
 
 
 def quick_verdict(*args: Any, **values: Any) -> Verdict:
@@ -314,9 +317,16 @@ def quick_verdict(*args: Any, **values: Any) -> Verdict:
     A frozen dataclass sets each field by a call of its own. Here a twin that is not frozen is filled and then becomes
     the verdict, which is possible as both have the same slots.
     """
-    draft: Any = _Draft(*args, **values)
-    draft.__class__ = Verdict
-    return draft  # type: ignore[no-any-return]
+    twin: Any = _VerdictTwin(*args, **values)
+    twin.__class__ = Verdict
+    return twin  # type: ignore[no-any-return]
+
+
+def quick_violation(*args: Any) -> Violation:
+    """A Violation, in the same way."""
+    twin: Any = _ViolationTwin(*args)
+    twin.__class__ = Violation
+    return twin  # type: ignore[no-any-return]
 
 
 class Grant(Protocol):
@@ -351,13 +361,14 @@ def unchecked(error: str, **values: Any) -> Verdict:
 
 
 _ATOMS = frozenset({str, int, float, bool, type(None)})
+_MAPPINGS = frozenset({dict, MappingProxyType})
 
 
 def freeze(value: Any) -> Any:
     """A read-only deep copy of a JSON-like value."""
     if type(value) in _ATOMS:  # most values; asking for a Mapping is slow
         return value
-    if isinstance(value, Mapping):
+    if type(value) is dict or isinstance(value, Mapping):
         return MappingProxyType({key: freeze(item) for key, item in value.items()})
     if isinstance(value, list | tuple):
         return tuple(freeze(item) for item in value)
@@ -368,7 +379,7 @@ def thaw(value: Any) -> Any:
     """The plain JSON value of a frozen one: always a copy."""
     if type(value) in _ATOMS:
         return value
-    if isinstance(value, Mapping):
+    if type(value) in _MAPPINGS or isinstance(value, Mapping):
         return {key: thaw(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [thaw(item) for item in value]

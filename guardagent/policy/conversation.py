@@ -36,11 +36,10 @@ class Judgement:
 
     def decision(self, lifted: Decision | None = None) -> Decision:
         """The most severe one; an approval lifts what it was asked for."""
-        decision = Decision.DENY if self.errors else Decision.ALLOW
-        for source, _ in self.broken:
-            if source.on_violation > decision and source.on_violation is not lifted:
-                decision = source.on_violation
-        return decision
+        decisions = [source.on_violation for source, _ in self.broken if source.on_violation is not lifted]
+        if self.errors:
+            decisions.append(Decision.DENY)
+        return decisions[0] if len(decisions) == 1 else max(decisions, default=Decision.ALLOW)
 
 
 class Conversation:
@@ -74,7 +73,8 @@ class Conversation:
 
     def _judge_rules(self, judged: Judgement) -> None:
         """What the findings mean for the rules that they are parts of."""
-        for rule in dict.fromkeys([self.policies.rule_of[number] for number in judged.found]):
+        rules = [self.policies.rule_of[number] for number in judged.found]
+        for rule in dict.fromkeys(rules) if len(rules) > 1 else rules:
             finding = rule.together(judged.found, self._memory)
             if finding is None:
                 continue
@@ -108,25 +108,26 @@ class Conversation:
             if verdict.label and not verdict.errors:
                 judged.broken.append((source, Finding(value=False, evidence={"reasons": list(verdict.reasons)})))
 
-    def place(self, call: Call, concern: Concern, judged: Judgement) -> None:
+    def place(self, call: Call, judged: Judgement | None) -> None:
         """The call takes its place, and is in flight."""
         call.place = len(self.calls) + 1
-        for number, part in concern.remembering:
-            part.placed(self.trace, call, self._memory[number], judged.found.get(number))
-        if judged.broken:
+        found = judged.found if judged is not None else {}
+        for number, part in call.concern.remembering:
+            part.placed(self.trace, call, self._memory[number], found.get(number))
+        if judged is not None and judged.broken:
             self._said.update(source.id for source, _ in judged.broken)
         self.calls.append(call)
         self.trace.in_flight.append(call)
 
-    def settle(self, call: Call, concern: Concern, output: Any, status: Status) -> None:
+    def settle(self, call: Call, output: Any, status: Status) -> None:
         """The outcome of a call in flight is known."""
         trace = self.trace
         call.output, call.status = output, status
         trace.in_flight.remove(call)
         trace.now(call.facts)
-        for number in concern.views:
+        for number in call.concern.views:
             trace.views[number].add(trace, call)
-        for number, part in concern.remembering:
+        for number, part in call.concern.remembering:
             part.settled(trace, call, self._memory[number])
 
     def owed(self) -> tuple[Broken, list[str]]:

@@ -14,6 +14,8 @@ from guardagent.types import EMPTY, Event, freeze, thaw
 
 MAX_WORLDS = 4  # calls in flight of which every outcome is tried
 
+_UNREAD = object()
+
 Status = Literal["ok", "failed", "unknown"]
 
 
@@ -33,6 +35,7 @@ class Call:
     status: Status | None = None
     assumed: Status | None = None
     permit: Any = None
+    concern: Any = None  # what it has to do with the policy
     expires = 0.0
     used = False
     speculative = False
@@ -66,29 +69,35 @@ class Call:
         return {"tool": self.tool, "args": thaw(self.args)}
 
 
-@dataclass(slots=True)
 class Trace:
-    """What the rules of a session look at."""
+    """What the rules of a session look at.
 
-    facts: Mapping[str, Any]
-    source: Any  # the state, or what gives it
-    views: list[View]
-    in_flight: list[Call] = field(default_factory=list)
-    _state: Any = None
-    _read: bool = False
+    Attributes:
+        facts: what the host knows at this moment.
+        source: the state, or a callable that gives it as it is now.
+        views: the views of the history, by their numbers.
+        in_flight: the calls whose outcomes are open.
+    """
+
+    __slots__ = ("_state", "facts", "in_flight", "source", "views")
+
+    def __init__(self, facts: Mapping[str, Any], source: Any, views: list[View]) -> None:
+        self.facts = facts
+        self.source = source
+        self.views = views
+        self.in_flight: list[Call] = []
+        self._state: Any = _UNREAD
 
     def state(self) -> Any:
         """The state as it is now; of a source that has to be asked, as it was at the first question of a check."""
-        if not callable(self.source):
-            return self.source
-        if not self._read:
-            self._state, self._read = self.source(), True
+        if self._state is _UNREAD:
+            self._state = self.source() if callable(self.source) else self.source
         return self._state
 
     def now(self, facts: Mapping[str, Any]) -> None:
         """Another moment has come."""
         self.facts = facts
-        self._read = False
+        self._state = _UNREAD
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from guardagent.policy import ast
 from guardagent.policy.findings import Call, Finding, Trace, in_every_world
 from guardagent.policy.printing import text_of
 from guardagent.policy.terms import Compiler, Names
-from guardagent.policy.values import Truth, Unknown, disjunction, inverse, no_truth, shown
+from guardagent.policy.values import PLAIN, Truth, Unknown, disjunction, inverse, no_truth, shown
 from guardagent.policy.views import Env
 from guardagent.types import freeze
 
@@ -40,8 +40,7 @@ class Immediate:
     def judge(self, trace: Trace, call: Call, _memory: Any) -> Finding | None:
         env: Env = [None] * self._size
         env[0] = trace
-        value = self._value(env, call)
-        if value is True:
+        if (value := self._value(env, call)) is True:
             return None
         if value is not False and trace.in_flight:
             value = in_every_world(trace, lambda: self._value(env, call))
@@ -110,11 +109,20 @@ def _operands(condition: ast.Term) -> list[Any]:
 
 def _values(terms: list[Any], compiler: Compiler, names: Names) -> _Explain:
     pairs = [(text_of(term), compiler.term(term, names)) for term in terms]
-    return lambda env: {text: _evident(value(env)) for text, value in pairs}
+
+    def values(env: Env) -> dict[str, Any]:
+        found = {}
+        for text, value in pairs:
+            found[text] = _evident(value(env))
+        return found
+
+    return values
 
 
 def _evident(value: Any) -> Any:
     """As it is now: what it is read from may change."""
+    if type(value) in PLAIN:
+        return value
     if type(value) is Unknown:
         return "unknown"
     return shown(value) if isinstance(value, Fraction | Decimal) else freeze(value)

@@ -23,6 +23,7 @@ MAX_PARTS = 20_000  # read in about a second
 _TAG = "tag:yaml.org,2002:"
 _KINDS = {"bool": "boolean", "int": "number", "float": "number", "timestamp": "date", "null": "null"}
 _COMMENT = re.compile(r"[ \t]+#")
+_COMMA = re.compile(r"\s*,")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +218,10 @@ class _Reader:
             raise ContentError(f"{shortened(node.value)} is no number", self._path, line) from None
 
     def _hint(self, node: yaml.ScalarNode, *, flow: bool) -> str:
-        if node.style is None and _COMMENT.match(self._text, node.end_mark.index):
+        if node.style is not None:  # it is quoted
+            return ""
+        if _COMMENT.match(self._text, node.end_mark.index):
             return f"what follows ` #` is a comment to YAML: to keep it, {QUOTE}"
-        if node.style is None and flow:
+        if flow and _COMMA.match(self._text, node.end_mark.index):
             return "in [ ] and { }, a comma ends an unquoted text: to keep what follows, quote the whole text"
         return ""

@@ -48,7 +48,8 @@ DECISIONS = {
 }
 """What `on_violation:` says, and what it means for the step."""
 
-_GROUP = re.compile(r"[^\W\d]\w*(?:[.-]\w+)*")  # what the rules can write after @
+# What rules can write after @, which the language keeps for its operators as elsewhere.
+_TAG = re.compile(r"(?!(?:AND|OR|NOT|[UWRSGFXOHY]|true|false)$)[A-Za-z_]\w*(?:[.-]\w+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +195,9 @@ def _check_tool(tool: str, node: Node) -> None:
 def _tags(node: Node, key: Key) -> dict[str, tuple[Text, ...]]:
     groups = by_name(node, key)
     for group, tools in node.fields.items():
-        if not _GROUP.fullmatch(group):
-            raise tools.error(f"{shortened(group)!r} is no tag; expected letters, digits, _, . and -, without an @")
+        if not _TAG.fullmatch(group):
+            expected = "letters, digits, _, . and -, without an @, and none of the language's operators"
+            raise tools.error(f"{shortened(group)!r} is no tag; expected {expected}")
     return groups
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from typing import Any
 
 from guardagent.policy.alphabet import Alphabet
 from guardagent.policy.automaton import Automaton, compile_formula
@@ -38,6 +39,7 @@ class Propositional:
         self.alphabet = Alphabet(names, sets)
         self.automaton: Automaton = compile_formula(formula, self.alphabet.letters)
         self.tools = frozenset(tool for name in names for tool in _tools(name, sets))
+        self._breaks = [[self.automaton.violated[target] for target in row] for row in self.automaton.table]
         self._resumed = _resumed(self.automaton, len(self.alphabet.letters))
         self._inert = [
             all(row[letter] == state and row[letter ^ 1] == state for state, row in self._live())
@@ -56,18 +58,12 @@ class Propositional:
         return _Memory(0)
 
     def judge(self, _trace: Trace, call: Call, memory: _Memory) -> Finding | None:
-        letter = self.alphabet.index(call, ok=call.status in (None, "ok"))
-        automaton = self.automaton
+        letter = self.alphabet.index(call, ok=call.status is None or call.status == "ok")
         for state in memory.possible:
-            if automaton.violated[automaton.table[state][letter]]:
-                return self._violation(state, letter, memory)
+            if self._breaks[state][letter]:
+                evidence = {"in flight": open_calls} if (open_calls := _open(memory)) else {}
+                return Finding(value=False, evidence=evidence, remedy=self._remedy(state, letter))
         return None
-
-    def _violation(self, state: int, letter: int, memory: _Memory) -> Finding:
-        evidence = {"in flight": [call.shown() for call in memory.since if call.status is None]}
-        return Finding(
-            value=False, evidence=evidence if any(evidence.values()) else {}, remedy=self._remedy(state, letter)
-        )
 
     def placed(self, _trace: Trace, call: Call, memory: _Memory, _finding: Finding | None) -> None:
         memory.since = [*memory.since, call]
@@ -78,13 +74,8 @@ class Propositional:
         since = memory.since
         known = next((at for at, call in enumerate(since) if call.status is None), len(since))
         for call in since[:known]:
-            target = self.automaton.table[memory.base][self.alphabet.index(call, ok=call.status == "ok")]
             memory.late = memory.late or self._broken_by_outcome(memory.base, call)
-            memory.base = (
-                self._resumed[memory.base][self.alphabet.index(call, ok=call.status == "ok")]
-                if (self.automaton.violated[target])
-                else target
-            )
+            memory.base = self._step(memory.base, self.alphabet.index(call, ok=call.status == "ok"))
         memory.since = since[known:]
         memory.possible = (memory.base,)
         for call in memory.since:
@@ -92,9 +83,8 @@ class Propositional:
 
     def _broken_by_outcome(self, state: int, call: Call) -> bool:
         """Whether a call was allowed because it could go well, and did not."""
-        row, violated = self.automaton.table[state], self.automaton.violated
-        ok, other = self.alphabet.index(call, ok=True), self.alphabet.index(call, ok=False)
-        return call.status != "ok" and violated[row[other]] and not violated[row[ok]]
+        ok = self.alphabet.index(call, ok=True)
+        return call.status != "ok" and self._breaks[state][ok - 1] and not self._breaks[state][ok]
 
     def _after(self, states: tuple[int, ...], call: Call) -> tuple[int, ...]:
         letter = self.alphabet.index(call, ok=True)
@@ -103,8 +93,7 @@ class Propositional:
         return tuple(sorted(found))
 
     def _step(self, state: int, letter: int) -> int:
-        target = self.automaton.table[state][letter]
-        return self._resumed[state][letter] if self.automaton.violated[target] else target
+        return (self._resumed if self._breaks[state][letter] else self.automaton.table)[state][letter]
 
     def ended(self, _trace: Trace, memory: _Memory) -> Finding | None:
         owing = [state for state in memory.possible if not self.automaton.accepting[state]]
@@ -152,6 +141,11 @@ class Propositional:
                     seen.add(target)
                     waiting.append((target, [*way, tool]))
         return None
+
+
+def _open(memory: _Memory) -> list[dict[str, Any]]:
+    """The calls whose outcomes may still matter."""
+    return [call.shown() for call in memory.since if call.status is None] if memory.since else []
 
 
 def _tools(atom: str, sets: Mapping[str, frozenset[str]]) -> frozenset[str]:

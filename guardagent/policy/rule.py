@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from guardagent.policy import ast
@@ -19,7 +20,7 @@ from guardagent.types import Decision
 Tree = int | tuple[str, tuple["Tree", ...]]  # the number of a part, or "all" or "any" of trees
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """What an author wrote about a rule."""
 
@@ -28,6 +29,11 @@ class Source:
     message: str | None = None
     on_violation: Decision = Decision.DENY
     remedy: str | None = None
+
+    @cached_property
+    def said(self) -> str:
+        """What a person is told who broke it."""
+        return self.message or f"the rule is: {' '.join(self.text.split())}"
 
 
 class Rule:
@@ -66,6 +72,8 @@ class Rule:
             found: what was found of its parts, by their numbers; nothing of those that are fine.
             memory: what all parts remember.
         """
+        if len(self.parts) == 1:
+            return found.get(self.first)
         numbers = range(self.first, self.first + len(self.parts))
         wrong = [found[number] for number in numbers if number in found]
         if not wrong:

@@ -136,6 +136,9 @@ class Compiler:
             elif not isinstance(argument.value, ast.Anything):
                 tests.append((argument.name, _in_env(value_test(argument.value))))
 
+        if not tests and len(binders) == 1:  # the common case
+            return _bind_one(label, *binders[0])
+
         def match(env: Env, call: Any) -> Truth:
             env[label] = call
             args = call.args
@@ -277,6 +280,8 @@ class Compiler:
         left, right = self.term(node.left, names), self.term(node.right, names)
         match node.operator:
             case "==":
+                if isinstance(node.right, ast.Constant) and type(node.right.value) in PLAIN:
+                    return _equal_to(left, node.right.value)
                 return _both(equal, left, right)
             case "!=":
                 return lambda env: inverse(equal(left(env), right(env)))
@@ -451,12 +456,12 @@ def _state_function(node: ast.StateOf, function: Callable[..., Any], arguments: 
     name = node.function
 
     def state_of(env: Env) -> Any:
-        values = [argument(env) for argument in arguments]
-        for at, value in enumerate(values):
+        values = []
+        for argument in arguments:
+            value = argument(env)
             if type(value) is Unknown:
                 return value
-            if type(value) is not str:
-                values[at] = thaw(value)
+            values.append(value if type(value) is str else thaw(value))
         state = env[0].state()
         if state is None:
             return Unknown("there is no state")
@@ -528,6 +533,26 @@ def _any_of(parts: Sequence[Term]) -> Term:
         return False if unknown is None else unknown
 
     return any_of
+
+
+def _equal_to(left: Term, constant: Any) -> Term:
+    kind = type(constant)
+
+    def equal_to(env: Env) -> Truth:
+        value = left(env)
+        return value == constant if type(value) is kind else equal(value, constant)
+
+    return equal_to
+
+
+def _bind_one(label: int, slot: int, name: str) -> Callable[[Env, Any], Truth]:
+    def bind(env: Env, call: Any) -> Truth:
+        env[label] = call
+        value = call.args.get(name)
+        env[slot] = argument_of(call.args, name) if value is None else value
+        return True
+
+    return bind
 
 
 def _in_env(test: Callable[[Any], Truth]) -> Callable[[Env, Any], Truth]:

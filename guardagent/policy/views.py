@@ -102,7 +102,6 @@ class Entry(NamedTuple):
 
 
 _by_place = attrgetter("place")
-_TEXTS = {("text",)}
 
 
 class _Bucket:
@@ -124,20 +123,21 @@ class _Bucket:
 class View:
     """The calls of one session that a history term may mean."""
 
-    __slots__ = ("_buckets", "_kinds", "_odd", "_spec")
+    __slots__ = ("_buckets", "_kinds", "_odd", "_spec", "_texts")
 
     def __init__(self, spec: ViewSpec) -> None:
         self._spec = spec
         self._buckets: dict[Any, _Bucket] = {}  # by the values of the equations: by one alone, or a tuple
         self._kinds: dict[tuple[str, ...], list[Entry]] = {}  # by the kinds of the values: others are incomparable
         self._odd: list[Entry] = []  # those whose values cannot be indexed
+        self._texts = True  # whether all are indexed, by one text
 
     def copied(self) -> View:
         """The same calls, for a session of its own."""
         copy = View(self._spec)
         copy._buckets = {key: bucket.copied() for key, bucket in self._buckets.items()}
         copy._kinds = {kinds: list(entries) for kinds, entries in self._kinds.items()}
-        copy._odd = list(self._odd)
+        copy._odd, copy._texts = list(self._odd), self._texts
         return copy
 
     def add(self, trace: Any, call: PastCall) -> None:
@@ -154,6 +154,7 @@ class View:
             return
         entry = Entry(call.place, call, own)
         keys = [hash_key(side(env)) for side, _ in spec.joins]
+        self._texts = self._texts and len(keys) == 1 and type(keys[0]) is str
         if None in keys:
             insort(self._odd, entry, key=_by_place)
             return
@@ -172,7 +173,7 @@ class View:
         joins = self._spec.joins
         if len(joins) == 1:
             value = joins[0][1](env)
-            if type(value) is str and not self._odd and self._kinds.keys() <= _TEXTS:  # the common case
+            if type(value) is str and self._texts:  # the common case
                 return self._buckets.get(value), ()
             keys = [hash_key(value)]
         else:
@@ -189,8 +190,10 @@ class View:
         """Whether there is such a call."""
         spec = self._spec
         bucket, others = self._found(env)
-        if not others and spec.ok_only and not spec.rest:
-            return bucket is not None and (len(bucket.entries) > bucket.unsure or bucket.entries[0].own)
+        if not others and spec.ok_only and not spec.rest:  # the common case
+            if bucket is None:
+                return False
+            return True if len(bucket.entries) > bucket.unsure else bucket.entries[0].own
         found = [spec.judge_match(env, entry) for entry in (bucket.entries if bucket else ())]
         if True in found:
             return True

@@ -29,7 +29,7 @@ _MEANINGS = (
     (r"a flow", "an unquoted text that begins with [ or { is a list or a mapping; expected its end, or QUOTE"),
     (r"a block scalar", "something follows `|` or `>`; expected the text on the next lines, or QUOTE"),
     (r"a single document", "a second document begins here; expected one, without `---` between its parts"),
-    (r"YAML document", "a %YAML line of another version; expected none"),
+    (r"a directive|YAML document", "a line that begins with % is a directive; expected none"),
     (r"<document start>", "something follows the end of the value; expected nothing, or QUOTE"),
     (
         r"'<scalar>'",
