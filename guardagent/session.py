@@ -26,6 +26,7 @@ from guardagent.policy.conversation import Conversation, Judgement
 from guardagent.policy.findings import Call, Finding, Status
 from guardagent.policy.policies import Concern, Policies
 from guardagent.policy.rule import Source
+from guardagent.snapshot import opened, restored, sealed
 from guardagent.types import (
     EMPTY,
     Decision,
@@ -91,6 +92,7 @@ class Session:
         self._facts: Mapping[str, Any] = freeze(facts)
         self._conversation = Conversation(policies, state, self._facts)
         self._halted: str | None = None
+        self._approved = 0
         self._permit_seconds = permit_seconds
         self._clock = clock
         self._lock = threading.RLock()
@@ -230,6 +232,7 @@ class Session:
             if grant.call.used or grant.call.place != len(self._conversation.calls) + 1:
                 raise InputError("this approval is void: it was used, or other calls came since; check the call again")
             grant.call.used = True
+            self._approved += 1
             call = grant.call.copied()
             call.used = False
             call.concern = self.policies.concern(call)
@@ -432,6 +435,60 @@ class Session:
     @property
     def halted(self) -> bool:
         return self._halted is not None
+
+    # --- on paper
+
+    @property
+    def sequence(self) -> int:
+        """Grows with all that happens: with every call that takes its place or is recorded, an approval, and a halt."""
+        conversation = self._conversation
+        return 2 * len(conversation.calls) - len(conversation.trace.in_flight) + self._approved + self.halted
+
+    def snapshot(self, key: bytes) -> bytes:
+        """The session, authenticated, for another process to go on with: see `Policies.restore`.
+
+        Raises:
+            InputError: the key is too short, or the session holds what is no JSON.
+        """
+        with self._lock:
+            content = {
+                "policy": self.policies.digest,
+                "session": self.id,
+                "sequence": self.sequence,
+                "facts": thaw(self._facts),
+                "halted": self._halted,
+                "approved": self._approved,
+                "permit_seconds": self._permit_seconds,
+                **self._conversation.dumped(),
+            }
+            return sealed(self, content, key)
+
+    def retire(self) -> None:
+        """Another session has taken over: from now on this one denies everything."""
+        with self._lock:
+            self._halted = self._halted or "its snapshot, which was restored elsewhere"
+
+    @classmethod
+    def restore(
+        cls,
+        policies: Policies,
+        snapshot: bytes,
+        key: bytes,
+        *,
+        state: Any = None,
+        newest: int | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> Session:
+        """Goes on with a session: see `Policies.restore`."""
+        content = opened(snapshot, key, newest)
+        if content["policy"] != policies.digest:
+            raise InputError("the snapshot was made under another policy; expected the same file and toolbox")
+        seconds = content["permit_seconds"]
+        session = cls(policies, state, content["facts"], id=content["session"], permit_seconds=seconds, clock=clock)
+        session._conversation.load(content)
+        session._halted, session._approved = content["halted"], content["approved"]
+        restored(session)
+        return session
 
     # --- trying things out
 

@@ -165,6 +165,28 @@ class Conversation:
         copy._memory, copy._said = self._copied_memory(calls), set(self._said)
         return copy
 
+    def dumped(self) -> dict[str, Any]:
+        """All of it as JSON."""
+        return {
+            "calls": [call.dumped() for call in self.calls],
+            "memory": [part.dumped(one) for part, one in zip(self.policies.parts, self._memory, strict=True)],
+            "said": sorted(self._said),
+        }
+
+    def load(self, data: Mapping[str, Any]) -> None:
+        """Goes on from what was dumped."""
+        self.calls = [Call.loaded(place, one) for place, one in enumerate(data["calls"], 1)]
+        for call in self.calls:
+            call.concern = self.policies.concern(call)
+            if call.status is None:
+                self.trace.in_flight.append(call)
+                continue
+            for number in call.concern.views:
+                self.trace.views[number].add(self.trace, call)
+        parts = zip(self.policies.parts, data["memory"], strict=True)
+        self._memory = [part.loaded(one, self.calls) for part, one in parts]
+        self._said = set(data["said"])
+
     def memento(self) -> Any:
         """What it takes to forget the calls that come next, as long as none of them is settled."""
         return self._copied_memory({}), set(self._said)

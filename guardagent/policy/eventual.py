@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from guardagent.policy import ast
 from guardagent.policy.findings import Call, Finding, Trace, in_every_world
 from guardagent.policy.printing import text_of
 from guardagent.policy.terms import Compiler, Names, names_in
-from guardagent.policy.values import Truth, Unknown, conjunction, disjunction, hash_key, no_truth
+from guardagent.policy.values import (
+    Truth,
+    Unknown,
+    conjunction,
+    disjunction,
+    dump_truth,
+    hash_key,
+    load_truth,
+    no_truth,
+)
 from guardagent.policy.views import Env, ViewSpec
+from guardagent.types import freeze, thaw
 
 
 class Eventual:
@@ -51,6 +61,12 @@ class Eventual:
 
     def copied(self, memory: list[Truth], _calls: Any) -> list[Truth]:
         return list(memory)
+
+    def dumped(self, memory: list[Truth]) -> Any:
+        return dump_truth(memory[0])
+
+    def loaded(self, data: Any, _calls: Any) -> list[Truth]:
+        return [load_truth(data)]
 
 
 class _Obligation:
@@ -131,10 +147,13 @@ class Response:
         value = self._obliges(env, call)
         if value is False:
             return
-        keys = tuple(hash_key(env[slot]) for slot in self._slots)
-        key = call.place if None in keys else keys  # the same obligation is owed from the last such call on
+        key = self._key(env, call.place)  # the same obligation is owed from the last such call on
         memory.pop(key, None)
         memory[key] = _Obligation(call, env, value if value is True else no_truth(value))
+
+    def _key(self, env: Env, place: int) -> Any:
+        keys = tuple(hash_key(env[slot]) for slot in self._slots)
+        return place if None in keys else keys
 
     def _discharge(self, trace: Trace, call: Call, memory: dict[Any, _Obligation]) -> None:
         if call.tool not in self._partner.tools:
@@ -170,11 +189,38 @@ class Response:
     def copied(self, memory: dict[Any, _Obligation], calls: Mapping[Call, Call]) -> dict[Any, _Obligation]:
         return {key: one.among(calls) for key, one in memory.items()}
 
+    def dumped(self, memory: dict[Any, _Obligation]) -> Any:
+        return [
+            [one.call.place, dump_truth(one.sure), [_dump_value(one.env[slot]) for slot in self._slots]]
+            for one in memory.values()
+        ]
+
+    def loaded(self, data: Any, calls: Sequence[Call]) -> dict[Any, _Obligation]:
+        memory: dict[Any, _Obligation] = {}
+        for place, sure, values in data:
+            env: Env = [None] * self._size
+            for slot, value in zip(self._slots, values, strict=True):
+                env[slot] = _load_value(value, calls)
+            memory[self._key(env, place)] = _Obligation(calls[place - 1], env, load_truth(sure))
+        return memory
+
 
 def _env(trace: Trace, size: int) -> Env:
     env: Env = [None] * size
     env[0] = trace
     return env
+
+
+def _dump_value(value: Any) -> Any:
+    if isinstance(value, Call):
+        return {"call": value.place}
+    return {"unknown": list(value.why)} if isinstance(value, Unknown) else {"value": thaw(value)}
+
+
+def _load_value(data: dict[str, Any], calls: Sequence[Call]) -> Any:
+    if "call" in data:
+        return calls[data["call"] - 1]
+    return Unknown(*data["unknown"]) if "unknown" in data else freeze(data["value"])
 
 
 def _either(pattern: ast.Pattern) -> str:

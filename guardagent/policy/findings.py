@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import product
@@ -17,6 +17,9 @@ MAX_WORLDS = 4  # calls in flight of which every outcome is tried
 _UNREAD = object()
 
 Status = Literal["ok", "failed", "unknown"]
+
+
+_KEPT = ("tool", "args", "action", "decision", "agent", "id", "facts", "output", "status", "expires", "used")
 
 
 class Call:
@@ -63,6 +66,18 @@ class Call:
         copy.__dict__.update(self.__dict__)
         copy.permit = None
         return copy
+
+    def dumped(self) -> dict[str, Any]:
+        """The call as JSON."""
+        return {**{name: thaw(getattr(self, name)) for name in _KEPT}, "tags": sorted(self.tags)}
+
+    @classmethod
+    def loaded(cls, place: int, data: Mapping[str, Any]) -> Call:
+        """The call that was dumped, at its place."""
+        call = cls(data["tool"], freeze(data["args"]), place)
+        for name in _KEPT:
+            setattr(call, name, freeze(data[name]))
+        return call.labelled(call.action, call.decision, frozenset(data["tags"]))
 
     def shown(self) -> dict[str, Any]:
         """The call as evidence."""
@@ -146,6 +161,12 @@ class Part(Protocol):
 
     def copied(self, memory: Any, calls: Mapping[Call, Call]) -> Any:
         """A memory of its own for another session, in which other calls stand for some."""
+
+    def dumped(self, memory: Any) -> Any:
+        """The memory as JSON, in which a call is its place."""
+
+    def loaded(self, data: Any, calls: Sequence[Call]) -> Any:
+        """The memory that was dumped."""
 
 
 @contextmanager

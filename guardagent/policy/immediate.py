@@ -11,7 +11,17 @@ from guardagent.policy import ast
 from guardagent.policy.findings import Call, Finding, Trace, in_every_world
 from guardagent.policy.printing import text_of
 from guardagent.policy.terms import Compiler, Names
-from guardagent.policy.values import PLAIN, Truth, Unknown, disjunction, inverse, no_truth, shown
+from guardagent.policy.values import (
+    PLAIN,
+    Truth,
+    Unknown,
+    disjunction,
+    dump_truth,
+    inverse,
+    load_truth,
+    no_truth,
+    shown,
+)
 from guardagent.policy.views import Env
 from guardagent.types import freeze
 
@@ -75,6 +85,12 @@ class Immediate:
 
     def copied(self, memory: list[Truth], _calls: Any) -> list[Truth]:
         return list(memory)
+
+    def dumped(self, memory: list[Truth]) -> Any:
+        return dump_truth(memory[0])
+
+    def loaded(self, data: Any, _calls: Any) -> list[Truth]:
+        return [load_truth(data)]
 
 
 def _explainer(condition: ast.Term, compiler: Compiler, names: Names) -> _Explain:

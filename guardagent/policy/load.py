@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,4 +111,5 @@ def compile_rules(texts: Sequence[str], **names: Any) -> Policies:
     for at, text in enumerate(texts, 1):
         first = sum(len(rule.parts) for rule in rules)
         rules.append(Rule(Source(f"rule {at}", text), [read_rule(text)], library, first))
-    return Policies(rules, library.views, tools=library.tools, tags=library.tags)
+    digest = hashlib.sha256(repr((texts, sorted(library.tags.items()))).encode()).hexdigest()
+    return Policies(rules, library.views, tools=library.tools, tags=library.tags, digest=digest)

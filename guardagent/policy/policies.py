@@ -97,6 +97,22 @@ class Policies:
 
         return Session(self, state, facts, **options)
 
+    def restore(self, snapshot: bytes, key: bytes, *, state: Any = None, newest: int | None = None) -> Session:
+        """Goes on with a session from its snapshot; a session of that name denies everything from then on.
+
+        Args:
+            snapshot: what `session.snapshot(key)` gave.
+            key: the same key.
+            state: as of `session`.
+            newest: the `session.sequence` that the host has kept: an older snapshot is refused.
+
+        Raises:
+            InputError: it is no authentic snapshot, is of another policy, or is older than what is known of the session.
+        """
+        from guardagent.session import Session
+
+        return Session.restore(self, snapshot, key, state=state, newest=newest)
+
     def views(self) -> list[View]:
         return [View(spec) for spec in self._views]
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from guardagent.errors import ContentError, InputError, nearest
 from guardagent.policy.located_text import Text
-from guardagent.policy.located_yaml import Node, Scalar, parse, shortened
+from guardagent.policy.located_yaml import Node, Scalar, shortened
 from guardagent.policy.policy_keys import (
     Key,
     by_name,
@@ -101,6 +101,8 @@ def read_policy_file(path: Path | str) -> PolicyFile:
         InputError: it is missing or unreadable.
         ContentError: something in it is wrong; with the line, and what was expected there.
     """
+    from guardagent.policy.yaml_reader import parse
+
     path = Path(path)
     data = _bytes(path, MAX_BYTES)
     node = parse(data, path)

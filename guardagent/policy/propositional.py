@@ -8,7 +8,7 @@ done so because something was overdue, as if the trace began with that step.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from guardagent.policy.alphabet import Alphabet
@@ -109,6 +109,15 @@ class Propositional:
         copy.possible, copy.late = memory.possible, memory.late
         copy.since = [calls.get(call, call) for call in memory.since]
         return copy
+
+    def dumped(self, memory: _Memory) -> Any:
+        return [memory.base, [call.place for call in memory.since], list(memory.possible), memory.late]
+
+    def loaded(self, data: Any, calls: Sequence[Call]) -> _Memory:
+        base, since, possible, late = data
+        memory = _Memory(base)
+        memory.since, memory.possible, memory.late = [calls[place - 1] for place in since], tuple(possible), late
+        return memory
 
     def satisfied(self, memory: _Memory) -> bool:
         """Whether nothing that follows can break it."""

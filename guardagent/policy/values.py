@@ -53,6 +53,15 @@ PLAIN = frozenset({str, int, bool})  # values that are compared as they are
 _MISSING = object()
 
 
+def dump_truth(value: Truth) -> bool | list[str]:
+    """As JSON."""
+    return list(value.why) if isinstance(value, Unknown) else value
+
+
+def load_truth(data: bool | list[str]) -> Truth:  # noqa: FBT001 - a value
+    return Unknown(*data) if isinstance(data, list) else data
+
+
 def kind_of(value: Any) -> str | None:
     """The kind of a value: only values of one kind can be compared. None for null and for what is no JSON value."""
     kind = _KINDS.get(type(value))

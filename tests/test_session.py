@@ -1,0 +1,580 @@
+"""A session: what has happened, what is in flight, and what a call needs before it may run."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from guardagent import Decision, Event, InputError, Policies, Session, ToolDenied, load_policies
+from guardagent.policy.load import compile_rules
+
+KEY = b"0123456789abcdef"
+ONE_REFUND = "forall(refund(), count(f:refund(), !failed(f)) < 1)"
+
+
+def session_of(*rules: str, state: Any = None, facts: Mapping[str, Any] | None = None, **names: Any) -> Session:
+    return compile_rules(rules, **names).session(state=state, facts=facts or {})
+
+
+Write = Callable[[str], Policies]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Policies of a YAML text."""
+
+    def policies(text: str) -> Policies:
+        (tmp_path / "policies.yaml").write_text(f"version: 1\n{text}")
+        return load_policies(tmp_path / "policies.yaml")
+
+    return policies
+
+
+# --- what is in flight ------------------------------------------------------------------------------------------------
+
+
+def test_a_second_refund_is_denied_before_the_first_is_recorded() -> None:
+    """It may still go well; and the host is told what it forgot."""
+    session = session_of(ONE_REFUND)
+    assert session.check("refund").label == 0
+    verdict = session.check("refund")
+    assert (verdict.label, verdict.rules) == (1, ("rule 1",))
+    assert "refund (call 1) is in flight: record its outcome" in verdict.reasons
+    assert verdict.details["in_flight"] == [{"call": 1, "tool": "refund", "args": {}}]
+
+
+@pytest.mark.parametrize(("failed", "label"), [(False, 1), (True, 0), (None, 1)])
+def test_recording_settles_it(failed: bool | None, label: int) -> None:
+    """Where the first one failed there can be another."""
+    session = session_of(ONE_REFUND)
+    session.check("refund")
+    session.record("done", failed=failed)
+    assert session.check("refund").label == label
+
+
+@pytest.mark.parametrize(
+    "rule", ["!(tool:refund && X F tool:refund) && G(tool:refund -> !X F tool:refund)", ONE_REFUND]
+)
+def test_only_one_of_two_refunds_that_are_proposed_together_is_allowed(rule: str) -> None:
+    """Whatever the order in which they would run."""
+    session = session_of(rule)
+    verdicts = session.check_all([("refund", {"order": 1}), ("refund", {"order": 2})])
+    assert [verdict.label for verdict in verdicts] == [0, 1]
+    assert len(session.in_flight) == 1
+
+
+def test_calls_proposed_together_must_be_fine_in_every_order() -> None:
+    """Read before send is fine in the order given, and not in the other."""
+    session = session_of("G(tool:wipe -> !O tool:send)")
+    together = [("wipe", {}), ("send", {})]
+    assert [verdict.label for verdict in session.check_all(together)] == [0, 1]
+    assert [verdict.label for verdict in session_of("G !tool:x").check_all(together)] == [0, 0]
+
+
+def test_of_many_calls_only_the_given_order_is_judged() -> None:
+    """Seven orders are too many."""
+    session = session_of("forall(refund(), count(f:refund()) < 5)")
+    assert [verdict.label for verdict in session.check_all([("refund", {})] * 7)] == [0] * 5 + [1] * 2
+
+
+def test_a_call_that_is_interrupted_stays_in_flight() -> None:
+    """Nobody knows what it did."""
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    session = session_of(ONE_REFUND)
+    with pytest.raises(KeyboardInterrupt):
+        session.call(interrupted, "refund")
+    assert session.check("refund").label == 1
+    session.record(failed=True, permit=session.in_flight[0])
+    assert session.check("refund").label == 0
+
+
+def test_a_cancelled_task_stays_in_flight() -> None:
+    """Of a coroutine as well."""
+    session = session_of(ONE_REFUND)
+
+    async def run() -> None:
+        task = asyncio.create_task(session.acall(lambda: asyncio.sleep(60), "refund"))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(run())
+    assert session.check("refund").label == 1
+
+
+def test_two_threads_cannot_both_take_the_only_place() -> None:
+    """Checking and taking the place is one step."""
+    session = session_of(ONE_REFUND)
+    barrier, labels = threading.Barrier(8), []
+
+    def propose() -> None:
+        barrier.wait()
+        labels.append(session.check("refund").label)
+
+    threads = [threading.Thread(target=propose) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(labels) == [0] + [1] * 7
+
+
+RULES = (
+    "before(read(id=x), True, f:login(user=x), !failed(f))",
+    "forall(pay(amount=a), sum(f:pay(), !failed(f), args(f).amount) + a <= 100)",
+    "tool:draft -> F tool:send",
+    "after(pay(), True, f:receipt(), True)",
+)
+STEPS = [
+    ("read", {"id": 1}),
+    ("login", {"user": 1}),
+    ("pay", {"amount": 40}),
+    ("draft", {}),
+    ("send", {}),
+    ("receipt", {}),
+]
+
+
+def play(session: Session, step: tuple[int, int]) -> Any:
+    tool, args = STEPS[step[0]]
+    verdict = session.check(tool, args)
+    if verdict.label == 0 and step[1] < 3:
+        session.record("x", failed=step[1] == 0, permit=verdict.permit)
+    return verdict.decision, verdict.violations, verdict.errors
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=6), min_size=50, max_size=50),
+    st.randoms(),
+)
+def test_sessions_never_see_each_other(plans: list[list[tuple[int, int]]], order: random.Random) -> None:
+    """Fifty of them, interleaved at random, say what each says alone."""
+    policies = compile_rules(RULES)
+    together = [policies.session() for _ in plans]
+    said: list[list[Any]] = [[] for _ in plans]
+    turns = [number for number, plan in enumerate(plans) for _ in plan]
+    order.shuffle(turns)
+    for turn in turns:
+        said[turn].append(play(together[turn], plans[turn][len(said[turn])]))
+    for plan, heard, session in zip(plans, said, together, strict=True):
+        alone = policies.session()
+        assert [play(alone, step) for step in plan] == heard
+        assert alone.finish().violations == session.finish().violations
+
+
+# --- what has happened ------------------------------------------------------------------------------------------------
+
+AUTHENTICATED = ["before(read(), True, f:authenticate(), True)", "G(tool:read -> O tool:authenticate)"]
+
+
+@pytest.mark.parametrize("rule", AUTHENTICATED)
+@pytest.mark.parametrize(("outcome", "failed", "label"), [("ok", False, 0), ("no", True, 1), ("?", None, 1)])
+def test_only_what_went_well_is_a_precondition(rule: str, outcome: str, failed: bool | None, label: int) -> None:
+    """An authentication that failed, or of which nothing is known, opens nothing."""
+    session = session_of(rule)
+    session.check("authenticate")
+    assert session.check("read", reserve=False).label == 1
+    session.record(outcome, failed=failed)
+    assert session.check("read").label == label
+
+
+@pytest.mark.parametrize("rule", AUTHENTICATED)
+def test_what_was_denied_never_happened(rule: str) -> None:
+    """A denied authentication is no authentication."""
+    session = session_of(rule, "G !tool:authenticate")
+    assert session.check("authenticate").label == 1
+    assert session.history == ()
+    assert "rule 1" in session.check("read").rules
+
+
+@pytest.mark.parametrize("rule", AUTHENTICATED)
+@pytest.mark.parametrize("answer", ["No such user", {"error": "No such user"}])
+def test_an_answer_can_say_that_a_call_failed(write: Write, rule: str, answer: Any) -> None:
+    """By the pattern of the policy, whatever the host says."""
+    session = write(f"failed_output: 'No such user'\npolicies: [{{id: a, temporal: {rule!r}}}]").session()
+    session.check("authenticate")
+    session.record(answer, failed=False)
+    assert session.check("read").rules == ("a",)
+
+
+LIMIT = "forall(refund(amount=a), a <= 100)"
+
+
+@pytest.mark.parametrize("amount", ["500", "50", None, [50], {"value": 50}, True, float("nan"), object()])
+@pytest.mark.parametrize(
+    "rule", [LIMIT, "forall(refund(amount=50), False)", "before(refund(amount=50), True, f:x(), True)"]
+)
+def test_an_argument_of_another_kind_is_never_a_silent_mismatch(rule: str, amount: Any) -> None:
+    """It is not known what is meant, and so the call is denied."""
+    verdict = session_of(rule).check("refund", {"amount": amount})
+    assert (verdict.decision, verdict.rules) == (Decision.DENY, ())
+    assert verdict.errors
+
+
+@pytest.mark.parametrize(
+    ("rule", "tool", "args"),
+    [
+        (LIMIT, "refund", {}),
+        (LIMIT, "refund", {"Amount": 50}),
+        (LIMIT, "Refund", {"amount": 50}),
+        ("G !tool:refund", " refund", {}),
+        ("forall(refund(method='crypto'), False)", "refund", {"method": "Crypto"}),
+        ("forall(refund(fast=true), False)", "refund", {"fast": 1}),
+        ("forall(refund(count=1), False)", "refund", {"count": True}),
+        ("forall(refund(to=/[a-z]+/), False)", "refund", {"to": 5}),
+    ],
+)
+def test_a_missing_or_misspelt_name_is_never_a_silent_mismatch(rule: str, tool: str, args: dict[str, Any]) -> None:
+    """A missing argument, another case, 1 for true."""
+    verdict = session_of(rule).check(tool, args)
+    assert (verdict.decision, verdict.rules) == (Decision.DENY, ())
+    assert verdict.errors
+
+
+@pytest.mark.parametrize(
+    ("option", "given"), [("action", "Deploy"), ("decision", "GO"), ("tags", {"Secret"}), ("tags", {"secret "})]
+)
+def test_labels_in_another_case_are_refused(option: str, given: Any) -> None:
+    """As tools are."""
+    session = session_of("G !action:deploy", "G !decision:go", "G !secret")
+    verdict = session.check("x", **{option: given})
+    assert "only in case or space" in verdict.errors[0]
+    assert session.check("x", action="other", decision="other", tags={"other"}).label == 0
+
+
+def test_a_regular_expression_takes_linear_time() -> None:
+    """One that other engines would backtrack over for ever."""
+    session = session_of("forall(send(to=/(a+)+b/), False)", "forall(send(to=t), !(t matches /(x*)*y/))")
+    started = time.process_time()
+    assert session.check("send", {"to": "a" * 50_000 + "x" * 50_000}).label == 0
+    assert time.process_time() - started < 5
+
+
+def test_a_state_function_that_raises_denies_with_its_name() -> None:
+    """And with what it raised."""
+
+    def owner(state: Any, order: str) -> Any:
+        return state["orders"][order]["owner"]
+
+    session = session_of(
+        "forall(read(order=o), state(owner(o)) == 'bob')", state={"orders": {}}, functions={"owner": owner}
+    )
+    verdict = session.check("read", {"order": "7"})
+    assert verdict.label == 1
+    assert verdict.errors == ("rule 1: state function owner raised KeyError: '7'",)
+
+
+def test_a_state_function_must_give_a_value() -> None:
+    """A set is none; None is no answer."""
+    functions = {"odd": lambda state: {1}, "none": lambda state: None}
+    session = session_of(
+        "forall(a(), state(odd()) == 1)", "forall(b(), state(none()) == 1)", state={}, functions=functions
+    )
+    assert "returned a set" in session.check("a").errors[0]
+    assert "has no answer" in session.check("b").errors[0]
+
+
+def test_the_state_is_read_when_it_is_needed() -> None:
+    """Once for each check, from a callable; a mapping is looked at as it is."""
+    asked = []
+
+    def state() -> dict[str, Any]:
+        asked.append(1)
+        return {"open": len(asked) < 2}
+
+    session = session_of("forall(a(), state.open == true && state.open == true)", state=state)
+    assert session.check("b").label == 0
+    assert not asked
+    assert [session.check("a", reserve=False).label for _ in range(2)] == [0, 1]
+
+
+# --- permits ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_permit_is_for_one_call_once() -> None:
+    """With the arguments that were judged, in time."""
+    now = [0.0]
+    session = compile_rules([LIMIT]).session(clock=lambda: now[0], permit_seconds=60)
+    args = {"amount": 50, "to": ["a"]}
+    permit = session.check("refund", args).permit
+    args["to"].append("b")  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match="another call"):
+        session.use(permit, "refund", args)
+    assert session.use(permit, "refund", {"amount": 50, "to": ["a"]}) == {"amount": 50, "to": ["a"]}
+    with pytest.raises(InputError, match="used already"):
+        session.use(permit)
+    late = session.check("refund", {"amount": 1}).permit
+    now[0] = 61
+    with pytest.raises(InputError, match="expired"):
+        session.use(late)
+
+
+def test_nothing_else_can_be_recorded() -> None:
+    """Neither without a call, nor with the permit of another session, nor twice."""
+    session, other = session_of(LIMIT), session_of(LIMIT)
+    with pytest.raises(InputError, match="nothing to record"):
+        session.record("x")
+    permit = session.check("refund", {"amount": 1}).permit
+    with pytest.raises(InputError, match="names no call"):
+        other.record("x", permit=permit)
+    session.check("refund", {"amount": 2})
+    with pytest.raises(InputError, match=r"several calls are in flight: refund \(call 1\), refund \(call 2\)"):
+        session.record("x")
+    session.record("x", permit=permit)
+    with pytest.raises(InputError, match="names no call"):
+        session.record("x", permit=permit)
+    assert [event.status for event in session.history] == ["ok", None]
+
+
+def test_asking_takes_no_place() -> None:
+    """And gives no permit."""
+    session = session_of(ONE_REFUND)
+    assert [session.check("refund", reserve=False).permit for _ in range(3)] == [None] * 3
+    assert session.check("refund").permit is not None
+
+
+def test_the_tool_receives_what_was_judged() -> None:
+    """With the defaults of the function, as a copy of its own."""
+    seen = []
+
+    def refund(amount: int, to: str = "card", **more: Any) -> str:
+        seen.append((amount, to, more))
+        return "done"
+
+    session = session_of("forall(refund(amount=a, to=t), a <= 100 && t == 'card')")
+    assert session.call(refund, "refund", {"amount": 5, "note": "x"}) == "done"
+    assert seen == [(5, "card", {"note": "x"})]
+    with pytest.raises(ToolDenied, match="The call was not made"):
+        session.call(refund, "refund", {"amount": 500})
+    with pytest.raises(ToolDenied, match="missing a required argument: 'amount'"):
+        session.call(refund, "refund", {})
+    assert len(seen) == 1
+
+
+def test_what_a_tool_raises_is_a_failure() -> None:
+    """It passes through."""
+
+    def broken() -> None:
+        raise OSError("down")
+
+    session = session_of(LIMIT)
+    with pytest.raises(OSError, match="down"):
+        session.call(broken, "x")
+    assert (session.history[0].status, session.history[0].output) == ("failed", "OSError: down")
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "problem"),
+    [("", {}, "the tool is ''"), (5, {}, "the tool is 5"), ("x", [1], "are a list"), ("x", {1: 2}, "is named 1")],
+)
+def test_what_is_no_call_is_denied(tool: Any, args: Any, problem: str) -> None:
+    """With what was expected."""
+    verdict = session_of(LIMIT).check(tool, args)
+    assert (verdict.label, problem in verdict.errors[0]) == (1, True)
+
+
+# --- handling ---------------------------------------------------------------------------------------------------------
+
+LEVELS = "".join(
+    f"  - {{id: {level}, temporal: 'G !tool:{level}', on_violation: {level}}}\n"
+    for level in ("warn", "block", "escalate", "halt")
+)
+
+
+def test_each_level_does_what_it_says(write: Write) -> None:
+    """After a halt everything is denied."""
+    session = write(f"policies:\n{LEVELS}").session()
+    assert [session.check(tool).decision for tool in ("warn", "block", "escalate", "halt")] == [
+        Decision.WARN,
+        Decision.DENY,
+        Decision.ESCALATE,
+        Decision.HALT,
+    ]
+    verdict = session.check("anything")
+    assert (session.halted, verdict.decision, verdict.errors) == (
+        True,
+        Decision.DENY,
+        ("the session was halted by halt",),
+    )
+
+
+def test_an_approval_lifts_what_was_escalated_and_nothing_else(write: Write) -> None:
+    """Once, and only while nothing else has happened."""
+    text = f"policies:\n{LEVELS}  - {{id: cap, temporal: 'forall(escalate(n=n), n < 5)'}}\n"
+    session = write(text).session()
+    verdict = session.check("escalate", {"n": 1})
+    approved = session.approve(verdict)
+    assert (approved.decision, approved.rules) == (Decision.ALLOW, ("escalate",))
+    session.record("x", permit=approved.permit)
+    with pytest.raises(InputError, match="void"):
+        session.approve(verdict)
+    assert session.approve(session.check("escalate", {"n": 9})).decision is Decision.DENY
+    old = session.check("escalate", {"n": 1})
+    session.check("other")
+    with pytest.raises(InputError, match="void"):
+        session.approve(old)
+    with pytest.raises(InputError, match="nothing to approve"):
+        session.approve(session.check("block"))
+
+
+def test_unlisted_calls_can_be_denied(write: Write) -> None:
+    """And tools that do not exist always are."""
+    rule = "policies: [{id: a, temporal: 'tool:a -> F[<=3] tool:b'}]"
+    assert write(f"unlisted: deny\n{rule}").session().check("c").errors == (
+        "no rule concerns 'c', and the policy denies unlisted calls",
+    )
+    assert write(rule).session().check("c").label == 0
+    verdict = write(f"tools: [a, b]\n{rule}").session().check("bb")
+    assert verdict.errors == ("unknown tool 'bb'; did you mean 'b'? known: a, b",)
+
+
+def test_a_denial_says_what_would_make_it_compliant() -> None:
+    """In a text fit for the model that proposed the call."""
+    session = session_of("before(read(id=x), True, f:find_user_id_by_email(), True)")
+    verdict = session.check("read", {"id": 1})
+    assert verdict.violations[0].remedy == "call `find_user_id_by_email` first"
+    assert verdict.feedback().startswith("The call was not made:\n- rule 1: ")
+    assert "To comply: call `find_user_id_by_email` first" in verdict.feedback()
+
+
+@pytest.mark.parametrize(
+    ("rule", "remedy"),
+    [
+        ("G(tool:c -> O tool:b) && G(tool:b -> O tool:a)", "call `a`, then `b` first"),
+        ("tool:c -> F tool:b -> F tool:a", "call `b`, then `a` first"),
+        ("G !tool:c", None),
+    ],
+)
+def test_the_remedy_of_a_temporal_rule_is_the_shortest_way(rule: str, remedy: str | None) -> None:
+    """Where there is one."""
+    session = session_of(rule)
+    session.check("c")
+    if session.in_flight:
+        session.record("x")
+    assert session.check("c").violations[0].remedy == remedy
+
+
+def test_a_session_that_is_stuck_says_what_holds_it() -> None:
+    """The call whose outcome is missing, and what is owed."""
+    session = session_of("tool:draft -> F tool:review", "after(pay(), True, f:receipt(), True)", "F tool:log")
+    session.check("draft")
+    session.record("x")
+    session.check("pay")
+    assert session.obligations == {"rule 1": "call `review`", "rule 2": "call `receipt`", "rule 3": "call `log`"}
+    verdict = session.finish()
+    assert verdict.rules == ("rule 1", "rule 2", "rule 3")
+    assert verdict.reasons[-1] == "pay (call 2) is in flight: record its outcome"
+
+
+def test_rules_are_satisfied_violated_or_open() -> None:
+    """Three-valued, as monitors are."""
+    session = session_of("tool:a U tool:b", "exists(b())", "G !tool:c")
+    assert set(session.status.values()) == {"open"}
+    session.observe(Event("b", status="ok"))
+    session.observe(Event("c", status="ok"))
+    assert session.status == {"rule 1": "satisfied", "rule 2": "satisfied", "rule 3": "violated"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "past", "label"),
+    [
+        ("G !tool:p", ["p"], 0),
+        ("tool:p -> F tool:q", ["p", "p"], 0),
+        ("tool:p -> F[<=2] tool:q", ["p", "x", "x"], 0),
+        ("tool:p U tool:q", ["x"], 1),
+        ("forall(p(), False)", ["p"], 0),
+        ("before(p(), True, f:q(), True)", ["p"], 0),
+    ],
+)
+def test_an_older_violation_is_not_reported_again(rule: str, past: list[str], label: int) -> None:
+    """Only the proposed call is judged: here one that does nothing; and a new violation is one."""
+    session = session_of(rule)
+    said = [session.observe(Event(tool, status="ok")).label for tool in past]
+    assert said[-1] == 1
+    assert session.check("y", reserve=False).label == label
+    if rule != "tool:p -> F[<=2] tool:q":
+        assert session.check(past[-1]).label == 1
+
+
+# --- trying things out, and on paper ----------------------------------------------------------------------------------
+
+
+def test_a_fork_changes_nothing() -> None:
+    """It knows what happened, and what is tried there never did."""
+    session = session_of(ONE_REFUND, "after(pay(), True, f:receipt(), True)")
+    session.check("pay")
+    fork = session.fork()
+    assert fork.check("refund").permit is None
+    assert fork.check("refund").label == 1
+    assert session.check("refund").label == 0
+    assert session.obligations == {"rule 2": "call `receipt`"}
+
+
+def test_a_fork_is_rolled_back_to_what_happened() -> None:
+    """And not further: the call in flight in the session itself stays."""
+    session = session_of(ONE_REFUND, "tool:draft -> F tool:send")
+    session.check("pay")
+    fork = session.fork()
+    mark = fork.mark()
+    assert [fork.check(tool).label for tool in ("refund", "draft", "refund")] == [0, 0, 1]
+    assert fork.rollback(mark) == 1
+    assert fork.check("refund", reserve=False).label == 0
+    assert (fork.rollback(), len(fork.history), session.rollback()) == (1, 1, 1)
+    assert fork.finish().label == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=8),
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=5),
+)
+def test_a_restored_session_goes_on_as_if_nothing_had_been(
+    before: list[tuple[int, int]], after: list[tuple[int, int]]
+) -> None:
+    """The same verdicts, the same calls in flight, the same obligations."""
+    policies = compile_rules(RULES)
+    plain, kept = policies.session(), policies.session()
+    for step in before:
+        play(plain, step)
+        play(kept, step)
+    restored = policies.restore(kept.snapshot(KEY), KEY)
+    assert restored.history == plain.history
+    assert [play(restored, step) for step in after] == [play(plain, step) for step in after]
+    assert restored.finish().violations == plain.finish().violations
+    assert kept.check("login", {"user": 1}).errors == (
+        "the session was halted by its snapshot, which was restored elsewhere",
+    )
+
+
+def test_a_snapshot_is_authentic_and_never_goes_back() -> None:
+    """Neither changed, nor of another key or policy, nor older than what is known."""
+    policies = compile_rules([ONE_REFUND])
+    session = policies.session()
+    old = session.snapshot(KEY)
+    session.check("refund")
+    new = session.snapshot(KEY)
+    for snapshot, key, problem in (
+        (old.replace(b'"calls":[]', b'"calls":[1]'), KEY, "changed"),
+        (new, b"another key 1234", "changed"),
+        (b"", KEY, "no snapshot"),
+        (new, b"short", "at least 16"),
+        (old, KEY, "older than the session"),
+    ):
+        with pytest.raises(InputError, match=problem):
+            policies.restore(snapshot, key)
+    with pytest.raises(InputError, match="older"):
+        policies.restore(new, KEY, newest=session.sequence + 1)
+    assert policies.restore(new, KEY).check("refund").label == 1
