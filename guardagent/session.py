@@ -45,8 +45,7 @@ MAX_ORDERED = 6  # calls proposed together of which every order is judged
 _NO_TAGS: frozenset[str] = frozenset()
 _NO_USAGE = Usage()
 
-_FINE = Judgement()
-
+ALLOW = Decision.ALLOW  # the member of an enumeration is slow to look up
 ALLOWED = Verdict(Decision.ALLOW, checked_by="policy")
 """Of a call that was only asked about and that nothing stands against: one value, not timed."""
 
@@ -130,7 +129,7 @@ class Session:
             call = Call(tool, args, len(conversation.calls) + 1)
             if problem := malformed(tool, args, facts):
                 return _refused(problem, started)
-            call.facts = self._facts if facts is None else {**self._facts, **facts}
+            call.facts = self._facts if facts is None else freeze({**self._facts, **facts})
             if action is not None or decision is not None or tags is not _NO_TAGS:
                 call.labelled(action, decision, frozenset(tags))
             if reserve:
@@ -153,10 +152,10 @@ class Session:
 
     def _answer(self, call: Call, judged: Judgement | None, started: float, lifted: Decision | None = None) -> Verdict:
         """The verdict on a call that is to run; it takes its place if it may."""
-        decision = Decision.ALLOW if judged is None else judged.decision(lifted)
+        decision = ALLOW if judged is None else judged.decision(lifted)
         if decision is Decision.HALT and judged is not None:
             self._halted = ", ".join(source.id for source, _ in judged.broken)
-        allowed = decision is Decision.ALLOW or decision is Decision.WARN
+        allowed = decision is ALLOW or decision is Decision.WARN
         grant = _Grant(self, call) if allowed or decision is Decision.ESCALATE else None
         verdict = self._verdict(call, judged, decision, started, grant)
         if allowed:
@@ -169,11 +168,14 @@ class Session:
     def _verdict(
         self, call: Call, judged: Judgement | None, decision: Decision, started: float, grant: _Grant | None = None
     ) -> Verdict:
-        if judged is None:
-            judged = _FINE
-        violations = tuple([_violation(source, finding, call) for source, finding in judged.broken])
         notes, details = self._notes() if self._conversation.trace.in_flight else ((), EMPTY)
-        reasons = tuple([violation.message for violation in violations])
+        if judged is None:
+            elapsed = (time.perf_counter() - started) * 1000
+            return quick_verdict(
+                decision, notes, (), (), details, None, None, "policy", _NO_USAGE, elapsed, (), (), grant
+            )
+        violations = tuple([_violation(source, finding, call) for source, finding in judged.broken])
+        reasons = tuple([source.said for source, _ in judged.broken])
         if judged.errors:
             reasons += tuple([f"could not be checked: {error}" for error in judged.errors])
         return quick_verdict(
@@ -182,10 +184,14 @@ class Session:
             violations,
             tuple(judged.errors),
             details,
-            checked_by="policy",
-            usage=sum((asked.usage for asked in judged.asked), Usage()) if judged.asked else _NO_USAGE,
-            elapsed_ms=(time.perf_counter() - started) * 1000,
-            grant=grant,
+            None,
+            None,
+            "policy",
+            sum((asked.usage for asked in judged.asked), Usage()) if judged.asked else _NO_USAGE,
+            (time.perf_counter() - started) * 1000,
+            (),
+            (),
+            grant,
         )
 
     def _notes(self) -> tuple[tuple[str, ...], Mapping[str, Any]]:
@@ -539,9 +545,7 @@ def _in_other_orders(base: Session, calls: Sequence[Any], options: Mapping[str, 
 
 
 def _violation(source: Source, finding: Finding, call: Call | None) -> Violation:
-    evidence = finding.evidence
-    if call is not None:
-        evidence = {"call": call.shown(), **evidence} if evidence else {"call": call.shown()}
+    evidence = finding.evidence if call is None else {"call": call.shown(), **finding.evidence}
     return quick_violation(source.id, source.said, evidence, source.remedy or finding.remedy)
 
 

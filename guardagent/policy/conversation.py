@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from guardagent.errors import GuardError
+from guardagent.errors import GuardError, nearest
 from guardagent.policy.findings import Call, Finding, Status, Trace
 from guardagent.policy.policies import Concern, Policies
 from guardagent.policy.rule import Source
@@ -28,14 +28,16 @@ class Judgement:
 
     __slots__ = ("asked", "broken", "errors", "found")
 
-    def __init__(self) -> None:
+    def __init__(self, errors: list[str] | None = None) -> None:
         self.found: dict[int, Finding] = {}
         self.broken: Broken = []
-        self.errors: list[str] = []
+        self.errors = errors or []
         self.asked: list[Verdict] = []
 
     def decision(self, lifted: Decision | None = None) -> Decision:
         """The most severe one; an approval lifts what it was asked for."""
+        if len(self.broken) == 1 and not self.errors and lifted is None:  # the common case
+            return self.broken[0][0].on_violation
         decisions = [source.on_violation for source, _ in self.broken if source.on_violation is not lifted]
         if self.errors:
             decisions.append(Decision.DENY)
@@ -74,7 +76,7 @@ class Conversation:
     def _judge_rules(self, judged: Judgement) -> None:
         """What the findings mean for the rules that they are parts of."""
         rules = [self.policies.rule_of[number] for number in judged.found]
-        for rule in dict.fromkeys(rules) if len(rules) > 1 else rules:
+        for rule in rules if len(rules) == 1 else dict.fromkeys(rules):
             finding = rule.together(judged.found, self._memory)
             if finding is None:
                 continue
@@ -90,6 +92,9 @@ class Conversation:
             judged.errors.append(concern.problem)
         elif not concern.listed:
             judged.errors.append(f"no rule concerns {call.tool!r}, and the policy denies unlisted calls")
+        elif concern.arguments is not None and (undeclared := set(call.args) - concern.arguments):
+            name = min(undeclared)
+            judged.errors.append(f"unknown argument {name!r} of {call.tool}{nearest(name, concern.arguments)}")
         else:
             self._ask_programs(call, judged)
         return judged

@@ -22,6 +22,8 @@ from guardagent.policy.values import (
 from guardagent.policy.views import Env, ViewSpec
 from guardagent.types import freeze, thaw
 
+MANY = 8  # open obligations, from which on the one that is meant is looked up
+
 
 class Eventual:
     """A call that has to come, and go well. Its memory: whether it did."""
@@ -83,6 +85,17 @@ class _Obligation:
         return _Obligation(calls.get(self.call, self.call), env, self.sure)
 
 
+class _Obligations(dict[Any, _Obligation]):
+    """The open obligations, by what tells them apart: the texts of their variables, where these are texts."""
+
+    texts = True
+
+    def open(self, key: Any, obligation: _Obligation) -> None:
+        self.texts = self.texts and _is_text(key)
+        self.pop(key, None)  # what is owed again is owed from the last such call on
+        self[key] = obligation
+
+
 class Response:
     """A call that obliges another one to come later. Its memory: the obligations that are open.
 
@@ -100,6 +113,8 @@ class Response:
         self._partner: ViewSpec = compiler.past(rule.partner, rule.partner_condition, names)
         used = names_in(rule.partner) | names_in(rule.partner_condition)
         self._slots = tuple(slot for name, slot in names.items() if name in used)
+        joined = dict(self._partner.joined)
+        self._joined = tuple(joined[slot] for slot in self._slots) if set(self._slots) <= joined.keys() else None
         self._size = compiler.size
         self._negated = negated
         self.tools = self._first | self._partner.tools
@@ -109,8 +124,8 @@ class Response:
     def concerns(self, call: Call) -> bool:
         return call.tool in self.tools
 
-    def start(self) -> dict[Any, _Obligation]:
-        return {}
+    def start(self) -> _Obligations:
+        return _Obligations()
 
     def judge(self, trace: Trace, call: Call, _memory: Any) -> Finding | None:
         """Whether it is known if the call obliges."""
@@ -126,13 +141,13 @@ class Response:
         value = self._condition(env) if (matched := self._match(env, call)) is not False else False
         return conjunction((matched, value)) if matched is not False else False
 
-    def placed(self, trace: Trace, call: Call, memory: dict[Any, _Obligation], _finding: Finding | None) -> None:
+    def placed(self, trace: Trace, call: Call, memory: _Obligations, _finding: Finding | None) -> None:
         if self._negated:
             self._discharge(trace, call, memory)
         else:
             self._open(trace, call, memory)
 
-    def settled(self, trace: Trace, call: Call, memory: dict[Any, _Obligation]) -> None:
+    def settled(self, trace: Trace, call: Call, memory: _Obligations) -> None:
         if call.status != "ok":
             return
         if self._negated:
@@ -140,25 +155,31 @@ class Response:
         else:
             self._discharge(trace, call, memory)
 
-    def _open(self, trace: Trace, call: Call, memory: dict[Any, _Obligation]) -> None:
+    def _open(self, trace: Trace, call: Call, memory: _Obligations) -> None:
         if call.tool not in self._first:
             return
         env = _env(trace, self._size)
         value = self._obliges(env, call)
         if value is False:
             return
-        key = self._key(env, call.place)  # the same obligation is owed from the last such call on
-        memory.pop(key, None)
-        memory[key] = _Obligation(call, env, value if value is True else no_truth(value))
+        memory.open(self._key(env, call.place), _Obligation(call, env, value if value is True else no_truth(value)))
+
+    def _meant(self, call: Call, memory: _Obligations) -> list[tuple[Any, _Obligation]]:
+        """The obligations that a call may discharge: one, where the partner's arguments say which."""
+        if self._joined is not None and len(memory) > MANY:
+            key = tuple([call.args.get(name) for name in self._joined])
+            if memory.texts and _is_text(key):
+                return [(key, memory[key])] if key in memory else []
+        return list(memory.items())
 
     def _key(self, env: Env, place: int) -> Any:
         keys = tuple(hash_key(env[slot]) for slot in self._slots)
         return place if None in keys else keys
 
-    def _discharge(self, trace: Trace, call: Call, memory: dict[Any, _Obligation]) -> None:
+    def _discharge(self, trace: Trace, call: Call, memory: _Obligations) -> None:
         if call.tool not in self._partner.tools:
             return
-        for key, obligation in list(memory.items()):
+        for key, obligation in self._meant(call, memory):
             if obligation.call.place >= call.place:
                 continue
             env = list(obligation.env)
@@ -169,7 +190,7 @@ class Response:
             elif value is not False:
                 memory[key] = _Obligation(obligation.call, obligation.env, value)
 
-    def ended(self, _trace: Trace, memory: dict[Any, _Obligation]) -> Finding | None:
+    def ended(self, _trace: Trace, memory: _Obligations) -> Finding | None:
         if self._negated:
             value = disjunction(obligation.sure for obligation in memory.values())
             return None if value is True else Finding(value)
@@ -183,25 +204,28 @@ class Response:
     def so_far(self, _memory: Any) -> Truth:
         return True
 
-    def satisfied(self, _memory: dict[Any, _Obligation]) -> bool:
+    def satisfied(self, _memory: _Obligations) -> bool:
         return False
 
-    def copied(self, memory: dict[Any, _Obligation], calls: Mapping[Call, Call]) -> dict[Any, _Obligation]:
-        return {key: one.among(calls) for key, one in memory.items()}
+    def copied(self, memory: _Obligations, calls: Mapping[Call, Call]) -> _Obligations:
+        copy = _Obligations()
+        for key, one in memory.items():
+            copy.open(key, one.among(calls))
+        return copy
 
-    def dumped(self, memory: dict[Any, _Obligation]) -> Any:
+    def dumped(self, memory: _Obligations) -> Any:
         return [
             [one.call.place, dump_truth(one.sure), [_dump_value(one.env[slot]) for slot in self._slots]]
             for one in memory.values()
         ]
 
-    def loaded(self, data: Any, calls: Sequence[Call]) -> dict[Any, _Obligation]:
-        memory: dict[Any, _Obligation] = {}
+    def loaded(self, data: Any, calls: Sequence[Call]) -> _Obligations:
+        memory = _Obligations()
         for place, sure, values in data:
             env: Env = [None] * self._size
             for slot, value in zip(self._slots, values, strict=True):
                 env[slot] = _load_value(value, calls)
-            memory[self._key(env, place)] = _Obligation(calls[place - 1], env, load_truth(sure))
+            memory.open(self._key(env, place), _Obligation(calls[place - 1], env, load_truth(sure)))
         return memory
 
 
@@ -221,6 +245,10 @@ def _load_value(data: dict[str, Any], calls: Sequence[Call]) -> Any:
     if "call" in data:
         return calls[data["call"] - 1]
     return Unknown(*data["unknown"]) if "unknown" in data else freeze(data["value"])
+
+
+def _is_text(key: Any) -> bool:
+    return type(key) is tuple and all(type(one) is str for one in key)
 
 
 def _either(pattern: ast.Pattern) -> str:

@@ -26,6 +26,7 @@ class Concern:
         remembering: those that have to be told of it.
         views: the numbers of the views that it enters.
         problem: why such a call cannot be judged at all.
+        arguments: the arguments that its tool is declared with; None where it may have any.
         listed: whether a rule concerns it, or none has to.
         apart: whether anything but the temporal rules has to be asked.
     """
@@ -34,6 +35,7 @@ class Concern:
     remembering: tuple[tuple[int, Part], ...]
     views: tuple[int, ...]
     problem: str | None = None
+    arguments: frozenset[str] | None = None
     listed: bool = True
     apart: bool = False
 
@@ -107,7 +109,7 @@ class Policies:
             newest: the `session.sequence` that the host has kept: an older snapshot is refused.
 
         Raises:
-            InputError: it is no authentic snapshot, is of another policy, or is older than what is known of the session.
+            InputError: it is no authentic snapshot, or of another policy, or older than what is known of the session.
         """
         from guardagent.session import Session
 
@@ -166,4 +168,12 @@ class Policies:
             or bool(self.requests)
             or any(call.tool in rule.tools or labels & rule.labels for rule in self.rules)
         )
-        return Concern(parts, remembering, views, listed=listed, apart=bool(self.requests) or not listed)
+        declared = (self._declared or {}).get(call.tool)
+        return Concern(
+            parts,
+            remembering,
+            views,
+            arguments=None if declared is None else frozenset(declared),
+            listed=listed,
+            apart=bool(self.requests) or not listed or declared is not None,
+        )

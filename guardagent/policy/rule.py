@@ -20,7 +20,7 @@ from guardagent.types import Decision
 Tree = int | tuple[str, tuple["Tree", ...]]  # the number of a part, or "all" or "any" of trees
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Source:
     """What an author wrote about a rule."""
 

@@ -39,6 +39,17 @@ from guardagent.types import thaw
 Names = dict[str, int]  # a label or variable -> its place in the environment
 
 
+COMPARISONS: Mapping[str, Callable[[Any, Any], Truth]] = {
+    "==": equal,
+    "!=": lambda left, right: inverse(equal(left, right)),
+    "<": less,
+    ">": lambda left, right: less(right, left),
+    "<=": lambda left, right: inverse(less(right, left)),
+    ">=": lambda left, right: inverse(less(left, right)),
+    "in": contains,
+}
+
+
 class CompileError(InputError):
     """A rule names what there is not.
 
@@ -179,6 +190,7 @@ class Compiler:
         binders: list[tuple[int, str]] = []
         own: list[Term] = []
         joins: list[tuple[Term, Term]] = []
+        joined: list[tuple[int, str]] = []
         for argument in pattern.arguments:
             read = _argument_reader(label, argument.name)
             if not isinstance(argument.value, ast.Variable):
@@ -191,6 +203,7 @@ class Compiler:
                 own.append(_both(equal, read, _reader(inner[argument.value.name])))
             else:
                 joins.append((read, _reader(inner[argument.value.name])))
+                joined.append((inner[argument.value.name], argument.name))
         rest: list[Term] = []
         for part in condition.parts if isinstance(condition, ast.And) else (condition,):
             self._sort(part, local, inner, own, joins, rest)
@@ -203,6 +216,7 @@ class Compiler:
             required=tuple(argument.name for argument in pattern.arguments),
             binders=tuple(binders),
             own=tuple(own),
+            joined=tuple(joined),
             joins=tuple(joins),
             rest=tuple(rest),
             ok_only=ok_only,
@@ -264,10 +278,10 @@ class Compiler:
         return listed
 
     def _and(self, node: ast.And, names: Names) -> Term:
-        return _all_of(self._terms(node.parts, names))
+        return all_of_terms(self._terms(node.parts, names))
 
     def _or(self, node: ast.Or, names: Names) -> Term:
-        return _any_of(self._terms(node.parts, names))
+        return any_of_terms(self._terms(node.parts, names))
 
     def _inverted(self, node: ast.Inverted, names: Names) -> Term:
         body = self.term(node.body, names)
@@ -278,22 +292,7 @@ class Compiler:
 
     def _compared(self, node: ast.Compared, names: Names) -> Term:
         left, right = self.term(node.left, names), self.term(node.right, names)
-        match node.operator:
-            case "==":
-                if isinstance(node.right, ast.Constant) and type(node.right.value) in PLAIN:
-                    return _equal_to(left, node.right.value)
-                return _both(equal, left, right)
-            case "!=":
-                return lambda env: inverse(equal(left(env), right(env)))
-            case "<":
-                return _both(less, left, right)
-            case ">":
-                return _both(less, right, left)
-            case "<=":
-                return lambda env: inverse(less(right(env), left(env)))
-            case ">=":
-                return lambda env: inverse(less(left(env), right(env)))
-        return _both(contains, left, right)
+        return _both(COMPARISONS[node.operator], left, right)
 
     def _matches(self, node: ast.Matches, names: Names) -> Term:
         return _of(regex_test(node.regex), self.term(node.body, names))
@@ -455,13 +454,7 @@ def _check_signature(node: ast.StateOf, function: Callable[..., Any]) -> None:
 def _state_function(node: ast.StateOf, function: Callable[..., Any], arguments: Sequence[Term]) -> Term:
     name = node.function
 
-    def state_of(env: Env) -> Any:
-        values = []
-        for argument in arguments:
-            value = argument(env)
-            if type(value) is Unknown:
-                return value
-            values.append(value if type(value) is str else thaw(value))
+    def answer(env: Env, values: Sequence[Any]) -> Any:
         state = env[0].state()
         if state is None:
             return Unknown("there is no state")
@@ -477,7 +470,18 @@ def _state_function(node: ast.StateOf, function: Callable[..., Any], arguments: 
             raise StateFunctionError(f"state function {name} returned a {type(found).__name__}; expected a JSON value")
         return found
 
-    return state_of
+    def state_of(env: Env) -> Any:
+        values = [argument(env) for argument in arguments]
+        unknown = next((value for value in values if type(value) is Unknown), None)
+        return answer(env, [thaw(value) for value in values]) if unknown is None else unknown
+
+    def state_of_one(env: Env) -> Any:
+        value = arguments[0](env)
+        if type(value) is str:
+            return answer(env, (value,))
+        return value if type(value) is Unknown else answer(env, (thaw(value),))
+
+    return state_of_one if len(arguments) == 1 else state_of
 
 
 def _in_state(state: Any, name: str) -> Any:
@@ -499,7 +503,7 @@ def _argument_reader(label: int, name: str) -> Term:
     return lambda env: argument_of(env[label].args, name)
 
 
-def _all_of(parts: Sequence[Term]) -> Term:
+def all_of_terms(parts: Sequence[Term]) -> Term:
     """`conjunction`, without a generator in the way."""
 
     def all_of(env: Env) -> Truth:
@@ -517,7 +521,7 @@ def _all_of(parts: Sequence[Term]) -> Term:
     return all_of
 
 
-def _any_of(parts: Sequence[Term]) -> Term:
+def any_of_terms(parts: Sequence[Term]) -> Term:
     """`disjunction`, in the same way."""
 
     def any_of(env: Env) -> Truth:
@@ -533,16 +537,6 @@ def _any_of(parts: Sequence[Term]) -> Term:
         return False if unknown is None else unknown
 
     return any_of
-
-
-def _equal_to(left: Term, constant: Any) -> Term:
-    kind = type(constant)
-
-    def equal_to(env: Env) -> Truth:
-        value = left(env)
-        return value == constant if type(value) is kind else equal(value, constant)
-
-    return equal_to
 
 
 def _bind_one(label: int, slot: int, name: str) -> Callable[[Env, Any], Truth]:

@@ -41,6 +41,7 @@ class ViewSpec:
         required: arguments that a past call must have.
         binders: (place of a variable, the argument that it is bound to).
         own: conditions on the past call alone.
+        joined: those of the equations that are of variables: (place of the variable, the argument that it equals).
         joins: equations: (a side that depends on the past call alone, the side that does not depend on it).
         rest: the other conditions.
         ok_only: whether only calls that went well count.
@@ -53,6 +54,7 @@ class ViewSpec:
     required: tuple[str, ...]
     binders: tuple[tuple[int, str], ...]
     own: tuple[Term, ...]
+    joined: tuple[tuple[int, str], ...]
     joins: tuple[tuple[Term, Term], ...]
     rest: tuple[Term, ...]
     ok_only: bool = False

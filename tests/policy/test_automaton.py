@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from guardagent import InputError
 from guardagent.policy.alphabet import Alphabet
-from guardagent.policy.automaton import Automaton, compile_formula
+from guardagent.policy.automaton import Automaton, Standing, compile_formula
 from guardagent.policy.formula import (
     FALSE,
     TRUE,
@@ -159,3 +159,26 @@ def test_rules_that_are_too_large_are_refused() -> None:
         Alphabet([f"tag{number}" for number in range(12)])
     with pytest.raises(InputError, match="states"):
         compile_formula(globally(implies(atom("a"), Within(10_000, atom("b")))), THREE)
+
+
+def test_a_letter_is_the_sum_of_what_the_fields_add() -> None:
+    """So that columns of events can be read one by one; and only the fields that the atoms look at are needed."""
+    alphabet = Alphabet(["tool:a", "@group", "action:write", "urgent", "urn:x"], {"group": frozenset({"a", "b"})})
+    assert alphabet.fields == ("tool", "action", "tags")
+    for tool, action, tags in itertools.product("abc", ("write", None), ({"urgent"}, {"urn:x", "urgent"}, set())):
+        event = Event(tool, action=action, tags=frozenset(tags))
+        offsets = alphabet.offset("tool", tool) + alphabet.offset("action", action) + alphabet.offset("tags", tags)
+        assert alphabet.index(event, ok=False) == offsets
+        assert alphabet.index(event, ok=True) == offsets + 1
+        held = {f"action:{action}"} & {"action:write"} | tags | ({"@group"} if tool in "ab" else set())
+        assert alphabet.letters[offsets + 1].ok == held | ({"tool:a"} if tool == "a" else set())
+
+
+def test_where_a_rule_stands() -> None:
+    """Settled for good or bad, or open and kept or not if the trace ends."""
+    automaton = compile_formula(Until(atom("a"), atom("b")), THREE)
+    letters = {letter.ok: number for number, letter in enumerate(THREE)}
+    for steps, standing in (("", "UNMET"), ("a", "UNMET"), ("ab", "SATISFIED"), ("ac", "VIOLATED")):
+        assert automaton.standing(ends(automaton, tuple(letters[frozenset(step)] for step in steps))).name == standing
+    never = compile_formula(globally(negation(atom("a"))), THREE)
+    assert never.standing(0) is Standing.MET

@@ -1,0 +1,307 @@
+"""What a check costs: `python benchmarks/check_cost.py [ROUNDS]`, in microseconds of CPU time per check.
+
+Three rules (authentication over data, a refund to the method that was paid with, tools that are denied) after 10 and
+after 200 messages of a conversation. Beside it, in the same rounds for the same calls: a function written by hand for
+these rules, and agent-os-kernel, agentproofx and cedarpy where they are installed. None of the three looks at a history
+or at a state, so the function decides the facts that they need; that is done beforehand, and not counted for them.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module, metadata
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+from guardagent import Policies, Session, load_policies
+from guardagent.types import Decision, Event
+
+POLICY = """
+version: 1
+toolbox: [shop.py]
+policies:
+  - id: authenticated
+    temporal: >
+      before(get_order_details(order_id=o), True,
+             f:find_user_id_by_email(email=.*),
+             output(f) != "Error: user not found" && state(order_belongs_to(o)) == output(f)
+               && state(exists_order(o)) == true)
+  - id: refund_method
+    temporal: forall(refund(order_id=o, payment_method_id=m), state(paid_with(o)) == m)
+  - id: denied_tools
+    temporal: ["G !tool:delete_account", "G !tool:drop_table", "G !tool:export_customers"]
+"""
+SHOP = '''
+def order_belongs_to(state: dict, order_id: str) -> str | None:
+    """The user who placed an order."""
+    order = state["orders"].get(order_id)
+    return None if order is None else order["user_id"]
+
+
+def exists_order(state: dict, order_id: str) -> bool:
+    """Whether there is such an order."""
+    return order_id in state["orders"]
+
+
+def paid_with(state: dict, order_id: str) -> str | None:
+    """The payment method of an order."""
+    order = state["orders"].get(order_id)
+    return None if order is None else order["payment_method_id"]
+'''
+DENIED = ["delete_account", "drop_table", "export_customers"]
+ORDERS = 40
+STATE = {
+    "orders": {
+        f"#W{number}": {"user_id": f"user_{number % 2}", "payment_method_id": f"card_{number}"}
+        for number in range(ORDERS)
+    }
+}
+OURS = "guardagent"
+ALLOW = Decision.ALLOW  # reading a member of an enumeration is slow, and no part of a check
+LENGTHS = (10, 200)
+SESSIONS = 100
+REPEATED = 20
+WANTED = {"allowed": 4.0, "denied": 8.0, "recorded": 9.0}  # after 10 messages; after 200 at most 1.2 times that
+
+
+def order_of(number: int, user: int) -> str:
+    return f"#W{(2 * number + user) % ORDERS}"
+
+
+CALLS = {  # each ten times, of different orders
+    "allowed": {
+        "get_order_details": [{"order_id": order_of(number, 0)} for number in range(10)],
+        "refund": [
+            {"order_id": order_of(number, 0), "payment_method_id": f"card_{2 * number}"} for number in range(10)
+        ],
+        "calculate": [{"expression": f"{number} + 1"} for number in range(10)],
+    },
+    "denied": {
+        "get_order_details": [{"order_id": order_of(number, 1)} for number in range(10)],
+        "refund": [{"order_id": order_of(number, 0), "payment_method_id": "gift_card_9"} for number in range(10)],
+        "delete_account": [{"user_id": f"user_{number}"} for number in range(10)],
+    },
+}
+
+
+def conversation(messages: int) -> list[Event]:
+    """The calls of user_0: who that is, found at the second try, then orders and sums."""
+    failed = Event("find_user_id_by_email", {"email": "u@example.org"}, "Error: user not found", "failed")
+    found = Event("find_user_id_by_email", {"email": "user@example.org"}, "user_0", "ok")
+    work = [
+        Event("get_order_details", {"order_id": order_of(1, 0)}, '{"status": "delivered", "total": 159.78}', "ok"),
+        Event("calculate", {"expression": "159.78 - 20"}, "139.78", "ok"),
+        Event("get_product_details", {"product_id": "1075968781"}, '{"name": "kettle"}', "ok"),
+        Event("refund", {"order_id": order_of(2, 0), "payment_method_id": "card_4"}, "done", "ok"),
+    ]
+    return [failed, found, *islice(cycle(work), messages - 2)]
+
+
+def by_hand(history: Sequence[Event], tool: str, args: dict[str, Any]) -> str | None:
+    """The rules as somebody would write them down; gives the one that is broken."""
+    order = STATE["orders"].get(args.get("order_id", ""))
+    if tool == "get_order_details":
+        for event in history:
+            if (
+                event.tool == "find_user_id_by_email"
+                and event.status == "ok"
+                and event.output != "Error: user not found"
+                and order is not None
+                and order["user_id"] == event.output
+            ):
+                return None
+        return "authenticated"
+    if tool == "refund":
+        return (
+            None if order is not None and order["payment_method_id"] == args["payment_method_id"] else "refund_method"
+        )
+    return "denied_tools" if tool in DENIED else None
+
+
+# Of a conversation, and of calls with what each of them breaks, a contender makes the function that is measured: it
+# checks all the calls and gives how many are allowed.
+
+Broken = list[tuple[str, dict[str, Any], str | None]]
+Contender = Callable[[list[Event], Broken], Callable[[], int]]
+
+
+def written_by_hand(history: list[Event], calls: Broken) -> Callable[[], int]:
+    return lambda: sum(by_hand(history, tool, args) is None for tool, args, _ in calls)
+
+
+def agent_os_kernel(_: list[Event], calls: Broken) -> Callable[[], int]:
+    policies: Any = import_module("agent_os.policies")
+
+    def rule(field: str, operator: str, value: Any) -> Any:
+        condition = policies.PolicyCondition(field=field, operator=operator, value=value)
+        return policies.PolicyRule(name=field, condition=condition, action="deny")
+
+    rules = [rule("unauthenticated", "eq", True), rule("other_method", "eq", True), rule("tool_name", "in", DENIED)]  # noqa: FBT003
+    evaluator = policies.PolicyEvaluator([policies.PolicyDocument(name="shop", version="1.0", rules=rules)])
+    contexts = [
+        {
+            "tool_name": tool,
+            "unauthenticated": broken == "authenticated",
+            "other_method": broken == "refund_method",
+        }
+        for tool, _, broken in calls
+    ]
+    return lambda: sum(evaluator.evaluate(context).allowed for context in contexts)
+
+
+def agentproofx(_: list[Event], calls: Broken) -> Callable[[], int]:
+    ltl: Any = import_module("agentproof.monitor.ltl")
+    denied = [f"G !tool:{tool}" for tool in DENIED]
+    texts = ["G !authenticated", "G !refund_method", f"(({denied[0]}) AND ({denied[1]})) AND ({denied[2]})"]
+    rules = tuple(ltl.compile_monitor_rule(ltl.MonitorRuleSpec(text, text)) for text in texts)
+    events = [{"tool_name": tool, "tags": [broken] if broken else []} for tool, _, broken in calls]
+    return lambda: sum(not ltl.evaluate_monitors(rules, {}, event)[2].denied for event in events)
+
+
+def cedarpy(_: list[Event], calls: Broken) -> Callable[[], int]:
+    cedar: Any = import_module("cedarpy")
+    denied = ", ".join(f'Action::"{tool}"' for tool in DENIED)
+    policies = cedar.PolicySet.from_str(f"""
+        permit(principal, action, resource);
+        forbid(principal, action == Action::"get_order_details", resource) unless {{ context.authenticated }};
+        forbid(principal, action == Action::"refund", resource) unless {{ context.own_method }};
+        forbid(principal, action in [{denied}], resource);
+    """)
+    entities = cedar.Entities.from_json_str("[]")
+    requests = [
+        {
+            "principal": {"type": "Agent", "id": "support"},
+            "action": {"type": "Action", "id": tool},
+            "resource": {"type": "Shop", "id": "shop"},
+            "context": {"authenticated": broken != "authenticated", "own_method": broken != "refund_method"},
+        }
+        for tool, _, broken in calls
+    ]
+    return lambda: sum(cedar.is_authorized(request, policies, entities).allowed for request in requests)
+
+
+def others() -> dict[str, Contender]:
+    """Those that are installed, with their versions."""
+    found: dict[str, Contender] = {"by hand": written_by_hand}
+    for package, contender in (
+        ("agent-os-kernel", agent_os_kernel),
+        ("agentproofx", agentproofx),
+        ("cedarpy", cedarpy),
+    ):
+        try:
+            found[f"{package} {metadata.version(package)}"] = contender
+        except metadata.PackageNotFoundError:
+            print(f"{package} is not installed, so it is left out: pip install {package}")
+    return found
+
+
+def sessions(policies: Policies, messages: int) -> list[Session]:
+    made = []
+    for _ in range(SESSIONS):
+        session = policies.session(state=STATE)
+        for event in conversation(messages):
+            session.observe(event, judge=False)
+        made.append(session)
+    return made
+
+
+def microseconds(run: Callable[[], int], checks: int, allowed: int) -> float:
+    gc.collect()
+    gc.freeze()  # what all the other sessions hold is not searched for garbage while this is measured
+    started = time.process_time()
+    found = run()
+    taken = time.process_time() - started
+    gc.unfreeze()
+    assert found == allowed, f"{found} of {checks} calls are allowed; expected {allowed}"
+    return taken / checks * 1e6
+
+
+def asked(made: list[Session], calls: Broken) -> int:
+    allowed = 0
+    for session in made:
+        for tool, args, _ in calls:
+            allowed += session.check(tool, args, reserve=False).decision is ALLOW
+    return allowed
+
+
+def recorded(made: list[Session], calls: Broken) -> int:
+    allowed = 0
+    for session, (tool, args, _) in zip(made, cycle(calls), strict=False):
+        allowed += session.check(tool, args).decision is ALLOW
+        session.record("done")
+    return allowed
+
+
+Row = tuple[str, str]  # allowed, denied or recorded; the tool
+
+
+def measured_once(policies: Policies, messages: int, contenders: dict[str, Contender]) -> dict[Row, dict[str, float]]:
+    """Microseconds per check, of each kind of call by each contender."""
+    history, made = conversation(messages), sessions(policies, messages)
+    found: dict[Row, dict[str, float]] = {}
+    for outcome, by_tool in CALLS.items():
+        for tool, variants in by_tool.items():
+            calls: Broken = [(tool, args, by_hand(history, tool, args)) for args in variants]
+            allowed = len(calls) if outcome == "allowed" else 0
+            row = found[outcome, tool] = {}
+            checks = len(calls) * SESSIONS
+            row[OURS] = microseconds(partial(asked, made, calls), checks, allowed * SESSIONS)
+            for name, contender in contenders.items():
+                row[name] = microseconds(
+                    contender(history, calls * REPEATED), len(calls) * REPEATED, allowed * REPEATED
+                )
+    for tool, variants in CALLS["allowed"].items():
+        calls = [(tool, args, None) for args in variants]
+        fresh = sessions(policies, messages)
+        found["recorded", tool] = {OURS: microseconds(partial(recorded, fresh, calls), SESSIONS, SESSIONS)}
+    return found
+
+
+def medians(rounds: Sequence[dict[Row, dict[str, float]]]) -> dict[Row, dict[str, float]]:
+    return {
+        row: {name: statistics.median(one[row][name] for one in rounds) for name in columns}
+        for row, columns in rounds[0].items()
+    }
+
+
+def show(messages: int, found: dict[Row, dict[str, float]], contenders: Sequence[str]) -> None:
+    print(f"\nafter {messages} messages, microseconds of CPU (times guardagent)")
+    print(" " * 28 + "".join(f"{name:>24}" for name in (OURS, *contenders)))
+    for (outcome, tool), columns in found.items():
+        cells = [f"{taken:8.2f} ({taken / columns[OURS]:6.2f})" for taken in columns.values()]
+        print(f"{outcome:9} {tool:18}" + "".join(f"{cell:>24}" for cell in cells))
+
+
+def main() -> None:
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 15
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "policies.yaml").write_text(POLICY, encoding="utf-8")
+        Path(folder, "shop.py").write_text(SHOP, encoding="utf-8")
+        policies = load_policies(Path(folder, "policies.yaml"))
+    contenders = others()
+    results = {
+        messages: medians([measured_once(policies, messages, contenders) for _ in range(rounds)])
+        for messages in LENGTHS
+    }
+    for messages, found in results.items():
+        show(messages, found, list(contenders))
+    print("\nthe dearest of each kind")
+    short, long = (results[messages] for messages in LENGTHS)
+    for outcome, wanted in WANTED.items():
+        rows = [row for row in short if row[0] == outcome]
+        first, last = max(short[row][OURS] for row in rows), max(long[row][OURS] for row in rows)
+        print(
+            f"  {outcome:9} {first:6.2f} us (wanted: {wanted:.0f}); "
+            f"after {LENGTHS[1]} messages {last:6.2f} us, {last / first:4.2f} times that (wanted: 1.2)"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""Events per CPU second that five temporal rules follow: `python benchmarks/monitors.py [ROUNDS]`.
+
+One long trace, event by event, and 10,000 traces at once; beside it, in the same rounds over the same events, the
+package `agentproofx`, where it is installed. Events are made beforehand, everything else counts; medians of CPU time.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from importlib import import_module, metadata
+from typing import Any
+
+from guardagent.policy.alphabet import Alphabet
+from guardagent.policy.automaton import Standing, compile_formula
+from guardagent.policy.batch import Columns, replay_batch
+from guardagent.policy.formula import atoms
+from guardagent.policy.monitor import Compiled, Monitor
+from guardagent.policy.temporal import read_temporal
+from guardagent.types import Event
+
+RULES = [
+    "G !tool:delete_account",
+    "tool:draft_email -> F tool:human_review",
+    "tool:fetch_pii -> F[<=3] tool:anonymize",
+    "tool:plan -> F tool:approve -> F tool:deploy",
+    "tool:authenticate U tool:open_session",
+]
+TASKS = [
+    ["search", "read_page"],
+    ["draft_email", "search", "human_review", "send_email"],
+    ["fetch_pii", "count_rows", "anonymize", "write_report"],
+    ["plan", "run_tests", "approve", "search", "deploy"],
+    ["list_files", "read_file", "calculate", "read_file"],
+]
+BEGINNING = ["authenticate", "authenticate", "open_session"]
+WANTED = {"one trace": 15, "10,000 traces": 80}
+
+Trace = list[str]
+Run = Callable[[], int]  # gives how many rules are violated in how many traces, so that all can be seen to agree
+
+
+def tools_of_a_trace(chance: random.Random, tasks: int, slips: float) -> Trace:
+    """An agent that does one task after the other, and now and then something at random."""
+    names = list(BEGINNING)
+    for _ in range(tasks):
+        names += chance.choice(TASKS)
+        if chance.random() < slips:
+            names.append(chance.choice(["delete_account", "draft_email", "plan", "fetch_pii"]))
+    return names
+
+
+def compiled(text: str) -> Compiled:
+    formula = read_temporal(text)
+    alphabet = Alphabet(atoms(formula))
+    return alphabet, compile_formula(formula, alphabet.letters)
+
+
+def one_by_one(rules: Sequence[Compiled], trace: Sequence[Event]) -> int:
+    monitor = Monitor(rules)
+    for event in trace:
+        monitor.step(event, ok=event.status == "ok")
+    return monitor.standings.count(Standing.VIOLATED)
+
+
+def continued(rules: Sequence[Compiled], trace: Sequence[Event]) -> int:
+    monitor = Monitor(rules)
+    monitor.run(trace)
+    return monitor.standings.count(Standing.VIOLATED)
+
+
+def batch(rules: Sequence[Compiled], traces: Sequence[Sequence[Event]] | Columns) -> int:
+    return int((replay_batch(rules, traces).standings == Standing.VIOLATED).sum())
+
+
+def ours(traces: Sequence[Trace]) -> dict[str, Run]:
+    rules = list(map(compiled, RULES))
+    events = [[Event(name, status="ok") for name in trace] for trace in traces]
+    if len(events) == 1:
+        return {
+            "Monitor.step": lambda: one_by_one(rules, events[0]),
+            "Monitor.run": lambda: continued(rules, events[0]),
+        }
+    lengths, names = [len(trace) for trace in traces], [name for trace in traces for name in trace]
+    well = [True] * len(names)
+    return {
+        "replay_batch, of events": lambda: batch(rules, events),
+        "replay_batch, of columns": lambda: batch(rules, Columns(lengths, well, names)),
+    }
+
+
+def theirs(traces: Sequence[Trace]) -> dict[str, Run]:
+    """The same with `agentproofx`, if it is installed."""
+    try:
+        ltl: Any = import_module("agentproof.monitor.ltl")
+    except ImportError:
+        return {}
+    rules = tuple(ltl.compile_monitor_rule(ltl.MonitorRuleSpec(text, text)) for text in RULES)
+    events = [[{"tool_name": name} for name in trace] for trace in traces]
+
+    def run() -> int:
+        violated = 0
+        for trace in events:
+            state: dict[str, int] = {}
+            for event in trace:
+                state, _, _ = ltl.evaluate_monitors(rules, state, event)
+            violated += sum(state[rule.rule_id] in rule.violation_states for rule in rules)
+        return violated
+
+    return {f"agentproofx {metadata.version('agentproofx')}": run}
+
+
+def measure(runs: dict[str, Run], rounds: int) -> dict[str, float]:
+    """The median of the CPU seconds of each, taken in turn."""
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        found = set()
+        for name, run in runs.items():
+            started = time.process_time()
+            found.add(run())
+            times[name].append(time.process_time() - started)
+        assert len(found) == 1, f"they disagree: {found}"
+    return {name: statistics.median(taken) for name, taken in times.items()}
+
+
+def report(title: str, traces: Sequence[Trace], rounds: int) -> None:
+    events = sum(map(len, traces))
+    baseline = theirs(traces)
+    medians = measure({**ours(traces), **baseline}, rounds)
+    print(f"{title}: {events:,} events, {len(RULES)} rules")
+    for name, seconds in medians.items():
+        times = "".join(
+            f"  {medians[other] / seconds:6.1f} times as many (wanted: {WANTED[title]})"
+            for other in baseline
+            if other != name
+        )
+        print(f"  {name:26} {events / seconds:12,.0f} events/s  {seconds / events * 1e9:8.0f} ns each{times}")
+
+
+def main() -> None:
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
+    chance = random.Random(1)  # noqa: S311 - the same events every time
+    if not theirs([]):
+        print("agentproofx is not installed, so there is nothing to compare with: pip install agentproofx")
+    report("one trace", [tools_of_a_trace(chance, 10_000, 0.0)], rounds)
+    report("10,000 traces", [tools_of_a_trace(chance, chance.randrange(12), 0.02) for _ in range(10_000)], rounds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,247 @@
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guardagent.errors import ContentError, InputError
+from guardagent.policy import policy_file
+from guardagent.policy.policy_file import POLICY_FILE, PolicyFile, read_policy_file
+from guardagent.policy.policy_keys import Key
+from guardagent.types import Decision
+
+Write = Callable[..., Path]
+SCHEMA = json.loads(Path(policy_file.__file__).with_name("policy.schema.json").read_text())
+EVERYTHING = """\
+    # Every key that a policy file may have.
+    version: 1
+    toolbox: [shop.py]
+    tags: {writes: [refund, cancel]}
+    tools:
+      refund: [order_id, amount]
+      cancel:
+      ping: []
+    failed_output: "^Error"
+    unlisted: deny
+    policies:
+      - id: confirmed
+        temporal: forall(@writes(), fact(user_confirmed) == true)
+        message: Ask first.
+        on_violation: escalate
+        remedy: Ask the customer.
+      - id: both
+        temporal:
+          - G !tool:ping
+          - tool:refund -> F tool:cancel
+        on_violation: warn
+      - id: within_limit
+        solver:
+          smt: (declare-const amount Int)
+          tools:
+            refund:
+              permit: (< amount 100)
+              variables:
+                amount: {sort: Int, from: args.amount, required: true}
+                reason: {sort: String, enum: [late, 5, true], from: args.reason, required: false, free: any}
+        on_violation: halt
+      - id: from_file
+        solver: {smt_file: limits.smt2, tools: {refund: {permit: (allowed)}}}
+      - id: polite
+        request: The agent may not be rude.
+        program: polite.py
+    """
+
+
+@pytest.fixture
+def everything(write: Write) -> PolicyFile:
+    """The file above, with the files it names beside it."""
+    write("shop.py", "def price(state):\n    'The price.'\n")
+    write("limits.smt2", "(declare-const allowed Bool)")
+    write("polite.py", "def check(agent_input, agent_output, facts):\n    return {}\n")
+    return read_policy_file(write("policies.yaml", EVERYTHING))
+
+
+def test_every_key_arrives(everything: PolicyFile) -> None:
+    """What the file says is what the library has."""
+    folder = everything.path.parent
+    assert everything.toolbox == (folder / "shop.py",)
+    assert everything.tags == {"writes": {"refund", "cancel"}}
+    assert everything.tools == {"refund": ("order_id", "amount"), "cancel": None, "ping": ()}
+    assert (everything.failed_output, everything.unlisted) == ("^Error", "deny")
+    first, second, third, fourth, last = everything.rules
+    assert (first.id, first.kind, first.line) == ("confirmed", "temporal", 12)
+    assert (first.message, first.remedy) == ("Ask first.", "Ask the customer.")
+    assert [text.text for text in second.texts] == ["G !tool:ping", "tool:refund -> F tool:cancel"]
+    assert third.kind == "solver"
+    assert third.solver
+    assert third.solver["tools"]["refund"]["variables"]["reason"]["enum"] == ("late", 5, True)
+    assert fourth.solver == {"smt_file": folder / "limits.smt2", "tools": {"refund": {"permit": "(allowed)"}}}
+    assert (last.texts[0].text, last.program) == ("The agent may not be rude.", folder / "polite.py")
+    decisions = [rule.on_violation for rule in everything.rules]
+    assert decisions == [Decision.ESCALATE, Decision.WARN, Decision.HALT, Decision.DENY, Decision.DENY]
+
+
+def test_what_is_not_said_has_its_default(write: Write) -> None:
+    """Any tool may exist, calls that no rule concerns are allowed, and a violation denies."""
+    path = write("p.yaml", "version: 1\npolicies: [{id: a, temporal: 'G !tool:x'}]\n")
+    file = read_policy_file(str(path))
+    assert (file.toolbox, dict(file.tags), file.tools, file.failed_output) == ((), {}, None, None)
+    assert file.unlisted == "allow"
+    (rule,) = file.rules
+    assert (rule.solver, rule.program, rule.message, rule.remedy) == (None, None, None, None)
+    assert rule.on_violation is Decision.DENY
+
+
+def test_tools_may_be_a_list(write: Write) -> None:
+    """Then nothing is known of their arguments."""
+    path = write("p.yaml", "version: 1\ntools: [a, b]\npolicies: [{id: a, temporal: 'G !tool:a'}]\n")
+    assert read_policy_file(path).tools == {"a": None, "b": None}
+
+
+def test_a_file_cannot_be_changed_once_read(everything: PolicyFile) -> None:
+    """Threads share it."""
+    with pytest.raises(TypeError):
+        everything.tags["writes"] = frozenset()  # type: ignore[index]
+    with pytest.raises(AttributeError):
+        everything.rules = ()  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", ["policies.yaml", "shop.py", "polite.py", "limits.smt2"])
+def test_the_digest_is_of_all_files(everything: PolicyFile, name: str) -> None:
+    """A permit given under one policy is none under another, and a changed function is a changed policy."""
+    assert everything.digest == read_policy_file(everything.path).digest
+    assert len(everything.digest) == len(hashlib.sha256().hexdigest())
+    changed = everything.path.with_name(name)
+    changed.write_text(changed.read_text() + "\n# more\n")
+    assert read_policy_file(everything.path).digest != everything.digest
+
+
+def test_files_may_stand_anywhere_by_their_absolute_path(write: Write) -> None:
+    """Only a relative path must stay in the policy file's folder."""
+    tool = write("elsewhere/shop.py", "x = 1")
+    text = f"version: 1\ntoolbox: {tool}\npolicies: [{{id: a, temporal: 'G !tool:a'}}]\n"
+    assert read_policy_file(write("here/p.yaml", text)).toolbox == (tool,)
+    inside = text.replace(str(tool), "./../here/./shop.py")
+    write("here/shop.py", "x = 1")
+    with pytest.raises(ContentError, match=r"p\.yaml:2: .*leads out of the policy file's folder"):
+        read_policy_file(write("here/p.yaml", inside))
+
+
+@pytest.mark.parametrize("name", ["missing.yaml", "", "x\0.yaml", "x" * 5000])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
+    """As any other wrong input, and not as an error of the system."""
+    with pytest.raises(InputError, match="expected"):
+        read_policy_file(tmp_path / name)
+
+
+SCALARS = [
+    ("temporal: seq(aaa(), bbb(), ccc())", [0, 0, 0]),
+    ("temporal: seq(aaa(),\n      bbb(),\n\n      ccc())", [0, 1, 3]),
+    ("temporal: 'seq(aaa(x=''''),\n      bbb(),\n\n\n      ccc())'", [0, 1, 4]),
+    (
+        'temporal: "seq(aaa(x=\\"\\x41\\u00e9\\U0001F600\\t\\_\\"),\\n\n      b\\\n      bb(),\n\n      ccc())"',
+        [0, 2, 4],
+    ),
+    ("temporal: |\n      seq(aaa(),\n\n        bbb(),\n      ccc())", [1, 3, 4]),
+    ("temporal: |2-  # by the line\n        seq(aaa(),\n          bbb(),\n        ccc())\n\n", [1, 2, 3]),
+    ("temporal: >\n      seq(aaa(),\n      bbb(),\n\n      ccc())", [1, 2, 4]),
+    ("temporal: >+\n\n      seq(aaa(),\n          bbb(),\n      ccc())\n\n", [2, 3, 4]),
+    ("temporal:\n      - 'x'\n      - seq(aaa(),\n        bbb(),\n        ccc())", [2, 3, 4]),
+    ("temporal: [x, 'seq(aaa(),\n      bbb(),\n      ccc())']", [0, 1, 2]),
+]
+
+
+@pytest.mark.parametrize("breaks", ["\n", "\r\n"])
+@pytest.mark.parametrize(("scalar", "lines"), SCALARS)
+def test_a_place_in_a_text_is_found_in_the_file(write: Write, scalar: str, lines: list[int], breaks: str) -> None:
+    """However YAML quotes, folds or indents it."""
+    whole = f"version: 1\npolicies:\n  - id: a\n    {scalar}\n".replace("\n", breaks)
+    (rule,) = read_policy_file(write("p.yaml", whole.encode())).rules
+    text = rule.texts[-1]
+    places = [_place(text.text, text.text.rindex(word[1:])) for word in ("aaa", "bbb", "ccc")]
+    assert [text.line_of(*place) - 4 for place in places] == lines
+    assert text.line_of(1, 1) == text.line_of(1, 0)
+    assert text.line_of(10_000, 10_000) == 4 + lines[-1]
+
+
+def _place(text: str, at: int) -> tuple[int, int]:
+    """Line and column, from 1."""
+    return text[:at].count("\n") + 1, at - text.rfind("\n", 0, at)
+
+
+def test_an_error_in_a_text_stands_in_its_line_and_shows_it(everything: PolicyFile) -> None:
+    """The first line of the message is located; what shows the place follows."""
+    error = everything.rules[1].texts[1].error("unexpected 'F'; expected b\n  tool:a -> F\n            ^", 1, 16)
+    assert str(error).startswith(f"{everything.path}:20: unexpected 'F'; expected b\n  tool:a")
+
+
+@pytest.mark.parametrize(
+    ("temporal", "hint"),
+    [
+        ('forall(say(text="a #1"), true)', "what follows ` #` is a comment to YAML"),
+        ("[forall(a(), true)]", "a comma ends an unquoted text"),
+        ("'forall(a(x=1, true)'  # as agreed", ""),
+    ],
+)
+def test_what_yaml_cuts_off_is_said_with_the_error(write: Write, temporal: str, hint: str) -> None:
+    """The rest of a formula that seems to end too early is in the file, before its author's eyes."""
+    path = write("p.yaml", f"version: 1\npolicies:\n  - id: a\n    temporal: {temporal}\n")
+    text = read_policy_file(path).rules[0].texts[0]
+    assert bool(text.hint) == bool(hint)
+    assert hint in str(text.error("it ends here"))
+
+
+def _types(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A schema without references, or the types it may be."""
+    schema = SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]] | schema if "$ref" in schema else schema
+    if any("required" not in inner for inner in schema.get("oneOf", ())):
+        for inner in schema["oneOf"]:
+            yield from _types(inner)
+    else:
+        yield schema
+
+
+def _differences(key: Key, schema: dict[str, Any]) -> Iterator[str]:
+    """Where the table of keys and the JSON Schema say different things."""
+    types = list(_types(schema))
+    if key.keys:
+        (mapping,) = types
+        if set(mapping["properties"]) != set(key.keys) or mapping["additionalProperties"]:
+            yield f"{key.name}: keys"
+        if set(mapping.get("required", ())) != {inner.name for inner in key.keys.values() if inner.required}:
+            yield f"{key.name}: required"
+        for inner in key.keys.values():
+            yield from _differences(inner, mapping["properties"].get(inner.name, {}))
+    if set(types[0].get("enum", ())) != set(key.choices if key.choices != (".py",) else ()):
+        yield f"{key.name}: choices"
+    if key.item:
+        inside = [each.get("items") or each.get("additionalProperties") for each in types]
+        yield from _differences(key.item, next(filter(None, inside), {}))
+
+
+def test_the_schema_for_editors_says_what_the_library_accepts() -> None:
+    """The same keys at every level, the same required ones, the same choices."""
+    assert list(_differences(POLICY_FILE, SCHEMA)) == []
+    policy = SCHEMA["$defs"]["policy"]
+    for part in (policy, policy["properties"]["on_violation"], SCHEMA["$defs"]["governed"]):
+        name, value = next((name, part[name]) for name in ("enum", "required") if name in part)
+        part[name] = [*value, "more"]
+        assert len(list(_differences(POLICY_FILE, SCHEMA))) == 1
+        part[name] = value
+
+
+def test_the_schema_accepts_good_files_and_refuses_bad_ones(write: Write) -> None:
+    """As editors do, which follow it."""
+    validator = pytest.importorskip("jsonschema").Draft202012Validator
+    yaml = pytest.importorskip("yaml")
+    validator.check_schema(SCHEMA)
+    good = yaml.safe_load(EVERYTHING)
+    assert list(validator(SCHEMA).iter_errors(good)) == []
+    policy = good["policies"][0]
+    wholes: list[dict[str, Any]] = [{"unlisted": "no"}, {"polices": []}, {"policies": []}, {"version": "1"}]
+    wholes += [{"tags": {"w": []}}, {"tools": {"a": 5}}, {"tools": ["@a"]}, {"toolbox": "shop.txt"}]
+    parts: list[dict[str, Any]] = [{"program": "x.py"}, {"solver": {}}, {"id": 5}, {"on_violation": "blok"}]
+    for bad in wholes + [{"policies": [policy | part]} for part in parts]:
+        assert list(validator(SCHEMA).iter_errors(good | bad)), bad
