@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from guardagent.errors import InputError
 
 _VARIADIC = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+
+
+def mislabelled(action: Any, decision: Any, tags: Any) -> str | None:
+    """What is wrong with what else a call is said to be; None where nothing is."""
+    for name, value in (("action", action), ("decision", decision)):
+        if value is not None and not isinstance(value, str):
+            return f"{name} is {value!r}; expected a text"
+    if isinstance(tags, str) or not isinstance(tags, Iterable):
+        return f"tags is {tags!r}; expected a set of texts"
+    odd = [tag for tag in tags if not isinstance(tag, str)]
+    return f"a tag is {odd[0]!r}; expected a text" if odd else None
 
 
 def malformed(tool: Any, args: Any, facts: Any) -> str | None:

@@ -10,6 +10,7 @@ the other.
 
 from __future__ import annotations
 
+import inspect
 import json
 import secrets
 import threading
@@ -19,7 +20,7 @@ from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
-from guardagent.arguments import bound, malformed
+from guardagent.arguments import bound, malformed, mislabelled
 from guardagent.errors import InputError, ToolDenied
 from guardagent.permit import Permit
 from guardagent.policy.conversation import Conversation, Judgement
@@ -131,6 +132,9 @@ class Session:
                 return _refused(problem, started)
             call.facts = self._facts if facts is None else freeze({**self._facts, **facts})
             if action is not None or decision is not None or tags is not _NO_TAGS:
+                tags = tags if isinstance(tags, str) else list(tags)
+                if problem := mislabelled(action, decision, tags):
+                    return _refused(problem, started)
                 call.labelled(action, decision, frozenset(tags))
             if reserve:
                 call.args, call.agent = freeze(args), agent
@@ -157,7 +161,7 @@ class Session:
             self._halted = ", ".join(source.id for source, _ in judged.broken)
         allowed = decision is ALLOW or decision is Decision.WARN
         grant = _Grant(self, call) if allowed or decision is Decision.ESCALATE else None
-        verdict = self._verdict(call, judged, decision, started, grant)
+        verdict = self._verdict(call, judged, decision, started, grant, lifted)
         if allowed:
             if self._marks is not None:
                 self._marks.append(self._conversation.memento())
@@ -166,7 +170,13 @@ class Session:
         return verdict
 
     def _verdict(
-        self, call: Call, judged: Judgement | None, decision: Decision, started: float, grant: _Grant | None = None
+        self,
+        call: Call,
+        judged: Judgement | None,
+        decision: Decision,
+        started: float,
+        grant: _Grant | None = None,
+        lifted: Decision | None = None,
     ) -> Verdict:
         notes, details = self._notes() if self._conversation.trace.in_flight else ((), EMPTY)
         if judged is None:
@@ -174,6 +184,12 @@ class Session:
             return quick_verdict(
                 decision, notes, (), (), details, None, None, "policy", _NO_USAGE, elapsed, (), (), grant
             )
+        if lifted is not None:
+            details = {
+                **details,
+                "approved": [source.id for source, _ in judged.broken if source.on_violation is lifted],
+            }
+            judged.broken = [one for one in judged.broken if one[0].on_violation is not lifted]
         violations = tuple([_violation(source, finding, call) for source, finding in judged.broken])
         reasons = tuple([source.said for source, _ in judged.broken])
         if judged.errors:
@@ -329,6 +345,8 @@ class Session:
         Raises:
             ToolDenied: the call may not run; with the verdict.
         """
+        if inspect.iscoroutinefunction(fn):
+            raise InputError(f"{tool} is a coroutine function; expected `await session.acall(...)`")
         permit = self._permitted(fn, tool, args, options)
         try:
             output = fn(**self.use(permit))
@@ -366,10 +384,11 @@ class Session:
     def observe(
         self, event: Event, state: Any = None, facts: Mapping[str, Any] | None = None, *, judge: bool = True
     ) -> Verdict:
-        """Takes in a call that has happened, whatever is said of it.
+        """Takes in a call that has happened, whatever is said of it. It halts nothing.
 
         Args:
-            event: the call, with its outcome; a status that is not there is unknown.
+            event: the call, with its outcome. Where it has no status, the policy's `failed_output` tells, as in a file;
+                where there is none, it is unknown.
             state: what `state(...)` looks at from this call on; None leaves it.
             facts: what the host knows at this call, over what it knows of the conversation.
             judge: false only places it.
@@ -387,7 +406,8 @@ class Session:
             judged = conversation.judge(call, call.concern) or Judgement()
             verdict = self._verdict(call, judged, judged.decision(), started) if judge else ALLOWED
             conversation.place(call, judged)
-            conversation.settle(call, freeze(event.output), event.status or "unknown")
+            failed = None if self.policies.failed_output is None else False
+            conversation.settle(call, freeze(event.output), event.status or self._status(event.output, failed))
             return verdict
 
     # --- the end, and in between

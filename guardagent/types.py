@@ -248,7 +248,7 @@ class Verdict:
         Empty where the step may proceed and nothing is to be said of it.
         """
         said = [f"- {violation.policy}: {_sentence(violation)}" for violation in self.violations]
-        said += [f"- not known: {error}" for error in self.errors]
+        said += [f"- could not be checked: {error}" for error in self.errors]
         said += [f"- {reason}" for reason in self.reasons] if not said and self.label else []
         if not said:
             return ""
@@ -336,11 +336,11 @@ class Grant(Protocol):
 
 
 _HANDED_BACK = {
-    Decision.ALLOW: "The call may proceed.",
-    Decision.WARN: "The call may proceed, with a warning:",
-    Decision.DENY: "The call was not made:",
-    Decision.ESCALATE: "The call was not made; a person has to approve it:",
-    Decision.HALT: "The call was not made, and the run is halted:",
+    Decision.ALLOW: "This is allowed:",
+    Decision.WARN: "This is allowed, with a warning:",
+    Decision.DENY: "This is not allowed:",
+    Decision.ESCALATE: "This is not allowed unless a person approves it:",
+    Decision.HALT: "This is not allowed, and the run is halted:",
 }
 
 

@@ -163,7 +163,7 @@ def play(session: Session, step: tuple[int, int]) -> Any:
 def test_sessions_never_see_each_other(plans: list[list[tuple[int, int]]], order: random.Random) -> None:
     """Fifty of them, interleaved at random, say what each says alone."""
     policies = compile_rules(RULES)
-    together = [policies.session() for _ in plans]
+    together: list[Session] = [policies.session() for _ in plans]
     said: list[list[Any]] = [[] for _ in plans]
     turns = [number for number, plan in enumerate(plans) for _ in plan]
     order.shuffle(turns)
@@ -357,7 +357,7 @@ def test_the_tool_receives_what_was_judged() -> None:
     session = session_of("forall(refund(amount=a, to=t), a <= 100 && t == 'card')")
     assert session.call(refund, "refund", {"amount": 5, "note": "x"}) == "done"
     assert seen == [(5, "card", {"note": "x"})]
-    with pytest.raises(ToolDenied, match="The call was not made"):
+    with pytest.raises(ToolDenied, match="This is not allowed"):
         session.call(refund, "refund", {"amount": 500})
     with pytest.raises(ToolDenied, match="missing a required argument: 'amount'"):
         session.call(refund, "refund", {})
@@ -417,7 +417,7 @@ def test_an_approval_lifts_what_was_escalated_and_nothing_else(write: Write) -> 
     session = write(text).session()
     verdict = session.check("escalate", {"n": 1})
     approved = session.approve(verdict)
-    assert (approved.decision, approved.rules) == (Decision.ALLOW, ("escalate",))
+    assert (approved.decision, approved.rules, approved.details) == (Decision.ALLOW, (), {"approved": ["escalate"]})
     session.record("x", permit=approved.permit)
     with pytest.raises(InputError, match="void"):
         session.approve(verdict)
@@ -446,7 +446,7 @@ def test_a_denial_says_what_would_make_it_compliant() -> None:
     session = session_of("before(read(id=x), True, f:find_user_id_by_email(), True)")
     verdict = session.check("read", {"id": 1})
     assert verdict.violations[0].remedy == "call `find_user_id_by_email` first"
-    assert verdict.feedback().startswith("The call was not made:\n- rule 1: ")
+    assert verdict.feedback().startswith("This is not allowed:\n- rule 1: ")
     assert "To comply: call `find_user_id_by_email` first" in verdict.feedback()
 
 

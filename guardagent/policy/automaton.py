@@ -8,7 +8,7 @@ wrong. Subsets of these states are the states of the deterministic automaton, wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import product
@@ -32,6 +32,7 @@ from guardagent.policy.formula import (
 )
 
 MAX_STATES = 5000
+MAX_WORK = 300_000  # formulas and sets of them that are looked at: a second or two
 
 Obligation = tuple[Formula, bool]  # to be shown for the rest; True where the rest must not be empty
 Obligations = frozenset[Obligation]
@@ -39,6 +40,7 @@ State = tuple[Obligations, tuple[bool, ...]]
 Values = dict[Formula, bool]
 
 _DONE: Obligations = frozenset()
+_DIVIDE = "divide it into several rules, write many tools as one @set, or shorten its bounds"
 
 
 class Standing(IntEnum):
@@ -86,13 +88,12 @@ def compile_formula(formula: Formula, letters: Sequence[Letter]) -> Automaton:
     waiting = [start]
     for states in waiting:  # grows while it is read
         row = []
+        reader.spend(len(letters))
         for letter in letters:
             following = _reduced(target for state in states for target in reader.read(state, letter))
             if following not in numbers:
                 if len(numbers) >= MAX_STATES:
-                    raise InputError(
-                        f"the rule needs more than {MAX_STATES:,} states; divide it, or shorten its bounds"
-                    )
+                    raise InputError(f"the rule needs more than {MAX_STATES:,} states; {_DIVIDE}")
                 numbers[following] = len(numbers)
                 waiting.append(following)
             row.append(numbers[following])
@@ -108,10 +109,17 @@ class _Reader:
         self._past = [part for part in parts if isinstance(part, Before | Since | Trigger)]
         self._impure = _impure(parts)
         self._cache: dict[tuple[State, Letter], list[State]] = {}
+        self._work = 0
         first = tuple(
             isinstance(part, Trigger) or (isinstance(part, Before) and not part.strong) for part in self._past
         )
         self.start: State = (_split([(formula, not _holds_of_nothing(formula))]), first)
+
+    def spend(self, work: int) -> None:
+        """Counts what is done, which can grow much faster than the automaton."""
+        self._work += work
+        if self._work > MAX_WORK:
+            raise InputError(f"the rule takes too much work to compile; {_DIVIDE}")
 
     def read(self, state: State, letter: Letter) -> list[State]:
         """The states after one more step."""
@@ -124,7 +132,7 @@ class _Reader:
         for values, guessed, following in self._past_values(bits, letter):
             shown = [self._expand(body, letter, values) for body, _ in obligations]
             shown += [self._expand(body, letter, values) for body in guessed]
-            for choice in _product(shown):
+            for choice in _product(shown, self.spend):
                 yield choice, following
 
     def _past_values(
@@ -172,11 +180,12 @@ class _Reader:
 
     def _expand(self, formula: Formula, letter: Letter, values: Values) -> list[Obligations]:
         """What must be shown from the next step on, so that a formula holds now: the alternatives."""
+        self.spend(1)
         match formula:
             case Constant() | Literal() | Before() | Since() | Trigger():
                 return [_DONE] if self._value(formula, letter, values) else []
             case And(parts):
-                return _product([self._expand(part, letter, values) for part in parts])
+                return _product([self._expand(part, letter, values) for part in parts], self.spend)
             case Or(parts):
                 return _least(one for part in parts for one in self._expand(part, letter, values))
             case Next(body, strong):
@@ -185,11 +194,11 @@ class _Reader:
                 later = [_split([(Within(steps - 1, body), True)])] if steps else []
                 return _least([*self._expand(body, letter, values), *later])
             case Until(left, right):
-                later = _product([self._expand(left, letter, values), [_split([(formula, True)])]])
+                later = _product([self._expand(left, letter, values), [_split([(formula, True)])]], self.spend)
                 return _least([*self._expand(right, letter, values), *later])
             case Release(left, right):
                 ends = _least([*self._expand(left, letter, values), _split([(formula, False)])])
-                return _product([self._expand(right, letter, values), ends])
+                return _product([self._expand(right, letter, values), ends], self.spend)
         raise AssertionError(formula)
 
 
@@ -250,10 +259,11 @@ def _split(obligations: Iterable[Obligation]) -> Obligations:
     )
 
 
-def _product(choices: Sequence[list[Obligations]]) -> list[Obligations]:
+def _product(choices: Sequence[list[Obligations]], spend: Callable[[int], None]) -> list[Obligations]:
     """Every way to choose one alternative of each."""
     result = [_DONE]
     for alternatives in choices:
+        spend(sum(map(len, result)) * len(alternatives))
         result = _least(_split(first | second) for first in result for second in alternatives)
     return result
 

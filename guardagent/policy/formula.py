@@ -208,7 +208,7 @@ def subformulas(formula: Formula) -> list[Formula]:
 def children(formula: Formula) -> list[Formula]:
     match formula:
         case And(parts) | Or(parts):
-            return sorted(parts, key=repr)
+            return list(parts)
         case Next(body) | Before(body) | Within(_, body):
             return [body]
         case Until(left, right) | Release(left, right) | Since(left, right) | Trigger(left, right):

@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from guardagent.errors import InputError, nearest
+from guardagent.errors import InputError
+from guardagent.policy.mistakes import FORMS, hint
 
 if TYPE_CHECKING:
     from lark import Lark
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 Node = Any  # a lark.Tree, whose children are trees and tokens
 
 MAX_CHARACTERS = 20_000
+SHOWN = 100  # characters before and after a mistake
 _FORMS = ("before", "after", "seq", "forall", "exists")
 _FUNCTIONS = (
     "output",
@@ -57,6 +59,7 @@ _EXPECTED = {
     "VBAR": "|",
     "DOT": ".",
     "$END": "the end",
+    "AT": "@",
     "_TRUE": "true",
     "_FALSE": "false",
 }
@@ -73,7 +76,8 @@ class TemporalError(InputError):
     def __init__(self, problem: str, text: str, line: int, column: int) -> None:
         self.problem, self.line, self.column = problem, line, column
         shown = (text.splitlines() or [""])[line - 1]
-        super().__init__(f"{problem}\n  {shown}\n  {' ' * (column - 1)}^")
+        left = max(0, column - SHOWN)
+        super().__init__(f"{problem}\n  {shown[left : column + SHOWN]}\n  {' ' * (column - 1 - left)}^")
 
 
 def tree_of(text: str) -> Node:
@@ -85,6 +89,9 @@ def tree_of(text: str) -> Node:
     if len(text) > MAX_CHARACTERS:
         problem = f"the rule has {len(text):,} characters; expected at most {MAX_CHARACTERS:,}"
         raise TemporalError(problem, text[:80], 1, 1)
+    if half := re.search("[\ud800-\udfff]", text):
+        line = text.count("\n", 0, half.start()) + 1
+        raise TemporalError("there is half a character here; expected whole ones", "", line, 1)
     from lark.exceptions import UnexpectedInput
 
     try:
@@ -112,8 +119,9 @@ def _explain(error: Any, text: str) -> NoReturn:
         wanted = error.accepts or error.expected
     rest = "" if ended else lines[line - 1][column - 1 :]
     found = "it ends here" if ended else f"unexpected {rest[:20]!r}"
-    hint = _hint(text, lines[line - 1][: column - 1], rest)
-    raise TemporalError(f"{found}; expected {_listed(wanted or ())}{hint}", text, line, column) from None
+    propositional = not any(f"{form}(" in text for form in FORMS)
+    meant = hint(lines[line - 1][: column - 1], rest, propositional=propositional)
+    raise TemporalError(f"{found}; expected {_listed(wanted or ())}{meant}", text, line, column) from None
 
 
 def _listed(terminals: Any) -> str:
@@ -122,33 +130,11 @@ def _listed(terminals: Any) -> str:
         return "a rule, such as tool:NAME, !tool:NAME, F tool:NAME, before(...) or one in parentheses"
     if "_KNOWN" in names:  # whatever a term can begin with
         return "a condition or a value, such as x == 1, output(f), fact(NAME) or state(fn(x))"
-    if "OUTPUT" in names:
-        return "a term"
+    if "FIRST" in names:
+        return "a call: its label, first(...) or last(...)"
     if names & _OPERATORS:
         names = (names - _OPERATORS) | {"an operator"}
     return " or ".join(sorted({_EXPECTED.get(name, name.lower()) for name in names} - {""})) or "nothing more"
-
-
-def _hint(text: str, before: str, rest: str) -> str:
-    """The form that was probably meant."""
-    if word := re.match(r"(and|or|not)\b", rest):
-        return f"; did you mean {word[1].upper()}?"
-    if rest.startswith("=") and not rest.startswith("=>"):
-        return "; did you mean `==`?"
-    if rest.startswith("("):
-        name = re.split(r"[^\w]", before.rstrip())[-1]
-        close = nearest(name, _FORMS + _FUNCTIONS)
-        return close if "did you mean" in close and name not in _FORMS + _FUNCTIONS else ""
-    folded = " ".join(text.split()).lower()
-    for signs, form in (
-        (("always", "globally", "never"), "G !tool:NAME"),
-        (("=>", "implies", "then", "eventually"), "tool:A -> F tool:B"),
-        (("until",), "tool:A U tool:B"),
-        (("<=", "within"), "tool:A -> F[<=3] tool:B"),
-    ):
-        if any(sign in folded for sign in signs) and "(" not in folded.replace("( ", "("):
-            return f"; did you mean a rule such as `{form}`?"
-    return ""
 
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'", "/": "/"}
@@ -164,7 +150,7 @@ def unquoted(token: Any, text: str) -> str:
     def plain(match: re.Match[str]) -> str:
         if match[1] in _ESCAPES:
             return _ESCAPES[match[1]]
-        if len(match[1]) > 1:
+        if len(match[1]) > 1 and not 0xD800 <= int(match[1][1:], 16) <= 0xDFFF:
             return chr(int(match[1][1:], 16))
         problem = f"there is no escape {match[0]!r} in a text; write a backslash twice"
         raise TemporalError(problem, text, token.line, token.column)

@@ -48,6 +48,7 @@ def load_policies(path: Path | str, *, model: Model | str | None = None) -> Poli
             raise ContentError(
                 "solver rules are not supported yet; expected `temporal:` or `request:`", path, source.line
             )
+    _refuse_bare_tools(file, rules)
     return Policies(
         rules,
         library.views,
@@ -58,6 +59,16 @@ def load_policies(path: Path | str, *, model: Model | str | None = None) -> Poli
         unlisted=file.unlisted,
         digest=file.digest,
     )
+
+
+def _refuse_bare_tools(file: PolicyFile, rules: Sequence[Rule]) -> None:
+    """A tag that one rule names and that is a tool for another is a tool whose `tool:` was forgotten."""
+    tools = {tool for rule in rules for tool in rule.tools}
+    sources = {source.id: source for source in file.rules}
+    for rule in rules:
+        for name in sorted(rule.labels & tools):
+            problem = f"{name!r} is a tool in another rule, and stands here for a tag; did you mean tool:{name}?"
+            raise sources[rule.id].texts[0].error(problem)
 
 
 def _source(source: RuleSource) -> Source:

@@ -16,8 +16,12 @@ from guardagent.errors import nearest
 from guardagent.policy import ast
 from guardagent.policy.formula import any_of
 from guardagent.policy.grammar import Node, TemporalError, tree_of, unquoted
+from guardagent.policy.located_yaml import shortened
+from guardagent.policy.printing import text_of
 from guardagent.policy.temporal import DATA_RULES, formula_of
+from guardagent.policy.values import MAX_DIGITS
 
+_NO_CONDITION = (ast.ListOf, ast.Arithmetic, ast.Negative, ast.Length, ast.CountCalls, ast.SumCalls, ast.State)
 _RESERVED = frozenset({"state", "true", "false", "True", "False", "in", "matches"})
 
 
@@ -88,7 +92,7 @@ class _Reader:
 
     def _forall(self, children: Sequence[Node]) -> ast.Rule:
         scope = _Scope()
-        return ast.Forall(self._pattern(children[0], scope, proposed=True), self._term(children[1], scope))
+        return ast.Forall(self._pattern(children[0], scope, proposed=True), self._condition(children[1], scope))
 
     def _exists(self, children: Sequence[Node]) -> ast.Rule:
         scope = _Scope()
@@ -97,19 +101,23 @@ class _Reader:
     def _before(self, children: Sequence[Node]) -> ast.Rule:
         scope = _Scope()
         pattern = self._pattern(children[0], scope, proposed=True)
-        condition = self._term(children[1], scope)
-        return ast.Before(pattern, condition, self._pattern(children[2], scope), self._term(children[3], scope))
+        condition = self._condition(children[1], scope)
+        return ast.Before(pattern, condition, self._pattern(children[2], scope), self._condition(children[3], scope))
 
     def _after(self, children: Sequence[Node]) -> ast.Rule:
         scope = _Scope()
         pattern = self._pattern(children[0], scope, proposed=True)
-        condition = self._term(children[1], scope)
+        condition = self._condition(children[1], scope)
         scope.labels = dict.fromkeys(scope.labels, True)  # when the partner comes, the first call has its output
-        return ast.After(pattern, condition, self._pattern(children[2], scope), self._term(children[3], scope))
+        return ast.After(pattern, condition, self._pattern(children[2], scope), self._condition(children[3], scope))
 
     def _seq(self, children: Sequence[Node]) -> ast.Rule:
         """Each step only after the one before it."""
         parts: list[ast.Rule] = []
+        steps = [self._pattern(child, _Scope()) for child in children]
+        for number, step in enumerate(steps):
+            if step in steps[:number]:
+                self._wrong("this step stands twice, so that neither could ever come first", children[number])
         for earlier, later in pairwise(children):
             scope = _Scope()
             pattern = self._pattern(later, scope)
@@ -124,7 +132,7 @@ class _Reader:
         read = tuple(self._argument(child, scope) for child in arguments if child is not None)
         names = [argument.name for argument in read]
         if twice := [name for name in names if names.count(name) > 1]:
-            self._wrong(f"argument {twice[0]!r} stands twice", tree)
+            self._wrong(f"argument {twice[0]!r} stands twice; expected each once", tree)
         if label is not None:
             if label in scope.labels or label in scope.variables:
                 self._wrong(f"the name {str(label)!r} is taken already; expected another label", label)
@@ -144,6 +152,8 @@ class _Reader:
 
     def _argument(self, tree: Node, scope: _Scope) -> ast.Argument:
         name, value = tree.children
+        if name.type == "NAME" and not name.isidentifier():
+            self._wrong(f"{str(name)!r} is no plain name of an argument; if it is one, write it in quotes", name)
         return ast.Argument(self._name(name), self._value(value, scope))
 
     def _value(self, tree: Node, scope: _Scope) -> ast.Exactly | ast.Matching | ast.Anything | ast.Variable:
@@ -169,13 +179,24 @@ class _Reader:
             re2.compile(regex, options)
         except re2.error as error:
             why = error.args[0].decode() if isinstance(error.args[0], bytes) else error.args[0]
-            self._wrong(f"this is no regular expression (RE2): {why}", token)
+            self._wrong(f"this is no regular expression (RE2): {shortened(str(why))}", token)
         return str(regex)
 
     # --- terms
 
     def _condition(self, tree: Node | None, scope: _Scope) -> ast.Term:
-        return ast.TRUE if tree is None else self._term(tree, scope)
+        """A term that can be true or false."""
+        if tree is None:
+            return ast.TRUE
+        term = self._term(tree, scope)
+        if isinstance(term, _NO_CONDITION) or (isinstance(term, ast.Constant) and type(term.value) is not bool):
+            self._wrong(f"expected a condition, which is true or false; {text_of(term)[:60]} is neither", tree)
+        if isinstance(term, ast.OverItems) and term.which == "count":
+            self._wrong("expected a condition, which is true or false; count(...) is a number", tree)
+        return term
+
+    def _conditions(self, trees: Sequence[Node], scope: _Scope) -> tuple[ast.Term, ...]:
+        return tuple(self._condition(tree, scope) for tree in trees)
 
     def _term(self, tree: Node, scope: _Scope) -> ast.Term:
         read: Callable[[Node, _Scope], ast.Term] = getattr(self, f"_t_{tree.data}", self._t_constant)
@@ -189,9 +210,9 @@ class _Reader:
             case "text":
                 return ast.Constant(unquoted(tree.children[0], self._text))
             case "number":
-                return ast.Constant(_number(tree.children[0]))
+                return ast.Constant(self._number(tree.children[0]))
             case "negative":
-                return ast.Constant(-_number(tree.children[-1]))
+                return ast.Constant(-self._number(tree.children[-1]))
             case "true" | "false":
                 return ast.Constant(tree.data == "true")
         raise AssertionError(tree.data)
@@ -203,6 +224,8 @@ class _Reader:
         token = tree.children[0]
         if token in scope.labels:
             self._wrong(f"{str(token)!r} is a call; expected output({token}), args({token}) or failed({token})", token)
+        if token in ("null", "None", "none", "nil"):
+            self._wrong(f"{str(token)!r} is no value; whether one is there is asked as known(x)", token)
         if token not in scope.variables:
             self._wrong(
                 f"unknown variable {str(token)!r}{nearest(str(token), scope.variables)}; "
@@ -215,16 +238,16 @@ class _Reader:
         return ast.ListOf(self._terms(tree.children, scope))
 
     def _t_all_of(self, tree: Node, scope: _Scope) -> ast.Term:
-        return ast.And(self._terms(tree.children, scope))
+        return ast.And(self._conditions(tree.children, scope))
 
     def _t_any_of(self, tree: Node, scope: _Scope) -> ast.Term:
-        return ast.Or(self._terms(tree.children, scope))
+        return ast.Or(self._conditions(tree.children, scope))
 
     def _t_negation(self, tree: Node, scope: _Scope) -> ast.Term:
-        return ast.Inverted(self._term(tree.children[0], scope))
+        return ast.Inverted(self._condition(tree.children[0], scope))
 
     def _t_implies(self, tree: Node, scope: _Scope) -> ast.Term:
-        return ast.Implies(*self._terms(tree.children, scope))
+        return ast.Implies(*self._conditions(tree.children, scope))
 
     def _t_compared(self, tree: Node, scope: _Scope) -> ast.Term:
         left, operator, right = tree.children
@@ -292,7 +315,8 @@ class _Reader:
 
     def _t_sum_calls(self, tree: Node, scope: _Scope) -> ast.Term:
         inner = scope.copy()
-        return ast.SumCalls(self._pattern(tree.children[0], inner), *self._terms(tree.children[1:], inner))
+        pattern, condition, term = tree.children
+        return ast.SumCalls(self._pattern(pattern, inner), self._condition(condition, inner), self._term(term, inner))
 
     def _t_count_items(self, tree: Node, scope: _Scope) -> ast.Term:
         return self._over_items("count", *tree.children, scope=scope)
@@ -305,7 +329,13 @@ class _Reader:
             self._wrong(f"{str(name)!r} cannot name the items here; expected a new name", name)
         inner = scope.copy()
         inner.variables.add(str(name))
-        return ast.OverItems(which, str(name), self._term(items, scope), self._term(condition, inner))  # type: ignore[arg-type]
+        return ast.OverItems(which, str(name), self._term(items, scope), self._condition(condition, inner))  # type: ignore[arg-type]
+
+    def _number(self, token: Any) -> int | Fraction:
+        if len(token) > MAX_DIGITS:
+            self._wrong(f"a number has {len(token):,} digits; expected at most {MAX_DIGITS}", token)
+        number = Fraction(str(token))
+        return int(number) if number.denominator == 1 else number
 
     def _wrong(self, problem: str, where: Any) -> NoReturn:
         place = _place(where)
@@ -315,8 +345,3 @@ class _Reader:
 def _place(where: Any) -> ast.Place:
     meta = getattr(where, "meta", where)
     return ast.Place(getattr(meta, "line", 1), getattr(meta, "column", 1))
-
-
-def _number(token: str) -> int | Fraction:
-    number = Fraction(str(token))
-    return int(number) if number.denominator == 1 else number

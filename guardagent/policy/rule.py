@@ -189,6 +189,10 @@ class _Builder:
     def _sets(self, formula: Any) -> Mapping[str, frozenset[str]]:
         """The sets of tools that a formula names; and its tools exist."""
         for atom in atoms(formula):
+            if atom in (self._library.tools or ()):
+                raise CompileError(f"{atom!r} is a tool, and stands here for a tag; did you mean tool:{atom}?")
+            if atom in self._library.tags:
+                raise CompileError(f"{atom!r} is a set of tools, and stands here for a tag; did you mean @{atom}?")
             if atom.startswith("tool:"):
                 self._library.tools_of(ast.Pattern((atom.removeprefix("tool:"),)))
         return {atom[1:]: self._library.tools_of(ast.Pattern((atom,))) for atom in atoms(formula) if atom[0] == "@"}

@@ -26,7 +26,10 @@ def check(agent_input: str, agent_output: str, facts: dict) -> dict:
     denied, broken = check_rule(rules, {"amount": call["args"]["amount"], "paid": len(paid)})
     return {"label": int(denied), "reasons": list(broken.values()), "details": {}, "answer": None}
 '''
-POLICY = "version: 1\npolicies: [{id: pay, request: Pay no more than 100 and nobody twice., program: pay.py, on_violation: %s}]"
+POLICY = """version: 1
+policies:
+  - {id: pay, request: Pay no more than 100 and nobody twice., program: pay.py, on_violation: %s}
+"""
 
 
 @pytest.fixture

@@ -1,0 +1,128 @@
+"""Every rule of docs/cookbook.md is loaded as it stands there, and judges the calls below it as it says there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guardagent import Session, Verdict, load_policies
+
+Write = Callable[..., Path]
+PAGE = Path(__file__).parents[2] / "docs" / "cookbook.md"
+BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
+LINE = re.compile(
+    r"(?P<tool>\w+)\((?P<args>.*?)\)(?: \[(?P<tags>[\w, ]+)\])?(?: -> (?P<outcome>.+?))?"
+    r"(?:\s{2,}(?P<verdict>(?:allow|warn|deny|escalate|halt)(?:: .+)?))?"
+)
+
+
+@dataclass
+class Recipe:
+    """A section of the page: its policy file, the files that this names, and its conversations."""
+
+    title: str
+    files: dict[str, str] = field(default_factory=dict)
+    policy: str = ""
+    conversations: list[list[str]] = field(default_factory=list)
+
+
+def recipes() -> Iterator[Recipe]:
+    for section in PAGE.read_text(encoding="utf-8").split("\n### ")[1:]:
+        recipe = Recipe(section.partition("\n")[0])
+        for block in BLOCK.finditer(section):
+            if block["file"]:
+                recipe.files[block["file"]] = block["text"]
+            elif block["kind"] == "yaml":
+                recipe.policy = block["text"]
+            elif block["kind"] == "text":
+                recipe.conversations += [part.splitlines() for part in block["text"].strip().split("\n\n")]
+        yield recipe
+
+
+RECIPES = list(recipes())
+
+
+class Conversation:
+    """Plays the lines of one conversation."""
+
+    def __init__(self, start: Callable[..., Session]) -> None:
+        self._facts: dict[str, Any] = {}
+        self._state: dict[str, Any] = {}
+        self._session = start(state=lambda: self._state)
+        self._last: Verdict | None = None
+
+    def play(self, line: str) -> str:
+        """What comes of a line, as the page writes it; empty for what the host knows."""
+        found = LINE.fullmatch(line)
+        assert found, f"not understood: {line}"
+        args = {one.arg: ast.literal_eval(one.value) for one in _call(found).keywords if one.arg}
+        match found["tool"]:
+            case "facts":
+                self._facts |= args
+                return ""
+            case "state":
+                self._state |= args
+                return ""
+            case "approve":
+                assert self._last
+                verdict = self._session.approve(self._last)
+            case "finish":
+                return _said(self._session.finish())
+            case tool:
+                tags = (found["tags"] or "").replace(",", " ").split()
+                verdict = self._session.check(tool, args, facts=self._facts, tags=tags)
+        self._last = verdict
+        if verdict.label == 0:
+            self._record(found["outcome"], verdict)
+        return _said(verdict)
+
+    def _record(self, outcome: str | None, verdict: Verdict) -> None:
+        failed = outcome == "failed"
+        output = None if failed or outcome is None else ast.literal_eval(outcome)
+        self._session.record(output, failed=failed, permit=verdict.permit)
+
+
+def expected(line: str) -> str:
+    found = LINE.fullmatch(line)
+    return (found["verdict"] if found else None) or ""
+
+
+def _call(found: re.Match[str]) -> ast.Call:
+    parsed = ast.parse(f"{found['tool']}({found['args']})", mode="eval").body
+    assert isinstance(parsed, ast.Call)
+    return parsed
+
+
+def _said(verdict: Verdict) -> str:
+    return ": ".join([str(verdict.decision), *(["; ".join(verdict.reasons)] if verdict.reasons else [])])
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.title)
+def test_a_rule_judges_as_its_page_says(recipe: Recipe, write: Write) -> None:
+    """Each conversation is one session; of each call the verdict and its reasons are those on the page."""
+    for name, text in recipe.files.items():
+        write(name, text)
+    policies = load_policies(write("policies.yaml", recipe.policy))
+    for lines in recipe.conversations:
+        conversation = Conversation(policies.session)
+        for line in lines:
+            assert conversation.play(line) == expected(line), line
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.title)
+def test_a_rule_shows_both_sides(recipe: Recipe) -> None:
+    """A call that may proceed without a word, and something that may not."""
+    said = [line for lines in recipe.conversations for line in lines]
+    assert any(line.endswith("  allow") for line in said)
+    assert any(re.search(r"  (warn|deny|escalate|halt): ", line) for line in said)
+
+
+def test_there_are_at_least_twenty() -> None:
+    """As many as everyday work needs, each under a title of its own."""
+    assert len({recipe.title for recipe in RECIPES}) == len(RECIPES) >= 20

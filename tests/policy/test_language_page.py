@@ -1,0 +1,98 @@
+"""The tables of docs/language.md: every form in them can be written, and does what stands beside it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guardagent import InputError, Policies
+from guardagent.policy.load import compile_rules
+
+PAGE = Path(__file__).parents[2] / "docs" / "language.md"
+TABLE = re.compile(r"^\|.*\n\|---.*\n(?:\|.*\n)+", re.MULTILINE)
+BETWEEN = re.compile(r"(?<!\\)\|")
+CODE = re.compile(r"`([^`]+)`")
+CALL = {"n": 3, "s": "abc", "xs": [1, 2, 3], "m": {"a": 1, "b": None}}  # as the page says
+NAMES: dict[str, Any] = {
+    "tags": {"writes": frozenset({"put"})},
+    "functions": {"owner": lambda state, order_id: state[order_id]},
+}
+
+
+def rows(first: str, columns: int) -> list[list[str]]:
+    """The rows of the tables whose first column and number of columns are these."""
+    tables = [[cells(line) for line in table.splitlines()] for table in TABLE.findall(PAGE.read_text(encoding="utf-8"))]
+    found = [row for head, _, *lines in tables if (head[0], len(head)) == (first, columns) for row in lines]
+    assert found, first
+    return found
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip().replace(r"\|", "|") for cell in BETWEEN.split(line)[1:-1]]
+
+
+def codes(cell: str) -> list[str]:
+    return CODE.findall(cell)
+
+
+def rule(text: str) -> Policies:
+    return compile_rules([text], **NAMES)
+
+
+def kept(text: str, trace: str) -> bool:
+    """Whether every step of a conversation is allowed, and its end."""
+    session = rule(text).session()
+    for step in trace.split():
+        names, _, failed = step.partition(":")
+        verdict = session.check("step", tags=set(names.replace("-", "").split("+")) - {""})
+        if verdict.label:
+            return False
+        session.record(failed=bool(failed), permit=verdict.permit)
+    return session.finish().label == 0
+
+
+TRACES = [row for first in ("form", "operator") for row in rows(first, 4)]
+
+
+@pytest.mark.parametrize("row", TRACES, ids=lambda row: row[0])
+def test_a_rule_tells_conversations_apart(row: list[str]) -> None:
+    """Those that keep it from those that violate it."""
+    (text,) = codes(row[0])
+    assert [trace for trace in codes(row[2]) if not kept(text, trace)] == []
+    assert [trace for trace in codes(row[3]) if kept(text, trace)] == []
+
+
+@pytest.mark.parametrize("row", rows("condition", 3), ids=lambda row: row[0])
+def test_a_condition_is_true_false_or_unknown(row: list[str]) -> None:
+    """Of the call that the page describes."""
+    bound = ", ".join(f"{name}={name}" for name in CALL)
+    verdict = rule(f"forall(t({bound}), {codes(row[0])[0]})").session().check("t", CALL)
+    found = "unknown" if verdict.errors else "false" if verdict.rules else "true"
+    assert found == row[1]
+
+
+@pytest.mark.parametrize(
+    ("first", "columns", "around"),
+    [
+        ("form", 2, ["{}"]),
+        ("atom", 2, ["G !{}"]),
+        ("pattern", 2, ["forall({}, true)"]),
+        ("term", 2, ["forall(x(to=t, order_id=o), known({}))", "before(x(), true, f:y(), known({}))"]),
+    ],
+)
+def test_what_is_shown_can_be_written(first: str, columns: int, around: list[str]) -> None:
+    """Every form, atom, pattern and term of the tables is one."""
+    for row in rows(first, columns):
+        for text in codes(row[0]):
+            assert any(loads(form.format(text)) for form in around), text
+
+
+def loads(text: str) -> bool:
+    try:
+        rule(text)
+    except InputError:
+        return False
+    return True
