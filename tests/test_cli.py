@@ -103,13 +103,14 @@ def test_memory_add_validates_and_adds(cli: Cli, write: Write, agent_folder: Cal
 
 
 def test_init_makes_a_project_that_runs(cli: Cli, tmp_path: Path) -> None:
-    """Both runs of the starter project judge as its README says, and nothing is overwritten."""
+    """Both runs and the cases of the starter project judge as its README says, and nothing is overwritten."""
     folder = tmp_path / "mine"
     assert str(folder) in cli("init", folder).out
     options = ["--agent", "refunds", "--memory", folder / "memory", "--toolbox", folder / "toolbox"]
     for run, status in (("small", 0), ("large", 1)):
         files = ["--input", folder / f"runs/{run}-input.txt", "--output-log", folder / f"runs/{run}-output.txt"]
         assert cli("guard", *options, *files).status == status
+    assert cli("test", folder / "policies.yaml", folder / "cases.jsonl").status == 0
     assert cli("init", folder).status == 2
 
 
