@@ -1,0 +1,159 @@
+"""The workflow graph of an agent: its steps, and what can follow what (Agentproof, Definition 1)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+from guardagent.types import EMPTY, freeze, thaw
+
+NodeKind = Literal["entry", "exit", "tool", "llm", "router", "human", "subgraph", "passthrough"]
+EdgeKind = Literal["direct", "conditional", "parallel", "loop"]
+NODE_KINDS: tuple[NodeKind, ...] = get_args(NodeKind)
+EDGE_KINDS: tuple[EdgeKind, ...] = get_args(EdgeKind)
+
+START, END = "__start__", "__end__"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One step of a workflow.
+
+    Attributes:
+        id: its name, unique in the graph.
+        kind: a node with tools is `tool`, whether or not a model chooses among them.
+        label: what a person calls it.
+        tools: the tools that it can call.
+        gated_tools: those of them that need a person's approval before they run.
+        metadata: `model_chooses` (a model decides whether to call the tools), `file` and `line` of its definition,
+            `widened` (where it leads to could not be known, so that there are more edges than in truth),
+            `guess` (what it is was told from its name), and what else an extractor has to say.
+    """
+
+    id: str
+    kind: NodeKind = "passthrough"
+    label: str = ""
+    tools: tuple[str, ...] = ()
+    gated_tools: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = EMPTY
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "kind": self.kind,
+            "label": self.label,
+            "tools": list(self.tools),
+            "gated_tools": list(self.gated_tools),
+            "metadata": thaw(self.metadata),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """That one step can follow another; `condition` is when, in the words of the framework."""
+
+    source: str
+    target: str
+    kind: EdgeKind = "direct"
+    condition: str = ""
+
+    def to_dict(self) -> dict[str, str]:
+        return {"source": self.source, "target": self.target, "kind": self.kind, "condition": self.condition}
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A workflow graph. Immutable; equal where its JSON is.
+
+    Attributes:
+        name: of the workflow.
+        framework: the extractor's name, such as `langgraph`; `json` for one that was read.
+        entry_id: the one node where it begins.
+        exit_ids: the nodes where it ends.
+        notes: what a person should know of the extraction: guesses, and where edges were widened. No part of the JSON.
+    """
+
+    name: str
+    framework: str
+    entry_id: str
+    exit_ids: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The graph as JSON, in the public key order."""
+        return {
+            "name": self.name,
+            "framework": self.framework,
+            "entry_id": self.entry_id,
+            "exit_ids": list(self.exit_ids),
+            "nodes": [node.to_dict() for node in self.nodes],
+            "edges": [edge.to_dict() for edge in self.edges],
+        }
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Node]:
+        return {node.id: node for node in self.nodes}
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of all of it, in whatever order its nodes and edges stand."""
+        content = self.to_dict()
+        content["nodes"].sort(key=lambda node: node["id"])
+        content["edges"].sort(key=lambda edge: tuple(edge.values()))
+        return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+
+
+class GraphBuilder:
+    """Collects the nodes and edges of a graph: what an extractor works with.
+
+    Entry and exit are there from the beginning, as `__start__` and `__end__`.
+    """
+
+    def __init__(self, name: str, framework: str) -> None:
+        self.name, self.framework = name, framework
+        self._nodes: dict[str, Node] = {START: Node(START, "entry"), END: Node(END, "exit")}
+        self._edges: dict[tuple[str, str, EdgeKind, str], Edge] = {}
+        self.notes: list[str] = []
+
+    def node(
+        self,
+        id: str,  # noqa: A002 - as in the JSON
+        kind: NodeKind,
+        *,
+        label: str = "",
+        tools: Iterable[str] = (),
+        gated_tools: Iterable[str] = (),
+        **metadata: Any,
+    ) -> None:
+        """Adds a node, or replaces the one of that id. A value of None in `metadata` is left out."""
+        known = {key: value for key, value in metadata.items() if value is not None}
+        every, gated = tuple(dict.fromkeys(tools)), tuple(dict.fromkeys(gated_tools))
+        self._nodes[id] = Node(id, kind, label or id, every, gated, freeze(known))
+
+    def edge(self, source: str, target: str, kind: EdgeKind = "direct", condition: str = "") -> None:
+        """Adds an edge; the same one twice is one."""
+        self._edges.setdefault((source, target, kind, condition), Edge(source, target, kind, condition))
+
+    def has_edge_from(self, source: str) -> bool:
+        return any(edge.source == source for edge in self._edges.values())
+
+    def __contains__(self, id: str) -> bool:  # noqa: A002 - as above
+        return id in self._nodes
+
+    def note(self, text: str) -> None:
+        """Says something that a person should know of the extraction."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def graph(self) -> Graph:
+        """The graph. An exit that no edge leads to stays: that is for the checks to find."""
+        return Graph(
+            self.name, self.framework, START, (END,), tuple(self._nodes.values()), tuple(self._edges.values()),
+            tuple(self.notes),
+        )  # fmt: skip
