@@ -39,7 +39,7 @@ class Node:
     label: str = ""
     tools: tuple[str, ...] = ()
     gated_tools: tuple[str, ...] = ()
-    metadata: Mapping[str, Any] = EMPTY
+    metadata: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -39,7 +39,7 @@ class GraphFinding:
     node: str | None
     severity: Severity
     message: str
-    witness: tuple[str, ...] = ()
+    witness: Sequence[str] = ()
     suppressed: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
