@@ -49,6 +49,8 @@ class Policies:
     Attributes:
         rules: the temporal rules.
         digest: a hash of the policy file and of the toolbox files that it names.
+        requests: the rules in words, each with what judges it.
+        tags: the sets of tools, by name.
         failed_output: a compiled pattern of the outputs of failed calls, or None.
     """
 
@@ -72,6 +74,7 @@ class Policies:
         self.digest = digest
         self.unlisted = unlisted
         self._views = tuple(views)
+        self.tags = tags or {}
         self._declared = tools
         named = {tool for rule in rules for tool in rule.tools} | {tool for spec in views for tool in spec.tools}
         named |= {tool for group in (tags or {}).values() for tool in group}

@@ -41,6 +41,7 @@ class Rule:
 
     Attributes:
         source: what its author wrote.
+        rules: the syntax of its texts, which must all hold.
         parts: what it is made of.
         first: the number of its first part among those of all rules.
         simple: whether all parts must hold; then a part that was broken earlier says nothing of the next call.
@@ -50,6 +51,7 @@ class Rule:
 
     def __init__(self, source: Source, rules: Sequence[ast.Rule], library: Library, first: int = 0) -> None:
         self.source = source
+        self.rules = tuple(rules)
         self.first = first
         self.parts: list[Part] = []
         builder = _Builder(library, self.parts)

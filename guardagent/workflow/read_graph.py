@@ -121,7 +121,7 @@ class _Reader:
         found = value.get(key, default)
         if type(found) is not str or (default is None and not found):
             self.wrong(f"{place}{key}", f"is {str(found)[:60]!r}; expected a text")
-        return found  # type: ignore[no-any-return]
+        return found
 
     def texts(self, value: Mapping[str, Any], key: str, place: str = "") -> list[str]:
         found = value.get(key, [])

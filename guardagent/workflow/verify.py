@@ -1,0 +1,55 @@
+"""Verification: the structural checks and the rules of a policy, on one graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from guardagent.policy.policies import Policies
+from guardagent.workflow.checks import structural_findings
+from guardagent.workflow.extract import extract
+from guardagent.workflow.graph import Graph
+from guardagent.workflow.read_graph import read_graph
+from guardagent.workflow.report import Report
+from guardagent.workflow.rules import rule_results
+
+
+def verify(
+    target: object,
+    policies: Policies | None = None,
+    *,
+    require_human: bool = False,
+    sensitive_tools: Iterable[str] = (),
+    name: str = "",
+) -> Report:
+    """Proves a workflow against the structural checks and the rules of a policy, before it runs.
+
+    Args:
+        target: a framework's own object, a Graph, or the path of a graph's JSON.
+        policies: the rules.
+        require_human: a person has to take part somewhere.
+        sensitive_tools: tools that no path may reach without a person.
+        name: what the report calls the target.
+
+    Raises:
+        InputError: the target is no workflow that is known, or a sensitive tool is not in it.
+    """
+    graph = _graph(target, name)
+    findings = structural_findings(graph, require_human=require_human, sensitive_tools=sensitive_tools)
+    rules = tuple(rule_results(graph, policies)) if policies is not None else ()
+    return Report(name or graph.name, graph, tuple(findings), rules, _notes(graph))
+
+
+def _graph(target: object, name: str) -> Graph:
+    return read_graph(target) if isinstance(target, str | Path) else extract(target, name)
+
+
+def _notes(graph: Graph) -> tuple[str, ...]:
+    """What was said of the extraction, and what the graph itself says of it."""
+    said = list(graph.notes)
+    for node in graph.nodes:
+        if node.metadata.get("widened") and not any(node.id in note for note in said):
+            said.append(f"{node.id}: where it leads to is not known; edges to all that it could be are assumed")
+        if node.metadata.get("guess") and not any(node.id in note for note in said):
+            said.append(f"{node.id}: what it is was told from its name")
+    return tuple(said)
