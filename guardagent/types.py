@@ -289,7 +289,7 @@ class Verdict:
         return verdict
 
     def to_json(self, *, explain: bool = False) -> str:
-        text = json.dumps(self.to_dict(explain=explain), ensure_ascii=False)
+        text = _json(self.to_dict(explain=explain))
         return text.encode("utf-8", "backslashreplace").decode()  # half a character becomes its escape, which JSON has
 
     def timed(self, elapsed_ms: float) -> Verdict:
@@ -344,9 +344,24 @@ _HANDED_BACK = {
 }
 
 
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except ValueError:  # a number with so many digits that Python does not print it
+        return json.dumps(_printable(value), ensure_ascii=False, default=str)
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _printable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_printable(item) for item in value]
+    return hex(value) if isinstance(value, int) and value.bit_length() > 10_000 else value
+
+
 def _sentence(violation: Violation) -> str:
     evidence = thaw(violation.evidence)
-    shown = json.dumps(evidence, ensure_ascii=False, default=str) if evidence else ""
+    shown = _json(evidence) if evidence else ""
     seen = f" (seen: {shown[:400]}{'…' if len(shown) > 400 else ''})" if shown else ""
     return f"{violation.message}{seen}{f'. To comply: {violation.remedy}' if violation.remedy else ''}"
 

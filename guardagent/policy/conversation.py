@@ -130,10 +130,14 @@ class Conversation:
         call.output, call.status = output, status
         trace.in_flight.remove(call)
         trace.now(call.facts)
-        for number in call.concern.views:
-            trace.views[number].add(trace, call)
-        for number, part in call.concern.remembering:
-            part.settled(trace, call, self._memory[number])
+        try:
+            trace.until = call.place  # what it is judged by is what was before it
+            for number, part in call.concern.remembering:
+                part.settled(trace, call, self._memory[number])
+        finally:
+            trace.until = None
+            for number in call.concern.views:
+                trace.views[number].add(trace, call)
 
     def owed(self) -> tuple[Broken, list[str]]:
         """(the rules that are broken if nothing follows, what is not known about others)."""

@@ -134,7 +134,7 @@ class Response:
         env = _env(trace, self._size)
         value = self._obliges(env, call)
         if isinstance(value, Unknown) and trace.in_flight:
-            value = in_every_world(trace, lambda: self._obliges(env, call))
+            value = in_every_world(trace, lambda: _known(self._obliges(env, call)))
         return Finding(value) if isinstance(value, Unknown) else None
 
     def _obliges(self, env: Env, call: Call) -> Truth:
@@ -142,17 +142,12 @@ class Response:
         return conjunction((matched, value)) if matched is not False else False
 
     def placed(self, trace: Trace, call: Call, memory: _Obligations, _finding: Finding | None) -> None:
-        if self._negated:
-            self._discharge(trace, call, memory)
-        else:
-            self._open(trace, call, memory)
+        self._open(trace, call, memory)
 
     def settled(self, trace: Trace, call: Call, memory: _Obligations) -> None:
-        if call.status != "ok":
-            return
-        if self._negated:
-            self._open(trace, call, memory)
-        else:
+        if self._negated and call.status != "ok":
+            memory.pop(call.place, None)
+        if self._negated or call.status == "ok":
             self._discharge(trace, call, memory)
 
     def _open(self, trace: Trace, call: Call, memory: _Obligations) -> None:
@@ -162,7 +157,8 @@ class Response:
         value = self._obliges(env, call)
         if value is False:
             return
-        memory.open(self._key(env, call.place), _Obligation(call, env, value if value is True else no_truth(value)))
+        sure = value if value is True else no_truth(value)
+        memory.open(self._key(env, call.place, sure), _Obligation(call, env, sure))
 
     def _meant(self, call: Call, memory: _Obligations) -> list[tuple[Any, _Obligation]]:
         """The obligations that a call may discharge: one, where the partner's arguments say which."""
@@ -172,7 +168,10 @@ class Response:
                 return [(key, memory[key])] if key in memory else []
         return list(memory.items())
 
-    def _key(self, env: Env, place: int) -> Any:
+    def _key(self, env: Env, place: int, sure: Truth) -> Any:
+        """What makes two obligations the same; only of those that are certain."""
+        if sure is not True or self._negated:
+            return place
         keys = tuple(hash_key(env[slot]) for slot in self._slots)
         return place if None in keys else keys
 
@@ -190,9 +189,16 @@ class Response:
             elif value is not False:
                 memory[key] = _Obligation(obligation.call, obligation.env, value)
 
-    def ended(self, _trace: Trace, memory: _Obligations) -> Finding | None:
+    def _unanswered(self, trace: Trace, memory: _Obligations) -> Truth:
+        """NOT of the rule: whether some call that went well has no partner, those in flight included."""
+        left = self.copied(memory, {})
+        for call in trace.in_flight:
+            self._discharge(trace, call, left)
+        return disjunction(obligation.sure for obligation in left.values() if obligation.call.status == "ok")
+
+    def ended(self, trace: Trace, memory: _Obligations) -> Finding | None:
         if self._negated:
-            value = disjunction(obligation.sure for obligation in memory.values())
+            value = self._unanswered(trace, memory)
             return None if value is True else Finding(value)
         if not memory:
             return None
@@ -225,8 +231,14 @@ class Response:
             env: Env = [None] * self._size
             for slot, value in zip(self._slots, values, strict=True):
                 env[slot] = _load_value(value, calls)
-            memory.open(self._key(env, place), _Obligation(calls[place - 1], env, load_truth(sure)))
+            known = load_truth(sure)
+            memory.open(self._key(env, place, known), _Obligation(calls[place - 1], env, known))
         return memory
+
+
+def _known(value: Truth) -> Truth:
+    """True where a value is known, whichever it is."""
+    return value if isinstance(value, Unknown) else True
 
 
 def _env(trace: Trace, size: int) -> Env:

@@ -92,15 +92,17 @@ class Trace:
         source: the state, or a callable that gives it as it is now.
         views: the views of the history, by their numbers.
         in_flight: the calls whose outcomes are open.
+        until: the place of the call that is looked back from; None for a call that is only proposed.
     """
 
-    __slots__ = ("_state", "facts", "in_flight", "source", "views")
+    __slots__ = ("_state", "facts", "in_flight", "source", "until", "views")
 
     def __init__(self, facts: Mapping[str, Any], source: Any, views: list[View]) -> None:
         self.facts = facts
         self.source = source
         self.views = views
         self.in_flight: list[Call] = []
+        self.until: int | None = None
         self._state: Any = _UNREAD
 
     def state(self) -> Any:

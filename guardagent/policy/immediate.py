@@ -22,6 +22,7 @@ class Immediate:
         self._match = compiler.proposed(rule.pattern, names)
         self._condition, self._explain = watch(rule.condition, compiler, names)
         self._remedy = _remedy(rule.condition)
+        self._asks_known = any(isinstance(one, ast.Known) for one in ast.walk(rule.condition))
         self._size = compiler.size
 
     def concerns(self, call: Call) -> bool:
@@ -37,7 +38,7 @@ class Immediate:
         if matched is False:
             return None
         value = self._condition(env)
-        if value is True:
+        if value is True and not (self._asks_known and trace.in_flight):
             return None
         if matched is not True or value is not False:
             return self._undecided(trace, call, matched, value)

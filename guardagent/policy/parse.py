@@ -22,6 +22,8 @@ from guardagent.policy.temporal import DATA_RULES, formula_of
 from guardagent.policy.values import MAX_DIGITS
 
 _NO_CONDITION = (ast.ListOf, ast.Arithmetic, ast.Negative, ast.Length, ast.CountCalls, ast.SumCalls, ast.State)
+_NULLS = ("null", "None", "none", "nil")
+_KINDS = ("tool", "action", "decision")
 _RESERVED = frozenset({"state", "true", "false", "True", "False", "in", "matches"})
 
 
@@ -134,6 +136,8 @@ class _Reader:
         if twice := [name for name in names if names.count(name) > 1]:
             self._wrong(f"argument {twice[0]!r} stands twice; expected each once", tree)
         if label is not None:
+            if label in _KINDS:
+                self._wrong(f"{str(label)!r} is no label; a pattern is TOOL(...), or with a label f:TOOL(...)", label)
             if label in scope.labels or label in scope.variables:
                 self._wrong(f"the name {str(label)!r} is taken already; expected another label", label)
             scope.labels[str(label)] = not proposed
@@ -164,6 +168,8 @@ class _Reader:
                 return ast.Matching(self._regex(tree.children[0]))
             case "variable":
                 token = tree.children[0]
+                if token in _NULLS:
+                    self._wrong(f"{str(token)!r} is no value; that an argument is there is asked as known(x)", token)
                 if token in _RESERVED or token in scope.labels:
                     self._wrong(f"{str(token)!r} is no name for a variable; expected another one", token)
                 return ast.Variable(str(token), _place(token))
@@ -224,7 +230,7 @@ class _Reader:
         token = tree.children[0]
         if token in scope.labels:
             self._wrong(f"{str(token)!r} is a call; expected output({token}), args({token}) or failed({token})", token)
-        if token in ("null", "None", "none", "nil"):
+        if token in _NULLS:
             self._wrong(f"{str(token)!r} is no value; whether one is there is asked as known(x)", token)
         if token not in scope.variables:
             self._wrong(

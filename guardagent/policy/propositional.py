@@ -21,12 +21,14 @@ from guardagent.policy.values import Truth
 class _Memory:
     """The state after the calls whose outcomes are known, the calls since then, and the states that are possible."""
 
-    __slots__ = ("base", "late", "possible", "since")
+    __slots__ = ("base", "broken", "doubtful", "late", "possible", "since")
 
     def __init__(self, start: int) -> None:
         self.base = start
         self.since: list[Call] = []
         self.possible: tuple[int, ...] = (start,)
+        self.broken = False  # whether the calls whose outcomes are known have violated it
+        self.doubtful = False  # whether those since then have, in some way in which they can end
         self.late = False  # an outcome has violated what no check could foresee
 
 
@@ -52,6 +54,8 @@ class Propositional:
         return [(state, row) for state, row in enumerate(automaton.table) if not automaton.violated[state]]
 
     def concerns(self, call: Call) -> bool:
+        if self.automaton.violated[0]:  # nothing can keep it, so that every call breaks it
+            return True
         return not self._inert[self.alphabet.index(call, ok=True)]
 
     def start(self) -> _Memory:
@@ -67,7 +71,7 @@ class Propositional:
 
     def placed(self, _trace: Trace, call: Call, memory: _Memory, _finding: Finding | None) -> None:
         memory.since = [*memory.since, call]
-        memory.possible = self._after(memory.possible, call)
+        self._pass(memory, call)
 
     def settled(self, _trace: Trace, _call: Call, memory: _Memory) -> None:
         """Calls whose outcomes are known, from the oldest on, are folded into one state."""
@@ -75,22 +79,28 @@ class Propositional:
         known = next((at for at, call in enumerate(since) if call.status is None), len(since))
         for call in since[:known]:
             memory.late = memory.late or self._broken_by_outcome(memory.base, call)
+            memory.broken |= self._breaks[memory.base][self.alphabet.index(call, ok=call.status == "ok")]
             memory.base = self._step(memory.base, self.alphabet.index(call, ok=call.status == "ok"))
         memory.since = since[known:]
-        memory.possible = (memory.base,)
+        memory.possible, memory.doubtful = (memory.base,), False
         for call in memory.since:
-            memory.possible = self._after(memory.possible, call)
+            self._pass(memory, call)
 
     def _broken_by_outcome(self, state: int, call: Call) -> bool:
         """Whether a call was allowed because it could go well, and did not."""
         ok = self.alphabet.index(call, ok=True)
         return call.status != "ok" and self._breaks[state][ok - 1] and not self._breaks[state][ok]
 
-    def _after(self, states: tuple[int, ...], call: Call) -> tuple[int, ...]:
+    def _pass(self, memory: _Memory, call: Call) -> None:
+        """One more call, whose outcome may be open."""
+        letters = self._outcomes(call)
+        memory.doubtful |= any(self._breaks[state][letter] for state in memory.possible for letter in letters)
+        memory.possible = tuple(sorted({self._step(state, one) for state in memory.possible for one in letters}))
+
+    def _outcomes(self, call: Call) -> tuple[int, ...]:
+        """The letters that a call may turn out to be."""
         letter = self.alphabet.index(call, ok=True)
-        outcomes = (letter, letter - 1) if call.status is None else (letter - (call.status != "ok"),)
-        found = {self._step(state, one) for state in states for one in outcomes}
-        return tuple(sorted(found))
+        return (letter, letter - 1) if call.status is None else (letter - (call.status != "ok"),)
 
     def _step(self, state: int, letter: int) -> int:
         return (self._resumed if self._breaks[state][letter] else self.automaton.table)[state][letter]
@@ -102,21 +112,24 @@ class Propositional:
         return Finding(value=False, remedy=self._remedy(owing[0], None) if owing else None)
 
     def so_far(self, memory: _Memory) -> Truth:
-        return not all(self.automaton.violated[state] for state in memory.possible)
+        return not memory.broken and not memory.doubtful
 
     def copied(self, memory: _Memory, calls: Mapping[Call, Call]) -> _Memory:
         copy = _Memory(memory.base)
         copy.possible, copy.late = memory.possible, memory.late
+        copy.broken, copy.doubtful = memory.broken, memory.doubtful
         copy.since = [calls.get(call, call) for call in memory.since]
         return copy
 
     def dumped(self, memory: _Memory) -> Any:
-        return [memory.base, [call.place for call in memory.since], list(memory.possible), memory.late]
+        places = [call.place for call in memory.since]
+        return [memory.base, places, list(memory.possible), memory.broken, memory.doubtful, memory.late]
 
     def loaded(self, data: Any, calls: Sequence[Call]) -> _Memory:
-        base, since, possible, late = data
+        base, since, possible, *standing = data
         memory = _Memory(base)
-        memory.since, memory.possible, memory.late = [calls[place - 1] for place in since], tuple(possible), late
+        memory.since, memory.possible = [calls[place - 1] for place in since], tuple(possible)
+        memory.broken, memory.doubtful, memory.late = standing
         return memory
 
     def satisfied(self, memory: _Memory) -> bool:

@@ -102,7 +102,13 @@ class Rule:
         wrong = [one for one in found if one is not None]
         if not wrong or (said and not self.simple):
             return None
-        return _worst(wrong) if self.simple else _of_tree(self._tree, [_value_of(one) for one in found], wrong)
+        if self.simple:
+            return _worst(wrong)
+        values = [
+            conjunction((part.so_far(memory[at]), _value_of(one)))
+            for at, (part, one) in enumerate(zip(self.parts, found, strict=True), self.first)
+        ]
+        return _of_tree(self._tree, values, wrong)
 
 
 def _value_of(finding: Finding | None) -> Truth:

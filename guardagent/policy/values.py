@@ -7,10 +7,11 @@ goes through every operation (Kleene's strong logic), and carries what would hav
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from operator import add, mod, mul, sub, truediv
 from types import MappingProxyType
 from typing import Any
 
@@ -77,7 +78,7 @@ def shown(value: Any, limit: int = 60) -> str:
     if isinstance(value, Unknown):
         return "unknown"
     if isinstance(value, Fraction):
-        return str(value.numerator) if value.denominator == 1 else f"{float(value):.12g}"
+        return _shown_fraction(value)
     if isinstance(value, Decimal):
         return str(value)
     try:
@@ -85,6 +86,13 @@ def shown(value: Any, limit: int = 60) -> str:
     except (TypeError, ValueError, RecursionError):
         text = f"a {type(value).__name__}"
     return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def _shown_fraction(value: Fraction) -> str:
+    try:
+        return str(value.numerator) if value.denominator == 1 else f"{float(value):.12g}"
+    except (OverflowError, ValueError):
+        return f"a number of more than {MAX_DIGITS} digits"
 
 
 def _plain(value: Any) -> Any:
@@ -223,16 +231,15 @@ def arithmetic(left: Any, operator: str, right: Any) -> int | Fraction | Unknown
     first, second = exact(left), exact(right)
     if type(first) is Unknown or type(second) is Unknown:
         return mismatch(first, second)
-    match operator:
-        case "+":
-            return first + second  # type: ignore[operator]
-        case "-":
-            return first - second  # type: ignore[operator]
-        case "*":
-            return first * second  # type: ignore[operator]
-    if second == 0:
+    if type(first) is int and type(second) is int and operator in _WHOLE:
+        return _WHOLE[operator](first, second)  # type: ignore[no-any-return]
+    if operator in ("/", "%") and second == 0:
         return Unknown("a number is divided by zero")
-    return _reduced(Fraction(first) / Fraction(second)) if operator == "/" else first % second  # type: ignore[operator, arg-type]
+    return _reduced(Fraction(_OPERATIONS[operator](Fraction(first), Fraction(second))))  # type: ignore[arg-type]
+
+
+_WHOLE: dict[str, Callable[[Any, Any], Any]] = {"+": add, "-": sub, "*": mul}
+_OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {**_WHOLE, "/": truediv, "%": mod}
 
 
 def length(value: Any) -> int | Unknown:

@@ -7,6 +7,7 @@ the rest (by which the calls are indexed), and what is left, which is decided wh
 
 from __future__ import annotations
 
+import sys
 from bisect import insort
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -121,6 +122,15 @@ class _Bucket:
         copy.entries, copy.unsure, copy.total = list(self.entries), self.unsure, self.total
         return copy
 
+    def before(self, place: int) -> _Bucket:
+        """Without the calls from a place on; the total is not known then."""
+        if not self.entries or self.entries[-1].place < place:
+            return self
+        found = _Bucket()
+        found.entries = [entry for entry in self.entries if entry.place < place]
+        found.unsure, found.total = sum(entry.own is not True for entry in found.entries), None
+        return found
+
 
 class View:
     """The calls of one session that a history term may mean."""
@@ -172,6 +182,14 @@ class View:
 
     def _found(self, env: Env) -> tuple[_Bucket | None, Sequence[Entry]]:
         """(the calls for which the equations hold, those for which they have to be looked at)."""
+        bucket, others = self._looked_up(env)
+        until = env[0].until
+        if until is None:
+            return bucket, others
+        bucket = bucket and bucket.before(until)
+        return bucket if bucket and bucket.entries else None, [entry for entry in others if entry.place < until]
+
+    def _looked_up(self, env: Env) -> tuple[_Bucket | None, Sequence[Entry]]:
         joins = self._spec.joins
         if len(joins) == 1:
             value = joins[0][1](env)
@@ -192,7 +210,7 @@ class View:
         """Whether there is such a call."""
         spec = self._spec
         bucket, others = self._found(env)
-        if not others and spec.ok_only and not spec.rest:  # the common case
+        if not others and spec.ok_only and not spec.rest and not env[0].in_flight:  # the common case
             if bucket is None:
                 return False
             return True if len(bucket.entries) > bucket.unsure else bucket.entries[0].own
@@ -200,14 +218,16 @@ class View:
         if True in found:
             return True
         found += [spec.judge_entry(env, entry) for entry in others]
-        if not spec.ok_only:
-            found += [spec.judge(env, call) for call in self._in_flight(env)]
+        found += [spec.judge(env, call) for call in self._in_flight(env) if not spec.ok_only or call.assumed == "ok"]
         return disjunction(found)
 
     def _in_flight(self, env: Env) -> list[Any]:
         """The calls that may be meant and whose outcome is open: no view has them yet."""
-        in_flight = env[0].in_flight
-        return [call for call in in_flight if call.tool in self._spec.tools] if in_flight else in_flight
+        in_flight: list[Any] = env[0].in_flight
+        if not in_flight:
+            return in_flight
+        until = env[0].until or sys.maxsize
+        return [call for call in in_flight if call.tool in self._spec.tools and call.place < until]
 
     def _all(self, env: Env) -> list[tuple[int, Any, Truth]]:
         """(place, call, whether it is one), in order, of all calls that may be."""
@@ -250,7 +270,7 @@ class View:
     def sum(self, env: Env) -> Any:
         """The sum of a term over them."""
         bucket = self._settled(env) if self._spec.term is not None else None
-        if bucket is not None:
+        if bucket is not None and bucket.total is not None:
             return bucket.total
         term = self._spec.term or self._spec.late_term
         assert term is not None

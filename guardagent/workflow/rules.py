@@ -1,7 +1,7 @@
 """What is known of a policy's rules before the agent runs.
 
-A propositional rule is proved or violated on the graph. Of a rule over data, the order of tools that follows from it is:
-where a path breaks that order, it breaks the rule; where none does, a session has to tell about the rest.
+A propositional rule is proved or violated on the graph. Of a rule over data, the order of tools that follows from it
+is: where a path breaks that order, it breaks the rule; where none does, a session has to tell about the rest.
 """
 
 from __future__ import annotations

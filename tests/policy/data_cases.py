@@ -1,0 +1,433 @@
+"""Rules over data, histories and calls, made up at random: small vocabularies, so that they often meet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Literal
+
+from tests.policy.naive_data import Step
+
+TOOLS = ["pay", "get", "note", "refund"]
+TAGS = {"money": frozenset({"pay", "refund"}), "any_of": frozenset({"get", "note", "other"})}
+ARGUMENTS = {"id": "text", "n": "number", "on": "truth", "xs": "list", "doc": "mapping"}
+TEXTS = ["a", "b", "ab"]
+NUMBERS: list[Any] = [0, 1, 2, 3, 0.1, 0.2, 0.3, 2.5, 1.0, -1, 2**53 + 1, 2.0**53]
+ODD: list[Any] = ["1", [], [1], {}, {"k": None}, 0.5, 10**20, "", "{", '"a"', float("nan")]
+NEAR: dict[str, list[Any]] = {"text": ["A", " b", "AB"], "number": [True, "1", False], "truth": [1, 0, "true"]}
+LISTS: list[Any] = [[1, 2, 3], [0.1, 0.2], [], ["a", "b"], [1, None], [2, "a"], [[1], [2]], [{"k": 1}, {"k": 2}]]
+DOCS: list[Any] = [
+    {"k": 1, "s": "a", "xs": [1, 2]},
+    {"k": 2, "s": "b", "xs": ["a"], "on": True},
+    {"k": 0.1, "on": False, "doc": {"k": 3}},
+    {"s": None, "k": "1"},
+    '{"k": 1, "s": "a", "xs": [1, 0.1], "on": true}',
+    '{"k": 0.3, "s": "b", "doc": "{\\"k\\": 2}"}',
+    '{"k": 1, "k": 2, "s": "a"}',
+    "[1, 2, 3]",
+    "no such thing",
+]
+VALUES: dict[str, list[Any]] = {
+    "text": TEXTS,
+    "number": NUMBERS,
+    "truth": [True, False],
+    "list": LISTS,
+    "mapping": DOCS,
+}
+OUTPUTS: list[Any] = [*DOCS, *DOCS, *TEXTS, *NUMBERS, *LISTS, True, False, None]
+STATES: list[Any] = [
+    {"stock": {"a": 1, "b": 2}, "owner": {"a": "a", "b": "b", "ab": "a"}, "open": True, "level": 2},
+    {"stock": {"a": 3, "ab": 0.3}, "owner": {"a": "b"}, "open": False, "level": 0.1},
+    {"stock": {}, "owner": {}, "level": None},
+    None,
+]
+FACTS: list[Mapping[str, Any]] = [
+    {"sure": True, "context": {"limit": 2, "who": "a", "xs": ["a", "b"]}},
+    {"sure": False, "context": {"limit": 0.3, "who": "b", "xs": [1, 2]}},
+    {"sure": None, "context": {"limit": "2"}},
+    {},
+]
+
+
+def _stock(state: Any, name: Any) -> Any:
+    return state["stock"].get(name) if isinstance(name, str) else None
+
+
+def _owner(state: Any, name: Any) -> Any:
+    return state["owner"].get(name) if isinstance(name, str) else None
+
+
+def _is_open(state: Any) -> Any:
+    return state.get("open")
+
+
+def _more(state: Any, left: Any, right: Any) -> Any:
+    """Without an answer for what are no two whole numbers."""
+    return left > right if type(left) is type(right) is int else None
+
+
+def _names(state: Any) -> Any:
+    return list(state["stock"])
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "stock": _stock,
+    "owner": _owner,
+    "is_open": _is_open,
+    "more": _more,
+    "names": _names,
+}
+
+
+@dataclass(frozen=True)
+class Changed:
+    """The state has changed."""
+
+    state: Any
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The oldest call in flight has ended."""
+
+    output: Any
+    status: Literal["ok", "failed", "unknown"]
+
+
+Move = Step | Changed | Ended
+
+
+@dataclass(frozen=True)
+class Case:
+    """A rule, what happens under it, and a call that is proposed then. A step without a status is in flight."""
+
+    rule: str
+    facts: Mapping[str, Any]
+    state: Any
+    moves: Sequence[Move]
+    call: Step
+
+
+@dataclass
+class _Scope:
+    """The names that a term can use.
+
+    Attributes:
+        variables: name -> the kind of value that it is probably bound to.
+        calls: label -> whether the call's outcome can be spoken of.
+    """
+
+    variables: dict[str, str] = field(default_factory=dict)
+    calls: dict[str, bool] = field(default_factory=dict)
+
+    def copy(self) -> _Scope:
+        return _Scope(dict(self.variables), dict(self.calls))
+
+
+class Maker:
+    """Makes things up.
+
+    Args:
+        seed: the same one gives the same things.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._chance = Random(seed)  # noqa: S311 - a fixed seed
+        self._names = 0
+
+    def one_of(self, *choices: Callable[[], str]) -> str:
+        return self._chance.choice(choices)()
+
+    def often(self, share: float) -> bool:
+        return self._chance.random() < share
+
+    def _new(self, letter: str) -> str:
+        self._names += 1
+        return f"{letter}{self._names}"
+
+    # --- rules
+
+    def rule(self) -> str:
+        if self.often(0.7):
+            return self._form()
+        if self.often(0.2):
+            return self._negated(self._form(), 1)
+        parts = [self._negated(self._propositional() if self.often(0.3) else self._form()), self._negated(self._form())]
+        joined = f"({parts[0]}) {self._chance.choice(['AND', 'OR', 'OR', '->'])} ({parts[1]})"
+        return f"({joined}) {self._chance.choice(['AND', 'OR'])} ({self._form()})" if self.often(0.15) else joined
+
+    def _negated(self, rule: str, share: float = 0.3) -> str:
+        return f"NOT ({rule})" if self.often(share) else rule
+
+    def _propositional(self) -> str:
+        first, second = (f"tool:{tool}" for tool in self._chance.sample(TOOLS, 2))
+        return self._chance.choice(
+            [f"G !{first}", f"F {first}", f"G({first} -> O {second})", f"F({first} && X F {second})"]
+        )
+
+    def _form(self) -> str:
+        return self._chance.choices(
+            [self._forall, self._before, self._after, self._exists, self._seq], [32, 34, 16, 10, 8]
+        )[0]()
+
+    def _forall(self) -> str:
+        scope = _Scope()
+        return f"forall({self._pattern(scope, proposed=True)}, {self.truth(scope, 2)})"
+
+    def _exists(self) -> str:
+        scope = _Scope()
+        pattern = self._pattern(scope, proposed=self.often(0.4))
+        return f"exists({pattern}, {self.truth(scope, 2)})"
+
+    def _before(self) -> str:
+        scope = _Scope()
+        first = self._pattern(scope, proposed=True)
+        condition = self._maybe_truth(scope, 1)
+        return f"before({first}, {condition}, {self._pattern(scope)}, {self._maybe_truth(scope, 2)})"
+
+    def _after(self) -> str:
+        scope = _Scope()
+        first = self._pattern(scope, proposed=True)
+        condition = self._maybe_truth(scope, 1)
+        scope.calls = dict.fromkeys(scope.calls, True)
+        return f"after({first}, {condition}, {self._pattern(scope)}, {self._maybe_truth(scope, 2)})"
+
+    def _seq(self) -> str:
+        scope = _Scope()
+        return f"seq({', '.join(self._pattern(scope) for _ in range(self._chance.choice([2, 3])))})"
+
+    # --- patterns
+
+    def _pattern(self, scope: _Scope, *, proposed: bool = False) -> str:
+        """A pattern, whose names are in the scope from then on."""
+        count = self._chance.choices([0, 1, 2], [25, 50, 25])[0]
+        names = self._chance.choices(list(ARGUMENTS), [45, 25, 10, 10, 10], k=count)
+        label = self._new("f") if self.often(0.7) else ""
+        arguments = ", ".join(f"{name}={self._wanted(name, scope)}" for name in dict.fromkeys(names))
+        if label:
+            scope.calls[label] = not proposed
+        return f"{label and label + ':'}{self._tools()}({arguments})"
+
+    def _tools(self) -> str:
+        if self.often(0.15):
+            return f"@{self._chance.choice(list(TAGS))}"
+        return "|".join(self._chance.sample(TOOLS, 2 if self.often(0.2) else 1))
+
+    def _wanted(self, name: str, scope: _Scope) -> str:
+        kind = ARGUMENTS[name]
+        if self.often(0.65):
+            bound = [one for one, its in scope.variables.items() if its == kind or self.often(0.1)]
+            if bound and self.often(0.7):
+                return self._chance.choice(bound)
+            variable = self._new("v")
+            scope.variables[variable] = kind
+            return variable
+        if self.often(0.2) or kind in ("list", "mapping"):
+            return ".*"
+        return self._regex() if kind == "text" and self.often(0.3) else self._literal(kind)
+
+    def _literal(self, kind: str) -> str:
+        value = self._chance.choice(VALUES[kind])
+        return f'"{value}"' if kind == "text" else str(value).lower()
+
+    def _regex(self) -> str:
+        return self._chance.choice(["/a.*/", "/[ab]/", "/b?/", r"/\w+/", "/A|a/", "/(a|ab)(b?)/"])
+
+    # --- conditions
+
+    def _maybe_truth(self, scope: _Scope, depth: int) -> str:
+        return "True" if self.often(0.35) else self.truth(scope, depth)
+
+    def truth(self, scope: _Scope, depth: int) -> str:
+        """A condition."""
+        if depth > 0 and self.often(0.45):
+            return self.one_of(
+                lambda: f"({self.truth(scope, depth - 1)} && {self.truth(scope, depth - 1)})",
+                lambda: f"({self.truth(scope, depth - 1)} || {self.truth(scope, depth - 1)})",
+                lambda: f"({self.truth(scope, depth - 1)} -> {self.truth(scope, depth - 1)})",
+                lambda: f"!({self.truth(scope, depth - 1)})",
+                lambda: f"known({self._term(scope, depth - 1)})",
+                lambda: self._over_items(self._chance.choice(["all", "any"]), scope, depth - 1),
+            )
+
+        def number() -> str:
+            return self.number(scope, depth - 1)
+
+        def text() -> str:
+            return self.text(scope, depth - 1)
+
+        return self.one_of(
+            lambda: f"{number()} {self._sign()} {number()}",
+            lambda: f"{number()} {self._sign()} {number()}",
+            lambda: f"{text()} {self._chance.choice(['==', '!=', '==', '<', '>='])} {text()}",
+            lambda: f"{text()} == {text()}",
+            lambda: f"{text()} in {self.items(scope, depth - 1)}",
+            lambda: f"{self._term(scope, depth - 1)} in {self.items(scope, depth - 1)}",
+            lambda: f"{text()} matches {self._regex()}",
+            lambda: f"{self._term(scope, depth)} == {self._term(scope, depth)}",
+            lambda: f"known({self._term(scope, depth)})",
+            lambda: f"failed({self._call(scope, depth, outcome=True)})",
+            lambda: f"!failed({self._call(scope, depth, outcome=True)})",
+            lambda: self._chance.choice(["state(is_open())", "fact(sure)", "state.open == true", "true", "false"]),
+            lambda: f"state(more({number()}, {number()}))",
+            lambda: f"{self._of_call(scope, depth)}.on",
+        )
+
+    def _sign(self) -> str:
+        return self._chance.choice(["==", "!=", "<", "<=", ">", ">="])
+
+    def _term(self, scope: _Scope, depth: int) -> str:
+        return self.one_of(
+            lambda: self.number(scope, depth),
+            lambda: self.text(scope, depth),
+            lambda: self.items(scope, depth),
+            lambda: self._of_call(scope, depth),
+            lambda: "state",
+            lambda: f"({self.truth(scope, depth - 1)})" if depth > 0 else "fact(sure)",
+        )
+
+    def _variable(self, scope: _Scope, kind: str, otherwise: str) -> str:
+        bound = [name for name, its in scope.variables.items() if its == kind or self.often(0.05)]
+        return self._chance.choice(bound) if bound else otherwise
+
+    def number(self, scope: _Scope, depth: int) -> str:
+        choices: list[Callable[[], str]] = [
+            lambda: self._literal("number"),
+            lambda: self._literal("number"),
+            lambda: self._variable(scope, "number", "fact(context.limit)"),
+            lambda: self._variable(scope, "number", f"{self._of_call(scope, depth)}.k"),
+            lambda: f"{self._of_call(scope, depth)}.k",
+            lambda: f"{self._of_call(scope, depth, 'args')}.n",
+            lambda: self._chance.choice(["fact(context.limit)", "state.level"]),
+            lambda: f"state(stock({self.text(scope, depth - 1)}))",
+            lambda: f"len({self.items(scope, depth - 1)})",
+            lambda: f"len({self.text(scope, depth - 1)})",
+            lambda: f"{self.items(scope, depth - 1)}[{self._chance.choice('012')}]",
+        ]
+        deeper: list[Callable[[], str]] = [
+            lambda: self._history("count", scope, depth - 1),
+            lambda: self._history("count", scope, depth - 1),
+            lambda: self._history("sum", scope, depth - 1),
+            lambda: self._over_items("count", scope, depth - 1),
+            lambda: f"({self.number(scope, depth - 1)} {self._chance.choice('+-*/%')} {self.number(scope, depth - 1)})",
+            lambda: f"-({self.number(scope, depth - 1)})",
+        ]
+        return self.one_of(*choices, *(deeper if depth >= 0 and len(scope.calls) < 3 else []))
+
+    def text(self, scope: _Scope, depth: int) -> str:
+        return self.one_of(
+            lambda: self._literal("text"),
+            lambda: self._variable(scope, "text", "fact(context.who)"),
+            lambda: self._variable(scope, "text", f"{self._of_call(scope, depth)}.s"),
+            lambda: f"{self._of_call(scope, depth)}.s",
+            lambda: f"{self._of_call(scope, depth, 'args')}.id",
+            lambda: "fact(context.who)",
+            lambda: f"state(owner({self.text(scope, 0) if depth > 0 else self._literal('text')}))",
+        )
+
+    def items(self, scope: _Scope, depth: int) -> str:
+        return self.one_of(
+            lambda: f"{self._of_call(scope, depth)}.xs",
+            lambda: f'{self._of_call(scope, depth, "args")}["xs"]',
+            lambda: self._variable(scope, "list", "fact(context.xs)"),
+            lambda: "state(names())",
+            lambda: f"[{self._literal('text')}, {self._variable(scope, 'text', self._literal('text'))}]",
+            lambda: f"[{self._literal('number')}, {self._literal('number')}, {self._literal('text')}]",
+            lambda: f"[{self._variable(scope, 'number', '1')}, 1]",
+        )
+
+    def _call(self, scope: _Scope, depth: int, *, outcome: bool) -> str:
+        """A call whose outcome, or whose arguments, can be spoken of."""
+        labels = [label for label, known in scope.calls.items() if known or not outcome]
+        if labels and (depth <= 0 or len(scope.calls) > 2 or self.often(0.75)):
+            return self._chance.choice(labels)
+        return self._history(self._chance.choice(["first", "last"]), scope, depth - 1)
+
+    def _of_call(self, scope: _Scope, depth: int, what: str = "") -> str:
+        what = what or self._chance.choice(["output", "output", "args"])
+        call = f"{what}({self._call(scope, depth, outcome=what == 'output')})"
+        return f"{call}.doc" if what == "args" and self.often(0.4) else call
+
+    def _history(self, which: str, scope: _Scope, depth: int) -> str:
+        inner = scope.copy()
+        pattern = self._pattern(inner)
+        condition = "true" if depth < 0 or self.often(0.4) else self._about(inner, depth)
+        summed = f", {self._summed(inner, depth)}" if which == "sum" else ""
+        return f"{which}({pattern}, {condition}{summed})"
+
+    def _about(self, scope: _Scope, depth: int) -> str:
+        """A condition that probably speaks of the call that was named last."""
+        label = list(scope.calls)[-1] if scope.calls else ""
+        if not label or not scope.calls[label] or self.often(0.3):
+            return self.truth(scope, min(depth, 1))
+        own = self.one_of(
+            lambda: f"args({label}).id == {self.text(scope, -1)}",
+            lambda: f"{self.number(scope, -1)} == args({label}).n",
+            lambda: f"output({label}).s == {self._variable(scope, 'text', 'fact(context.who)')}",
+            lambda: f"output({label}).k {self._sign()} {self.number(scope, -1)}",
+            lambda: f"!failed({label})",
+            lambda: f"failed({label})",
+        )
+        return f"{own} && {self.truth(scope, 0)}" if self.often(0.25) else own
+
+    def _summed(self, scope: _Scope, depth: int) -> str:
+        label = list(scope.calls)[-1] if scope.calls else ""
+        return (
+            f"args({label}).n"
+            if label and scope.calls[label] and self.often(0.6)
+            else self.number(scope, min(depth, 0))
+        )
+
+    def _over_items(self, which: str, scope: _Scope, depth: int) -> str:
+        inner, name = scope.copy(), self._new("x")
+        inner.variables[name] = self._chance.choice(["number", "text"])
+        condition = self.one_of(
+            lambda: f"{name} {self._sign()} {self._literal('number')}",
+            lambda: f"{name} == {self._literal('text')}",
+            lambda: f"known({name})",
+            lambda: self.truth(inner, min(depth, 0)),
+        )
+        return f"{which}({name} in {self.items(scope, depth)}, {condition})"
+
+    # --- calls
+
+    def case(self, rule: str) -> Case:
+        moves: list[Move] = []
+        for _ in range(self._chance.choice([0, 1, 2, 3, 4, 5, 6, 8])):
+            moves += [Changed(self.state())] if self.often(0.15) else []
+            moves += [Ended(*self._outcome())] if self.often(0.15) else []
+            moves.append(self._step(rule))
+        return Case(rule, self.facts(), self.state(), moves, self._proposed(rule))
+
+    def _step(self, rule: str) -> Step:
+        output, status = (None, None) if self.often(0.15) else self._outcome()
+        return Step(self._tool(rule), self._args(), output, status, facts=self.facts() if self.often(0.1) else {})
+
+    def _outcome(self) -> tuple[Any, Any]:
+        return self._chance.choice(OUTPUTS), self._chance.choices(["ok", "failed", "unknown"], [68, 19, 13])[0]
+
+    def _tool(self, rule: str) -> str:
+        named = [tool for tool in TOOLS if re.search(rf"\b{tool}\b", rule)] or TOOLS
+        return self._chance.choice([*TOOLS, "other"]) if self.often(0.15) else self._chance.choice(named)
+
+    def _proposed(self, rule: str) -> Step:
+        """A call to be proposed: of the tool that the rule speaks of first, mostly."""
+        named = sorted((match.start(), tool) for tool in TOOLS if (match := re.search(rf"\b{tool}\b", rule)))
+        tool = named[0][1] if named and self.often(0.85) else self._tool(rule)
+        return Step(tool, self._args(), facts=self.facts() if self.often(0.1) else {})
+
+    def _args(self) -> dict[str, Any]:
+        return {name: self._value(kind) for name, kind in ARGUMENTS.items() if self.often(0.85)}
+
+    def _value(self, kind: str) -> Any:
+        """Mostly of the kind that is expected; or null, or nearly so, or quite another thing."""
+        odd: list[Any] = self._chance.choices([VALUES[kind], [None], NEAR.get(kind, ODD), ODD], [84, 4, 7, 5])[0]
+        return self._chance.choice(odd)
+
+    def facts(self) -> Mapping[str, Any]:
+        return self._chance.choices(FACTS, [4, 4, 1, 1])[0]
+
+    def state(self) -> Any:
+        return self._chance.choices(STATES, [4, 4, 1, 1])[0]

@@ -1,0 +1,423 @@
+"""A second evaluator of data rules, written straight from their definitions.
+
+It goes through the whole history each time: there is no index, and nothing is remembered. A call that is in flight ends
+in every way in turn.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import product
+from typing import Any, Literal
+
+from guardagent.policy import ast
+from guardagent.policy.alphabet import Letter
+from guardagent.policy.formula import Formula, atoms
+from tests.policy.naive import holds
+from tests.policy.naive_values import (
+    UNKNOWN,
+    Truth,
+    both,
+    computed,
+    contained,
+    either,
+    equal,
+    given,
+    kind,
+    looked_up,
+    opposite,
+    ordered,
+)
+
+Names = dict[str, Any]  # the variables and labels of a rule, and what they stand for
+Leaf = tuple[ast.Rule, bool]  # a rule that is no combination; false: it stands under an odd number of NOTs
+
+
+@dataclass(frozen=True)
+class Step:
+    """A call, what came of it, and the facts and the state at its time."""
+
+    tool: str
+    args: Mapping[str, Any]
+    output: Any = None
+    status: Literal["ok", "failed", "unknown"] | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    state: Any = None
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A moment: the step that is looked at, and those before it."""
+
+    step: Step
+    earlier: Sequence[Step]
+
+
+class Naive:
+    """One rule."""
+
+    def __init__(
+        self,
+        rule: ast.Rule,
+        functions: Mapping[str, Callable[..., Any]],
+        tags: Mapping[str, frozenset[str]],
+    ) -> None:
+        self.rule, self._functions, self._tags = rule, functions, tags
+        self._leaves = list(_leaves(rule))
+        self.conjunctive = _is_conjunctive(rule)
+
+    # --- the answers
+
+    def check(self, history: Sequence[Step], proposed: Step) -> Truth:
+        """Whether a call keeps the rule, in every way in which the calls in flight can end."""
+        return both(self._checked([*way, replace(proposed, status="ok")]) for way in _ways(history))
+
+    def end(self, history: Sequence[Step], *, said: bool = False) -> Truth:
+        """Whether the rule is kept if nothing follows; a violation that was said is not said again.
+
+        A call that is still in flight satisfies nothing.
+        """
+        return (said and not self.conjunctive) or _combined(self.rule, partial(self._ended, history))
+
+    def _checked(self, steps: Sequence[Step]) -> Truth:
+        """What was broken before says nothing of a call, unless there is something to choose from."""
+        judged = {id(leaf): self._judged(leaf, positive, steps) for leaf, positive in self._leaves}
+        if all(values[-1] is True for values in judged.values()):
+            return True
+
+        def value(leaf: ast.Rule, _: bool) -> Truth:
+            values = judged[id(leaf)]
+            return values[-1] if self.conjunctive or isinstance(leaf, ast.After) else both(values)
+
+        return _combined(self.rule, value)
+
+    # --- the forms
+
+    def _judged(self, leaf: ast.Rule, positive: bool, steps: Sequence[Step]) -> list[Truth]:
+        """What is to be said of each step when it is proposed."""
+        if isinstance(leaf, ast.Temporal):
+            return self._replayed(leaf.formula, positive, steps)[0]
+        scenes = [Scene(step, steps[:at]) for at, step in enumerate(steps)]
+        match leaf, positive:
+            case ast.Forall(pattern, condition), True:
+                return [self._if(scene, pattern, ast.TRUE, partial(self._value, condition)) for scene in scenes]
+            case ast.Before(pattern, condition, partner, wanted), True:
+                earlier = partial(self._earlier, partner, wanted, ok=True)
+                return [self._if(scene, pattern, condition, earlier) for scene in scenes]
+            case ast.Exists(pattern, condition), False:
+                denied = partial(self._value, ast.Inverted(condition))
+                return [self._if(scene, pattern, ast.TRUE, denied) for scene in scenes]
+            case ast.After(pattern, condition), True:
+                obliged = [self._concerned(scene, pattern, condition)[0] for scene in scenes]
+                return [UNKNOWN if value is UNKNOWN else True for value in obliged]
+        return [True for _ in scenes]
+
+    def _ended(self, steps: Sequence[Step], leaf: ast.Rule, positive: bool) -> Truth:
+        scenes = [Scene(step, steps[:at]) for at, step in enumerate(steps)]
+        fine = [scene for scene in scenes if scene.step.status == "ok"]
+        match leaf, positive:
+            case ast.Exists(pattern, condition), True:
+                return either(self._meets(scene, pattern, partial(self._value, condition)) for scene in fine)
+            case ast.Forall(pattern, condition), False:
+                return either(
+                    self._meets(scene, pattern, partial(self._value, ast.Inverted(condition))) for scene in fine
+                )
+            case ast.Before(), False:
+                return either(self._lacks_earlier(scene, leaf) for scene in fine)
+            case ast.After(), True:
+                return both(opposite(self._lacks_later(at, scenes, leaf, ok=True)) for at in range(len(scenes)))
+            case ast.After(), False:
+                some = [at for at, scene in enumerate(scenes) if scene in fine]
+                return either(self._lacks_later(at, scenes, leaf, ok=False) for at in some)
+            case ast.Temporal(formula), _:
+                return self._ended_formula(formula, positive, steps)
+        return self.conjunctive or both(both(self._judged(leaf, positive, way)) for way in _ways(steps))
+
+    def _concerned(self, scene: Scene, pattern: ast.Pattern, condition: ast.Term) -> tuple[Truth, Names]:
+        """Whether a proposed call matches and satisfies a condition, and the names that it bound."""
+        names: Names = {}
+        matched = self._matched(scene.step, pattern, names)
+        return both([matched, matched and self._value(condition, scene, names)]), names
+
+    def _if(self, scene: Scene, pattern: ast.Pattern, condition: ast.Term, then: Callable[..., Truth]) -> Truth:
+        concerned, names = self._concerned(scene, pattern, condition)
+        return concerned is False or either([opposite(concerned), then(scene, names)])
+
+    def _meets(self, scene: Scene, pattern: ast.Pattern, condition: Callable[..., Truth]) -> Truth:
+        """Whether a call that happened matches and satisfies a condition."""
+        names: Names = {}
+        matched = self._recalled(scene.step, pattern, names)
+        return both([matched, matched and condition(scene, names)])
+
+    def _earlier(self, pattern: ast.Pattern, condition: ast.Term, scene: Scene, names: Names, *, ok: bool) -> Truth:
+        found = self._found(pattern, condition, scene, names)
+        return either(value for step, value, _ in found if not ok or step.status == "ok")
+
+    def _lacks_earlier(self, scene: Scene, rule: ast.Before) -> Truth:
+        def alone(scene: Scene, names: Names) -> Truth:
+            earlier = self._earlier(rule.partner, rule.partner_condition, scene, names, ok=False)
+            return both([self._value(rule.condition, scene, names), opposite(earlier)])
+
+        return self._meets(scene, rule.pattern, alone)
+
+    def _lacks_later(self, at: int, scenes: Sequence[Scene], rule: ast.After, *, ok: bool) -> Truth:
+        """Whether a call obliges another one that did not come."""
+        obliges, names = self._concerned(scenes[at], rule.pattern, rule.condition)
+        later = [scene for scene in scenes[at + 1 :] if not ok or scene.step.status == "ok"]
+        came = either(self._is_partner(scene, rule, names) for scene in later) if obliges else False
+        return both([obliges, opposite(came)])
+
+    def _is_partner(self, scene: Scene, rule: ast.After, names: Names) -> Truth:
+        inner = dict(names)
+        matched = self._recalled(scene.step, rule.partner, inner)
+        return both([matched, matched and self._value(rule.partner_condition, scene, inner)])
+
+    # --- patterns
+
+    def _tools(self, pattern: ast.Pattern) -> set[str]:
+        return {tool for name in pattern.tools for tool in (self._tags[name[1:]] if name[0] == "@" else [name])}
+
+    def _matched(self, step: Step, pattern: ast.Pattern, names: Names) -> Truth:
+        """Whether a proposed call matches; an argument that it lacks is unknown."""
+        if step.tool not in self._tools(pattern):
+            return False
+        if pattern.label:
+            names[pattern.label] = step
+        return both([_fits(one.value, given(step.args.get(one.name)), names) for one in pattern.arguments])
+
+    def _recalled(self, step: Step, pattern: ast.Pattern, names: Names) -> Truth:
+        """Whether a past call matches; one that lacks an argument does not."""
+        return all(one.name in step.args for one in pattern.arguments) and self._matched(step, pattern, names)
+
+    def _found(
+        self, pattern: ast.Pattern, condition: ast.Term, scene: Scene, names: Names
+    ) -> list[tuple[Step, Truth, Names]]:
+        """(a call, whether it matches and satisfies the condition, the names it bound), of all earlier calls."""
+        found = []
+        for step in scene.earlier:
+            inner = dict(names)
+            matched = self._recalled(step, pattern, inner)
+            found.append((step, both([matched, matched and self._value(condition, scene, inner)]), inner))
+        return found
+
+    # --- terms
+
+    def _value(self, term: ast.Term, scene: Scene, names: Names) -> Any:  # noqa: C901, PLR0912 - a case for each kind
+        def value(inner: ast.Term) -> Any:
+            return self._value(inner, scene, names)
+
+        match term:
+            case ast.Constant(constant):
+                return constant
+            case ast.Variable(name):
+                return names[name]
+            case ast.ListOf(items):
+                found = [value(item) for item in items]
+                return UNKNOWN if any(item is UNKNOWN for item in found) else found
+            case ast.And(parts):
+                return both(value(part) for part in parts)
+            case ast.Or(parts):
+                return either(value(part) for part in parts)
+            case ast.Inverted(body):
+                return opposite(value(body))
+            case ast.Implies(first, second):
+                return either([opposite(value(first)), value(second)])
+            case ast.Compared(left, sign, right):
+                return _COMPARED[sign](value(left), value(right))
+            case ast.Matches(body, regex):
+                return _fully(regex, value(body))
+            case ast.Arithmetic(left, sign, right):
+                return computed(value(left), sign, value(right))
+            case ast.Negative(body):
+                return computed(0, "-", value(body))
+            case ast.Length(body):
+                return len(value(body)) if kind(value(body)) in ("text", "list", "mapping") else UNKNOWN
+            case ast.Known(body):
+                return value(body) is not UNKNOWN
+            case ast.Field(body, name):
+                return looked_up(value(body), name)
+            case ast.Item(body, index):
+                return looked_up(value(body), value(index))
+            case ast.Fact(path):
+                return _followed(scene.step.facts, path)
+            case ast.State():
+                return given(scene.step.state)
+            case ast.StateOf(function, arguments):
+                return self._asked(function, [value(one) for one in arguments], scene)
+        return self._of_history(term, scene, names)
+
+    def _of_history(self, term: ast.Term, scene: Scene, names: Names) -> Any:
+        match term:
+            case ast.OfCall(what, ast.Label(name)):
+                return _of_call(what, names[name])
+            case ast.OfCall(what, ast.Selected(which, pattern, condition)):
+                return _of_call(what, self._selected(which, self._found(pattern, condition, scene, names)))
+            case ast.CountCalls(pattern, condition):
+                return _count(value for _, value, _ in self._found(pattern, condition, scene, names))
+            case ast.SumCalls(pattern, condition, summed):
+                return self._sum(summed, scene, self._found(pattern, condition, scene, names))
+            case ast.OverItems(which, name, items, condition):
+                listed = self._value(items, scene, names)
+                if kind(listed) != "list":
+                    return UNKNOWN
+                return _FOLDED[which](self._value(condition, scene, {**names, name: given(one)}) for one in listed)
+        raise AssertionError(term)
+
+    def _asked(self, function: str, arguments: Sequence[Any], scene: Scene) -> Any:
+        if scene.step.state is None or any(argument is UNKNOWN for argument in arguments):
+            return UNKNOWN
+        return given(self._functions[function](scene.step.state, *arguments))
+
+    def _selected(self, which: str, found: Sequence[tuple[Step, Truth, Names]]) -> Any:
+        """The first or last that is one, if it is known which one that is."""
+        for step, value, _ in found if which == "first" else reversed(found):
+            if value is not False:
+                return step if value is True else UNKNOWN
+        return UNKNOWN
+
+    def _sum(self, summed: ast.Term, scene: Scene, found: Sequence[tuple[Step, Truth, Names]]) -> Any:
+        total: Any = 0
+        for _, value, inner in found:
+            if value is not False:
+                total = computed(total, "+", self._value(summed, scene, inner) if value is True else UNKNOWN)
+        return total
+
+    # --- propositional rules
+
+    def _replayed(self, formula: Formula, positive: bool, steps: Sequence[Step]) -> tuple[list[Truth], list[Letter]]:
+        """What is to be said of each step; and the steps that are left without those that broke the rule."""
+        values: list[Truth] = []
+        kept: list[Letter] = []
+        for step in steps:
+            kept.append(self._letter(formula, step, positive=positive))
+            values.append(self._can_be_kept(formula, positive, kept))
+            if not values[-1]:
+                kept.pop()
+        return values, kept
+
+    def _letter(self, formula: Formula, step: Step, *, positive: bool) -> Letter:
+        """Under NOT, what helps to satisfy helps to violate."""
+        ran = frozenset(name for name in atoms(formula) if step.tool in self._tools_of(name))
+        went_well = ran if step.status == "ok" else frozenset()
+        return Letter(went_well, ran) if positive else Letter(ran, went_well)
+
+    def _tools_of(self, atom: str) -> frozenset[str]:
+        return self._tags[atom[1:]] if atom[0] == "@" else frozenset([atom.removeprefix("tool:")])
+
+    def _can_be_kept(self, formula: Formula, positive: bool, trace: Sequence[Letter]) -> bool:
+        """Whether at most two more steps can make it true."""
+        names = [frozenset({name}) for name in atoms(formula)]
+        letters = [Letter(name, name) for name in (frozenset[str](), *names)]
+        return any(
+            holds(formula, [*trace, *more]) is positive
+            for length in range(3)
+            for more in product(letters, repeat=length)
+        )
+
+    def _ended_formula(self, formula: Formula, positive: bool, steps: Sequence[Step]) -> Truth:
+        values, kept = self._replayed(formula, positive, steps)
+        return holds(formula, kept) is positive and (self.conjunctive or both(values) is True)
+
+
+# --- how rules combine
+
+
+def _leaves(rule: ast.Rule, positive: bool = True) -> Iterator[Leaf]:  # noqa: FBT002
+    match rule:
+        case ast.AllOf(parts) | ast.AnyOf(parts):
+            for part in parts:
+                yield from _leaves(part, positive)
+        case ast.Not(body):
+            yield from _leaves(body, not positive)
+        case _:
+            yield rule, positive
+
+
+def _combined(rule: ast.Rule, value: Callable[[ast.Rule, bool], Truth], positive: bool = True) -> Truth:  # noqa: FBT002
+    match rule:
+        case ast.AllOf(parts):
+            return (both if positive else either)([_combined(part, value, positive) for part in parts])
+        case ast.AnyOf(parts):
+            return (either if positive else both)([_combined(part, value, positive) for part in parts])
+        case ast.Not(body):
+            return _combined(body, value, not positive)
+    return value(rule, positive)
+
+
+def _is_conjunctive(rule: ast.Rule, positive: bool = True) -> bool:  # noqa: FBT002
+    match rule:
+        case ast.AllOf(parts):
+            return positive and all(_is_conjunctive(part, positive) for part in parts)
+        case ast.AnyOf(parts):
+            return not positive and all(_is_conjunctive(part, positive) for part in parts)
+        case ast.Not(body):
+            return _is_conjunctive(body, not positive)
+    return True
+
+
+def _ways(history: Sequence[Step]) -> Iterator[list[Step]]:
+    """Every way in which the calls in flight can end; what they give stays unknown."""
+    outcomes: Any = [["ok", "failed"] if step.status is None else [step.status] for step in history]
+    for way in product(*outcomes):
+        yield [replace(step, status=status) for step, status in zip(history, way, strict=True)]
+
+
+# --- small pieces
+
+
+def _fits(wanted: Any, value: Any, names: Names) -> Truth:
+    """Whether an argument is what a pattern asks for; a variable is bound by its first use."""
+    match wanted:
+        case ast.Anything():
+            return True
+        case ast.Matching(regex):
+            return _fully(regex, value)
+        case ast.Exactly(str() as literal) if kind(value) == "text" and value != literal:
+            return UNKNOWN if value.strip().casefold() == literal.strip().casefold() else False
+        case ast.Exactly(literal):
+            return equal(value, literal)
+    return equal(value, names.setdefault(wanted.name, value)) if wanted.name in names else _bound(wanted, value, names)
+
+
+def _bound(variable: ast.Variable, value: Any, names: Names) -> bool:
+    names[variable.name] = value
+    return True
+
+
+def _fully(regex: str, value: Any) -> Truth:
+    return re.fullmatch(regex, value, re.ASCII) is not None if kind(value) == "text" else UNKNOWN
+
+
+def _followed(value: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        value = given(value.get(name)) if kind(value) == "mapping" else UNKNOWN
+    return value
+
+
+def _of_call(what: str, step: Any) -> Any:
+    if step is UNKNOWN:
+        return UNKNOWN
+    if what == "failed":
+        return {"ok": False, "failed": True}.get(step.status, UNKNOWN)
+    return step.args if what == "args" else given(step.output)
+
+
+def _count(values: Iterator[Any]) -> Any:
+    found = list(values)
+    return found.count(True) if all(isinstance(value, bool) for value in found) else UNKNOWN
+
+
+_FOLDED: dict[str, Callable[[Iterator[Any]], Any]] = {"all": both, "any": either, "count": _count}
+_COMPARED: dict[str, Callable[[Any, Any], Truth]] = {
+    "==": equal,
+    "!=": lambda left, right: opposite(equal(left, right)),
+    "<": lambda left, right: ordered(left, right, operator.lt),
+    "<=": lambda left, right: ordered(left, right, operator.le),
+    ">": lambda left, right: ordered(left, right, operator.gt),
+    ">=": lambda left, right: ordered(left, right, operator.ge),
+    "in": contained,
+}

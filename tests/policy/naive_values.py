@@ -1,0 +1,135 @@
+"""Values of data rules a second time, written straight from their definitions; of the library's, nothing is used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from typing import Any
+
+
+class Unknown(Enum):
+    UNKNOWN = "unknown"
+
+
+UNKNOWN = Unknown.UNKNOWN
+Truth = bool | Unknown
+
+
+def both(values: Iterable[Any]) -> Truth:
+    """Kleene's *and*. What is neither true nor false is unknown."""
+    found = list(values)
+    if any(value is False for value in found):
+        return False
+    return True if all(value is True for value in found) else UNKNOWN
+
+
+def either(values: Iterable[Any]) -> Truth:
+    """Kleene's *or*."""
+    return opposite(both(opposite(value) for value in values))
+
+
+def opposite(value: Any) -> Truth:
+    return not value if isinstance(value, bool) else UNKNOWN
+
+
+def kind(value: Any) -> str:
+    """Empty for null, for unknown, and for what is no value."""
+    for types, name in _KINDS:
+        if isinstance(value, types):
+            return name
+    return ""
+
+
+_KINDS: list[tuple[Any, str]] = [
+    (bool, "truth value"),
+    (int | float | Decimal | Fraction, "number"),
+    (str, "text"),
+    (list | tuple, "list"),
+    (Mapping, "mapping"),
+]
+
+
+def number(value: Any) -> Any:
+    """A number as the fraction that it prints as."""
+    try:
+        return Fraction(str(value)) if kind(value) == "number" else UNKNOWN
+    except ValueError:  # NaN and infinity
+        return UNKNOWN
+
+
+def ordered(left: Any, right: Any, compare: Callable[[Any, Any], bool]) -> Truth:
+    """Compares two numbers, or two texts."""
+    if kind(left) == kind(right) == "text":
+        return compare(left, right)
+    left, right = number(left), number(right)
+    return UNKNOWN if UNKNOWN in (left, right) else compare(left, right)
+
+
+def equal(left: Any, right: Any) -> Truth:
+    if not kind(left) or kind(left) != kind(right):
+        return UNKNOWN
+    match kind(left):
+        case "number":
+            return ordered(left, right, Fraction.__eq__)
+        case "list":
+            return both(map(equal, left, right)) if len(left) == len(right) else False
+        case "mapping":
+            return both(equal(left[key], right[key]) for key in left) if set(left) == set(right) else False
+    return bool(left == right)
+
+
+def contained(item: Any, whole: Any) -> Truth:
+    """Whether an item is in a list, a text in a text, or a key in a mapping."""
+    if kind(whole) == "list":
+        return either(equal(item, one) for one in whole)
+    if kind(whole) in ("text", "mapping") and kind(item) == "text":
+        return item in whole
+    return UNKNOWN
+
+
+def computed(left: Any, operator: str, right: Any) -> Any:
+    left, right = number(left), number(right)
+    if UNKNOWN in (left, right) or (operator in "/%" and right == 0):
+        return UNKNOWN
+    found = _COMPUTED[operator](left, right)
+    return int(found) if found.denominator == 1 else found
+
+
+_COMPUTED: dict[str, Callable[[Any, Any], Any]] = {
+    "+": Fraction.__add__,
+    "-": Fraction.__sub__,
+    "*": Fraction.__mul__,
+    "/": Fraction.__truediv__,
+    "%": Fraction.__mod__,
+}
+
+
+def looked_up(value: Any, key: Any) -> Any:
+    """A field or an item; a text is read as JSON for it."""
+    value = _from_json(value) if kind(value) == "text" else value
+    if kind(value) == "mapping" and kind(key) == "text":
+        return given(value.get(key))
+    if kind(value) == "list" and isinstance(number(key), Fraction) and -len(value) <= number(key) < len(value):
+        return given(value[int(number(key))]) if number(key).denominator == 1 else UNKNOWN
+    return UNKNOWN
+
+
+def given(value: Any) -> Any:
+    """Null is unknown."""
+    return UNKNOWN if value is None else value
+
+
+def _from_json(text: str) -> Any:
+    try:
+        return json.loads(text, parse_float=Fraction, parse_constant=Fraction, object_pairs_hook=_once)
+    except ValueError:
+        return UNKNOWN
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) > len({key for key, _ in pairs}):
+        raise ValueError
+    return dict(pairs)
