@@ -1,4 +1,8 @@
-"""Judges chunks in several processes at once, with few under way, and gives their results in the order of the file."""
+"""Judges chunks in several processes at once, with few under way, and gives their results in the order of the file.
+
+Each process has a pipe of its own and one chunk at a time. So one that is ended, wherever it was, is an end of its pipe
+and nothing else: nobody waits for the rest of what it was saying, or for a lock that it held.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +13,18 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.connection import Connection
-from typing import Any
+from dataclasses import dataclass
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 
 from guardagent.errors import GuardError, InputError, LimitError
 from guardagent.judging import Job, Result, judge_lines
 from guardagent.lines import Chunk
 from guardagent.policy.policies import Policies
 
-_AHEAD = 3  # chunks under way for each process
-_AHEAD_BYTES = 16 * 2**20  # and of all of them together, unless one alone is larger
+_AHEAD = 3  # chunks for each process that are read and not given yet
+_AHEAD_BYTES = 16 * 2**20  # and in all of them together, unless one alone is larger
 
 Judged = tuple[Chunk, Iterable[Result]]
 
@@ -42,57 +46,107 @@ def judge_chunks(
         LimitError: a process was ended from outside, as for the memory that it took.
     """
     if workers > 1:
-        yield from _judge_at_once(job, chunks, workers, tuple(known))
+        with _team(job, workers) as team:
+            yield from _judge_at_once(team, chunks, tuple(known))
         return
     for chunk in chunks:
         yield chunk, judge_lines(job, policies, chunk, known)
         known = ()
 
 
-def _judge_at_once(job: Job, chunks: Iterable[Chunk], workers: int, known: tuple[str, ...]) -> Iterator[Judged]:
-    waiting, under_way = iter(chunks), deque[tuple[Chunk, Future[list[Result] | str]]]()
-    with _processes(job, workers) as pool:
-        while True:
-            while _has_room(under_way, workers) and (chunk := next(waiting, None)):
-                with _interrupts_held():  # the new process is to know of none: this one decides what a Ctrl-C does
-                    under_way.append((chunk, pool.submit(_judge, chunk, known)))
+@dataclass(eq=False)
+class _Task:
+    """A chunk that is read and not given yet; its results, once they are there."""
+
+    chunk: Chunk
+    results: list[Result] | None = None
+
+
+@dataclass(eq=False)
+class _Worker:
+    """A process, the pipe to it, and what it is doing."""
+
+    process: BaseProcess
+    pipe: Connection
+    task: _Task | None = None
+
+    def begin(self, task: _Task, known: tuple[str, ...]) -> None:
+        self.task = task
+        try:
+            self.pipe.send((task.chunk, known))
+        except OSError:
+            raise _ended() from None
+
+    def end(self) -> None:
+        """Takes the results of its task, which are there or on their way."""
+        try:
+            said = self.pipe.recv()
+        except (EOFError, OSError):
+            raise _ended() from None
+        if isinstance(said, str):
+            raise InputError(said)
+        assert self.task is not None
+        self.task.results, self.task = said, None
+
+
+def _ended() -> LimitError:
+    return LimitError("a worker process was ended from outside; expected it to have memory enough")
+
+
+def _judge_at_once(team: list[_Worker], chunks: Iterable[Chunk], known: tuple[str, ...]) -> Iterator[Judged]:
+    waiting, tasks = iter(chunks), deque[_Task]()
+    while True:
+        for worker in team:
+            if worker.task is None and _has_room(tasks, len(team)) and (chunk := next(waiting, None)):
+                tasks.append(_Task(chunk))
+                worker.begin(tasks[-1], known)
                 known = ()
-            if not under_way:
-                return
-            chunk, future = under_way.popleft()
-            yield chunk, _results(future)
+        if not tasks:
+            return
+        if tasks[0].results is None:
+            _take_results(team)
+        else:
+            task = tasks.popleft()
+            yield task.chunk, task.results or ()
 
 
-def _has_room(under_way: Iterable[tuple[Chunk, Any]], workers: int) -> bool:
-    sizes = [chunk.size for chunk, _ in under_way]
+def _has_room(tasks: Iterable[_Task], workers: int) -> bool:
+    sizes = [task.chunk.size for task in tasks]
     return len(sizes) < _AHEAD * workers and sum(sizes) < _AHEAD_BYTES
 
 
-def _results(future: Future[list[Result] | str]) -> list[Result]:
-    try:
-        results = future.result()
-    except BrokenProcessPool:
-        raise LimitError("a worker process was ended from outside; expected it to have memory enough") from None
-    if isinstance(results, str):
-        raise InputError(results)
-    return results
+def _take_results(team: Iterable[_Worker]) -> None:
+    """Waits until at least one worker is done with its task."""
+    busy = {worker.pipe: worker for worker in team if worker.task is not None}
+    for pipe in wait(list(busy)):
+        busy[pipe].end()  # type: ignore[index]
 
 
 @contextlib.contextmanager
-def _processes(job: Job, workers: int) -> Iterator[ProcessPoolExecutor]:
-    """A pool whose processes end with this one, however it ends: they watch a pipe of which it alone holds an end."""
-    context = multiprocessing.get_context("spawn")
-    watched, held = context.Pipe(duplex=False)
-    pool = ProcessPoolExecutor(workers, context, _begin, (job, watched))
+def _team(job: Job, workers: int) -> Iterator[list[_Worker]]:
+    """Processes that end when they are not needed any more: at once, where what they do is of no use."""
+    team: list[_Worker] = []
     try:
-        yield pool
-    except BaseException:  # an interrupt, or nobody wants more: what is under way is not waited for
-        held.close()
+        team += (_start(job) for _ in range(workers))
+        yield team
+    except BaseException:
+        for worker in team:
+            worker.process.terminate()
         raise
     finally:
-        pool.shutdown(cancel_futures=True)
-        held.close()
-        watched.close()
+        for worker in team:
+            worker.pipe.close()
+            worker.process.join()
+
+
+def _start(job: Job) -> _Worker:
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_work, args=(job, theirs))
+    resource_tracker.ensure_running()  # which start() would do, and let interrupts through again
+    with theirs, _interrupts_held():  # it is to know of none: this process decides what a Ctrl-C does
+        process.start()
+    return _Worker(process, ours)
 
 
 @contextlib.contextmanager
@@ -104,26 +158,25 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-_state: dict[str, Any] = {}  # of a worker process: its job, and the policies once they are loaded
-
-
-def _begin(job: Job, watched: Connection) -> None:
-    _state["job"] = job
-    threading.Thread(target=_end_with_parent, args=(watched,), daemon=True).start()
-
-
-def _end_with_parent(watched: Connection) -> None:
+def _work(job: Job, pipe: Connection) -> None:
+    """A worker process: judges the chunks that come, until the pipe ends."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    policies: Policies | None = None
     with contextlib.suppress(EOFError, OSError):
-        watched.recv_bytes()
-    os._exit(1)
+        while True:
+            chunk, known = pipe.recv()
+            try:
+                if policies is None:
+                    policies = job.load()
+                said: list[Result] | str = list(judge_lines(job, policies, chunk, known))
+            except GuardError as error:  # as its text, since not every error can be sent
+                said = str(error)
+            pipe.send(said)
 
 
-def _judge(chunk: Chunk, known: tuple[str, ...]) -> list[Result] | str:
-    """In a worker process. An error is given as its text, since not every error can be sent."""
-    job: Job = _state["job"]
-    try:
-        if "policies" not in _state:
-            _state["policies"] = job.load()
-        return list(judge_lines(job, _state["policies"], chunk, known))
-    except GuardError as error:
-        return str(error)
+def _end_with_parent() -> None:
+    """However that one ends, in whatever this one is doing then."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -1,0 +1,103 @@
+"""A trace is replayed event by event to its end, and its one verdict says what happened where."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guardagent import Policies, Verdict, load_policies
+from guardagent.audit import MAX_FINDINGS, judge_trace
+from guardagent.records import read_trace
+from tests.many import LOGIN, call, trace, write_policies
+
+
+@pytest.fixture
+def policies(tmp_path: Path) -> Policies:
+    return load_policies(write_policies(tmp_path))
+
+
+def replayed(policies: Policies, *events: dict[str, Any], **more: Any) -> Verdict:
+    line = json.dumps(trace("t", *events, **more))
+    return judge_trace(policies, read_trace(line, "traces.jsonl", 1, policies.failed_output))
+
+
+REFUND = call("refund", amount=5, order=1)
+RECEIPT = call("receipt", order=1)
+
+
+def test_a_trace_that_keeps_all_rules_is_allowed(policies: Policies) -> None:
+    """It says how many events it has, and nothing else."""
+    verdict = replayed(policies, LOGIN, REFUND, RECEIPT)
+    assert (verdict.decision, verdict.reasons, verdict.violations, verdict.errors) == ("allow", (), (), ())
+    assert verdict.details == {"events": 3, "violations": {}}
+
+
+def test_every_violation_has_its_place(policies: Policies) -> None:
+    """The index of the event, in the message and in the evidence."""
+    verdict = replayed(policies, REFUND, LOGIN, call("refund", amount=500, order=1), RECEIPT)
+    assert verdict.rules == ("login_first", "small_refunds")
+    assert verdict.reasons == ("events[0] (refund): log in first", "events[2] (refund): at most 100")
+    assert [(found.policy, found.evidence["event"]) for found in verdict.violations] == [
+        ("login_first", 0),
+        ("small_refunds", 2),
+    ]
+    assert verdict.violations[1].evidence["call"]["args"]["amount"] == 500
+    assert verdict.decision == "escalate"
+
+
+def test_what_is_owed_at_the_end_is_violated(policies: Policies) -> None:
+    """There the evidence names no event."""
+    verdict = replayed(policies, LOGIN, REFUND)
+    assert (verdict.label, verdict.rules, verdict.reasons) == (1, ("receipt",), ("at the end: a receipt is owed",))
+    assert verdict.violations[0].message == "at the end: a receipt is owed"
+    assert verdict.violations[0].evidence["event"] is None
+
+
+def test_the_same_rule_is_reported_at_every_event(policies: Policies) -> None:
+    """Every violation is counted, and so many of them are listed; a reason stands once, with its first place."""
+    verdict = replayed(policies, LOGIN, *[call("refund", amount=500, order=1)] * (MAX_FINDINGS + 20), RECEIPT)
+    assert len(verdict.violations) == MAX_FINDINGS
+    assert verdict.details["violations"] == {"small_refunds": MAX_FINDINGS + 20}
+    assert verdict.reasons == ("events[1] (refund): at most 100",)
+
+
+def test_what_is_not_known_has_its_place(policies: Policies) -> None:
+    """In errors, and never in rules; many different ones are cut short, and counted."""
+    verdict = replayed(policies, LOGIN, call("buy", item="hat", price=1))
+    assert (verdict.label, verdict.rules) == (1, ())
+    assert verdict.errors[0].startswith("events[1] (buy): in_stock: ")
+    assert verdict.reasons[0].startswith("could not be checked: events[1] (buy): in_stock: ")
+    items = [call("buy", item=f"hat {at}", price=1) for at in range(MAX_FINDINGS + 7)]
+    many = replayed(policies, *items, state={"stock": {}})
+    assert len(many.errors) == MAX_FINDINGS + 1
+    assert "hat 99" in many.errors[99]
+    assert many.errors[-1] == "and 7 more"
+
+
+def test_state_and_facts_are_those_of_the_moment(policies: Policies) -> None:
+    """A state given at an event holds from then on."""
+    hat = call("buy", item="hat", price=1)
+    later = {**hat, "state": {"stock": {"hat": 0}}}
+    verdict = replayed(policies, hat, later, hat, state={"stock": {"hat": 2}})
+    assert [found.evidence["event"] for found in verdict.violations] == [1, 2]
+
+
+def test_a_warning_allows(policies: Policies) -> None:
+    """It is reported all the same."""
+    verdict = replayed(policies, call("buy", item="hat", price=50), state={"stock": {"hat": 2}})
+    assert (verdict.decision, verdict.label, verdict.rules) == ("warn", 0, ("cheap",))
+
+
+def test_steps_that_are_no_calls_count(tmp_path: Path) -> None:
+    """Actions, decisions and tags have happened, and can satisfy a rule."""
+    text = "version: 1\npolicies:\n  - {id: r, temporal: 'G(action:pay -> O decision:approved)'}\n"
+    policies = load_policies(write_policies(tmp_path, text))
+    assert replayed(policies, {"decision": "approved"}, {"action": "pay"}).label == 0
+    assert replayed(policies, {"action": "pay"}).reasons[0].startswith("events[0] (pay): ")
+
+
+def test_a_trace_without_events_has_an_end(tmp_path: Path) -> None:
+    """At which something may be owed."""
+    text = "version: 1\npolicies:\n  - {id: r, temporal: 'exists(log(), True)'}\n"
+    assert replayed(load_policies(write_policies(tmp_path, text))).rules == ("r",)

@@ -1,0 +1,123 @@
+"""A case is judged by its proposed call alone, and a verdict is compared with what its case expects."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guardagent import Policies, Verdict, load_policies
+from guardagent.cases import Difference, difference, hint, judge_case, read_expectation
+from guardagent.errors import ContentError
+from guardagent.judging import Result
+from guardagent.records import read_case
+from guardagent.tally import Hits, Tally
+from tests.many import LOGIN, call, case, write_policies
+
+
+@pytest.fixture
+def policies(tmp_path: Path) -> Policies:
+    return load_policies(write_policies(tmp_path))
+
+
+def judged(policies: Policies, record: dict[str, Any]) -> Verdict:
+    return judge_case(policies, read_case(json.dumps(record), "cases.jsonl", 1, policies.failed_output))
+
+
+def test_the_proposed_call_is_judged(policies: Policies) -> None:
+    """Its history counts for what it needs; an allowed call, a denied one, and one that a person must decide."""
+    assert judged(policies, case("a", amount=5)).rules == ()
+    assert judged(policies, case("b", history=[], amount=5)).rules == ("login_first",)
+    verdict = judged(policies, case("c", history=[], amount=500))
+    assert (verdict.rules, verdict.decision) == (("login_first", "small_refunds"), "escalate")
+
+
+def test_what_failed_satisfies_nothing(policies: Policies) -> None:
+    """An output that matches the pattern is a failure; so is `failed`, whatever the output is."""
+    for login in (call("login", "Error: wrong password"), {**LOGIN, "failed": True}, {"tool": "login", "args": {}}):
+        assert judged(policies, case("a", history=[login], amount=5)).rules == ("login_first",)
+    assert judged(policies, case("a", history=[{**LOGIN, "output": "Error", "failed": False}], amount=5)).label == 0
+
+
+def test_older_violations_are_not_reported_again(policies: Policies) -> None:
+    """A call that should never have been made denies no other one."""
+    assert judged(policies, case("a", history=[call("refund", amount=900), LOGIN], amount=5)).label == 0
+
+
+def test_what_is_owed_is_none_of_a_case(policies: Policies) -> None:
+    """A case is no whole conversation: it has no end."""
+    assert judged(policies, case("a", amount=5, order=1)).label == 0
+
+
+def test_state_is_what_the_case_gives(policies: Policies) -> None:
+    """Where it gives none, what a rule asks of it is not known, and that denies without a violation."""
+    stocked = judged(policies, case("a", "buy", more={"state": {"stock": {"hat": 1}}}, item="hat", price=1))
+    empty = judged(policies, case("b", "buy", more={"state": {"stock": {"hat": 0}}}, item="hat", price=1))
+    unknown = judged(policies, case("c", "buy", item="hat", price=1))
+    assert [verdict.label for verdict in (stocked, empty, unknown)] == [0, 1, 1]
+    assert (empty.rules, unknown.rules) == (("in_stock",), ())
+    assert "in_stock" in unknown.errors[0]
+
+
+def result(label: int, *rules: str, expected: int | None = None, wanted: tuple[str, ...] | None = None) -> Result:
+    return Result(1, "", "{}", label, rules, expected_label=expected, expected_rules=wanted)
+
+
+def test_only_what_is_expected_can_differ() -> None:
+    """A label, a set of rules, or both."""
+    assert not difference(result(1, "a"))
+    assert not difference(result(1, "a", expected=1))
+    assert not difference(result(1, "a", "b", wanted=("b", "a")))
+    assert difference(result(1, "a", expected=0)) == Difference((0, 1))
+    assert difference(result(1, "a", "b", expected=1, wanted=("c", "b"))) == Difference(None, ("c",), ("a",))
+    assert difference(result(1, expected=1, wanted=("a",))) == Difference(None, ("a",))
+
+
+def test_a_case_of_a_test_expects_something() -> None:
+    """Else it would pass whatever came."""
+    text = '{"id": "a", "history": [], "proposed": {"tool": "t", "args": {}}'
+    assert read_expectation(text + ', "rules": []}', "f", 1).rules == ()
+    with pytest.raises(ContentError, match="f:4: expects nothing; expected a label, rules, or both"):
+        read_expectation(text + "}", "f", 4)
+
+
+def test_an_expected_rule_that_does_not_exist_is_named() -> None:
+    """It can never be found, so the nearest is said."""
+    assert hint("login_first", ["login_first"]) == ""
+    assert "no such policy; did you mean 'login_first'" in hint("login_frist", ["login_first"])
+
+
+def test_metrics_are_those_of_the_labels() -> None:
+    """Denied is what is to be found; what carries no label is not measured."""
+    tally = Tally.over(["a"])
+    for found, expected in ((1, 1), (1, 1), (1, 0), (0, 1), (0, 0), (1, None)):
+        tally.add(result(found, expected=expected))
+    assert tally.labels == Hits(tp=2, fp=1, fn=1, tn=1)
+    assert (tally.labels.accuracy, tally.labels.precision, tally.labels.recall) == (3 / 5, 2 / 3, 2 / 3)
+    assert Hits(tn=4).precision is None
+    assert Hits(tn=4).recall is None
+
+
+def test_each_rule_has_its_row() -> None:
+    """Also one that is expected and does not exist."""
+    tally = Tally.over(["a", "b"])
+    tally.add(result(1, "a", wanted=("a",)))
+    tally.add(result(1, "a", wanted=("b", "c")))
+    tally.add(result(1, "b"))
+    assert tally.violated == {"a": 2, "b": 1}
+    assert {rule: (hits.tp, hits.fp, hits.fn) for rule, hits in tally.rules.items()} == {
+        "a": (1, 1, 0), "b": (0, 0, 1), "c": (0, 0, 1),
+    }  # fmt: skip
+    assert Tally.from_dict(tally.to_dict()) == tally
+
+
+def test_the_exit_status_is_that_of_the_worst_line() -> None:
+    """Unreadable, then not checked, then denied; what was expected never matters."""
+    tally = Tally()
+    statuses = [tally.status]
+    wrong = Result(1, "", "{}", 0, expected_label=1, expected_rules=("a",))
+    denied, unchecked = Result(2, "", "{}", 1), Result(3, "", "{}", 1, unchecked=True)
+    for one in (wrong, denied, unchecked, Result(4, error="f:4: bad"), denied):
+        tally.add(one)
+        statuses.append(tally.status)
+    assert statuses == [0, 0, 1, 3, 2, 2]

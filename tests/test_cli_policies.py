@@ -1,0 +1,261 @@
+"""`check`, `test` and `audit`: exit status, what stands where, bad lines, workers, and being ended from outside."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.conftest import Ran
+from tests.many import LOGIN, POLICIES, call, case, trace, write_lines, write_policies
+
+Cli = Callable[..., Ran]
+
+ALLOWED = case("ok", amount=5, more={"label": 1})
+WARNED = case("warned", "buy", item="hat", price=50, more={"state": {"stock": {"hat": 1}}})
+DENIED = case("no", history=[], amount=5, more={"label": 0})
+UNKNOWN = case("unknown", "buy", item="hat", price=1)
+
+
+@pytest.fixture
+def policies(tmp_path: Path) -> Path:
+    return write_policies(tmp_path)
+
+
+@pytest.fixture
+def judge(cli: Cli, tmp_path: Path, policies: Path) -> Callable[..., Ran]:
+    """Runs a command over some lines."""
+
+    def run(*lines: Any, command: str = "check", options: tuple[object, ...] = ()) -> Ran:
+        return cli(command, write_lines(tmp_path / "in.jsonl", *lines), "--policies", policies, *options)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("lines", "status"),
+    [
+        ([ALLOWED], 0),
+        ([ALLOWED, WARNED], 0),
+        ([ALLOWED, DENIED], 1),
+        ([DENIED, UNKNOWN, ALLOWED], 3),
+        (["{", UNKNOWN, DENIED], 2),
+        ([ALLOWED, '{"id": "x"}'], 2),
+    ],
+)
+def test_the_worst_line_is_the_exit_status(judge: Callable[..., Ran], lines: list[Any], status: int) -> None:
+    """Gold labels never matter, and a warning is an allowance."""
+    assert judge(*lines).status == status
+    assert judge(*lines, options=["--json"]).status == status
+
+
+def test_json_is_one_verdict_in_a_line_and_nothing_else(judge: Callable[..., Ran]) -> None:
+    """In the order of the file; a bad line is named on standard error, and the rest goes on."""
+    ran = judge(ALLOWED, "", "{", DENIED, UNKNOWN, options=["--json"])
+    rows = [json.loads(line) for line in ran.out.splitlines()]
+    assert [(row["id"], row["label"], row["rules"], bool(row["errors"])) for row in rows] == [
+        ("ok", 0, [], False), ("no", 1, ["login_first"], False), ("unknown", 1, [], True),
+    ]  # fmt: skip
+    assert list(rows[0]) == [
+        "id", "label", "decision", "reasons", "violations", "details", "answer", "risk", "errors", "checked_by",
+        "model_calls", "elapsed_ms", "rules",
+    ]  # fmt: skip
+    assert "in.jsonl:3: not JSON" in ran.err
+
+
+def test_a_person_reads_what_was_decided_and_why(judge: Callable[..., Ran]) -> None:
+    """A verdict for each case, and on standard error the metrics and a row for each rule."""
+    ran = judge(ALLOWED, DENIED, case("gold", more={"label": 1, "rules": ["small_refunds"]}, amount=500))
+    assert "no  ✘ DENIED" in ran.out
+    assert "reason: log in first" in ran.out
+    assert "rules: login_first" in ran.out
+    assert "3 cases: 1 allowed, 2 denied (0 with something that could not be checked); 0 unreadable lines" in ran.err
+    assert "on 3 labels: accuracy 33.3%, precision 50.0%, recall 50.0% (tp 1, fp 1, fn 1, tn 0)" in ran.err
+    assert "small_refunds         1   1   0   0     100.0%  100.0%" in ran.err
+
+
+def test_audit_shows_what_is_not_plainly_allowed(judge: Callable[..., Ran]) -> None:
+    """A trace that keeps all rules is only counted."""
+    good = trace("good", LOGIN, call("refund", amount=5, order=1), call("receipt", order=1))
+    ran = judge(good, trace("owing", LOGIN, call("refund", amount=5, order=1)), command="audit")
+    assert (ran.status, "good" in ran.out) == (1, False)
+    assert "at the end: a receipt is owed" in ran.out
+    assert "2 traces: 1 allowed, 1 denied" in ran.err
+
+
+def test_a_file_without_records_is_wrong(judge: Callable[..., Ran]) -> None:
+    """Nothing was judged, which must not look like nothing to report."""
+    for lines in ((), ("", "  ")):
+        ran = judge(*lines)
+        assert (ran.status, ran.out) == (2, "")
+        assert "in.jsonl: holds no cases; expected one JSON object in a line" in ran.err
+
+
+def test_what_is_wrong_with_the_arguments_is_said(cli: Cli, tmp_path: Path, policies: Path) -> None:
+    """A file that is missing, a policy file that is none, and --resume without --out."""
+    cases = write_lines(tmp_path / "cases.jsonl", ALLOWED)
+    for arguments, says in (
+        (["check", tmp_path / "none", "--policies", policies], "none: no such file"),
+        (["check", cases, "--policies", tmp_path / "none"], "none: no such file"),
+        (["audit", cases, "--policies", cases], "cases.jsonl:1: "),
+        (["audit", cases, "--policies", policies, "--resume"], "--resume without --out; expected --out FILE"),
+        (["check", cases, "--policies", policies, "--workers", 0], "--workers"),
+        (["test", policies, tmp_path], "is a folder; expected a file"),
+    ):
+        ran = cli(*arguments)
+        assert (ran.status, ran.out) == (2, "")
+        assert says in ran.err
+
+
+def test_standard_input_is_read_for_a_dash(policies: Path, tmp_path: Path) -> None:
+    """With the same messages."""
+    command = [sys.executable, "-m", "guardagent", "check", "-", "--policies", str(policies), "--json"]
+    text = f"\ufeff{json.dumps(DENIED)}\r\n\r\n{{\r\n"
+    ran = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
+    assert ran.returncode == 2
+    assert json.loads(ran.stdout)["id"] == "no"
+    assert b"standard input:3: not JSON" in ran.stderr
+
+
+def test_out_keeps_the_verdicts_and_resume_goes_on(judge: Callable[..., Ran], tmp_path: Path) -> None:
+    """Nothing is written over, and a log that has grown is gone on with."""
+    out = tmp_path / "out.jsonl"
+    keep = ["--out", out, "--json"]
+    first = judge(DENIED, "{", ALLOWED, options=keep)
+    assert first.out == out.read_text()
+    assert judge(DENIED, "{", ALLOWED, options=keep).status == 2
+    again = judge(DENIED, "{", ALLOWED, WARNED, options=[*keep, "--resume"])
+    assert (again.status, first.out + again.out) == (2, out.read_text())
+    assert "3 cases: 2 allowed, 1 denied" in again.err
+
+
+def test_another_policy_or_command_goes_on_with_nothing(judge: Callable[..., Ran], tmp_path: Path) -> None:
+    """What was judged by something else is no part of this run."""
+    keep = ["--out", tmp_path / "out.jsonl", "--resume"]
+    judge(DENIED, options=keep)
+    assert "was written under other policies" in judge(DENIED, command="audit", options=keep).err
+    write_policies(tmp_path, POLICIES.replace("100]", "10]").replace("a <= 100", "a <= 10"))
+    assert "was written under other policies" in judge(DENIED, options=keep).err
+
+
+def test_test_shows_a_diff(cli: Cli, tmp_path: Path, policies: Path) -> None:
+    """What was expected and did not come, and what came instead; what is as expected is only counted."""
+    cases = write_lines(
+        tmp_path / "cases.jsonl",
+        case("right", history=[], amount=500, more={"label": 1, "rules": ["small_refunds", "login_first"]}),
+        case("wrong", history=[], amount=5, more={"label": 0, "rules": ["smal_refunds"]}),
+    )
+    ran = cli("test", policies, cases)
+    assert (ran.status, "right" in ran.out) == (1, False)
+    known = "cheap, in_stock, login_first, receipt, small_refunds"
+    assert ran.out.splitlines() == [
+        f"{cases}:2: wrong",
+        "  - label: 0 (may proceed)",
+        "  + label: 1 (may not)",
+        "  + rule:  login_first",
+        f"  - rule:  smal_refunds (no such policy; did you mean 'small_refunds'? known: {known})",
+        "      log in first",
+    ]
+    assert "1 of 2 cases are as expected" in ran.err
+
+
+def test_test_says_the_same_in_json(cli: Cli, tmp_path: Path, policies: Path) -> None:
+    """A row for every case, with what it expects; exit 0 where nothing differs, 2 where a line is unreadable."""
+    right = case("right", amount=5, more={"label": 0})
+    ran = cli("test", policies, write_lines(tmp_path / "a.jsonl", right), "--json")
+    row = json.loads(ran.out)
+    assert (ran.status, row["expected"], row["differs"]) == (0, {"label": 0, "rules": None}, False)
+    ran = cli("test", policies, write_lines(tmp_path / "b.jsonl", right, case("none", amount=5)), "--json")
+    assert (ran.status, ran.out.count("\n")) == (2, 1)
+    assert "b.jsonl:2: expects nothing" in ran.err
+
+
+def test_workers_give_what_one_gives(judge: Callable[..., Ran], tmp_path: Path) -> None:
+    """The same rows in the same order, and the same bad lines."""
+    lines = ["{" if at % 50 == 7 else case(f"c{at}", amount=at) for at in range(300)]
+    one, two = (judge(*lines, options=["--json", "--workers", count]) for count in (1, 3))
+    assert two.err == one.err
+    rows = [[{**json.loads(line), "elapsed_ms": 0} for line in ran.out.splitlines()] for ran in (one, two)]
+    assert rows[0] == rows[1]
+    assert len(rows[0]) == 294
+
+
+def test_a_worker_that_is_ended_ends_the_run(judge: Callable[..., Ran], tmp_path: Path) -> None:
+    """Exit 3: what could not be judged is not allowed."""
+    (tmp_path / "shop.py").write_text('import os\n\ndef stock(state, item):\n    """Ends it."""\n    os._exit(9)\n')
+    ran = judge(ALLOWED, WARNED, options=["--json", "--workers", 2])
+    assert (ran.status, ran.out) == (3, "")
+    assert "a worker process was ended from outside" in ran.err
+
+
+SLOW = 'import time\n\ndef stock(state, item):\n    """Takes its time."""\n    time.sleep(0.05)\n    return 1\n'
+
+
+@pytest.fixture
+def slow(tmp_path: Path, policies: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Starts an audit of 200 traces that takes at least ten seconds, and waits for its first row."""
+    (tmp_path / "shop.py").write_text(SLOW)
+    buy = call("buy", item="hat", price=1)
+    log = write_lines(tmp_path / "log.jsonl", *(trace(f"t{at}", buy, state={"x": 1}) for at in range(200)))
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*options: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "guardagent", "audit", str(log), "--policies", str(policies), *options]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+        started.append(process)
+        out = tmp_path / "out.jsonl"
+        while process.poll() is None and not (out.exists() and out.stat().st_size):
+            time.sleep(0.02)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_an_interrupt_keeps_what_was_done(
+    slow: Callable[..., subprocess.Popen[bytes]], tmp_path: Path, workers: str
+) -> None:
+    """Ctrl-C, which every process of the terminal gets, ends all of them with one sentence."""
+    out = tmp_path / "out.jsonl"
+    process = slow("--out", str(out), "--workers", workers)
+    started = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)
+    said = process.communicate()[1].decode()
+    assert process.returncode == 130
+    assert time.monotonic() - started < 5
+    assert said.count("\n") == 1
+    assert "interrupted after" in said
+    assert "--resume goes on" in said
+    rows = [json.loads(line)["id"] for line in out.read_text().splitlines()]
+    assert 0 < len(rows) < 200
+    assert rows == [f"t{at}" for at in range(len(rows))]
+
+
+def test_workers_end_with_a_run_that_is_killed(slow: Callable[..., subprocess.Popen[bytes]], tmp_path: Path) -> None:
+    """None is left behind, and the same command goes on."""
+    process = slow("--out", str(tmp_path / "out.jsonl"), "--workers", "2")
+    workers = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    assert len(workers) >= 2
+    _, alive = psutil.wait_procs(workers, timeout=5)
+    assert alive == []
+
+
+def test_nobody_reading_on_is_no_error(policies: Path, tmp_path: Path) -> None:
+    """`| head -1` ends it quietly."""
+    cases = write_lines(tmp_path / "many.jsonl", *(case(f"c{at}", amount=5) for at in range(3000)))
+    command = (
+        f"{sys.executable} -m guardagent check {cases} --policies {policies} --json | head -1; exit ${{PIPESTATUS[0]}}"
+    )
+    ran = subprocess.run(["/bin/bash", "-c", command], capture_output=True, check=False)
+    assert (ran.returncode, ran.stderr, ran.stdout.count(b"\n")) == (141, b"", 1)

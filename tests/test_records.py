@@ -1,0 +1,156 @@
+"""A case or a trace is read from one line of JSON, and every mistake says where it is and what was expected."""
+
+import json
+from typing import Any
+
+import pytest
+import re2
+
+from guardagent.errors import ContentError
+from guardagent.records import Case, read_case, read_trace
+
+CASE: dict[str, Any] = {
+    "id": "c1",
+    "history": [{"tool": "get_order", "args": {"order_id": 1}, "output": "Error: none"}],
+    "state": {"orders": {}},
+    "context": {"reason": "late"},
+    "user_confirmed": None,
+    "proposed": {"tool": "refund", "args": {"order_id": 1}},
+    "label": 1,
+    "rules": ["r"],
+}
+TRACE: dict[str, Any] = {"id": 7, "events": [{"tool": "a", "args": {}}], "state": {"x": 1}, "facts": {"y": 2}}
+
+
+def case(**changes: Any) -> Case:
+    return read_case(json.dumps({**CASE, **changes}), "cases.jsonl", 3)
+
+
+def status(call: dict[str, Any], pattern: str | None = None) -> str | None:
+    """How the one call of a trace ended."""
+    events = {"id": "t", "events": [call]}
+    return read_trace(json.dumps(events), "t", 1, re2.compile(pattern) if pattern else None).steps[0].event.status
+
+
+def test_a_case_holds_what_the_format_names() -> None:
+    """Context and confirmation are facts; the rest has its own place."""
+    read = case()
+    assert (read.id, read.label, read.rules, read.state) == ("c1", 1, ("r",), {"orders": {}})
+    assert read.facts == {"user_confirmed": None, "context": {"reason": "late"}}
+    assert (read.history[0].tool, read.history[0].args, read.history[0].output) == (
+        "get_order",
+        {"order_id": 1},
+        "Error: none",
+    )
+    assert (read.proposed.tool, read.proposed.args, read.proposed.status) == ("refund", {"order_id": 1}, None)
+
+
+def test_what_is_not_given_is_not_known() -> None:
+    """No state is None, never an empty one; no label is None, never 0."""
+    read = read_case('{"id": 1, "history": [], "proposed": {"tool": "t"}}', "c", 1)
+    assert (read.state, read.label, read.rules) == (None, None, None)
+    assert read.facts == {"user_confirmed": None, "context": {}}
+
+
+def test_other_keys_reach_no_rule() -> None:
+    """Wherever they stand, they are passed over."""
+    proposed = {"tool": "refund", "args": {}, "action": "pay", "output": "x", "decision": "yes", "tags": ["t"]}
+    history = [{"tool": "a", "args": {}, "action": "pay", "agent": "b", "id": "i", "facts": {}, "state": {}}]
+    read = case(proposed=proposed, history=history, why="a mutation", domain="retail", gold=1)
+    for event in (read.proposed, read.history[0]):
+        assert (event.action, event.decision, event.tags, event.agent, event.id) == (
+            None,
+            None,
+            frozenset(),
+            None,
+            None,
+        )
+    assert read.proposed.output is None
+    assert read.facts.keys() == {"user_confirmed", "context"}
+
+
+def test_a_step_has_all_that_an_event_can_mean() -> None:
+    """Action, decision and tags of its own, new facts, and the state from then on."""
+    event = {"action": "pay", "decision": "yes", "tags": ["risky"], "facts": {"f": 1}, "state": {"s": 2}}
+    trace = read_trace(json.dumps({**TRACE, "events": [event]}), "t", 1)
+    step = trace.steps[0]
+    assert (step.event.tool, step.event.action, step.event.decision) == ("", "pay", "yes")
+    assert step.event.tags == {"risky"}
+    assert (step.facts, step.state, trace.facts, trace.state) == ({"f": 1}, {"s": 2}, {"y": 2}, {"x": 1})
+
+
+def test_how_a_call_ended() -> None:
+    """What it says itself; else what the pattern finds in its output; else nobody knows."""
+    assert status({"tool": "a", "failed": True}) == "failed"
+    assert status({"tool": "a", "failed": False, "output": "Error"}, "^Error") == "ok"
+    assert status({"tool": "a", "output": "Error: no"}, "^Error") == "failed"
+    assert status({"tool": "a", "output": {"error": "\ud800"}}, '"error"') == "failed"
+    assert status({"tool": "a", "output": None}, "^Error") == "ok"
+    assert status({"tool": "a", "output": "Error"}) == "unknown"
+    assert status({"tool": "a"}, "^Error") == "unknown"
+    assert status({"action": "a"}) == "ok"
+
+
+BAD_CASES: dict[str, dict[str, Any]] = {
+    "id: is a list; expected a text": {"id": []},
+    "id: is True; expected a text": {"id": True},
+    "history: is null; expected a list of objects": {"history": None},
+    "history[0]: is a text; expected an object": {"history": ["a"]},
+    "history[0].tool: missing; expected the name of a tool; it has nothing": {"history": [{}]},
+    "history[0].args: is a list; expected an object of arguments": {"history": [{"tool": "a", "args": []}]},
+    "history[0].failed: is 1; expected true, false or null": {"history": [{"tool": "a", "failed": 1}]},
+    "proposed.tool: is empty; expected the name of a tool": {"proposed": {"tool": ""}},
+    "proposed.arguments: is no key of this format; did you mean 'args'?": {"proposed": {"tool": "t", "arguments": {}}},
+    "state: is a list; expected an object": {"state": []},
+    "context: is a text; expected an object of facts": {"context": "x"},
+    "user_confirmed: is 1; expected true, false or null": {"user_confirmed": 1},
+    "label: is 2; expected 0 or 1": {"label": 2},
+    "label: is True; expected 0 or 1": {"label": True},
+    "rules[1]: is 3; expected a text": {"rules": ["a", 3]},
+}
+
+
+@pytest.mark.parametrize("says", BAD_CASES)
+def test_a_wrong_case_says_where(says: str) -> None:
+    """File, line, the place within the record, and what was expected."""
+    with pytest.raises(ContentError) as wrong:
+        case(**BAD_CASES[says])
+    assert str(wrong.value) == f"cases.jsonl:3: {says}"
+
+
+BAD_TRACES: dict[str, dict[str, Any]] = {
+    "events[0]: names nothing that happened; expected a tool, an action, a decision or tags": {
+        "events": [{"tags": []}]
+    },
+    "events[1].tags: is a text; expected a list of texts": {"events": [{"tool": "a"}, {"tool": "a", "tags": "x"}]},
+    "events[0].tag: is no key of this format; did you mean 'tags'?": {"events": [{"tool": "a", "tag": "x"}]},
+    "events[0].state: is a number; expected an object": {"events": [{"tool": "a", "state": 1.5}]},
+    "facts: is a list; expected an object of facts": {"facts": []},
+}
+
+
+@pytest.mark.parametrize("says", BAD_TRACES)
+def test_a_wrong_trace_says_where(says: str) -> None:
+    """As of a case."""
+    with pytest.raises(ContentError) as wrong:
+        read_trace(json.dumps({**TRACE, **BAD_TRACES[says]}), "t.jsonl", 9)
+    assert str(wrong.value) == f"t.jsonl:9: {says}"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[]", "a list; expected a JSON object"),
+        ('{"id": "a", "id": "b"}', "key 'id' is given twice"),
+        ('{"id": "a", "proposed": {"tool": "a", "args": {"n": 1, "n": 2}}}', "key 'n' is given twice"),
+        ('{"id": "a", "histroy": []}', "history: missing; expected a list of objects; it has 'id', 'histroy'"),
+        ('{"id": NaN}', "NaN is not a JSON value"),
+        ("{", "not JSON at column 2"),
+        ("[" * 100_000, "not acceptable JSON"),
+    ],
+)
+def test_what_is_no_record_says_so(text: str, says: str) -> None:
+    """A key given twice is an error, wherever it stands."""
+    with pytest.raises(ContentError, match=r"^f:1: ") as wrong:
+        read_case(text, "f", 1)
+    assert says in str(wrong.value)
