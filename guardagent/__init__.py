@@ -1,5 +1,8 @@
 """GuardAgent keeps LLM agents inside the rules their operators set."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from guardagent.errors import (
     ContentError,
     GuardError,
@@ -13,13 +16,29 @@ from guardagent.errors import (
 )
 from guardagent.guard import GuardAgent, aguard, guard
 from guardagent.memory import Demonstration, Memory, retrieve
-from guardagent.permit import Permit
-from guardagent.policy.load import load_policies
-from guardagent.policy.policies import Policies
 from guardagent.sandbox import Limits, Sandbox
-from guardagent.session import Session
 from guardagent.toolbox import Tool, Toolbox
 from guardagent.types import Check, Context, Decision, Event, Verdict, Violation
+
+if TYPE_CHECKING:
+    from guardagent.permit import Permit
+    from guardagent.policy.load import load_policies
+    from guardagent.policy.policies import Policies
+    from guardagent.session import Session
+    from guardagent.workflow.graph import Graph
+    from guardagent.workflow.report import Report
+    from guardagent.workflow.verify import verify
+
+# What is loaded when it is first asked for: whoever judges finished runs needs none of it.
+_LATER = {
+    "Graph": "guardagent.workflow.graph",
+    "Permit": "guardagent.permit",
+    "Policies": "guardagent.policy.policies",
+    "Report": "guardagent.workflow.report",
+    "Session": "guardagent.session",
+    "load_policies": "guardagent.policy.load",
+    "verify": "guardagent.workflow.verify",
+}
 
 __all__ = [
     "Check",
@@ -28,6 +47,7 @@ __all__ = [
     "Decision",
     "Demonstration",
     "Event",
+    "Graph",
     "GuardAgent",
     "GuardError",
     "InputError",
@@ -38,6 +58,7 @@ __all__ = [
     "Permit",
     "Policies",
     "ProgramError",
+    "Report",
     "Sandbox",
     "SandboxError",
     "Session",
@@ -51,6 +72,13 @@ __all__ = [
     "guard",
     "load_policies",
     "retrieve",
+    "verify",
 ]
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

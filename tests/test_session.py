@@ -75,7 +75,7 @@ def test_only_one_of_two_refunds_that_are_proposed_together_is_allowed(rule: str
 def test_calls_proposed_together_must_be_fine_in_every_order() -> None:
     """Read before send is fine in the order given, and not in the other."""
     session = session_of("G(tool:wipe -> !O tool:send)")
-    together = [("wipe", {}), ("send", {})]
+    together: list[tuple[str, Any]] = [("wipe", {}), ("send", {})]
     assert [verdict.label for verdict in session.check_all(together)] == [0, 1]
     assert [verdict.label for verdict in session_of("G !tool:x").check_all(together)] == [0, 0]
 

@@ -16,6 +16,7 @@ from guardagent.policy.values import (
     disjunction,
     dump_truth,
     hash_key,
+    kind_of_key,
     load_truth,
     no_truth,
 )
@@ -88,10 +89,12 @@ class _Obligation:
 class _Obligations(dict[Any, _Obligation]):
     """The open obligations, by what tells them apart: the texts of their variables, where these are texts."""
 
-    texts = True
+    def __init__(self) -> None:
+        super().__init__()
+        self.kinds: set[Any] = set()  # of the variables, as they were so far; None where they tell nothing apart
 
     def open(self, key: Any, obligation: _Obligation) -> None:
-        self.texts = self.texts and _is_text(key)
+        self.kinds.add(_kinds(key))
         self.pop(key, None)  # what is owed again is owed from the last such call on
         self[key] = obligation
 
@@ -163,8 +166,8 @@ class Response:
     def _meant(self, call: Call, memory: _Obligations) -> list[tuple[Any, _Obligation]]:
         """The obligations that a call may discharge: one, where the partner's arguments say which."""
         if self._joined is not None and len(memory) > MANY:
-            key = tuple([call.args.get(name) for name in self._joined])
-            if memory.texts and _is_text(key):
+            key = tuple([hash_key(call.args.get(name)) for name in self._joined])
+            if None not in key and memory.kinds == {_kinds(key)}:
                 return [(key, memory[key])] if key in memory else []
         return list(memory.items())
 
@@ -259,8 +262,8 @@ def _load_value(data: dict[str, Any], calls: Sequence[Call]) -> Any:
     return Unknown(*data["unknown"]) if "unknown" in data else freeze(data["value"])
 
 
-def _is_text(key: Any) -> bool:
-    return type(key) is tuple and all(type(one) is str for one in key)
+def _kinds(key: Any) -> tuple[str, ...] | None:
+    return tuple(map(kind_of_key, key)) if type(key) is tuple else None
 
 
 def _either(pattern: ast.Pattern) -> str:
