@@ -7,14 +7,12 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
+from guardagent import interrupts
 from guardagent.bench.evaluation import Evaluation, Example, PaperRow, load_evaluation
 from guardagent.bench.experiment import Experiment, Judge
 from guardagent.bench.generated import is_silent, measure_generated
@@ -94,8 +92,8 @@ def judge_all(
     missing = [example for example in examples if rows[example.id] is None]
     refuse_silence = _refuse_silence(already=len(examples) - len(missing))
     # Several at once are judged in an event loop, which takes a Ctrl-C itself and cancels what is under way.
-    interrupts = _interrupts() if workers == 1 else contextlib.nullcontext(lambda: None)
-    with interrupts as raise_if_interrupted, _bar(len(examples), shown=progress) as advance:
+    remembered = interrupts.remembered() if workers == 1 else contextlib.nullcontext(lambda: None)
+    with remembered as raise_if_interrupted, _bar(len(examples), shown=progress) as advance:
         advance(len(examples) - len(missing))
 
         def keep(example: Example, verdict: Verdict) -> None:
@@ -198,30 +196,6 @@ def _write(out: Path, evaluation: Evaluation, summary: Mapping[str, Any]) -> Non
     except ImportError:
         sys.stderr.write("no plot: matplotlib is not installed; install guardagent[bench]\n")
     write_text(out / "summary.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
-
-
-@contextlib.contextmanager
-def _interrupts() -> Iterator[Callable[[], None]]:
-    """Remembers a Ctrl-C: a sandbox engine may swallow it, or make a verdict of it, which must not be kept."""
-    came: list[int] = []
-
-    def handler(number: int, frame: FrameType | None) -> None:
-        came.append(number)
-        signal.default_int_handler(number, frame)
-
-    def raise_if_interrupted() -> None:
-        if came:
-            raise KeyboardInterrupt
-
-    ours = threading.current_thread() is threading.main_thread()
-    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield raise_if_interrupted  # who has a handler of their own decides what it does
-        return
-    signal.signal(signal.SIGINT, handler)
-    try:
-        yield raise_if_interrupted
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextlib.contextmanager
