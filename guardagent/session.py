@@ -18,7 +18,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from guardagent.arguments import bound, malformed, mislabelled
 from guardagent.errors import InputError, ToolDenied
@@ -40,6 +40,10 @@ from guardagent.types import (
     quick_violation,
     thaw,
 )
+
+if TYPE_CHECKING:
+    from guardagent.workflow.graph import Graph
+    from guardagent.workflow.proofs import Proofs
 
 PERMIT_SECONDS = 300.0
 MAX_ORDERED = 6  # calls proposed together of which every order is judged
@@ -461,6 +465,38 @@ class Session:
     @property
     def halted(self) -> bool:
         return self._halted is not None
+
+    # --- what is proved
+
+    def rely_on(self, proofs: Proofs, graph: Graph) -> None:
+        """Does not judge calls by the rules that are proved for the agent's graph; what they owe is still kept.
+
+        A call of a tool that is not in the graph is judged by all rules: then the run is not one of the graph.
+
+        Args:
+            proofs: of `guardagent.workflow.proofs.prove`.
+            graph: the graph as it is now.
+
+        Raises:
+            InputError: the proofs are of another graph, other sources or another policy.
+        """
+        with self._lock:
+            self._conversation.skipped = frozenset()
+            if not proofs.hold_for(graph, self.policies):
+                raise InputError("the proofs are not of this graph and policy as they are now; prove them again")
+            self._conversation.graph_tools = frozenset(tool for node in graph.nodes for tool in node.tools)
+            self._conversation.skipped = frozenset(
+                number for number, rule in enumerate(self.policies.rule_of) if rule.id in proofs.rules
+            )
+
+    def graph_changed(self, graph: Graph | None = None) -> None:
+        """The agent's graph is another one from now on: nothing is skipped until it is proved; here, if it is given."""
+        from guardagent.workflow.proofs import prove
+
+        with self._lock:
+            self._conversation.skipped = frozenset()
+        if graph is not None:
+            self.rely_on(prove(graph, self.policies), graph)
 
     # --- on paper
 

@@ -50,6 +50,8 @@ class Conversation:
     def __init__(self, policies: Policies, state: Any, facts: Mapping[str, Any]) -> None:
         self.policies = policies
         self.calls: list[Call] = []
+        self.skipped: frozenset[int] = frozenset()  # parts of rules that are proved, for calls of the graph's tools
+        self.graph_tools: frozenset[str] = frozenset()
         self.trace = Trace(facts, state, policies.views())
         self._memory = [part.start() for part in policies.parts]
         self._said: set[str] = set()  # rules of which a violation was reported, the call having taken its place
@@ -59,7 +61,10 @@ class Conversation:
         judged = self._judge_apart(call, concern) if concern.apart else None
         trace, memory = self.trace, self._memory
         trace.now(call.facts)
+        skipped = self.skipped if self.skipped and call.tool in self.graph_tools else None
         for number, part in concern.parts:
+            if skipped is not None and number in skipped:
+                continue
             try:
                 finding = part.judge(trace, call, memory[number])
             except Exception as error:  # noqa: BLE001 - whatever a rule runs into, the call is denied
@@ -168,6 +173,7 @@ class Conversation:
         """A conversation of its own that has come this far."""
         copy = Conversation(self.policies, self.trace.source, self.trace.facts)
         calls = {call: call.copied() for call in self.trace.in_flight}
+        copy.skipped, copy.graph_tools = self.skipped, self.graph_tools
         copy.calls = [calls.get(call, call) for call in self.calls]
         copy.trace.in_flight = list(calls.values())
         copy.trace.views = [view.copied() for view in self.trace.views]

@@ -58,6 +58,8 @@ def load_policies(path: Path | str, *, model: Model | str | None = None) -> Poli
         failed_output=_pattern(file.failed_output),
         unlisted=file.unlisted,
         digest=file.digest,
+        ignored=file.ignored,
+        path=file.path,
     )
 
 

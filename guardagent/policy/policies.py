@@ -14,6 +14,9 @@ from guardagent.policy.views import View, ViewSpec
 from guardagent.types import EMPTY, Check
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from guardagent.policy.policy_file import Ignored
     from guardagent.session import Session
 
 
@@ -51,6 +54,8 @@ class Policies:
         digest: a hash of the policy file and of the toolbox files that it names.
         requests: the rules in words, each with what judges it.
         tags: the sets of tools, by name.
+        ignored: findings of `verify` that are accepted.
+        path: the policy file.
         failed_output: a compiled pattern of the outputs of failed calls, or None.
     """
 
@@ -65,6 +70,8 @@ class Policies:
         failed_output: Any = None,
         unlisted: Literal["allow", "deny"] = "allow",
         digest: str = "",
+        ignored: Sequence[Ignored] = (),
+        path: Path | None = None,
     ) -> None:
         self.rules = tuple(rules)
         self.parts = tuple(part for rule in rules for part in rule.parts)
@@ -73,6 +80,8 @@ class Policies:
         self.failed_output = failed_output
         self.digest = digest
         self.unlisted = unlisted
+        self.ignored = tuple(ignored)
+        self.path = path
         self._views = tuple(views)
         self.tags = tags or {}
         self._declared = tools

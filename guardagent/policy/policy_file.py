@@ -75,6 +75,21 @@ class RuleSource:
 
 
 @dataclass(frozen=True, slots=True)
+class Ignored:
+    """A finding of `verify` that the author accepts.
+
+    Attributes:
+        check: the check that finds it.
+        node: where; None for one of the whole graph.
+    """
+
+    check: str
+    node: str | None
+    reason: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyFile:
     """A policy file.
 
@@ -91,6 +106,7 @@ class PolicyFile:
     failed_output: str | None
     unlisted: Literal["allow", "deny"]
     rules: tuple[RuleSource, ...]
+    ignored: tuple[Ignored, ...]
     digest: str
 
 
@@ -119,6 +135,7 @@ def read_policy_file(path: Path | str) -> PolicyFile:
         failed_output=values.get("failed_output"),
         unlisted=values.get("unlisted", "allow"),
         rules=values["policies"],
+        ignored=values.get("ignore", ()),
         digest=_digest(data, values),
     )
 
@@ -291,6 +308,11 @@ def _rules(node: Node, key: Key) -> tuple[RuleSource, ...]:
     return rules
 
 
+def _ignored(node: Node, key: Key) -> Ignored:
+    values = mapping(node, key)
+    return Ignored(values["check"], values.get("node"), values["reason"], node.line)
+
+
 TOOL = Key("tool", _tool, "the name of a tool")
 ARGUMENTS = Key(
     "arguments",
@@ -364,6 +386,21 @@ POLICY_FILE = Key(
         Key("tools", _tools, "a list of tools, or a mapping of tools to lists of their arguments", item=TOOL),
         Key("failed_output", _regular_expression, "a regular expression"),
         Key("unlisted", choice, "allow or deny", choices=("allow", "deny")),
+        Key(
+            "ignore",
+            items,
+            "a list of the findings of verify that are accepted",
+            item=Key(
+                "finding",
+                _ignored,
+                "a mapping with `check`, `reason`, and the `node` where it is of one",
+                keys=keys(
+                    Key("check", name, "the name of a check, such as dead-end", required=True),
+                    Key("node", name, "the id of a node"),
+                    Key("reason", plain_text, "a text that says why", required=True),
+                ),
+            ),
+        ),
         Key("policies", _rules, "a list of policies", required=True, item=RULE),
     ),
 )

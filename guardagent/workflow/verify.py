@@ -12,6 +12,7 @@ from guardagent.workflow.graph import Graph
 from guardagent.workflow.read_graph import read_graph
 from guardagent.workflow.report import Report
 from guardagent.workflow.rules import rule_results
+from guardagent.workflow.suppress import Suppression, suppressed
 
 
 def verify(
@@ -35,13 +36,21 @@ def verify(
         InputError: the target is no workflow that is known, or a sensitive tool is not in it.
     """
     graph = _graph(target, name)
-    findings = structural_findings(graph, require_human=require_human, sensitive_tools=sensitive_tools)
+    found = structural_findings(graph, require_human=require_human, sensitive_tools=sensitive_tools)
+    findings = suppressed(graph, found, _given(policies))
     rules = tuple(rule_results(graph, policies)) if policies is not None else ()
     return Report(name or graph.name, graph, tuple(findings), rules, _notes(graph))
 
 
 def _graph(target: object, name: str) -> Graph:
     return read_graph(target) if isinstance(target, str | Path) else extract(target, name)
+
+
+def _given(policies: Policies | None) -> list[Suppression]:
+    """The suppressions of a policy file."""
+    if policies is None:
+        return []
+    return [Suppression(one.check, one.node, one.reason, f"{policies.path}:{one.line}") for one in policies.ignored]
 
 
 def _notes(graph: Graph) -> tuple[str, ...]:

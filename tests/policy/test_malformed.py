@@ -186,7 +186,7 @@ NAMES: list[Case] = [
     ("version: 1\npolices: []\n", 2, "unknown key 'polices' of the file; did you mean 'policies'?"),
     ("Version: 1\n" + GOOD, 1, "unknown key 'Version' of the file; did you mean 'version'?"),
     (file("tag: {w: [x]}"), 2, "unknown key 'tag' of the file; did you mean 'tags'?"),
-    (file("zzz: 1"), 2, "unknown key 'zzz' of the file; known: failed_output, policies"),
+    (file("zzz: 1"), 2, "unknown key 'zzz' of the file; known: failed_output, ignore, policies"),
     (
         policy("request: x\n    on_violaton: block"),
         5,

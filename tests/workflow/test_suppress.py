@@ -1,0 +1,73 @@
+"""Findings that an author accepts: with a reason, and only where there is such a finding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from guardagent import load_policies, verify
+from guardagent.workflow.graph import START, Graph, GraphBuilder
+
+
+def stuck(file: Path, line: int = 3) -> Graph:
+    """A node that leads nowhere, defined in a line of a file."""
+    builder = GraphBuilder("stuck", "test")
+    builder.node("sink", "llm", file=str(file), line=line)
+    builder.edge(START, "sink")
+    return builder.graph()
+
+
+def found(graph: Graph, policies: Path | None = None) -> dict[str, str | None]:
+    report = verify(graph, load_policies(policies) if policies else None)
+    return {finding.check: finding.suppressed for finding in report.findings if finding.node == "sink"}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "\n\ndef sink(): ...  # guardagent: ignore dead-end, livelock -- it ends here\n",
+        "\n# guardagent: ignore dead_ends, reverse-reachability -- it ends here\ndef sink(): ...\n",
+        "# guardagent: ignore dead-ends, livelock -- it ends here\n@decorated\ndef sink(): ...\n",
+    ],
+)
+def test_a_comment_at_the_definition_suppresses(tmp_path: Path, source: str) -> None:
+    """In its line or above, decorators included, under any of the check's names."""
+    file = tmp_path / "nodes.py"
+    file.write_text(source)
+    assert found(stuck(file)) == {"dead_ends": "it ends here", "reverse_reachability": "it ends here"}
+
+
+@pytest.mark.parametrize(
+    ("comment", "problem"),
+    [
+        ("ignore dead-end", "has no reason"),
+        ("ignore dead-end --", "has no reason"),
+        ("ignore router-shape -- why not", "matches no finding"),
+        ("ignore dead-and -- why not", "did you mean 'dead-end'?"),
+        ("ignore -- why not", "names no check"),
+    ],
+)
+def test_a_suppression_that_is_wrong_is_a_finding(tmp_path: Path, comment: str, problem: str) -> None:
+    """And suppresses nothing."""
+    file = tmp_path / "nodes.py"
+    file.write_text(f"\n\ndef sink(): ...  # guardagent: {comment}\n")
+    report = verify(stuck(file))
+    (wrong,) = [finding for finding in report.findings if finding.check == "suppressions"]
+    assert problem in wrong.message
+    assert f"{file}:3" in wrong.message
+    assert not any(finding.suppressed for finding in report.findings)
+
+
+def test_a_policy_file_suppresses_too(tmp_path: Path) -> None:
+    """By check and node; what matches nothing is said with its line."""
+    path = tmp_path / "policies.yaml"
+    path.write_text(
+        "version: 1\npolicies: [{id: a, temporal: G !tool:drop}]\nignore:\n"
+        "  - {check: dead-end, node: sink, reason: it ends here}\n"
+        "  - {check: livelock, node: other, reason: it ends here}\n"
+    )
+    graph = stuck(tmp_path / "none.py")
+    assert found(graph, path) == {"dead_ends": "it ends here", "reverse_reachability": None}
+    messages = [finding.message for finding in verify(graph, load_policies(path)).findings]
+    assert any(f"{path}:5: the suppression of livelock at other matches no finding" in text for text in messages)
