@@ -17,10 +17,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 from guardagent.errors import InputError
-from guardagent.types import freeze
 from guardagent.workflow.graph import Graph
 from guardagent.workflow.read_graph import graph_of, read_graph
 
@@ -36,9 +37,7 @@ def graph_of_target(target: str, *, seconds: float = SECONDS) -> Graph:
     if target.endswith(".json"):
         return read_graph(target)
     if target.endswith(".py"):
-        from guardagent.workflow.source import graph_of_source
-
-        return graph_of_source(Path(target))
+        return _of_source(target)
     place, _, attribute = target.rpartition(":")
     if not place or not attribute:
         expected = "expected file.py, file.py:attribute, module:attribute or graph.json"
@@ -46,6 +45,16 @@ def graph_of_target(target: str, *, seconds: float = SECONDS) -> Graph:
     if place.endswith(".py") and not Path(place).is_file():
         raise InputError(f"{place}: there is no such file")
     return _imported(target, seconds)
+
+
+def _of_source(target: str) -> Graph:
+    try:
+        source = import_module("guardagent.workflow.source")
+    except ModuleNotFoundError:
+        raise InputError(
+            f"{target}: graphs are not read from the source alone yet; expected {target}:ATTRIBUTE"
+        ) from None
+    return source.graph_of_source(Path(target))  # type: ignore[no-any-return]
 
 
 def _imported(target: str, seconds: float) -> Graph:
@@ -57,8 +66,7 @@ def _imported(target: str, seconds: float) -> Graph:
         content = json.loads(answer.read_text(encoding="utf-8"))
     if "error" in content:
         raise InputError(f"{target}: {content['error']}")
-    graph = graph_of(content["graph"], target)
-    return Graph(**{**vars(graph), "notes": freeze(content["notes"])})
+    return replace(graph_of(content["graph"], target), notes=tuple(content["notes"]))
 
 
 def _run(command: list[str], target: str, seconds: float) -> str:
@@ -86,3 +94,5 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    if process.stdout is not None:
+        process.stdout.close()

@@ -1,0 +1,83 @@
+"""What a command line names: read, or imported in a process of its own that may print, exit or never end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from guardagent import InputError
+from guardagent.workflow.graph import START, GraphBuilder
+from guardagent.workflow.targets import graph_of_target
+
+GRAPH = """
+from guardagent.workflow.graph import END, START, GraphBuilder
+
+builder = GraphBuilder("mine", "test")
+builder.node("ask", "human")
+builder.edge(START, "ask")
+builder.edge("ask", END)
+builder.note("made by hand")
+
+
+class flows:
+    graph = builder.graph()
+
+
+number = 5
+"""
+
+
+@pytest.fixture
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "app.py").write_text(GRAPH)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("target", ["app.py:flows.graph", "app:flows.graph", "{folder}/app.py:flows.graph"])
+def test_an_object_of_a_file_or_module(app: Path, target: str) -> None:
+    """Imported elsewhere: the graph comes back with its notes."""
+    graph = graph_of_target(target.format(folder=app))
+    assert [node.id for node in graph.nodes] == [START, "__end__", "ask"]
+    assert graph.notes == ("made by hand",)
+
+
+def test_a_graph_of_a_file(app: Path) -> None:
+    """As `graph --format json` writes it."""
+    builder = GraphBuilder("mine", "test")
+    (app / "graph.json").write_text(json.dumps(builder.graph().to_dict()))
+    assert graph_of_target("graph.json") == builder.graph()
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "problem"),
+    [
+        ("def broken(:", "bad.py:x", r"bad.py:1: not Python"),
+        ("import no_such_module", "bad.py:x", r"bad.py:1: ModuleNotFoundError: No module named 'no_such_module'"),
+        ("1 / 0", "bad.py:x", "importing it failed: .*ZeroDivisionError"),
+        ("import sys; sys.exit(3)", "bad.py:x", r"calls sys.exit\(3\)"),
+        ("import os; print('bye', flush=True); os._exit(1)", "bad.py:x", "ended the process; it said last: bye"),
+        ("while True: pass", "bad.py:x", "did not end within 3 seconds"),
+        ("graph = 5", "bad.py:graf", "has no attribute 'graf'; did you mean 'graph'?"),
+        ("graph = 5", "bad.py:graph", "a builtins.int is no workflow"),
+        ("", "none.py:graph", "there is no such file"),
+        ("", "no_such_package:graph", "No module named 'no_such_package'"),
+        ("", "bad", "names no workflow"),
+        ("", ":graph", "names no workflow"),
+        ("", "missing.json", "cannot be read"),
+    ],
+)
+def test_what_is_no_target_is_said(app: Path, source: str, target: str, problem: str) -> None:
+    """With the cause, and in bounded time."""
+    (app / "bad.py").write_text(source)
+    with pytest.raises(InputError, match=problem):
+        graph_of_target(target, seconds=3)
+
+
+def test_what_a_target_prints_is_not_the_answer(app: Path) -> None:
+    """And threads that it leaves running keep nothing."""
+    noise = "import threading, time\nprint('{\"graph\": 1}')\nthreading.Thread(target=time.sleep, args=(60,)).start()\n"
+    (app / "noisy.py").write_text(noise + GRAPH)
+    assert graph_of_target("noisy.py:flows.graph", seconds=10).name == "mine"
