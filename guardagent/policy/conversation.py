@@ -9,7 +9,7 @@ from guardagent.errors import GuardError, nearest
 from guardagent.policy.findings import Call, Finding, Status, Trace
 from guardagent.policy.policies import Concern, Policies
 from guardagent.policy.rule import Source
-from guardagent.policy.terms import StateFunctionError
+from guardagent.policy.state_functions import StateFunctionError
 from guardagent.policy.values import Truth, Unknown
 from guardagent.types import Context, Decision, Event, Verdict
 

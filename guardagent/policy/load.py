@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from guardagent.errors import ContentError, InputError
 from guardagent.policy import ast
 from guardagent.policy.grammar import TemporalError
+from guardagent.policy.library import CompileError, Library
 from guardagent.policy.located_text import Text
 from guardagent.policy.parse import read_rule
 from guardagent.policy.policies import Policies
 from guardagent.policy.policy_file import PolicyFile, RuleSource, read_policy_file
 from guardagent.policy.request import request_check
 from guardagent.policy.rule import Rule, Source
-from guardagent.policy.terms import CompileError, Library
 from guardagent.toolbox import Toolbox
 from guardagent.types import Check
 

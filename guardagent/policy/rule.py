@@ -12,8 +12,9 @@ from guardagent.policy.eventual import Eventual, Response
 from guardagent.policy.findings import Finding, Part, Trace
 from guardagent.policy.formula import atoms, negation
 from guardagent.policy.immediate import Immediate
+from guardagent.policy.library import CompileError, Library
 from guardagent.policy.propositional import Propositional
-from guardagent.policy.terms import CompileError, Compiler, Library, is_true, names_in
+from guardagent.policy.terms import Compiler, is_true, names_in
 from guardagent.policy.values import Truth, Unknown, conjunction, disjunction
 from guardagent.types import Decision
 

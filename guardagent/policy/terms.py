@@ -6,16 +6,16 @@ the trace: the facts, the state and the views of the history.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent.errors import InputError, UnknownNameError, nearest
+from guardagent.errors import nearest
 from guardagent.policy import ast
+from guardagent.policy.known_of_calls import args_of, failed, output_of
+from guardagent.policy.library import CompileError, Library
 from guardagent.policy.patterns import argument_of, regex_test, value_test
+from guardagent.policy.state_functions import check_signature, in_state, state_function
 from guardagent.policy.values import (
-    PLAIN,
     Truth,
     Unknown,
     arithmetic,
@@ -34,7 +34,6 @@ from guardagent.policy.values import (
     shown,
 )
 from guardagent.policy.views import Env, Term, ViewSpec
-from guardagent.types import thaw
 
 Names = dict[str, int]  # a label or variable -> its place in the environment
 
@@ -48,71 +47,6 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], Truth]] = {
     ">=": lambda left, right: inverse(less(left, right)),
     "in": contains,
 }
-
-
-class CompileError(InputError):
-    """A rule names what there is not.
-
-    Attributes:
-        place: where in its text.
-    """
-
-    def __init__(self, problem: str, place: ast.Place | None = None) -> None:
-        super().__init__(problem)
-        self.place = place or ast.Place()
-
-
-class StateFunctionError(Exception):
-    """A state function raised, or gave something that is no value."""
-
-
-@dataclass
-class Library:
-    """What the rules of a policy file may name.
-
-    Attributes:
-        functions: the state functions, by name.
-        tags: the sets of tools, by name.
-        tools: the tools that exist, with their arguments where these are declared; None where any may.
-        views: the views that the rules need, which grows as they are compiled.
-    """
-
-    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    tags: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    tools: Mapping[str, Sequence[str] | None] | None = None
-    views: list[ViewSpec] = field(default_factory=list)
-
-    def tools_of(self, pattern: ast.Pattern) -> frozenset[str]:
-        """The tools that a pattern means.
-
-        Raises:
-            CompileError: there is no such tool, tag or argument.
-        """
-        tools: set[str] = set()
-        try:
-            for name in pattern.tools:
-                tools |= self.tagged(name[1:]) if name.startswith("@") else {self._tool(name)}
-            for argument in pattern.arguments:
-                self._check_argument(argument.name, tools)
-        except UnknownNameError as error:
-            raise CompileError(str(error), pattern.place) from None
-        return frozenset(tools)
-
-    def tagged(self, tag: str) -> frozenset[str]:
-        if tag not in self.tags:
-            raise UnknownNameError("tag", tag, self.tags)
-        return self.tags[tag]
-
-    def _tool(self, name: str) -> str:
-        if self.tools is not None and name not in self.tools:
-            raise UnknownNameError("tool", name, self.tools)
-        return name
-
-    def _check_argument(self, name: str, tools: Iterable[str]) -> None:
-        for tool in sorted(tools):
-            declared = (self.tools or {}).get(tool)
-            if declared is not None and name not in declared:
-                raise UnknownNameError(f"argument of {tool}", name, declared)
 
 
 class Compiler:
@@ -315,7 +249,7 @@ class Compiler:
     def _field(self, node: ast.Field, names: Names) -> Term:
         body, name = self.term(node.body, names), node.name
         if isinstance(node.body, ast.State):
-            return lambda env: _in_state(env[0].state(), name)
+            return lambda env: in_state(env[0].state(), name)
         return lambda env: field_of(body(env), name)
 
     def _item(self, node: ast.Item, names: Names) -> Term:
@@ -346,8 +280,8 @@ class Compiler:
         if function is None:
             unknown = f"unknown state function {node.function!r}{nearest(node.function, self.library.functions)}"
             raise CompileError(unknown, node.place)
-        _check_signature(node, function)
-        return _state_function(node, function, self._terms(node.arguments, names))
+        check_signature(node, function)
+        return state_function(node, function, self._terms(node.arguments, names))
 
     def _ofcall(self, node: ast.OfCall, names: Names) -> Term:
         if isinstance(node.call, ast.Label):
@@ -415,81 +349,6 @@ def _counted(values: Iterable[Any]) -> int | Unknown:
 
 
 _FOLDED = {"all": _unless_unknown(conjunction), "any": _unless_unknown(disjunction), "count": _unless_unknown(_counted)}
-
-
-# --- what is known of a call
-
-
-def output_of(call: Any) -> Any:
-    if type(call) is Unknown:
-        return call
-    if call.status is None:
-        return Unknown(f"the outcome of {call.tool} (call {call.place}) has not been recorded")
-    return Unknown(f"{call.tool} (call {call.place}) has no output") if call.output is None else call.output
-
-
-def args_of(call: Any) -> Any:
-    return call if type(call) is Unknown else call.args
-
-
-def failed(call: Any) -> Truth:
-    if type(call) is Unknown:
-        return call
-    status = call.status or call.assumed
-    if status == "ok":
-        return False
-    if status == "failed":
-        return True
-    return Unknown(f"whether {call.tool} (call {call.place}) failed is not known")
-
-
-def _check_signature(node: ast.StateOf, function: Callable[..., Any]) -> None:
-    try:
-        inspect.signature(function).bind(None, *node.arguments)
-    except TypeError as error:
-        expected = ", ".join(list(inspect.signature(function).parameters)[1:])
-        raise CompileError(f"{node.function}({expected}) after the state: {error}", node.place) from None
-
-
-def _state_function(node: ast.StateOf, function: Callable[..., Any], arguments: Sequence[Term]) -> Term:
-    name = node.function
-
-    def answer(env: Env, values: Sequence[Any]) -> Any:
-        state = env[0].state()
-        if state is None:
-            return Unknown("there is no state")
-        try:
-            found = function(state, *values)
-        except Exception as error:
-            raise StateFunctionError(f"state function {name} raised {type(error).__name__}: {error}") from error
-        if type(found) in PLAIN:
-            return found
-        if found is None:
-            return Unknown(f"state({name}({', '.join(map(shown, values))})) has no answer")
-        if kind_of(found) is None:
-            raise StateFunctionError(f"state function {name} returned a {type(found).__name__}; expected a JSON value")
-        return found
-
-    def state_of(env: Env) -> Any:
-        values = [argument(env) for argument in arguments]
-        unknown = next((value for value in values if type(value) is Unknown), None)
-        return answer(env, [thaw(value) for value in values]) if unknown is None else unknown
-
-    def state_of_one(env: Env) -> Any:
-        value = arguments[0](env)
-        if type(value) is str:
-            return answer(env, (value,))
-        return value if type(value) is Unknown else answer(env, (thaw(value),))
-
-    return state_of_one if len(arguments) == 1 else state_of
-
-
-def _in_state(state: Any, name: str) -> Any:
-    if state is None:
-        return Unknown("there is no state")
-    # A state that is no mapping is a host's own object.
-    value = state.get(name) if kind_of(state) == "mapping" else getattr(state, name, None)
-    return Unknown(f"state.{name} is not known") if value is None else value
 
 
 # --- small pieces

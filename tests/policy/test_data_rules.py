@@ -10,9 +10,9 @@ import pytest
 
 from guardagent.policy import ast
 from guardagent.policy.grammar import TemporalError
+from guardagent.policy.library import CompileError
 from guardagent.policy.load import compile_rules
 from guardagent.policy.parse import read_rule
-from guardagent.policy.terms import CompileError
 from guardagent.types import Event, Verdict
 from tests.policy.data_cases import FUNCTIONS, STATES, TAGS, Case, Changed, Ended, Maker
 from tests.policy.naive_data import Naive, Step
