@@ -2,13 +2,28 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint format clean
+# Frameworks whose extractors are tested in environments of their own: they cannot all be installed together.
+FRAMEWORKS ?= langgraph openai-agents autogen crewai adk
+
+.PHONY: demo test test-frameworks lint format clean
 
 demo: .venv/core
 	$(BIN)/guardagent demo
 
 test: lint
 	$(BIN)/pytest -n 2
+
+test-frameworks: $(FRAMEWORKS:%=test-framework-%)
+
+test-framework-%: .venv-%/ready
+	.venv-$*/bin/pytest -p no:xdist -W default tests/workflow/test_$(subst -,_,$*).py
+
+.venv-%/ready: pyproject.toml
+	$(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/pip install --quiet --disable-pip-version-check -e '.[$*]' pytest hypothesis
+	@touch $@
+
+.PRECIOUS: .venv-%/ready
 
 lint: .venv/dev
 	$(BIN)/ruff check .
@@ -34,4 +49,4 @@ format: .venv/dev
 	@touch $@
 
 clean:
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

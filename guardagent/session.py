@@ -134,14 +134,17 @@ class Session:
             call = Call(tool, args, len(conversation.calls) + 1)
             if problem := malformed(tool, args, facts):
                 return _refused(problem, started)
-            call.facts = self._facts if facts is None else freeze({**self._facts, **facts})
+            try:
+                call.facts = self._facts if facts is None else freeze({**self._facts, **facts})
+                if reserve:
+                    call.args, call.agent = freeze(args), agent
+            except RecursionError:
+                return _refused(f"the arguments of {tool}, or the facts, are nested too deep", started)
             if action is not None or decision is not None or tags is not _NO_TAGS:
                 tags = tags if isinstance(tags, str) else list(tags)
                 if problem := mislabelled(action, decision, tags):
                     return _refused(problem, started)
                 call.labelled(action, decision, frozenset(tags))
-            if reserve:
-                call.args, call.agent = freeze(args), agent
             call.concern = concern = self.policies.concern(call)
             judged = self._judge(call, concern)
             if reserve:
@@ -324,7 +327,11 @@ class Session:
         """
         with self._lock:
             call = self._call_of(permit) if permit is not None else self._only_call()
-            self._conversation.settle(call, freeze(output), self._status(output, failed))
+            try:
+                kept, status = freeze(output), self._status(output, failed)
+            except RecursionError:
+                raise InputError(f"the output of {call.tool} is nested too deep; record it as a text") from None
+            self._conversation.settle(call, kept, status)
 
     def _only_call(self) -> Call:
         in_flight = self._conversation.trace.in_flight

@@ -386,6 +386,20 @@ def test_what_is_no_call_is_denied(tool: Any, args: Any, problem: str) -> None:
     assert (verdict.label, problem in verdict.errors[0]) == (1, True)
 
 
+def test_values_that_are_nested_too_deep_are_refused() -> None:
+    """Arguments and facts deny; an output has to be recorded otherwise, and the call stays in flight until then."""
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    session = session_of("forall(pay(x=v), v == [1])")
+    for verdict in (session.check("pay", {"x": deep}), session.check("pay", {"x": [1]}, facts={"deep": deep})):
+        assert (verdict.label, "nested too deep" in verdict.errors[0]) == (1, True)
+    session.check("pay", {"x": [1]})
+    with pytest.raises(InputError, match="nested too deep; record it as a text"):
+        session.record(deep)
+    assert len(session.in_flight) == 1
+
+
 # --- handling ---------------------------------------------------------------------------------------------------------
 
 LEVELS = "".join(
