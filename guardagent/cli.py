@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from guardagent import __version__, cli_policies
+from guardagent import __version__, cli_policies, cli_workflow
 from guardagent._files import parse_json, read_text
 from guardagent.errors import GuardError, InputError, ModelError
 from guardagent.guard import GuardAgent
@@ -186,6 +186,7 @@ def run(
 
 
 cli_policies.register(app)
+cli_workflow.register(app)
 
 
 @toolbox_app.command("list")

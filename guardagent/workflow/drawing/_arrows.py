@@ -1,0 +1,29 @@
+"""The arrows of a picture: edges between the same two nodes are one arrow that carries the conditions of all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from guardagent.workflow.drawing._text import shown
+from guardagent.workflow.graph import EdgeKind, Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """An arrow between two nodes of a graph, by their indices."""
+
+    source: int
+    target: int
+    kind: EdgeKind
+    conditions: tuple[str, ...]
+
+
+def arrows(graph: Graph) -> tuple[Arrow, ...]:
+    """Every edge of the graph, those of one kind between the same two nodes together."""
+    index = {node.id: number for number, node in enumerate(graph.nodes)}
+    found: dict[tuple[int, int, EdgeKind], dict[str, None]] = {}
+    for edge in graph.edges:
+        conditions = found.setdefault((index[edge.source], index[edge.target], edge.kind), {})
+        if condition := shown(edge.condition):
+            conditions[condition] = None
+    return tuple(Arrow(*way, tuple(conditions)) for way, conditions in found.items())

@@ -1,0 +1,128 @@
+"""A node of a picture: the words on it, broken into lines, and the box that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from guardagent.workflow.drawing._card import Card, card, in_words
+from guardagent.workflow.drawing._looks import LOOKS
+from guardagent.workflow.drawing._outlines import MARGINS, halo, outline
+from guardagent.workflow.drawing._style import GATED
+from guardagent.workflow.drawing._text import element, escaped, width_of, wrapped
+from guardagent.workflow.graph import Node
+from guardagent.workflow.layout import Point, Size
+
+_Style = Literal["kind", "name", "id", "tool", "gated"]
+_FONTS: dict[_Style, tuple[float, float]] = {
+    "kind": (10, 13),
+    "name": (13.5, 17),
+    "id": (10.5, 14),
+    "tool": (11.5, 15),
+    "gated": (11.5, 15),
+}
+"""The size of each style's letters, and the height of its lines."""
+
+_WIDEST, _NARROWEST, _PADDING = 190.0, 64.0, Size(13, 8)
+_LOCK = 15.0  # the room of a lock
+_LOCK_PATH = "M1.5 5V3.4a2.5 2.5 0 0 1 5 0V5M.5 5h7v5.5h-7z"
+_NAME_LINES, _ID_LINES, _TOOL_LINES = 3, 2, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a report has to say of a node.
+
+    Attributes:
+        level: a class for the style sheet.
+        sign: what stands in the corner.
+        said: the same in words.
+    """
+
+    level: str
+    sign: str
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of text on a node."""
+
+    style: _Style
+    text: str
+    locked: bool = False
+
+    @property
+    def width(self) -> float:
+        # The name is bold, which takes more room than the table of widths says.
+        bold = 1.08 if self.style == "name" else 1.0
+        return width_of(self.text, _FONTS[self.style][0]) * bold + (_LOCK if self.style == "gated" else 0.0)
+
+    @property
+    def height(self) -> float:
+        return _FONTS[self.style][1]
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A node, ready to be drawn."""
+
+    node: Node
+    lines: tuple[Line, ...]
+    size: Size
+
+    def draw(self, index: int, middle: Point, mark: Mark | None = None) -> str:
+        """The node as a group of SVG elements with the id `n` and its index, its middle at a point."""
+        look = LOOKS[self.node.kind]
+        title = element("title", escaped(f"{in_words(self.node)}{f'; {mark.said}' if mark else ''}"))
+        words = element("g", "".join(self._words()), fill=look.ink, stroke="none", text_anchor="middle")
+        parts = [title, halo(self.size), outline(self.node.kind, self.size), words, self._badge(mark)]
+        return element(
+            "g", "".join(parts),
+            id=f"n{index}", class_=f"node {self.node.kind}{f' {mark.level}' if mark else ''}",
+            transform=f"translate({middle.x:.1f} {middle.y:.1f})", fill=look.fill, stroke=look.stroke, stroke_width=1.4,
+        )  # fmt: skip
+
+    def _badge(self, mark: Mark | None) -> str:
+        if mark is None:
+            return ""
+        place = f"translate({self.size.width / 2 - 2:.1f} {2 - self.size.height / 2:.1f})"
+        sign = element("text", escaped(mark.sign), y=4, text_anchor="middle", fill="#ffffff", stroke="none")
+        return element("g", element("circle", r=9, stroke_width=2) + sign, class_="badge", transform=place)
+
+    def _words(self) -> Iterator[str]:
+        y = -sum(line.height for line in self.lines) / 2
+        for line in self.lines:
+            y += line.height
+            gated = line.style == "gated"
+            if line.locked:
+                place = f"translate({-line.width / 2:.1f} {y - 13:.1f})"
+                yield element("path", class_="lock", d=_LOCK_PATH, transform=place, fill="none", stroke=GATED)
+            yield element(
+                "text", escaped(line.text), class_=line.style,
+                x=_LOCK / 2 if gated else 0.0, y=y - line.height * 0.24, fill=GATED if gated else None,
+            )  # fmt: skip
+
+
+def box(node: Node) -> Box:
+    """The box of a node."""
+    lines = tuple(_lines(card(node)))
+    width = max(line.width for line in lines) + 2 * (_PADDING.width + MARGINS.get(node.kind, 0.0))
+    return Box(node, lines, Size(max(_NARROWEST, width), sum(line.height for line in lines) + 2 * _PADDING.height))
+
+
+def _lines(said: Card) -> Iterator[Line]:
+    yield Line("kind", said.kind)
+    yield from _broken("name", said.name, _NAME_LINES)
+    if said.id:
+        yield from _broken("id", said.id, _ID_LINES)
+    for tool in said.tools:
+        yield from _broken("gated" if tool.gated else "tool", tool.name, _TOOL_LINES)
+    if said.more:
+        yield Line("tool", said.more)
+
+
+def _broken(style: _Style, text: str, most: int) -> Iterator[Line]:
+    for index, part in enumerate(wrapped(text, _FONTS[style][0], _WIDEST, most) or ["�"]):
+        yield Line(style, part, locked=style == "gated" and not index)

@@ -1,0 +1,84 @@
+"""The outline of each kind of node, for a box of any size around the origin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from guardagent.workflow.drawing._text import element
+from guardagent.workflow.graph import NodeKind
+from guardagent.workflow.layout import Size
+
+_BAR = 7.0  # the bars at the sides of a tool
+_POINT = 16.0  # the points of a router
+_SLANT = 14.0  # the sides of a person's step
+_STACK = 4.0  # what stands behind a subgraph
+MARGINS: dict[NodeKind, float] = {"tool": _BAR, "router": _POINT, "human": _SLANT, "subgraph": _STACK}
+"""How much of each side a shape takes from its words."""
+
+
+def outline(kind: NodeKind, size: Size) -> str:
+    """SVG elements: the first has the class `body`, and others that belong to it `trim`."""
+    width, height = size
+    return _OUTLINES[kind](width / 2, height / 2)
+
+
+def halo(size: Size) -> str:
+    """What lies around a node that something is wrong with, or where a walk has come to."""
+    width, height = size.width + 14, size.height + 14
+    return _box(width / 2, height / 2, 13, class_="halo", fill="none", stroke="none")
+
+
+def _box(x: float, y: float, radius: float, **attributes: str) -> str:
+    return element("rect", x=-x, y=-y, width=2 * x, height=2 * y, rx=radius, **attributes)
+
+
+def _pill(x: float, y: float) -> str:
+    return _box(x, y, y, class_="body")
+
+
+def _double_pill(x: float, y: float) -> str:
+    return _box(x, y, y, class_="body") + _box(x - 3.5, y - 3.5, y - 3.5, class_="trim", fill="none")
+
+
+def _barred(x: float, y: float) -> str:
+    bars = f"M{-x + _BAR:.1f} {-y:.1f}V{y:.1f}M{x - _BAR:.1f} {-y:.1f}V{y:.1f}"
+    return _box(x, y, 2, class_="body") + element("path", class_="trim", d=bars, fill="none")
+
+
+def _rounded(x: float, y: float) -> str:
+    return _box(x, y, 11, class_="body")
+
+
+def _pointed(x: float, y: float) -> str:
+    corners = ((-x, 0.0), (-x + _POINT, -y), (x - _POINT, -y), (x, 0.0), (x - _POINT, y), (-x + _POINT, y))
+    return _polygon(*corners)
+
+
+def _slanted(x: float, y: float) -> str:
+    return _polygon((-x + _SLANT, -y), (x - _SLANT, -y), (x, y), (-x, y))
+
+
+def _stacked(x: float, y: float) -> str:
+    behind = f"M{-x + _STACK:.1f} {-y:.1f}v{-_STACK}h{2 * x:.1f}v{2 * y:.1f}h{-_STACK}"
+    return _box(x, y, 3, class_="body") + element("path", class_="trim", d=behind, fill="none")
+
+
+def _dashed(x: float, y: float) -> str:
+    return _box(x, y, 3, class_="body", stroke_dasharray="5 3")
+
+
+def _polygon(*corners: tuple[float, float]) -> str:
+    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in corners)
+    return element("polygon", class_="body", points=points, stroke_linejoin="round")
+
+
+_OUTLINES: dict[NodeKind, Callable[[float, float], str]] = {
+    "entry": _pill,
+    "exit": _double_pill,
+    "tool": _barred,
+    "llm": _rounded,
+    "router": _pointed,
+    "human": _slanted,
+    "subgraph": _stacked,
+    "passthrough": _dashed,
+}

@@ -1,0 +1,69 @@
+"""A graph in DOT, the language of Graphviz."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from guardagent.workflow.drawing._arrows import Arrow, arrows
+from guardagent.workflow.drawing._card import card, in_words, name_of
+from guardagent.workflow.drawing._looks import LOOKS
+from guardagent.workflow.drawing._text import shown
+from guardagent.workflow.graph import Graph, Node, NodeKind
+
+_SHAPES: dict[NodeKind, str] = {
+    "entry": 'shape=box, style="rounded,filled"',
+    "exit": 'shape=box, style="rounded,filled", peripheries=2',
+    "tool": "shape=component, style=filled",
+    "llm": 'shape=box, style="rounded,filled"',
+    "router": "shape=hexagon, style=filled",
+    "human": "shape=trapezium, style=filled",
+    "subgraph": "shape=box3d, style=filled",
+    "passthrough": 'shape=box, style="filled,dashed"',
+}
+_LINES = {
+    "direct": "style=solid",
+    "conditional": "style=dashed",
+    "parallel": "style=bold, penwidth=2.2",
+    "loop": "style=dotted, penwidth=1.6",
+}
+
+
+def draw(graph: Graph) -> str:
+    """A digraph, top to bottom."""
+    lines = [
+        f"digraph {_quoted(shown(graph.name))} {{",
+        '  graph [rankdir=TB, fontname="sans-serif"];',
+        '  node [fontname="sans-serif", fontsize=12];',
+        '  edge [fontname="sans-serif", fontsize=10];',
+        *(_node(index, node) for index, node in enumerate(graph.nodes)),
+        *map(_edge, arrows(graph)),
+        "}",
+    ]
+    return "\n".join(lines)
+
+
+def _node(index: int, node: Node) -> str:
+    look = LOOKS[node.kind]
+    colours = f'fillcolor="{look.fill}", color="{look.stroke}", fontcolor="{look.ink}"'
+    label, hint = _quoted("\n".join(_lines(node))), _quoted(in_words(node))
+    return f"  n{index} [label={label}, tooltip={hint}, {_SHAPES[node.kind]}, {colours}];"
+
+
+def _lines(node: Node) -> Iterator[str]:
+    said = card(node)
+    yield from (name_of(node), f"({said.kind})")
+    for tool in said.tools:
+        yield f"{tool.name} (needs approval)" if tool.gated else tool.name
+    if said.more:
+        yield said.more
+
+
+def _edge(arrow: Arrow) -> str:
+    conditions = _quoted("\n".join(arrow.conditions))
+    label = f"label={conditions}, " if arrow.conditions else ""
+    return f"  n{arrow.source} -> n{arrow.target} [{label}{_LINES[arrow.kind]}];"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

@@ -1,0 +1,61 @@
+"""A graph as Mermaid, which Git hosts and note-taking programs draw in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from guardagent.workflow.drawing._arrows import Arrow, arrows
+from guardagent.workflow.drawing._card import card, name_of
+from guardagent.workflow.drawing._looks import LOOKS
+from guardagent.workflow.drawing._text import shown
+from guardagent.workflow.graph import Graph, Node, NodeKind
+
+_SHAPES: dict[NodeKind, tuple[str, str]] = {
+    "entry": ("([", "])"),
+    "exit": ("([", "])"),
+    "tool": ("[[", "]]"),
+    "llm": ("(", ")"),
+    "router": ("{{", "}}"),
+    "human": ("[/", "\\]"),
+    "subgraph": ("[(", ")]"),
+    "passthrough": ("[", "]"),
+}
+_LINES = {"direct": "-->", "conditional": "-.->", "parallel": "==>", "loop": "-->"}
+
+
+def draw(graph: Graph) -> str:
+    """A flowchart, top to bottom; ids are numbers, so that no name can be taken for a keyword."""
+    return "\n".join(["flowchart TD", *_nodes(graph), *map(_line, arrows(graph)), *_classes(graph)])
+
+
+def _nodes(graph: Graph) -> Iterator[str]:
+    for index, node in enumerate(graph.nodes):
+        left, right = _SHAPES[node.kind]
+        yield f'    n{index}{left}"{_words(node)}"{right}:::{_class(node.kind)}'
+
+
+def _words(node: Node) -> str:
+    said = card(node)
+    tools = [f"{'🔒 ' if tool.gated else '• '}{tool.name}" for tool in said.tools]
+    return "<br/>".join(map(_escaped, [name_of(node), f"({said.kind})", *tools, *([said.more] if said.more else [])]))
+
+
+def _line(arrow: Arrow) -> str:
+    conditions = " / ".join(arrow.conditions) or ("again" if arrow.kind == "loop" else "")
+    label = f'|"{_escaped(conditions)}"|' if conditions else ""
+    return f"    n{arrow.source} {_LINES[arrow.kind]}{label} n{arrow.target}"
+
+
+def _classes(graph: Graph) -> Iterator[str]:
+    for kind in dict.fromkeys(node.kind for node in graph.nodes):
+        look = LOOKS[kind]
+        yield f"    classDef {_class(kind)} fill:{look.fill},stroke:{look.stroke},color:{look.ink}"
+
+
+def _class(kind: NodeKind) -> str:
+    return f"{kind}Node"  # a bare `subgraph` or `entry` is a word of the language
+
+
+def _escaped(text: str) -> str:
+    # Mermaid has directives, comments, Markdown and HTML within a label: all but plain characters go as numbers.
+    return "".join(char if char.isalnum() or char in " ._,•🔒" else f"#{ord(char)};" for char in shown(text))

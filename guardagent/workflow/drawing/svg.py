@@ -1,0 +1,128 @@
+"""A graph as an SVG picture that needs nothing else: no program, no font, no network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from guardagent.errors import InputError
+from guardagent.workflow.drawing._arrows import Arrow, arrows
+from guardagent.workflow.drawing._boxes import Box, Mark, box
+from guardagent.workflow.drawing._labels import Label, label
+from guardagent.workflow.drawing._style import FONT, LINE, PAPER, sheet
+from guardagent.workflow.drawing._text import element, escaped
+from guardagent.workflow.graph import EdgeKind, Graph
+from guardagent.workflow.layout import Layout, Link, Point, Route, Size, lay_out
+
+MOST_NODES, MOST_ARROWS = 600, 1_800
+"""What a picture may have at most: nobody reads one of more."""
+
+_MARGIN = 16.0
+_LOOP = 30.0  # how far an arrow from a node to itself goes to the side
+LINES: dict[EdgeKind, tuple[str | None, float]] = {
+    "direct": (None, 1.4),
+    "conditional": ("6 4", 1.4),
+    "parallel": (None, 3.0),
+    "loop": ("2 4", 1.8),
+}
+
+
+def draw(graph: Graph) -> str:
+    """The picture, light or dark as the reader's screen is.
+
+    Raises:
+        InputError: it has more nodes or arrows than anyone could read.
+    """
+    size, content = picture(graph)
+    title = element("title", f"{escaped(graph.name)}: workflow graph")
+    return element(
+        "svg", title + element("style", sheet()) + content,
+        xmlns="http://www.w3.org/2000/svg", viewBox=view_box(size), width=round(size.width), height=round(size.height),
+        font_family=FONT, role="img",
+    )  # fmt: skip
+
+
+def picture(graph: Graph, marks: Mapping[str, Mark] | None = None) -> tuple[Size, str]:
+    """What stands in the picture, and its size; `view_box(size)` says which part of the plane that is.
+
+    Node number i is the group `n<i>`, and arrow number i of `arrows(graph)` the group `e<i>`.
+
+    Args:
+        graph: the graph.
+        marks: what is to be said of nodes, by their ids.
+
+    Raises:
+        InputError: it has more nodes or arrows than anyone could read.
+    """
+    drawn = arrows(graph)
+    _check_size(graph, drawn)
+    boxes = [box(node) for node in graph.nodes]
+    labels = [label(arrow.conditions) for arrow in drawn]
+    layout = _layout(graph, boxes, drawn, labels)
+    lines = [
+        _arrow(index, arrow, labels[index], boxes[arrow.source], layout.nodes[arrow.source], layout.routes[index])
+        for index, arrow in enumerate(drawn)
+    ]
+    nodes = [one.draw(index, layout.nodes[index], (marks or {}).get(one.node.id)) for index, one in enumerate(boxes)]
+    size = Size(layout.size.width + 2 * _MARGIN, layout.size.height + 2 * _MARGIN)
+    return size, "".join([_below(size), *lines, *nodes])
+
+
+def view_box(size: Size) -> str:
+    """The part of the plane that a picture of a size is."""
+    return f"{-_MARGIN:.0f} {-_MARGIN:.0f} {size.width:.0f} {size.height:.0f}"
+
+
+def _check_size(graph: Graph, drawn: Sequence[Arrow]) -> None:
+    if len(graph.nodes) > MOST_NODES or len(drawn) > MOST_ARROWS:
+        raise InputError(
+            f"the graph has {len(graph.nodes):,} nodes and {len(drawn):,} arrows; a picture has at most "
+            f"{MOST_NODES:,} and {MOST_ARROWS:,}, or nobody can read it; use --format json, dot or mermaid"
+        )
+
+
+def _layout(graph: Graph, boxes: Sequence[Box], drawn: Sequence[Arrow], labels: Sequence[Label]) -> Layout:
+    beside = [0.0] * len(boxes)
+    for arrow, said in zip(drawn, labels, strict=True):
+        if arrow.source == arrow.target:
+            beside[arrow.source] = max(beside[arrow.source], _LOOP + said.size.width)
+    sizes = [Size(one.size.width + 2 * room, one.size.height) for one, room in zip(boxes, beside, strict=True)]
+    links = [Link(arrow.source, arrow.target, said.size) for arrow, said in zip(drawn, labels, strict=True)]
+    number = {node.id: index for index, node in enumerate(graph.nodes)}
+    return lay_out(sizes, links, first=number[graph.entry_id], last=[number[one] for one in graph.exit_ids])
+
+
+def _arrow(index: int, arrow: Arrow, said: Label, source: Box, at: Point, route: Route) -> str:
+    dashes, width = LINES[arrow.kind]
+    looped = arrow.source == arrow.target
+    way = _loop(source.size, at) if looped else _curve(route.points)
+    middle = Point(at.x + source.size.width / 2 + _LOOP + said.size.width / 2, at.y) if looped else route.label
+    line = element("path", class_="line", d=way, stroke_dasharray=dashes, stroke_width=width, marker_end="url(#tip)")
+    content = line + (said.draw(middle) if middle else "")
+    return element("g", content, id=f"e{index}", class_=f"arrow {arrow.kind}", stroke=LINE, fill="none")
+
+
+def _curve(points: Sequence[Point]) -> str:
+    parts = [f"M{points[0].x:.1f} {points[0].y:.1f}"]
+    for number, (one, other) in enumerate(pairwise(points)):
+        middle = (one.y + other.y) / 2
+        if number % 2 and abs(one.x - other.x) >= 1:
+            parts.append(f"C{one.x:.1f} {middle:.1f} {other.x:.1f} {middle:.1f} {other.x:.1f} {other.y:.1f}")
+        elif abs(one.y - other.y) > 0.1:  # a piece of no length would leave the arrow's head without a direction
+            parts.append(f"L{other.x:.1f} {other.y:.1f}")
+    return "".join(parts)
+
+
+def _loop(size: Size, at: Point) -> str:
+    x, reach = at.x + size.width / 2, _LOOP - 4
+    return f"M{x:.1f} {at.y - 9:.1f}c{reach} -14 {reach} 32 3 18"
+
+
+def _below(size: Size) -> str:
+    """The head of the arrows, and the paper."""
+    tip = element(
+        "marker", element("path", class_="tip", d="M0 0L9 4.5L0 9Z", fill=LINE),
+        id="tip", markerWidth=9, markerHeight=9, refX=8.2, refY=4.5, orient="auto", markerUnits="userSpaceOnUse",
+    )  # fmt: skip
+    paper = element("rect", class_="paper", x=-_MARGIN, y=-_MARGIN, width=size.width, height=size.height, fill=PAPER)
+    return element("defs", tip) + paper

@@ -1,0 +1,50 @@
+"""A walk drawn with letters: from top to bottom, a cycle with a line that leads back up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from guardagent.workflow.drawing._text import shown
+from guardagent.workflow.reports._places import place_of
+from guardagent.workflow.reports._walks import Step, Walk
+
+Part = tuple[str, str]
+"""A text, and its style."""
+
+_MOST, _HEAD, _TAIL = 24, 12, 8
+_KINDS = {"human": "green", "tool": "blue", "llm": "magenta", "router": "yellow", "subgraph": "cyan"}
+
+
+def drawn(walk: Walk) -> Iterator[tuple[Part, ...]]:
+    """The lines of a walk."""
+    # The last step of a cycle is where it began: a line leads there instead.
+    count = len(walk.steps) - (walk.turn is not None)
+    hidden = range(_HEAD, count - _TAIL) if count > _MOST and walk.turn is None else range(0)
+    for index in range(count):
+        if hidden and index == hidden.start:
+            yield (("  ⋮  ", "dim"), (f"{len(hidden):,} more steps", "dim"))
+        if index not in hidden:
+            yield from _step(walk, index, count)
+    if walk.turn is not None:
+        condition = shown(walk.steps[-1].condition)
+        yield (("╰─┘ ", "red"), (f"{condition}: and around again" if condition else "and around again", "red"))
+
+
+def _step(walk: Walk, index: int, count: int) -> Iterator[tuple[Part, ...]]:
+    step, turn = walk.steps[index], len(walk.steps) if walk.turn is None else walk.turn
+    if condition := shown(step.condition):
+        yield (("│ " if index > turn else "  ", "red"), ("┆  ", "dim"), (condition, "italic"))
+    side = "╭▶" if index == turn else "│ " if index > turn else "  "
+    last = index == count - 1 and walk.turn is None
+    node = " ●" if last and not index else "└●" if last else "├○" if index else "┌○"
+    yield ((side, "red"), (f"{node} ", "red" if last else "dim"), *_words(step))
+
+
+def _words(step: Step) -> Iterator[Part]:
+    place = place_of(step.node)
+    yield (shown(step.node.id), "bold")
+    yield (f"  {step.node.kind}", _KINDS.get(step.node.kind, "dim"))
+    if step.calls:
+        yield (f"  calls {', '.join(map(shown, step.calls))}", "")
+    if place:
+        yield (f"  {shown(place)}", "dim")

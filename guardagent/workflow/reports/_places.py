@@ -1,0 +1,73 @@
+"""Where in the sources something stands: the file and line of a node's definition, as an extractor found them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from guardagent.workflow.graph import Node
+from guardagent.workflow.report import Report
+
+_TARGET_FILE = re.compile(r"(?P<file>.+\.(?:py|json))(?::[\w.]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of a file; line 1 where only the file is known."""
+
+    file: str
+    line: int = 1
+
+    @property
+    def inside(self) -> bool:
+        """Whether the file is below the working directory, so that its name means the same on another machine."""
+        return not Path(self.file).is_absolute()
+
+    @property
+    def uri(self) -> str:
+        path = quote(self.file, errors="replace")
+        return path if self.inside else f"file://{path}"
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def place_of(node: Node | None) -> Place | None:
+    """Where a node is defined, its file relative to the working directory if it is below it."""
+    if node is None:
+        return None
+    file, line = node.metadata.get("file"), node.metadata.get("line")
+    if not isinstance(file, str) or not file or "\0" in file:
+        return None
+    return Place(_relative(file), line if isinstance(line, int) and line is not True and line > 0 else 1)
+
+
+class Places:
+    """Where to point a reader of a report, who needs a file even for what no source is known of."""
+
+    def __init__(self, report: Report) -> None:
+        self._otherwise = _target(report.target) or _first(report.graph.nodes)
+
+    def of(self, node: Node | None) -> Place | None:
+        """The place of a node; else the target's file, else the first that is known of any node."""
+        return place_of(node) or self._otherwise
+
+
+def _first(nodes: Iterable[Node | None]) -> Place | None:
+    return next((place for place in map(place_of, nodes) if place), None)
+
+
+def _target(target: str) -> Place | None:
+    found = _TARGET_FILE.fullmatch(target)
+    return Place(_relative(found["file"])) if found else None
+
+
+def _relative(file: str) -> str:
+    path = Path(file)
+    try:
+        return path.relative_to(Path.cwd()).as_posix() if path.is_absolute() else path.as_posix()
+    except (ValueError, OSError):
+        return file

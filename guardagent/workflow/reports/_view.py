@@ -1,0 +1,172 @@
+"""What the page shows, as its template needs it. All texts are plain here; the template escapes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from guardagent.workflow.drawing._arrows import arrows
+from guardagent.workflow.drawing._boxes import Mark
+from guardagent.workflow.drawing._card import Tool, card, tools_of
+from guardagent.workflow.drawing._text import shown
+from guardagent.workflow.graph import Graph, Node
+from guardagent.workflow.report import GraphFinding, Report, RuleResult
+from guardagent.workflow.reports._checks import CHECKS, MECHANISMS
+from guardagent.workflow.reports._excerpt import excerpt
+from guardagent.workflow.reports._places import place_of
+from guardagent.workflow.reports._walks import Step, Walk, Walks
+from guardagent.workflow.reports.text import in_short
+
+MOST_CARDS = 200
+_LEVELS = ("error", "violated", "warning", "note", "suppressed", "undecidable", "proved")
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """A step of a walk; `node` and `arrows` are ids of the picture, where it has them."""
+
+    name: str
+    kind: str
+    condition: str
+    calls: str
+    place: str
+    node: str
+    arrows: str
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A finding or a rule.
+
+    Attributes:
+        level: error, warning, note, suppressed, proved, violated or undecidable.
+        name: of the check, or of the rule.
+        about: what should hold, or how a rule is violated.
+        node: the id of the node in the picture, if it is there.
+        remedy: what can be done, or why it was suppressed.
+        turn: where the walk goes back to, for ever.
+    """
+
+    number: int
+    level: str
+    name: str
+    about: str
+    message: str
+    remedy: str = ""
+    where: str = ""
+    node: str = ""
+    place: str = ""
+    steps: Sequence[StepView] = ()
+    turn: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A row of the table of nodes."""
+
+    id: str
+    name: str
+    label: str
+    kind: str
+    tools: Sequence[Tool]
+    next: Sequence[tuple[str, str, str]]
+    place: str
+
+
+class View:
+    """A report, for the page."""
+
+    def __init__(self, report: Report) -> None:
+        findings = sorted(report.findings, key=lambda finding: _LEVELS.index(_level(finding)))[:MOST_CARDS]
+        rules = sorted(report.rules, key=lambda rule: _LEVELS.index(rule.status))[:MOST_CARDS]
+        self._report, self._walks = report, Walks(report.graph, [*findings, *rules])
+        self.graph = excerpt(report)
+        self._ids = {node.id: f"n{index}" for index, node in enumerate(self.graph.nodes)}
+        self._arrows = _arrow_ids(self.graph)
+        self.findings = [self._finding(index, one) for index, one in enumerate(findings)]
+        self.rules = [self._rule(len(findings) + index, one) for index, one in enumerate(rules)]
+        self.more = len(report.findings) - len(self.findings) + len(report.rules) - len(self.rules)
+        self.nodes = [self._node(node) for node in self.graph.nodes]
+        self.notes = [shown(note) for note in report.notes]
+        self.title, self.name = shown(report.target), shown(report.graph.name)
+        self.framework = shown(report.graph.framework)
+        self.passed, self.summary, self.digest = report.passed, in_short(report), report.graph.digest
+        self.counts = (len(report.findings), len(report.rules))
+        self.sizes = (len(report.graph.nodes), len(report.graph.edges))
+        self.part = self.graph is not report.graph
+
+    @property
+    def walks(self) -> list[Card]:
+        """The cards whose witness can be walked."""
+        return [one for one in [*self.findings, *self.rules] if one.steps and one.level != "suppressed"]
+
+    def marks(self) -> dict[str, Mark]:
+        """What is to be said of the nodes that something was found at."""
+        marks: dict[str, Mark] = {}
+        for finding in reversed(self._report.findings):
+            if finding.node is not None:
+                level = _level(finding)
+                if finding.node not in marks or level != "suppressed":
+                    marks[finding.node] = Mark(level, "-" if level == "suppressed" else "!", shown(finding.message))
+        return marks
+
+    def _finding(self, number: int, finding: GraphFinding) -> Card:
+        about = CHECKS[finding.check]
+        return Card(
+            number,
+            _level(finding),
+            finding.check,
+            about.title,
+            shown(finding.message),
+            about.remedy if finding.suppressed is None else f"Suppressed: {shown(finding.suppressed)}",
+            shown(finding.node) if finding.node is not None else "",
+            self._ids.get(finding.node or "", ""),
+            self._place(finding.node),
+            *self._walk(self._walks.of(finding)),
+        )
+
+    def _rule(self, number: int, rule: RuleResult) -> Card:
+        how = MECHANISMS[rule.mechanism] if rule.mechanism else ""
+        walk = self._walk(self._walks.of(rule))
+        return Card(number, rule.status, shown(rule.id), how, shown(rule.message), steps=walk[0], turn=walk[1])
+
+    def _walk(self, walk: Walk) -> tuple[list[StepView], int | None]:
+        nodes = [step.node.id for step in walk.steps]
+        return [self._step(step, nodes[index - 1] if index else "") for index, step in enumerate(walk.steps)], walk.turn
+
+    def _step(self, step: Step, before: str) -> StepView:
+        calls = ", ".join(map(shown, step.calls))
+        arrows_ = self._arrows.get((before, step.node.id), ()) if step.via else ()
+        place = place_of(step.node)
+        return StepView(
+            shown(step.node.id), step.node.kind, shown(step.condition), calls, shown(place) if place else "",
+            self._ids.get(step.node.id, ""), " ".join(arrows_),
+        )  # fmt: skip
+
+    def _node(self, node: Node) -> NodeView:
+        said, place = card(node), place_of(node)
+        following = [
+            (self._ids[edge.target], shown(edge.target), shown(edge.condition))
+            for edge in self.graph.edges
+            if edge.source == node.id
+        ]
+        return NodeView(
+            self._ids[node.id], shown(node.id), shown(node.label), said.kind, tools_of(node), following,
+            shown(place) if place else "",
+        )  # fmt: skip
+
+    def _place(self, name: str | None) -> str:
+        place = place_of(self._report.graph.by_id.get(name)) if name is not None else None
+        return shown(place) if place else ""
+
+
+def _level(finding: GraphFinding) -> str:
+    return finding.severity if finding.suppressed is None else "suppressed"
+
+
+def _arrow_ids(graph: Graph) -> dict[tuple[str, str], list[str]]:
+    ids: dict[tuple[str, str], list[str]] = {}
+    for index, arrow in enumerate(arrows(graph)):
+        ends = (graph.nodes[arrow.source].id, graph.nodes[arrow.target].id)
+        ids.setdefault(ends, []).append(f"e{index}")
+    return ids

@@ -1,0 +1,51 @@
+"""The report as one page that needs nothing else: the graph, what was found, and witnesses to walk through.
+
+It is opened from a disk or a build's artefacts, and shows names that others chose. So every text is escaped by the
+template, the script changes no more than classes, attributes and plain text, and the page's own policy lets it load
+nothing.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from guardagent import __version__
+from guardagent.workflow.drawing import svg
+from guardagent.workflow.drawing._style import TEXT, dark
+from guardagent.workflow.report import Report
+from guardagent.workflow.reports._legend import legend
+from guardagent.workflow.reports._view import View
+
+
+def render(report: Report) -> str:
+    """The page."""
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    view = View(report)
+    size, picture = svg.picture(view.graph, view.marks())
+    template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return template.from_string(_file("page.html.j2")).render(
+        view=view,
+        version=__version__,
+        script=Markup(_file("page.js")),  # noqa: S704 - ours, and no name is in it
+        style=Markup(_style()),  # noqa: S704 - as above
+        picture=Markup(picture),  # noqa: S704 - the drawer escapes
+        legend=[(kind, Markup(drawn)) for kind, drawn in legend(view.graph)],  # noqa: S704 - as above
+        size=size,
+        view_box=svg.view_box(size),
+    )
+
+
+@cache
+def _file(name: str) -> str:
+    return (files("guardagent.workflow.reports") / "page" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _style() -> str:
+    # The reader's own choice wins over the system's; paper is always light. What a walk colours wins over both.
+    system = f"@media screen and (prefers-color-scheme: dark) {{\n{dark(':where(:root:not([data-theme=light]))')}\n}}"
+    chosen = f"@media screen {{\n{dark(':where(:root[data-theme=dark])')}\n}}"
+    return "\n".join([_file("page.css"), TEXT, system, chosen])

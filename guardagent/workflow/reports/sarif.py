@@ -1,0 +1,178 @@
+"""The report as SARIF 2.1.0, for code scanning: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from guardagent import __version__
+from guardagent.workflow.drawing._card import in_words
+from guardagent.workflow.drawing._text import shown
+from guardagent.workflow.graph import Node
+from guardagent.workflow.report import GraphFinding, Report, RuleResult
+from guardagent.workflow.reports._checks import CHECKS, MECHANISMS, STATUSES
+from guardagent.workflow.reports._places import Place, Places, place_of
+from guardagent.workflow.reports._walks import Step, Walks
+
+_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_ROOT = "%SRCROOT%"
+_MOST_STEPS = 50_000  # of all paths together: services that read SARIF refuse large files
+_Json = dict[str, Any]
+
+
+def render(report: Report) -> str:
+    """A SARIF log of one run: what does not hold as results, what cannot be decided as notifications."""
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [_Run(report).to_dict()]})
+
+
+class _Run:
+    def __init__(self, report: Report) -> None:
+        self._report, self._places = report, Places(report)
+        self._walks = Walks(report.graph, [*report.findings, *report.rules])
+        self._rules = [*_check_rules(), *map(_policy_rule, report.rules)]
+        self._steps_left, self._without_path = _MOST_STEPS, 0
+        self._index = {rule["id"]: index for index, rule in enumerate(self._rules)}
+
+    def to_dict(self) -> _Json:
+        report = self._report
+        violated = [rule for rule in report.rules if rule.status == "violated"]
+        results = [*map(self._violation, violated), *map(self._finding, report.findings)]
+        return {
+            "tool": {"driver": {"name": "GuardAgent", "version": __version__, "rules": self._rules}},
+            "automationDetails": {"id": f"guardagent/{shown(report.target)}/"},
+            "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": list(self._notifications())}],
+            "originalUriBaseIds": {_ROOT: {"description": _message("The folder that verify was run in.")}},
+            "columnKind": "unicodeCodePoints",
+            "results": results,
+            "properties": {
+                "passed": report.passed,
+                "graphHash": report.graph.digest,
+                "rules": [{"id": rule.id, "status": rule.status} for rule in report.rules],
+            },
+        }
+
+    def _finding(self, finding: GraphFinding) -> _Json:
+        node = self._node(finding.node)
+        result = self._result(finding.check, finding.severity, finding.message, finding, node)
+        if finding.suppressed is not None:
+            # A comment at the node, or an entry of the policy file: of a graph without sources only the latter.
+            kind = "inSource" if place_of(node) else "external"
+            result["suppressions"] = [
+                {"kind": kind, "status": "accepted", "justification": shown(finding.suppressed)}
+            ]  # fmt: skip
+        return result
+
+    def _violation(self, rule: RuleResult) -> _Json:
+        how = MECHANISMS.get(rule.mechanism, "") if rule.mechanism else ""
+        message = ": ".join(part for part in (f"{rule.id} {STATUSES['violated']}", how, rule.message) if part)
+        last = self._node(rule.witness[-1]) if rule.witness else None
+        return self._result(_policy_id(rule), "error", message, rule, last)
+
+    def _result(
+        self, rule_id: str, level: str, message: str, found: GraphFinding | RuleResult, node: Node | None
+    ) -> _Json:
+        location = self._location(node)
+        identity = "\0".join([rule_id, self._report.graph.name, node.id if node else "", message])
+        return {
+            "ruleId": rule_id,
+            "ruleIndex": self._index[rule_id],
+            "level": level,
+            "message": _message(message),
+            "locations": [location] if location else [],
+            "partialFingerprints": {"guardagent/v1": hashlib.sha256(_bytes(identity)).hexdigest()},
+            **self._flows(found),
+        }
+
+    def _flows(self, found: GraphFinding | RuleResult) -> _Json:
+        if not found.witness:
+            return {}
+        self._steps_left -= len(found.witness)
+        if self._steps_left < 0:
+            self._without_path += 1
+            return {}
+        return {"codeFlows": [self._flow(self._walks.of(found).steps)]}
+
+    def _flow(self, steps: Sequence[Step]) -> _Json:
+        locations = [
+            {"location": self._step(step), "executionOrder": number, "importance": _importance(number, len(steps))}
+            for number, step in enumerate(steps, 1)
+        ]
+        return {"message": _message("A path that shows it."), "threadFlows": [{"locations": locations}]}
+
+    def _step(self, step: Step) -> _Json:
+        calls = f"; calls {', '.join(step.calls)}" if step.calls else ""
+        when = f"if {step.condition}: " if step.condition else ""
+        return {**self._location(step.node), "message": _message(f"{when}{in_words(step.node)}{calls}")}
+
+    def _location(self, node: Node | None) -> _Json:
+        place = self._places.of(node)
+        return {
+            **({"physicalLocation": _physical(place)} if place else {}),
+            **({"logicalLocations": [self._logical(node)]} if node else {}),
+        }
+
+    def _logical(self, node: Node) -> _Json:
+        return {"name": node.id, "fullyQualifiedName": f"{self._report.graph.name}/{node.id}", "kind": "node"}
+
+    def _notifications(self) -> Iterator[_Json]:
+        for note in self._report.notes:
+            yield {"level": "note", "message": _message(note)}
+        if self._without_path:
+            text = f"{self._without_path} results have no path here, or it would be too large; --format json has all."
+            yield {"level": "note", "message": _message(text)}
+        for rule in self._report.rules:
+            if rule.status == "undecidable":
+                about = {"id": _policy_id(rule), "index": self._index[_policy_id(rule)]}
+                message = _message(f"{rule.id} {STATUSES['undecidable']}: {rule.message}")
+                yield {"level": "note", "message": message, "associatedRule": about}
+
+    def _node(self, name: str | None) -> Node | None:
+        return None if name is None else self._report.graph.by_id.get(name, Node(name))
+
+
+def _importance(number: int, count: int) -> str:
+    return "essential" if number in {1, count} else "important"
+
+
+def _physical(place: Place) -> _Json:
+    base: Mapping[str, str] = {"uriBaseId": _ROOT} if place.inside else {}
+    return {"artifactLocation": {"uri": place.uri, **base}, "region": {"startLine": place.line}}
+
+
+def _check_rules() -> Iterator[_Json]:
+    for name, about in CHECKS.items():
+        help_ = f"{about.why} {about.remedy}"
+        yield _rule(name, f"{about.title}.", about.why, help_, "structure")
+
+
+def _policy_rule(rule: RuleResult) -> _Json:
+    title = f"The rule {rule.id} holds on every path."
+    why = "A path of the workflow violates this rule of the policy."
+    return _rule(_policy_id(rule), title, why, f"{why} Change the workflow so that no such path is left.", "policy")
+
+
+def _rule(name: str, title: str, why: str, help_: str, tag: str) -> _Json:
+    return {
+        "id": name,
+        "name": "".join(word.capitalize() for word in name.replace("/", "_").split("_")),
+        "shortDescription": _message(title),
+        "fullDescription": _message(why),
+        "help": _message(help_),
+        "defaultConfiguration": {"level": "error"},
+        "properties": {"tags": ["workflow", tag], "problem.severity": "error", "precision": "high"},
+    }
+
+
+def _policy_id(rule: RuleResult) -> str:
+    return f"policy/{rule.id}"  # no id of a policy may be taken for a check's
+
+
+def _message(text: str) -> _Json:
+    # In SARIF `{0}` is a place for an argument, and `[text](target)` a link: names are neither.
+    return {"text": shown(text).replace("{", "{{").replace("}", "}}").replace("](", "] (")}
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

@@ -1,0 +1,124 @@
+"""The report as text, for people: each witness drawn as a path, in colour where there is a terminal."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, TextIO
+
+from guardagent.workflow.drawing._text import shown
+from guardagent.workflow.report import GraphFinding, Report, RuleResult
+from guardagent.workflow.reports._checks import MECHANISMS
+from guardagent.workflow.reports._drawn import drawn
+from guardagent.workflow.reports._places import place_of
+from guardagent.workflow.reports._walks import Walks
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_MOST = 100  # findings that are shown one by one
+_PLAIN = str.maketrans("✔✘•┌├└○●┆⋮╭▶│╰─┘", "+x*,|`o*:.+>|+-'")  # for terminals that have no better letters
+_RULES = {"proved": ("✔", "green"), "violated": ("✘", "bold red"), "undecidable": ("?", "yellow")}
+_SEVERITIES = {"error": ("✘", "bold red"), "warning": ("!", "bold yellow"), "note": ("•", "cyan")}
+
+
+def render(report: Report) -> str:
+    """The whole report without colours."""
+    from rich.console import Console
+
+    stream = io.StringIO()
+    _print(report, Console(file=stream, width=100, color_system=None, force_terminal=False, legacy_windows=False))
+    return stream.getvalue()
+
+
+def show(report: Report, stream: TextIO) -> None:
+    """Writes the report, in colour where the stream is a terminal that has them."""
+    from rich.console import Console
+
+    _print(report, Console(file=stream))
+
+
+def _print(report: Report, console: Console) -> None:
+    findings = sorted(report.findings, key=lambda finding: finding.suppressed is not None)
+    walks = Walks(report.graph, [*findings[:_MOST], *report.rules])
+    _summary(report, console)
+    _heading("findings", len(findings), console)
+    for finding in findings[:_MOST]:
+        _finding(report, finding, walks, console)
+    if (rest := len(findings) - _MOST) > 0:
+        _line(console, (f"  and {rest:,} more; --format json has them all", "dim"))
+    _heading("rules", len(report.rules), console)
+    for rule in report.rules:
+        _rule(rule, walks, console)
+    _heading("notes", len(report.notes), console)
+    for note in report.notes:
+        _line(console, ("  • ", "cyan"), (shown(note), ""))
+
+
+def _summary(report: Report, console: Console) -> None:
+    mark, style = ("✔ PASSED", "bold green") if report.passed else ("✘ FAILED", "bold red")
+    graph = report.graph
+    size = f"{graph.framework}, {len(graph.nodes):,} nodes, {len(graph.edges):,} edges, graph {graph.digest[:12]}"
+    _line(console, (mark, style), (f"  {shown(report.target)}", "bold"), (f"  ({shown(size)})", "dim"))
+    _line(console, (f"  {in_short(report)}", ""))
+
+
+def in_short(report: Report) -> str:
+    """The report in one sentence of numbers."""
+    counting = [finding for finding in report.findings if finding.suppressed is None]
+    said = [f"{len(counting):,} {'finding' if len(counting) == 1 else 'findings'}"]
+    if suppressed := len(report.findings) - len(counting):
+        said.append(f"{suppressed:,} suppressed")
+    counts = {status: sum(rule.status == status for rule in report.rules) for status in _RULES}
+    said += [f"{count:,} {'rule' if count == 1 else 'rules'} {status}" for status, count in counts.items() if count]
+    return ", ".join(said)
+
+
+def _heading(name: str, count: int, console: Console) -> None:
+    if count:
+        _line(console, ("\n" + name, "bold underline"))
+
+
+def _finding(report: Report, finding: GraphFinding, walks: Walks, console: Console) -> None:
+    mark, style = _SEVERITIES[finding.severity]
+    where = place_of(report.graph.by_id.get(finding.node)) if finding.node is not None else None
+    excused = finding.suppressed is not None
+    _line(
+        console,
+        (f"  {'-' if excused else mark} {'suppressed' if excused else finding.severity}", "dim" if excused else style),
+        (f"  {finding.check}", "bold"),
+        (f"  at {shown(finding.node)}" if finding.node is not None else "", ""),
+        (f"  {shown(where)}" if where else "", "dim"),
+    )
+    _line(console, (f"    {shown(finding.message)}", "dim" if excused else ""))
+    if excused:
+        _line(console, (f"    reason: {shown(finding.suppressed)}", "dim"))
+    else:
+        _walk(finding, walks, console)
+
+
+def _rule(rule: RuleResult, walks: Walks, console: Console) -> None:
+    mark, style = _RULES[rule.status]
+    how = f"  {MECHANISMS[rule.mechanism]}" if rule.mechanism else ""
+    _line(console, (f"  {mark} {rule.status:11}", style), (f"  {shown(rule.id)}", "bold"), (how, style))
+    if rule.message:
+        _line(console, (f"    {shown(rule.message)}", ""))
+    _walk(rule, walks, console)
+
+
+def _walk(found: GraphFinding | RuleResult, walks: Walks, console: Console) -> None:
+    for line in drawn(walks.of(found)):
+        _line(console, ("      ", ""), *line)
+
+
+def _line(console: Console, *parts: tuple[str, str]) -> None:
+    from rich.text import Text
+
+    # Names may come from an attacker: no markup, no links, no emoji codes.
+    letters = ((_encodable(text, console.encoding), style) for text, style in parts)
+    console.print(Text.assemble(*letters), soft_wrap=True, highlight=False)
+
+
+def _encodable(text: str, encoding: str) -> str:
+    if encoding.lower().startswith("utf"):
+        return text
+    return text.translate(_PLAIN).encode(encoding, "replace").decode(encoding)

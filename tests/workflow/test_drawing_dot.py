@@ -1,0 +1,44 @@
+"""DOT: quoted so that no name ends its quotes or is a word of the language, and Graphviz takes it where it is there."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from guardagent.workflow.drawing.dot import draw
+from guardagent.workflow.graph import Graph
+from tests.workflow.samples import any_graph, hostile, support
+
+_QUOTED = r'"(?:[^"\\\n]|\\.)*"'
+_LINE = re.compile(
+    rf"digraph {_QUOTED} \{{|\}}"
+    rf"|  (?:graph|node|edge|n\d+|n\d+ -> n\d+) \[\w+=(?:{_QUOTED}|[\w.]+)(?:, \w+=(?:{_QUOTED}|[\w.]+))*\];"
+)
+
+
+def test_a_line_for_each_node_and_arrow() -> None:
+    """With shape, line and the tools that need an approval."""
+    text = draw(support())
+    assert 'label="refund\\n(tool)\\nrefund (needs approval)\\nnotify"' in text
+    assert "shape=hexagon" in text
+    assert '[label="amount > 100", style=dashed];' in text
+
+
+def test_no_name_leaves_its_quotes() -> None:
+    """Whatever is in it."""
+    lines = draw(hostile()).split("\n")
+    assert all(_LINE.fullmatch(line) for line in lines)
+
+
+@pytest.mark.skipif(not shutil.which("dot"), reason="Graphviz is not installed")
+@pytest.mark.parametrize("graph", [support(), hostile(), any_graph(40, 0.5, 1)], ids=["support", "hostile", "any"])
+def test_graphviz_takes_it(graph: Graph) -> None:
+    """And draws every node."""
+    done = subprocess.run(  # noqa: PLW1510 - judged below
+        ["dot", "-Tplain"], input=draw(graph), capture_output=True, text=True, timeout=60  # noqa: S607
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\nnode ") == len(graph.nodes)

@@ -1,0 +1,156 @@
+"""A layout can be read: nothing overlaps, no line passes through a node, and what follows stands below."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import combinations, pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from guardagent.workflow.layout import Layout, Link, Point, Size, lay_out
+from guardagent.workflow.layout.acyclic import leading_back
+from guardagent.workflow.layout.chains import Chains
+from guardagent.workflow.layout.layers import layers_of
+from guardagent.workflow.layout.order import crossings, ordered
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> tuple[list[Size], list[Link]]:
+    """Boxes of any size, links between any two of them, some with a label."""
+    count = draw(st.integers(1, 12))
+    sizes = [Size(draw(st.integers(20, 200)), draw(st.integers(20, 120))) for _ in range(count)]
+    nodes = st.integers(0, count - 1)
+    links = draw(st.lists(st.builds(Link, nodes, nodes, st.sampled_from([Size(0, 0), Size(60, 14)])), max_size=24))
+    return sizes, links
+
+
+def boxes(layout: Layout, sizes: list[Size]) -> list[tuple[float, float, float, float]]:
+    """The left, upper, right and lower end of each node."""
+    return [
+        (x - size.width / 2, y - size.height / 2, x + size.width / 2, y + size.height / 2)
+        for (x, y), size in zip(layout.nodes, sizes, strict=True)
+    ]
+
+
+def line(points: tuple[Point, ...]) -> Iterator[Point]:
+    """Points on a route, close to each other."""
+    for number, (one, other) in enumerate(pairwise(points)):
+        for step in range(21):
+            part = step / 20
+            # The curve that is drawn: its ends are vertical.
+            along = part * part * (3 - 2 * part) if number % 2 else part
+            bow = 1.5 * part * (1 - part) ** 2 + 1.5 * part**2 * (1 - part) + part**3 if number % 2 else part
+            yield Point(one.x + (other.x - one.x) * along, one.y + (other.y - one.y) * bow)
+
+
+@given(graphs())
+def test_no_two_nodes_overlap(graph: tuple[list[Size], list[Link]]) -> None:
+    """And all are in the picture."""
+    sizes, links = graph
+    layout = lay_out(sizes, links, first=0)
+    found = boxes(layout, sizes)
+    for one, other in combinations(found, 2):
+        assert one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+    assert all(left >= -0.01 and top >= -0.01 for left, top, _, _ in found)
+    assert all(right <= layout.size.width + 0.01 and low <= layout.size.height + 0.01 for _, _, right, low in found)
+
+
+@given(graphs())
+def test_no_line_passes_through_a_node(graph: tuple[list[Size], list[Link]]) -> None:
+    """It begins and ends at its own two, and meets no other."""
+    sizes, links = graph
+    layout = lay_out(sizes, links, first=0)
+    found = boxes(layout, sizes)
+    for link, route in zip(links, layout.routes, strict=True):
+        others = [box for index, box in enumerate(found) if index not in {link.source, link.target}]
+        for x, y in line(route.points):
+            assert not any(left < x < right and top + 0.01 < y < low - 0.01 for left, top, right, low in others)
+
+
+@given(graphs())
+def test_labels_overlap_no_node_and_no_other_label(graph: tuple[list[Size], list[Link]]) -> None:
+    """Each link with a label has a place of its own for it."""
+    sizes, links = graph
+    layout = lay_out(sizes, links, first=0)
+    labelled = [route.label for link, route in zip(links, layout.routes, strict=True) if link.label.width]
+    places = [label for label in labelled if label is not None]
+    for one, other in combinations(places, 2):
+        assert abs(one.x - other.x) >= 60 or abs(one.y - other.y) >= 14
+    for x, y in places:
+        for left, top, right, low in boxes(layout, sizes):
+            assert x + 30 <= left or x - 30 >= right or y + 7 <= top + 0.01 or y - 7 >= low - 0.01
+
+
+@given(graphs())
+def test_the_same_graph_gives_the_same_drawing(graph: tuple[list[Size], list[Link]]) -> None:
+    """So that a picture in a repository changes only where the workflow does."""
+    sizes, links = graph
+    assert lay_out(sizes, links, first=0) == lay_out(sizes, links, first=0)
+
+
+@given(graphs())
+def test_turning_some_links_around_leaves_no_cycle(graph: tuple[list[Size], list[Link]]) -> None:
+    """Every other link leads down by at least one layer, the turned ones up."""
+    sizes, links = graph
+    ways = [(link.source, link.target) for link in links if link.source != link.target]
+    back = leading_back(len(sizes), ways, 0)
+    layers = layers_of(len(sizes), ways, back)
+    for index, (source, target) in enumerate(ways):
+        assert (layers[source] > layers[target]) == (index in back)
+        assert layers[source] != layers[target]
+
+
+def test_what_leads_back_is_what_a_reader_would_call_so() -> None:
+    """Seen from the first node."""
+    assert leading_back(4, [(2, 1), (0, 1), (1, 2), (2, 3)], 0) == {0}
+
+
+def test_the_first_stands_at_the_top_and_the_last_at_the_bottom() -> None:
+    """Whatever their numbers are."""
+    ways = [(2, 0), (0, 1), (0, 3), (3, 4)]
+    layout = lay_out([Size(40, 20)] * 5, [Link(*way) for way in ways], first=2, last=[1, 4])
+    heights = [point.y for point in layout.nodes]
+    assert heights[2] == min(heights)
+    assert heights[1] == heights[4] == max(heights)
+
+
+def test_a_way_and_its_way_back_are_two_lines() -> None:
+    """They do not lie upon each other."""
+    layout = lay_out([Size(80, 20)] * 2, [Link(0, 1), Link(1, 0)], first=0)
+    there, back = layout.routes
+    assert abs(there.points[0].x - back.points[-1].x) >= 10
+    assert there.points[0].y < there.points[-1].y
+    assert back.points[0].y > back.points[-1].y
+
+
+def test_crossings_that_need_not_be_are_taken_out() -> None:
+    """Two columns whose links were given crosswise."""
+    ways = [(0, 1), (0, 2), (1, 4), (2, 3), (3, 5), (4, 5)]
+    links = [Link(*way) for way in ways]
+    chains = Chains([Size(40, 20)] * 6, links, frozenset(), layers_of(6, ways, frozenset()))
+    assert crossings(chains, ordered(chains)) == 0
+
+
+def test_a_chain_is_one_straight_line() -> None:
+    """With labels and without."""
+    links = [Link(index, index + 1, Size(50 * (index % 2), 14)) for index in range(5)]
+    layout = lay_out([Size(60 + 10 * index, 20) for index in range(6)], links, first=0)
+    assert {round(point.x, 3) for point in layout.nodes} == {layout.size.width / 2}
+
+
+def test_500_nodes_are_laid_out_in_some_seconds() -> None:
+    """A tree with a third as many links that lead anywhere."""
+    count = 500
+    ways = [(index * 7 // 10, index) for index in range(1, count)]
+    ways += [(index * 37 % count, index * 91 % count) for index in range(count // 3)]
+    started = time.process_time()
+    lay_out([Size(120, 50)] * count, [Link(*way) for way in ways], first=0)
+    assert time.process_time() - started < 20
+
+
+def test_nothing_to_lay_out_is_no_error() -> None:
+    """Nor is a node alone that leads to itself."""
+    assert lay_out([], [], first=0).nodes == ()
+    assert lay_out([Size(10, 10)], [Link(0, 0)], first=0).routes[0].points == ()

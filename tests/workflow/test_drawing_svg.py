@@ -1,0 +1,110 @@
+"""SVG: well-formed, with every node and arrow, readable in shapes and words, and asking for nothing from outside."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from guardagent.errors import InputError
+from guardagent.workflow.drawing._arrows import arrows
+from guardagent.workflow.drawing._text import shown, width_of, wrapped
+from guardagent.workflow.drawing.svg import draw, picture
+from guardagent.workflow.graph import Graph, GraphBuilder
+from tests.workflow.samples import HOSTILE, any_graph, hostile, support
+
+_SPACE = "{http://www.w3.org/2000/svg}"
+
+
+def drawn(graph: Graph) -> ET.Element:
+    """The picture, parsed."""
+    return ET.fromstring(draw(graph))  # noqa: S314 - our own
+
+
+def groups(root: ET.Element, kind: str) -> list[ET.Element]:
+    """The groups of a class."""
+    return [one for one in root.iter(f"{_SPACE}g") if kind in one.get("class", "").split()]
+
+
+@pytest.mark.parametrize("graph", [support(), hostile(), any_graph(60, 0.5, 7)], ids=["support", "hostile", "any"])
+def test_every_node_and_every_arrow_is_there(graph: Graph) -> None:
+    """Under ids that are numbers."""
+    root = drawn(graph)
+    assert [one.get("id") for one in groups(root, "node")] == [f"n{index}" for index in range(len(graph.nodes))]
+    assert [one.get("id") for one in groups(root, "arrow")] == [f"e{index}" for index in range(len(arrows(graph)))]
+
+
+def test_names_stand_in_it_as_text_only() -> None:
+    """No element comes from a name, and each name is there, without what cannot be printed."""
+    root = drawn(hostile())
+    assert {one.tag.removeprefix(_SPACE) for one in root.iter()} <= {
+        "svg", "title", "style", "defs", "marker", "g", "path", "rect", "polygon", "text"
+    }  # fmt: skip
+    titles = "\n".join(one.text or "" for one in root.iter(f"{_SPACE}title"))
+    assert all(shown(name) in titles for name in HOSTILE)
+
+
+def test_it_asks_for_nothing_from_outside() -> None:
+    """The name space is its only address, and its one reference stays within it."""
+    text = draw(hostile())
+    assert text.count("http") == 1
+    assert set(re.findall(r"url\(([^)]*)\)", text)) == {"#tip"}
+    assert "@import" not in text
+    assert not [name for one in drawn(hostile()).iter() for name in one.attrib if "href" in name or name[:2] == "on"]
+
+
+def test_what_a_node_says() -> None:
+    """Its kind and what matters of it, its name and id, and its tools with a lock where a person is asked."""
+    root = drawn(support())
+    said = {
+        one.get("id"): ["".join(text.itertext()) for text in one.iter(f"{_SPACE}text")] for one in groups(root, "node")
+    }
+    assert said["n5"] == ["tool", "refund", "refund", "notify"]
+    assert said["n4"] == ["tool · model chooses", "orders", "query_orders", "log"]
+    assert said["n6"] == ["human · a guess", "approve"]
+    assert said["n7"] == ["subgraph · leads anywhere", "second level support", "team"]
+    locks = [one.get("class") for one in root.iter(f"{_SPACE}path")].count("lock")
+    assert locks == 1
+
+
+def test_kinds_differ_in_shape_and_in_colour() -> None:
+    """Either is enough to tell them apart."""
+    found = groups(drawn(any_graph(40, 0.2, 3)), "node")
+    colours = {one.get("class"): (one.get("fill"), one.get("stroke")) for one in found}
+    assert len(set(colours.values())) == 8
+    names = {one.get("class"): [(part.tag, sorted(part.keys())) for part in one][2:-1] for one in found}
+    assert names["node tool"] != names["node llm"] != names["node router"] != names["node passthrough"]
+
+
+def test_long_names_are_broken_at_their_joints_and_cut_at_last() -> None:
+    """No line is wider than its room."""
+    assert wrapped("validateCustomerIdentity", 13, 130, 3) == ["validateCustomer", "Identity"]
+    assert wrapped("customer_support_agent.handle_billing", 13, 190, 3) == ["customer_support_agent.", "handle_billing"]
+    lines = wrapped("x" * 500, 13, 100, 2)
+    assert len(lines) == 2
+    assert lines[1].endswith("…")
+    assert all(width_of(line, 13) <= 100 for line in lines)
+
+
+def test_many_tools_and_conditions_are_counted() -> None:
+    """With those first that a person is asked for."""
+    builder = GraphBuilder("many", "test")
+    builder.node("all", "tool", tools=[f"tool_{index}" for index in range(20)], gated_tools=["tool_19"])
+    for index in range(5):
+        builder.edge("__start__", "all", "conditional", f"case {index}")
+    builder.edge("all", "__end__")
+    text = draw(builder.graph())
+    assert ">and 14 more<" in text
+    assert text.index(">tool_19<") < text.index(">tool_0<")
+    assert ">and 3 more<" in text
+    assert "case 0 / case 1 / case 2 / case 3 / case 4" in text
+
+
+def test_a_graph_that_nobody_could_read_is_an_error() -> None:
+    """It says what to use instead."""
+    builder = GraphBuilder("huge", "test")
+    for index in range(601):
+        builder.node(f"n{index}", "llm")
+    with pytest.raises(InputError, match=r"603 nodes .* --format json, dot or mermaid"):
+        picture(builder.graph())

@@ -1,0 +1,54 @@
+"""The formats of a report are the files of their package."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from guardagent.errors import UnknownNameError
+from guardagent.workflow import reports
+from guardagent.workflow.graph import GraphBuilder
+from guardagent.workflow.report import Report
+from guardagent.workflow.reports import FORMATS, render, show
+from tests.workflow.samples import hostile_report, support_report
+
+
+def test_a_format_is_a_file() -> None:
+    """Those without a leading underscore."""
+    files = Path(reports.__file__).parent.glob("[a-z]*.py")
+    assert set(FORMATS) == {file.stem for file in files} == {"github", "html", "json", "sarif", "text"}
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_every_format_says_any_names(form: str) -> None:
+    """As text that can be written to a file."""
+    assert render(hostile_report(), form).encode()
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_nothing_found_is_said_as_well(form: str) -> None:
+    """Of a graph that is only an entry and an exit."""
+    assert render(Report("empty", GraphBuilder("empty", "test").graph(), (), (), ()), form)
+
+
+def test_another_format_is_an_error_with_the_nearest_name() -> None:
+    """It says which there are."""
+    with pytest.raises(UnknownNameError, match=r"unknown report format 'htm'; did you mean 'html'\?"):
+        render(support_report(), "htm")
+
+
+def test_json_is_the_report_in_the_public_key_order() -> None:
+    """One object and nothing else."""
+    said = json.loads(render(support_report(), "json"))
+    assert list(said) == ["target", "framework", "graph_hash", "passed", "findings", "rules", "notes"]
+    assert said["findings"][0]["witness"] == ["__start__", "classify", "route", "refund"]
+
+
+def test_a_format_without_a_terminal_of_its_own_is_written_as_it_is() -> None:
+    """With one line break at its end."""
+    stream = io.StringIO()
+    show(support_report(), "json", stream)
+    assert stream.getvalue() == render(support_report(), "json") + "\n"

@@ -1,0 +1,46 @@
+"""Annotations: a command on each line, escaped so that no name ends it or begins another."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from guardagent.workflow.report import GraphFinding
+from guardagent.workflow.reports.github import render
+from tests.workflow.samples import hostile_report, support, support_report
+
+_COMMAND = re.compile(r"::(error|warning|notice) (\w+=[^,:]*)(,\w+=[^,:]*)*::.*")
+
+
+def test_a_finding_is_beside_the_line_of_its_node() -> None:
+    """With what can be done and the path; what is suppressed is left out."""
+    finding = GraphFinding("dead_ends", "classify", "error", "50% of\nit", ("__start__", "classify"))
+    report = support_report(support(file="agents/a,b.py", line=7))
+    first, *_ = render(replace(report, findings=(finding,), rules=())).splitlines()
+    assert first == (
+        "::error file=agents/a%2Cb.py,line=7,title=dead_ends%3A Every node but an exit leads somewhere::"
+        "50%25 of%0Ait%0AAdd an edge to what comes next, or to the exit.%0Apath: __start__ → classify"
+    )
+
+
+def test_rules_that_are_not_proved_are_annotated() -> None:
+    """A violation as an error, in the target's file where nothing better is known."""
+    lines = render(support_report()).splitlines()
+    assert lines[0].startswith("::error file=agents/support.py,line=1,title=policy%3A ask-first::ask-first: violated")
+    assert lines[1].endswith("orders → retry → orders → …")
+    assert lines[2].startswith("::notice ")
+    assert not any("no-drop" in line or "the platform stops it" in line for line in lines)
+    assert lines[-1].startswith("GuardAgent: failed: 3 findings, 1 suppressed")
+
+
+def test_no_name_ends_a_command_or_begins_one() -> None:
+    """Each line is a whole command, but for the last, which has no name in it."""
+    *commands, last = render(hostile_report()).split("\n")
+    assert all(_COMMAND.fullmatch(line) and line.isprintable() for line in commands)
+    assert re.fullmatch(r"GuardAgent: failed: [\w ,]+", last)
+
+
+def test_a_file_elsewhere_on_the_machine_is_not_named() -> None:
+    """It means nothing where the annotation is shown."""
+    report = support_report(support(file="/usr/lib/other.py", line=3), target="support")
+    assert "other.py" not in render(report)

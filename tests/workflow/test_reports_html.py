@@ -1,0 +1,206 @@
+"""The page: one file that is well-formed, asks for nothing, has no name as markup, and says all in words as well."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+
+from guardagent.workflow.drawing._text import shown
+from guardagent.workflow.graph import Graph
+from guardagent.workflow.report import GraphFinding, Report
+from guardagent.workflow.reports.html import render
+from tests.workflow.samples import HOSTILE, any_graph, hostile_report, support, support_report
+
+_VOID = {"meta", "link", "br", "hr", "img", "input"}
+
+
+@dataclass
+class Element:
+    """An element of a page."""
+
+    tag: str
+    attributes: dict[str, str]
+    parts: list[Element | str] = field(default_factory=list)
+
+    @property
+    def children(self) -> list[Element]:
+        """The elements in it."""
+        return [part for part in self.parts if isinstance(part, Element)]
+
+    @property
+    def text(self) -> str:
+        """What stands in it, but not in an element of it."""
+        return "".join(part for part in self.parts if isinstance(part, str))
+
+    def all(self) -> Iterator[Element]:
+        """It and all below it."""
+        yield self
+        for child in self.children:
+            yield from child.all()
+
+    def words(self) -> str:
+        """Its text and that of all below it."""
+        said = [part if isinstance(part, str) else f" {part.words()} " for part in self.parts]
+        return " ".join("".join(said).split())
+
+
+class Reader(HTMLParser):
+    """Reads a page, and does not forgive what a browser would."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.root = Element("", {})
+        self.open = [self.root]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert len({name for name, _ in attrs}) == len(attrs), f"an attribute twice in <{tag}>"
+        element = Element(tag, {name: value or "" for name, value in attrs})
+        self.open[-1].parts.append(element)
+        if tag not in _VOID:
+            self.open.append(element)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in _VOID:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop().tag == tag, f"</{tag}> closes another element"
+
+    def handle_data(self, data: str) -> None:
+        self.open[-1].parts.append(data)
+
+
+def read(report: Report) -> list[Element]:
+    """All elements of a report's page."""
+    reader = Reader()
+    reader.feed(render(report))
+    reader.close()
+    assert reader.open == [reader.root]
+    return list(reader.root.all())[1:]
+
+
+@pytest.fixture(scope="module", params=["support", "hostile"])
+def page(request: pytest.FixtureRequest) -> list[Element]:
+    """The pages of two reports."""
+    return read(support_report() if request.param == "support" else hostile_report())
+
+
+def test_ids_are_unique_and_references_lead_to_them(page: list[Element]) -> None:
+    """From labels, titles, links and steps."""
+    ids = [one.attributes["id"] for one in page if "id" in one.attributes]
+    assert len(set(ids)) == len(ids)
+    for one in page:
+        for name in ("for", "aria-labelledby", "data-node", "data-arrows"):
+            assert set(one.attributes.get(name, "").split()) <= set(ids)
+        if one.tag == "a":
+            assert one.attributes["href"].removeprefix("#") in ids
+
+
+def test_it_asks_for_nothing_from_outside(page: list[Element]) -> None:
+    """No address, and a policy that would stop one."""
+    for one in page:
+        assert not set(one.attributes) & {"src", "srcset", "action", "style", "xlink:href", "background", "ping"}
+        assert one.attributes.get("href", "#")[0] == "#" or one.attributes["href"] == "data:,"
+        assert not any(name.startswith("on") for name in one.attributes)
+    style = next(one.text for one in page if one.tag == "style")
+    assert set(re.findall(r"url\(([^)]*)\)", style)) == {"#tip-walked"}
+    assert "@import" not in style
+    assert "http" not in style
+    policy = next(one.attributes["content"] for one in page if "http-equiv" in one.attributes)
+    assert policy.startswith("default-src 'none';")
+
+
+def test_the_script_is_ours_alone_and_writes_no_markup(page: list[Element]) -> None:
+    """The same for every report."""
+    (script,) = [one.text for one in page if one.tag == "script"]
+    assert script == next(one.text for one in read(support_report()) if one.tag == "script")
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval|fetch|XMLHttp|import\(", script)
+
+
+def test_names_are_text_and_nothing_else() -> None:
+    """They bring no element with them, no attribute, and no letter that could turn the text around."""
+    elements = read(hostile_report())
+    assert {"b", "img"} & {one.tag for one in elements} <= {"b"}
+    assert not [one for one in elements if "onerror" in one.attributes or "onmouseover" in one.attributes]
+    words = elements[0].words()
+    assert all(shown(name) in words for name in HOSTILE)
+    assert all(char.isprintable() or char == "\n" for char in render(hostile_report()))
+
+
+def test_everything_can_be_used_without_a_mouse_and_without_seeing(page: list[Element]) -> None:
+    """Buttons are buttons with a name, fields have a label, headings do not skip, and what changes is announced."""
+    by_tag: dict[str, list[Element]] = {}
+    for one in page:
+        by_tag.setdefault(one.tag, []).append(one)
+    assert all(one.words() or one.attributes.get("aria-label") for one in by_tag["button"])
+    assert all(one.attributes.get("type") == "button" for one in by_tag["button"])
+    labelled = {one.attributes.get("for") for one in by_tag["label"]}
+    assert all(one.attributes["id"] in labelled for one in by_tag["select"])
+    levels = [int(one.tag[1]) for one in page if re.fullmatch(r"h[1-6]", one.tag)]
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    assert [one.attributes["id"] for one in page if one.attributes.get("role") == "status"] == ["node-facts", "status"]
+    assert by_tag["html"][0].attributes["lang"] == "en"
+    assert all(one.attributes.get("aria-label") or one.attributes.get("aria-hidden") for one in by_tag["svg"])
+
+
+def test_the_table_says_what_the_picture_shows() -> None:
+    """Each node with its kind, its tools, and where it leads to under which condition."""
+    report = support_report(support(file="agents/support.py", line=7))
+    rows = {one.attributes.get("id"): one.words() for one in read(report) if one.tag == "tr"}
+    assert rows["row-n2"] == "classify llm route agents/support.py:7"
+    assert rows["row-n5"] == "refund tool refund needs approval , notify __end__"
+    assert rows["row-n7"] == "team second level support subgraph · leads anywhere __end__"
+
+
+def test_each_finding_and_rule_has_a_card_with_its_way() -> None:
+    """Those that count first; a suppressed one cannot be walked."""
+    elements = read(support_report())
+    cards = [one for one in elements if one.tag == "article"]
+    assert [one.attributes["class"].split()[1] for one in cards] == [
+        "error", "warning", "note", "suppressed", "violated", "violated", "undecidable", "proved"
+    ]  # fmt: skip
+    assert "Suppressed: the platform stops it" in cards[3].words()
+    assert "put off for ever by a cycle" in cards[5].words()
+    walks = [one.attributes["data-walk"] for one in elements if "data-walk" in one.attributes]
+    assert walks == [one.attributes["value"] for one in elements if one.tag == "option"] == ["0", "1", "2", "4", "5"]
+
+
+def test_steps_name_the_arrows_that_lead_to_them() -> None:
+    """By their ids in the picture."""
+    elements = read(support_report())
+    path = next(one for one in elements if one.attributes.get("id") == "path-5")
+    steps = [(one.attributes["data-node"], one.attributes["data-arrows"]) for one in path.children]
+    assert steps == [("n0", ""), ("n2", "e0"), ("n3", "e1"), ("n4", "e2"), ("n8", "e6"), ("n4", "e7")]
+    assert path.attributes["data-turn"] == "3"
+
+
+def test_nodes_with_findings_are_marked_in_the_picture() -> None:
+    """With a sign as well as a colour; a suppressed one otherwise."""
+    marked = {
+        one.attributes["id"]: one.attributes["class"] for one in read(support_report()) if "node" in _classes(one)
+    }
+    assert marked["n5"] == "node tool error"
+    assert marked["n9"] == "node llm warning"
+    assert marked["n8"] == "node passthrough suppressed"
+    assert marked["n4"] == "node tool"
+
+
+def test_of_a_graph_that_is_too_large_the_part_is_drawn_that_matters() -> None:
+    """And the page says so."""
+    graph: Graph = any_graph(2_000, 0.3, 5)
+    far = graph.nodes[-1].id
+    findings = (GraphFinding("dead_ends", far, "error", "x", (graph.entry_id, far)),)
+    elements = read(replace(support_report(graph), findings=findings, rules=()))
+    assert "these are 120 of its 2,002 nodes" in elements[0].words()
+    assert any(one.words().startswith(far) for one in elements if one.tag == "tr")
+
+
+def _classes(element: Element) -> list[str]:
+    return element.attributes.get("class", "").split() if "id" in element.attributes else []

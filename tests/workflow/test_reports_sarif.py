@@ -1,0 +1,130 @@
+"""SARIF: of the published shape, each result at its node's line, with its path, and suppressed where it is."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guardagent.workflow.report import Report
+from guardagent.workflow.reports.sarif import render
+from tests.workflow.samples import WAY, hostile_report, support, support_report
+from tests.workflow.sarif_shapes import problems
+
+
+def run_of(report: Report) -> Any:
+    """The one run of a log."""
+    return json.loads(render(report))["runs"][0]
+
+
+@pytest.mark.parametrize("report", [support_report(), hostile_report()], ids=["support", "hostile"])
+def test_it_has_the_shape_of_the_standard(report: Report) -> None:
+    """No property that is unknown, none missing, no value out of range."""
+    log = json.loads(render(report))
+    assert list(problems(log)) == []
+    assert log["version"] == "2.1.0"
+
+
+@pytest.mark.skipif("SARIF_SCHEMA" not in os.environ, reason="SARIF_SCHEMA names no file with the published schema")
+@pytest.mark.parametrize("report", [support_report(), hostile_report()], ids=["support", "hostile"])
+def test_it_validates_against_the_published_schema(report: Report) -> None:
+    """Where a copy of it is at hand."""
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads(Path(os.environ["SARIF_SCHEMA"]).read_text(encoding="utf-8"))
+    jsonschema.validate(json.loads(render(report)), schema)
+
+
+def test_a_result_names_its_rule_and_its_rule_is_described() -> None:
+    """By id and by place in the list."""
+    run = run_of(support_report())
+    rules = run["tool"]["driver"]["rules"]
+    assert [result["ruleId"] for result in run["results"]] == [
+        "policy/ask-first", "policy/answer", "human_coverage", "exit_reachability", "dead_ends", "human_presence"
+    ]  # fmt: skip
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+    assert all(rule["shortDescription"]["text"] and rule["help"]["text"] for rule in rules)
+
+
+def test_a_result_is_at_the_definition_of_its_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a file below the working directory relative to it, elsewhere absolute; always with the node's name."""
+    monkeypatch.chdir(tmp_path)
+    for file, uri in ((f"{tmp_path}/a b/c%.py", "a%20b/c%25.py"), ("/lib/x.py", "file:///lib/x.py"), ("d.py", "d.py")):
+        report = support_report(support(file=file, line=12))
+        steps = run_of(report)["results"][0]["codeFlows"][0]["threadFlows"][0]["locations"]
+        location = steps[1]["location"]
+        assert location["physicalLocation"]["artifactLocation"]["uri"] == uri
+        assert location["physicalLocation"]["region"] == {"startLine": 12}
+        assert location["logicalLocations"][0]["fullyQualifiedName"] == "support/classify"
+
+
+def test_without_sources_the_target_is_the_place() -> None:
+    """Since code scanning refuses a result without a file; of a bare name only the node is known."""
+    result = run_of(support_report())["results"][2]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "agents/support.py"
+    bare = run_of(support_report(target="support"))["results"][2]
+    assert list(bare["locations"][0]) == ["logicalLocations"]
+
+
+def test_a_witness_is_a_code_flow() -> None:
+    """With each step's condition and what it calls."""
+    flow = run_of(support_report())["results"][0]["codeFlows"][0]["threadFlows"][0]["locations"]
+    assert [step["executionOrder"] for step in flow] == [1, 2, 3, 4]
+    assert flow[3]["location"]["message"]["text"] == (
+        "if amount <= 100: refund: tool; tools: refund (needs approval), notify; calls refund"
+    )
+
+
+def test_a_suppression_has_its_reason() -> None:
+    """It stands in the source where there is one, else in the policy."""
+    suppressed = run_of(support_report())["results"][4]["suppressions"]
+    assert suppressed == [{"kind": "external", "status": "accepted", "justification": "the platform stops it"}]
+
+
+def test_what_is_no_result_is_said_all_the_same() -> None:
+    """Notes and rules that cannot be decided as notifications, and every rule's status."""
+    run = run_of(support_report())
+    notifications = run["invocations"][0]["toolExecutionNotifications"]
+    assert [one["message"]["text"] for one in notifications] == [
+        "team: where it leads to is not known",
+        "limit cannot be decided before the agent runs: it is about data",
+    ]
+    assert {rule["id"]: rule["status"] for rule in run["properties"]["rules"]}["no-drop"] == "proved"
+
+
+def test_texts_are_neither_places_for_arguments_nor_links() -> None:
+    """As both have a meaning in a message of SARIF."""
+    texts = [text for text in _texts(json.loads(render(hostile_report()))) if "alert(1)" in text or "7 * 7" in text]
+    assert texts
+    assert all("](" not in text and "{" not in text.replace("{{", "") for text in texts)
+
+
+def test_results_keep_their_fingerprints_and_differ() -> None:
+    """From run to run, and though a graph grew elsewhere."""
+    prints = [one["partialFingerprints"]["guardagent/v1"] for one in run_of(support_report())["results"]]
+    assert len(set(prints)) == len(prints)
+    again = run_of(support_report(support(file="moved.py", line=99)))["results"]
+    assert prints == [one["partialFingerprints"]["guardagent/v1"] for one in again]
+
+
+def test_paths_beyond_what_services_take_are_left_out_with_a_word() -> None:
+    """The results stay."""
+    report = support_report()
+    finding = replace(report.findings[0], witness=WAY * 1_000)
+    run = run_of(replace(report, findings=(finding,) * 15, rules=()))
+    assert sum("codeFlows" in result for result in run["results"]) == 12
+    assert len(run["results"]) == 15
+    assert "3 results have no path" in run["invocations"][0]["toolExecutionNotifications"][-1]["message"]["text"]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts of all messages."""
+    if isinstance(value, dict):
+        yield from (one for key, one in value.items() if key == "text")
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _texts(one)

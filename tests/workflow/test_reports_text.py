@@ -1,0 +1,78 @@
+"""The report as text: every result, witnesses as paths, and nothing that could drive a terminal."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+from guardagent.workflow.graph import START
+from guardagent.workflow.report import GraphFinding
+from guardagent.workflow.reports.text import render, show
+from tests.workflow.samples import any_graph, hostile_report, support, support_report
+
+
+def test_the_first_line_says_what_came_of_it() -> None:
+    """And the second how much was found."""
+    first, second, *_ = render(support_report()).splitlines()
+    assert first.startswith("✘ FAILED  agents/support.py:graph  (langgraph, 10 nodes, 14 edges, graph ")
+    assert second == "  3 findings, 1 suppressed, 1 rule proved, 2 rules violated, 1 rule undecidable"
+
+
+def test_a_witness_is_drawn_as_a_path() -> None:
+    """With its conditions, what is called, and where a node is defined."""
+    report = support_report(support(file="agents/support.py", line=7))
+    assert """\
+    it is broken
+        ┌○ __start__  entry
+        ├○ classify  llm  agents/support.py:7
+        ├○ route  router
+        ┆  amount <= 100
+        └● refund  tool  calls refund
+""" in render(report)
+
+
+def test_a_cycle_leads_back_up() -> None:
+    """To where it began."""
+    assert """\
+        ├○ route  router
+        ┆  intent == "order"
+      ╭▶├○ orders  tool  calls log
+      │ ┆  failed
+      │ ├○ retry  passthrough
+      ╰─┘ and around again
+""" in render(support_report())
+
+
+def test_a_suppressed_finding_says_why() -> None:
+    """After those that count, and without its path."""
+    text = render(support_report())
+    assert "  - suppressed  dead_ends  at retry\n    retry leads nowhere\n    reason: the platform stops it\n" in text
+    assert text.index("human_presence") < text.index("suppressed  dead_ends")
+
+
+def test_long_paths_and_many_findings_are_counted() -> None:
+    """A person reads the beginning and the end."""
+    graph = any_graph(200, 0, 1)
+    path = (START, *(node.id for node in graph.nodes[2:150]))
+    findings = [GraphFinding("dead_ends", path[-1], "error", "x", path)] * 130
+    text = render(replace(support_report(), graph=graph, findings=tuple(findings), rules=()))
+    assert text.count("⋮  129 more steps") == 100
+    assert "  and 30 more; --format json has them all\n" in text
+
+
+def test_names_cannot_drive_a_terminal() -> None:
+    """No control character gets through, no name begins a line of its own, and markup is text."""
+    text = render(hostile_report())
+    assert all(char.isprintable() for char in text.replace("\n", ""))
+    assert "{{ 7 * 7 }}{% raw %} {0}" in text
+    assert not any(line.startswith("::") for line in text.splitlines())
+
+
+def test_a_stream_without_such_letters_gets_plainer_ones() -> None:
+    """Never an error."""
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    show(support_report(), stream)
+    stream.flush()
+    text = stream.buffer.getvalue().decode("ascii")
+    assert text.startswith("x FAILED")
+    assert "      +>|o orders  tool  calls log\n" in text
