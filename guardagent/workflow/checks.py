@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from guardagent.errors import UnknownNameError
-from guardagent.workflow.graph import Edge, Graph, Node
-from guardagent.workflow.paths import Adjacency, Path, search
+from guardagent.workflow.graph import Edge, Graph, Node, NodeKind
+from guardagent.workflow.paths import Numbered, Search, without_collections
 from guardagent.workflow.report import GraphFinding
 
 
@@ -21,22 +21,35 @@ class View:
     sensitive_tools: tuple[str, ...] = ()
 
     @cached_property
-    def adjacency(self) -> Adjacency:
-        return Adjacency.of(self.graph)
+    def numbered(self) -> Numbered:
+        return Numbered.of(self.graph)
 
     @cached_property
-    def reached(self) -> dict[str, str | None]:
+    def after(self) -> list[list[int]]:
+        return self.numbered.after()
+
+    @cached_property
+    def kinds(self) -> list[NodeKind]:
+        return [node.kind for node in self.graph.nodes]
+
+    @cached_property
+    def exits(self) -> frozenset[int]:
+        return frozenset(self.numbered.numbers[exit_id] for exit_id in self.graph.exit_ids)
+
+    def reached_without(self, blocked: Collection[int]) -> Search:
+        """What can be reached from the entry on paths without some nodes."""
+        numbered = self.numbered
+        return Search(numbered.ids, self.after, [numbered.numbers[self.graph.entry_id]], blocked)
+
+    @cached_property
+    def reached(self) -> Search:
         """What can be reached from the entry."""
-        return search(self.adjacency.after, [self.graph.entry_id])
+        return self.reached_without(())
 
     @cached_property
-    def can_end(self) -> Collection[str]:
+    def can_end(self) -> Search:
         """What can reach an exit."""
-        return search(self.adjacency.before, self.graph.exit_ids)
-
-    def path(self, node: str, *rest: str) -> Path:
-        """A shortest path from the entry to a node, and on; an unreachable node stands for itself."""
-        return Path(self.reached, node, *(rest if node in self.reached else ()))
+        return Search(self.numbered.ids, self.numbered.before(), self.exits)
 
 
 def structural_findings(
@@ -58,55 +71,58 @@ def structural_findings(
         if tool not in known:
             raise UnknownNameError("sensitive tool", tool, known, f"graph {graph.name!r}")
     view = View(graph, require_human, tools)
-    return [finding for check in CHECKS for finding in check(view)]
+    with without_collections():
+        return [finding for check in CHECKS for finding in check(view)]
 
 
 def exit_reachability(view: View) -> Iterator[GraphFinding]:
     """Every exit can be reached from the entry."""
     for exit_id in view.graph.exit_ids:
-        if exit_id not in view.reached:
+        if view.numbered.numbers[exit_id] not in view.reached:
             message = f"the exit {exit_id} cannot be reached from {view.graph.entry_id}"
             yield GraphFinding("exit_reachability", exit_id, "error", message, (exit_id,))
 
 
 def reverse_reachability(view: View) -> Iterator[GraphFinding]:
     """Every node that can be reached can reach an exit: there is no livelock, and no way into one."""
-    for node in view.reached:
-        if node not in view.can_end:
-            message = f"from {node} no exit can be reached"
-            yield GraphFinding("reverse_reachability", node, "error", message, view.path(node))
+    ids, to_end = view.numbered.ids, view.can_end.parents
+    for node in view.reached.order:
+        if to_end[node] is None:
+            message = f"from {ids[node]} no exit can be reached"
+            yield GraphFinding("reverse_reachability", ids[node], "error", message, view.reached.path(node))
 
 
 def dead_ends(view: View) -> Iterator[GraphFinding]:
     """Every node but an exit leads somewhere."""
-    exits = frozenset(view.graph.exit_ids)
-    for node, targets in view.adjacency.after.items():
-        if not targets and node not in exits:
-            message = f"{node} leads nowhere, and is no exit"
-            yield GraphFinding("dead_ends", node, "error", message, view.path(node))
+    ids, kinds = view.numbered.ids, view.kinds
+    for node, targets in enumerate(view.after):
+        if not targets and kinds[node] != "exit":
+            message = f"{ids[node]} leads nowhere, and is no exit"
+            yield GraphFinding("dead_ends", ids[node], "error", message, view.reached.path(node))
 
 
 def router_shape(view: View) -> Iterator[GraphFinding]:
     """All edges that leave a router are conditional."""
-    routers = {node.id for node in view.graph.nodes if node.kind == "router"}
-    for edge in view.graph.edges:
-        if edge.source in routers and edge.kind != "conditional":
-            yield _unconditional(view, edge)
+    edges, kinds = view.graph.edges, view.kinds
+    for at, source in enumerate(view.numbered.sources):
+        if kinds[source] == "router" and edges[at].kind != "conditional":
+            yield _unconditional(view, edges[at], source, view.numbered.targets[at])
 
 
-def _unconditional(view: View, edge: Edge) -> GraphFinding:
+def _unconditional(view: View, edge: Edge, source: int, target: int) -> GraphFinding:
     message = f"the router {edge.source} has an edge to {edge.target} that is {edge.kind}; expected a conditional one"
-    return GraphFinding("router_shape", edge.source, "error", message, view.path(edge.source, edge.target))
+    return GraphFinding("router_shape", edge.source, "error", message, view.reached.path(source, target))
 
 
 def human_presence(view: View) -> Iterator[GraphFinding]:
     """A person takes part: as a node, or by approving a tool."""
     graph = view.graph
-    if not view.require_human or any(node.kind == "human" or node.gated_tools for node in graph.nodes):
+    if not view.require_human or "human" in view.kinds or any(node.gated_tools for node in graph.nodes):
         return
-    end = next((exit_id for exit_id in graph.exit_ids if exit_id in view.reached), graph.entry_id)
+    numbers = view.numbered.numbers
+    end = next((exit_id for exit_id in graph.exit_ids if numbers[exit_id] in view.reached), graph.entry_id)
     message = "no person takes part: there is no human node, and no tool that needs an approval"
-    yield GraphFinding("human_presence", None, "error", message, view.path(end))
+    yield GraphFinding("human_presence", None, "error", message, view.reached.path(numbers[end]))
 
 
 def human_coverage(view: View) -> Iterator[GraphFinding]:
@@ -114,13 +130,13 @@ def human_coverage(view: View) -> Iterator[GraphFinding]:
     sensitive = set(view.sensitive_tools)
     if not sensitive:
         return
-    people = {node.id for node in view.graph.nodes if node.kind == "human"}
-    unattended = search(view.adjacency.after, [view.graph.entry_id], people)
-    for node in view.graph.nodes:
-        if node.id in unattended:
+    people = [number for number, kind in enumerate(view.kinds) if kind == "human"]
+    unattended = view.reached_without(people) if people else view.reached
+    for number, node in enumerate(view.graph.nodes):
+        if node.tools and not sensitive.isdisjoint(node.tools) and number in unattended:
             for tool in _ungated(node, sensitive):
                 message = f"{node.id} can call {tool} on a path without a person"
-                yield GraphFinding("human_coverage", node.id, "error", message, Path(unattended, node.id))
+                yield GraphFinding("human_coverage", node.id, "error", message, unattended.path(number))
 
 
 def _ungated(node: Node, sensitive: set[str]) -> list[str]:
@@ -129,10 +145,12 @@ def _ungated(node: Node, sensitive: set[str]) -> list[str]:
 
 def tool_declarations(view: View) -> Iterator[GraphFinding]:
     """Every tool node says which tools it has."""
-    for node in view.graph.nodes:
-        if node.kind == "tool" and not node.tools:
+    nodes = view.graph.nodes
+    for number, kind in enumerate(view.kinds):
+        if kind == "tool" and not nodes[number].tools:
+            node = nodes[number]
             message = f"{node.id} is a tool node and declares no tools"
-            yield GraphFinding("tool_declarations", node.id, "error", message, view.path(node.id))
+            yield GraphFinding("tool_declarations", node.id, "error", message, view.reached.path(number))
 
 
 CHECKS: tuple[Callable[[View], Iterator[GraphFinding]], ...] = (

@@ -2,59 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Iterator, Sequence
+
+Neighbours = Sequence[Sequence[int]]
 
 
-def on_cycles(nodes: Collection[int], following: Callable[[int], Iterable[int]]) -> set[int]:
+def on_cycles(after: Neighbours) -> set[int]:
     """The nodes that lie on a cycle.
 
     Args:
-        nodes: all nodes.
-        following: the nodes that follow one; all of them are among `nodes`.
+        after: number of a node -> the numbers of the nodes that follow.
     """
     cyclic: set[int] = set()
-    for component in components(nodes, following):
-        if len(component) > 1 or component[0] in following(component[0]):
+    for component in components(after):
+        if len(component) > 1 or component[0] in after[component[0]]:
             cyclic.update(component)
     return cyclic
 
 
-def components(nodes: Collection[int], following: Callable[[int], Iterable[int]]) -> Iterator[list[int]]:
+def components(after: Neighbours) -> Iterator[list[int]]:
     """The strongly connected components (Tarjan 1972), those first that lead to no other."""
-    order: dict[int, int] = {}
-    low: dict[int, int] = {}
+    unseen, closed, count = 0, len(after) + 1, 0
+    order = [unseen] * len(after)
+    low = list(order)
     stack: list[int] = []
-    open_nodes: set[int] = set()
-    for root in nodes:
-        if root in order:
-            continue
-        work = [(root, iter(following(root)))]
-        order[root] = low[root] = len(order)
-        stack.append(root)
-        open_nodes.add(root)
+    for root in range(len(after)):
+        work = [] if order[root] else [(root, iter(after[root]))]
         while work:
             node, targets = work[-1]
+            if order[node] == unseen:
+                count += 1
+                order[node] = low[node] = count
+                stack.append(node)
             for target in targets:
-                if target not in order:
-                    order[target] = low[target] = len(order)
-                    stack.append(target)
-                    open_nodes.add(target)
-                    work.append((target, iter(following(target))))
+                if order[target] == unseen:
+                    work.append((target, iter(after[target])))
                     break
-                if target in open_nodes:
-                    low[node] = min(low[node], order[target])
+                low[node] = min(low[node], order[target])  # one that is closed is of another component
             else:
                 work.pop()
                 if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                    above = work[-1][0]
+                    low[above] = min(low[above], low[node])
                 if low[node] == order[node]:
-                    yield _popped(node, stack, open_nodes)
+                    component = _popped(node, stack)
+                    for one in component:
+                        order[one] = closed
+                    yield component
 
 
-def _popped(node: int, stack: list[int], open_nodes: set[int]) -> list[int]:
-    component = []
-    while True:
-        component.append(stack.pop())
-        open_nodes.discard(component[-1])
-        if component[-1] == node:
-            return component
+def _popped(node: int, stack: list[int]) -> list[int]:
+    at = len(stack) - 1
+    while stack[at] != node:
+        at -= 1
+    component = stack[at:]
+    del stack[at:]
+    return component

@@ -2,70 +2,148 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import gc
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, overload
 
 from guardagent.workflow.graph import Graph
 
-Neighbours = Mapping[str, Sequence[str]]
-Parents = Mapping[str, str | None]
+Neighbours = Sequence[Sequence[int]]
+
+_FIRST = -1  # what comes before a node where a search begins
+_BLOCKED = -2
+_KEPT = "numbered"
 
 
-@dataclass(frozen=True)
-class Adjacency:
-    """What follows each node, and what comes before it. Every node has an entry."""
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """A large graph is millions of objects, none of them garbage: looking for some takes most of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
-    after: Neighbours
-    before: Neighbours
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Numbered:
+    """A graph whose nodes are numbers, their places among its nodes: for what looks at each many times.
+
+    Attributes:
+        ids: number -> id of a node.
+        numbers: the reverse.
+        sources, targets: of the edges, in their order.
+    """
+
+    ids: list[str]
+    numbers: dict[str, int]
+    sources: list[int]
+    targets: list[int]
 
     @classmethod
-    def of(cls, graph: Graph) -> Adjacency:
-        after: dict[str, list[str]] = {node.id: [] for node in graph.nodes}
-        before: dict[str, list[str]] = {node.id: [] for node in graph.nodes}
-        for edge in graph.edges:
-            after[edge.source].append(edge.target)
-            before[edge.target].append(edge.source)
-        return cls(after, before)
+    def of(cls, graph: Graph) -> Numbered:
+        """The numbers of a graph. They are kept with it, as it never changes."""
+        found = vars(graph).get(_KEPT)
+        return found if found is not None else cls._made(graph).kept_with(graph)
+
+    @classmethod
+    def _made(cls, graph: Graph) -> Numbered:
+        ids = [node.id for node in graph.nodes]
+        numbers = {node: number for number, node in enumerate(ids)}
+        return cls(
+            ids, numbers, [numbers[edge.source] for edge in graph.edges], [numbers[edge.target] for edge in graph.edges]
+        )
+
+    def kept_with(self, graph: Graph) -> Numbered:
+        vars(graph)[_KEPT] = self
+        return self
+
+    def after(self) -> list[list[int]]:
+        """Number -> the numbers of the nodes that follow."""
+        return self._grouped(self.sources, self.targets)
+
+    def before(self) -> list[list[int]]:
+        """Number -> the numbers of the nodes that lead there."""
+        return self._grouped(self.targets, self.sources)
+
+    def _grouped(self, keys: Iterable[int], values: Iterable[int]) -> list[list[int]]:
+        groups: list[list[int]] = [[] for _ in self.ids]
+        for key, value in zip(keys, values, strict=True):
+            groups[key].append(value)
+        return groups
 
 
-def search(neighbours: Neighbours, starts: Collection[str], blocked: Collection[str] = ()) -> dict[str, str | None]:
-    """Breadth first: the nodes that can be reached, each with the one before it on a shortest path.
+class Search:
+    """Breadth first: the nodes that can be reached, and a shortest path to each.
 
     Args:
+        ids: number -> id of a node.
         neighbours: where each node leads to.
-        starts: where to begin; these have None before them.
+        starts: where to begin.
         blocked: nodes that are not entered.
+
+    Attributes:
+        order: the nodes that are reached, the nearest first.
+        parents: of each node the one before it on a shortest path; None where it is not reached.
     """
-    parents: dict[str, str | None] = {start: None for start in starts if start not in blocked}
-    waiting = list(parents)
-    for node in waiting:  # grows while it is read
-        for target in neighbours[node]:
-            if target not in parents and target not in blocked:
-                parents[target] = node
-                waiting.append(target)
-    return parents
+
+    def __init__(
+        self, ids: Sequence[str], neighbours: Neighbours, starts: Collection[int], blocked: Collection[int] = ()
+    ) -> None:
+        self.ids = ids
+        self.parents: list[int | None] = [None] * len(ids)
+        self.order: list[int] = []
+        parents, order = self.parents, self.order
+        for node in blocked:
+            parents[node] = _BLOCKED
+        for node in starts:
+            if parents[node] is None:
+                parents[node] = _FIRST
+                order.append(node)
+        for node in order:  # grows while it is read
+            for target in neighbours[node]:
+                if parents[target] is None:
+                    parents[target] = node
+                    order.append(target)
+        for node in blocked:
+            parents[node] = None
+
+    def __contains__(self, node: int) -> bool:
+        return self.parents[node] is not None
+
+    def path(self, node: int, then: int | None = None) -> Path:
+        """A shortest path to a node, and on to one after it; a node that is not reached stands for itself."""
+        return Path(self, node, then)
 
 
 class Path(Sequence[str]):
-    """A shortest path to a node, put together when it is first looked at: a graph can have many findings."""
+    """A path to a node, put together when it is first looked at: a graph can have many findings."""
 
-    __slots__ = ("_node", "_parents", "_path", "_rest")
+    __slots__ = ("_node", "_path", "_search", "_then")
 
-    def __init__(self, parents: Parents, node: str, *rest: str) -> None:
-        self._parents, self._node, self._rest = parents, node, rest
+    def __init__(self, search: Search, node: int, then: int | None) -> None:
+        self._search, self._node, self._then = search, node, then
         self._path: tuple[str, ...] | None = None
 
     def _all(self) -> tuple[str, ...]:
         if self._path is None:
-            found, node = list(self._rest[::-1]), self._node if self._node in self._parents else None
-            if node is None and not found:
-                found = [self._node]
-            while node is not None:
-                found.append(node)
-                node = self._parents[node]
-            self._path = tuple(found[::-1])
+            self._path = self._found()
         return self._path
+
+    def _found(self) -> tuple[str, ...]:
+        ids, parents, node = self._search.ids, self._search.parents, self._node
+        if parents[node] is None:
+            return (ids[node],)
+        found = [] if self._then is None else [ids[self._then]]
+        while node >= 0:
+            found.append(ids[node])
+            node = parents[node]  # type: ignore[assignment]  # a node that was reached has one before it
+        found.reverse()
+        return tuple(found)
 
     @overload
     def __getitem__(self, index: int) -> str: ...

@@ -10,19 +10,22 @@ be of a path that no run takes.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from guardagent.policy.findings import Call
 from guardagent.policy.propositional import Propositional
 from guardagent.workflow.cycles import on_cycles
 from guardagent.workflow.graph import Graph
+from guardagent.workflow.paths import Numbered, without_collections
 from guardagent.workflow.report import Mechanism
 
-_UNSEEN = -2
-_FIRST = -1
+_SILENT = ("entry", "exit")
+
+State = tuple[int, int]  # (state of the automaton, number of the node)
+_NOWHERE: State = (-1, -1)  # what comes before a state where a path begins
+Kind = tuple[tuple[str, ...], bool]  # the tools that a node can call, and whether it may call none
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,35 +46,40 @@ class Violation:
 
 
 class NumberedGraph:
-    """A graph whose nodes are numbers, for what looks at each many times.
+    """A graph whose nodes are numbers, with what they can call.
 
     Attributes:
         ids: number -> id of a node.
+        entry: the number of the entry.
         after: number -> the numbers of the nodes that follow.
-        kinds: number -> which of `callable` the node has.
-        callable: (tools that a node can call, whether it may call none).
+        callable: the kinds of nodes, by what they can call.
+        kinds: number -> which of them a node is.
         ends: number -> whether a run can end there: at an exit, or where nothing follows.
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.ids = [node.id for node in graph.nodes]
-        numbers = {node: number for number, node in enumerate(self.ids)}
-        self.entry = numbers[graph.entry_id]
-        self.after: list[list[int]] = [[] for _ in self.ids]
-        for edge in graph.edges:
-            self.after[numbers[edge.source]].append(numbers[edge.target])
-        kinds: dict[tuple[tuple[str, ...], bool], int] = {}
+        with without_collections():
+            numbered = Numbered.of(graph)
+            self.after = numbered.after()
+        self.ids, self.entry = numbered.ids, numbered.numbers[graph.entry_id]
+        silent: Kind = ((), True)
+        kinds: dict[Kind, int] = {silent: 0}
         self.kinds = [
-            kinds.setdefault((node.tools, bool(node.metadata.get("model_chooses"))), len(kinds)) for node in graph.nodes
+            kinds.setdefault((node.tools, bool(node.metadata.get("model_chooses"))), len(kinds))
+            if node.tools and node.kind not in _SILENT
+            else 0
+            for node in graph.nodes
         ]
         self.callable = list(kinds)
         self.ends = [not targets for targets in self.after]
         for exit_id in graph.exit_ids:
-            self.ends[numbers[exit_id]] = True
+            self.ends[numbered.numbers[exit_id]] = True
 
 
 class Product:
     """The product of a graph and one rule.
+
+    A state of it is a node, and the state of the rule's automaton in which a run leaves that node.
 
     Args:
         maybe_none: every node may call no tool, and one tool at most: as where calls are denied or fail.
@@ -79,19 +87,40 @@ class Product:
 
     def __init__(self, graph: NumberedGraph, rule: Propositional, *, maybe_none: bool = False) -> None:
         self._graph, self._automaton = graph, rule.automaton
-        self._size = len(rule.automaton.table)
-        self._letters = {
-            tool: rule.alphabet.index(Call(tool, {}), ok=True) for tools, _ in graph.callable for tool in tools
-        }
         self._maybe_none = maybe_none
-        self._inside = [[self._called(*kind, state) for state in range(self._size)] for kind in graph.callable]
-        self._through = [[tuple(found) for found in states] for states in self._inside]
-        self._parents = [_UNSEEN] * (len(graph.ids) * self._size)
-        self._reached: list[int] = []
+        tools = {tool for tools, _ in graph.callable for tool in tools}
+        self._letters = {tool: rule.alphabet.index(Call(tool, {}), ok=True) for tool in tools}
+        classes = self._classes()
+        self._class_of = [classes[kind] for kind in graph.kinds]
+        self._leaving = self._all_leaving([graph.callable[classes.index(number)] for number in range(max(classes) + 1)])
+        self._parents: dict[int, dict[int, State]] = {state: {} for state in self._leaving}
+        self._reached: list[tuple[int, list[int]]] = []
+
+    def _classes(self) -> list[int]:
+        """Kind of a node -> its class: those of one class mean the same to the rule."""
+        found: dict[tuple[frozenset[int], bool, bool], int] = {}
+        classes = []
+        for tools, chooses in self._graph.callable:
+            letters = frozenset([self._letters[tool] for tool in tools])
+            classes.append(found.setdefault((letters, chooses, len(tools) > 1), len(found)))
+        return classes
+
+    def _all_leaving(self, classes: Sequence[Kind]) -> dict[int, list[tuple[int, ...]]]:
+        """State of the automaton on entering a node -> class of the node -> the states in which a run can leave it.
+
+        Of all states that can come about if the nodes come in any order.
+        """
+        leaving: dict[int, list[tuple[int, ...]]] = {}
+        waiting = [0]
+        for state in waiting:  # grows while it is read
+            if state not in leaving:
+                leaving[state] = [tuple(self._called(*kind, state)) for kind in classes]
+                waiting += [left for found in leaving[state] for left in found]
+        return leaving
 
     def _called(self, tools: Sequence[str], chooses: bool, entered: int) -> dict[int, tuple[str, ...]]:  # noqa: FBT001
         """The states in which a run can leave a node, each with the fewest calls that lead there."""
-        table, none = self._automaton.table, chooses or self._maybe_none or not tools
+        table, none = self._automaton.table, chooses or self._maybe_none
         found: dict[int, tuple[str, ...]] = {entered: ()} if none else {}
         waiting: deque[tuple[int, tuple[str, ...]]] = deque([(entered, ())])
         while waiting:
@@ -106,93 +135,110 @@ class Product:
 
     def violation(self) -> Violation | None:
         """The shortest path that violates the rule by a bad prefix, or by what is owed at its end; else a cycle."""
+        if all(self._automaton.accepting[state] for state in self._leaving):
+            return None  # in whatever order the nodes come
         found = self._explore()
         if found is None:
             return self._postponed()
         mechanism, state = found
         path = self._path(state)
-        return Violation(mechanism, self._names(path), self._said(path, 0))
+        return Violation(mechanism, self._names(path), self._said(path))
 
-    def _explore(self) -> tuple[Mechanism, int] | None:
-        """Breadth first, until something is found."""
-        graph, size, parents, through = self._graph, self._size, self._parents, self._through
-        violated, accepting, after, kinds, ends = (
-            self._automaton.violated, self._automaton.accepting, graph.after, graph.kinds, graph.ends,
-        )  # fmt: skip
-        reached = self._reached
-        for left in through[kinds[graph.entry]][0]:
-            parents[graph.entry * size + left] = _FIRST
-            reached.append(graph.entry * size + left)
-        for state in reached:  # grows while it is read
-            node, at = divmod(state, size)
-            if violated[at]:
-                return "bad_prefix", state
-            if ends[node] and not accepting[at]:
-                return "unmet_at_end", state
-            for target in after[node]:
-                for left in through[kinds[target]][at]:
-                    following = target * size + left
-                    if parents[following] == _UNSEEN:
-                        parents[following] = state
-                        reached.append(following)
+    def _explore(self) -> tuple[Mechanism, State] | None:
+        """Breadth first, until something is found: the states that are equally far at once."""
+        entry = self._graph.entry
+        level = {left: [entry] for left in self._leaving[0][self._class_of[entry]]}
+        for left in level:
+            self._parents[left][entry] = _NOWHERE
+        while level:
+            self._reached += level.items()
+            for at, nodes in level.items():
+                if found := self._violated(at, nodes):
+                    return found
+            level = self._after(level)
         return None
 
-    def _path(self, state: int) -> list[int]:
+    def _violated(self, at: int, nodes: Sequence[int]) -> tuple[Mechanism, State] | None:
+        if self._automaton.violated[at]:
+            return "bad_prefix", (at, nodes[0])
+        if not self._automaton.accepting[at]:
+            for node in nodes:
+                if self._graph.ends[node]:
+                    return "unmet_at_end", (at, node)
+        return None
+
+    def _after(self, level: Mapping[int, Sequence[int]]) -> dict[int, list[int]]:
+        """The states that follow, as far as they were not reached."""
+        after, classes = self._graph.after, self._class_of
+        following: dict[int, list[int]] = defaultdict(list)
+        for at, nodes in level.items():
+            leaving, stay, same, stayed = self._leaving[at], (at,), self._parents[at], following[at]
+            for node in nodes:
+                for target in after[node]:
+                    found = leaving[classes[target]]
+                    if found == stay:  # most nodes mean nothing to a rule
+                        if target not in same:
+                            same[target] = at, node
+                            stayed.append(target)
+                        continue
+                    for left in found:
+                        if target not in self._parents[left]:
+                            self._parents[left][target] = at, node
+                            following[left].append(target)
+        return {at: nodes for at, nodes in following.items() if nodes}
+
+    def _path(self, state: State) -> list[State]:
         path = []
-        while state != _FIRST:
+        while state != _NOWHERE:
             path.append(state)
-            state = self._parents[state]
+            at, node = state
+            state = self._parents[at][node]
         return path[::-1]
 
-    def _names(self, path: Sequence[int]) -> tuple[str, ...]:
-        return tuple(self._graph.ids[state // self._size] for state in path)
+    def _names(self, path: Sequence[State]) -> tuple[str, ...]:
+        return tuple(self._graph.ids[node] for _, node in path)
 
-    def _said(self, path: Sequence[int], entered: int) -> tuple[tuple[str, ...], ...]:
-        said = []
-        for state in path:
-            node, left = divmod(state, self._size)
-            said.append(self._inside[self._graph.kinds[node]][entered][left])
+    def _said(self, path: Sequence[State]) -> tuple[tuple[str, ...], ...]:
+        """The tools that are called in each node of a path."""
+        said, entered = [], 0
+        for left, node in path:
+            said.append(self._called(*self._graph.callable[self._graph.kinds[node]], entered)[left])
             entered = left
         return tuple(said)
 
     def _postponed(self) -> Violation | None:
         """The shortest path into a cycle on which something is owed all the time."""
-        if all(self._automaton.accepting):
+        accepting = self._automaton.accepting
+        owing = [(at, node) for at, nodes in self._reached if not accepting[at] for node in nodes]
+        places = {state: place for place, state in enumerate(owing)}
+        after = [[places[one] for one in self._following(*state) if one in places] for state in owing]
+        cyclic = on_cycles(after)
+        if not cyclic:
             return None
-        cyclic = on_cycles(self._owing, self._following)
-        start = next((state for state in self._reached if state in cyclic), None)
-        if start is None:
-            return None
-        path, cycle = self._path(start), self._around(start, cyclic)
+        start = min(cyclic)  # the first that was reached
+        path = self._path(owing[start])
+        cycle = [owing[place] for place in _around(start, after)]
         whole = [*path, *cycle]
-        return Violation("postponed_by_cycle", self._names(whole), self._said(whole, 0), self._names(cycle))
+        return Violation("postponed_by_cycle", self._names(whole), self._said(whole), self._names(cycle))
 
-    @cached_property
-    def _owing(self) -> set[int]:
-        accepting, size = self._automaton.accepting, self._size
-        return {state for state in self._reached if not accepting[state % size]}
+    def _following(self, at: int, node: int) -> Iterator[State]:
+        leaving = self._leaving[at]
+        return ((left, target) for target in self._graph.after[node] for left in leaving[self._class_of[target]])
 
-    def _following(self, state: int) -> list[int]:
-        node, at = divmod(state, self._size)
-        kinds, through, owing = self._graph.kinds, self._through, self._owing
-        found = [
-            target * self._size + left for target in self._graph.after[node] for left in through[kinds[target]][at]
-        ]
-        return [one for one in found if one in owing]
 
-    def _around(self, start: int, cyclic: set[int]) -> list[int]:
-        """The shortest way from a state back to it, without the first."""
-        parents: dict[int, int] = {}
-        waiting = [start]
-        for state in waiting:  # grows while it is read
-            for target in self._following(state):
-                if target in cyclic and target not in parents:
-                    parents[target] = state
-                    waiting.append(target)
-            if start in parents:
-                break
-        found, state = [start], parents[start]
-        while state != start:
-            found.append(state)
-            state = parents[state]
-        return found[::-1]
+def _around(start: int, after: Sequence[Sequence[int]]) -> list[int]:
+    """The shortest way from a node back to it, without the first."""
+    parents: dict[int, int] = {}
+    waiting = [start]
+    for node in waiting:  # grows while it is read
+        for target in after[node]:
+            if target not in parents:
+                parents[target] = node
+                waiting.append(target)
+        if start in parents:
+            break
+    found, node = [start], parents[start]
+    while node != start:
+        found.append(node)
+        node = parents[node]
+    return found[::-1]

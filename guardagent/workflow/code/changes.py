@@ -1,0 +1,111 @@
+"""How the code of a function can change a collection that a name stands for, by that name or by another."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+
+ADDS = {"append", "add", "insert", "appendleft", "setdefault", "__setitem__"}
+ADDS_ALL = {"extend", "update", "extendleft"}
+SHUFFLES = {"reverse", "sort", "remove", "pop", "popleft", "clear", "rotate", "discard"}
+_CHANGES = ADDS | ADDS_ALL | SHUFFLES
+
+# Where a name may stand without anything else getting hold of what it stands for: the node around it, and its field.
+_HARMLESS: dict[type[ast.AST], str] = {
+    ast.Attribute: "value",
+    ast.Subscript: "value slice",
+    ast.For: "iter",
+    ast.AsyncFor: "iter",
+    ast.comprehension: "iter ifs",
+    ast.Return: "value",
+    ast.Yield: "value",
+    ast.Compare: "left comparators",
+    ast.UnaryOp: "operand",
+    ast.BinOp: "left right",
+    ast.AugAssign: "value",
+    ast.If: "test",
+    ast.IfExp: "test",
+    ast.While: "test",
+    ast.Assert: "test",
+    ast.Starred: "value",
+    ast.FormattedValue: "value",
+    ast.Match: "subject",
+}
+
+
+def changed_elsewhere(tree: ast.AST, name: str, is_harmless: Callable[[ast.Call], bool]) -> bool:
+    """Whether a collection can be changed other than by its name: something else gets hold of it.
+
+    Args:
+        tree: the function.
+        name: the name.
+        is_harmless: whether a call leaves its arguments as they are.
+    """
+    return any(
+        not (field in _HARMLESS.get(type(parent), "").split() or _is_kept(tree, parent))
+        and not (isinstance(parent, ast.Call) and is_harmless(parent))
+        for parent, field in _uses(tree, name)
+    )
+
+
+def _is_kept(tree: ast.AST, parent: ast.AST) -> bool:
+    """Whether a constructor keeps it in its object: what objects hold is taken to stay as it is, as globals are."""
+    targets = parent.targets if isinstance(parent, ast.Assign) else []
+    is_constructor = isinstance(tree, ast.FunctionDef) and tree.name == "__init__"
+    return is_constructor and bool(targets) and all(isinstance(one, ast.Attribute) for one in targets)
+
+
+def _uses(tree: ast.AST, name: str) -> Iterator[tuple[ast.AST, str]]:
+    """The places where a name is read: the node around it, a call for a keyword of it, and its field."""
+    for parent in ast.walk(tree):
+        if isinstance(parent, ast.keyword):
+            continue
+        for field, value in ast.iter_fields(parent):
+            children = [_unnamed(one) for one in (value if isinstance(value, list) else [value])]
+            read = any(_is_read(one, name) for one in children)
+            if read and not (field == "elt" and name in _loop_names(parent)):
+                yield parent, field
+
+
+def _loop_names(node: ast.AST) -> set[str]:
+    """The names that a comprehension has for itself."""
+    targets = [part.target for part in getattr(node, "generators", ())]
+    return {one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)}
+
+
+def _unnamed(child: object) -> object:
+    return child.value if isinstance(child, ast.keyword) else child
+
+
+def _is_read(node: object, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+
+
+def changes_nothing(tree: ast.AST) -> bool:
+    """Whether a function's code changes no collection, and hands none on."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in _CHANGES:
+            return False
+        if isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            return False
+        if isinstance(node, ast.AugAssign):
+            return False
+        if isinstance(node, ast.Call) and not _hands_nothing_on(node):
+            return False
+    return True
+
+
+def _hands_nothing_on(call: ast.Call) -> bool:
+    if isinstance(call.func, ast.Name) and call.func.id in HARMLESS_NAMES:
+        return True
+    arguments = [*call.args, *(one.value for one in call.keywords)]
+    return not any(isinstance(one, ast.Name | ast.Starred) for one in arguments)
+
+
+HARMLESS_NAMES = frozenset(
+    """
+    len list tuple set frozenset dict sorted reversed min max sum any all next iter enumerate zip map filter str repr
+    print bool isinstance range type id choice deepcopy copy dumps
+    Command Send ToolMessage AIMessage HumanMessage SystemMessage
+    """.split()
+)

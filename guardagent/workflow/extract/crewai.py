@@ -1,0 +1,79 @@
+"""CrewAI: crews, flows, classes with `@CrewBase`, and agents alone.
+
+A target may be an object, or the class of a flow or of a crew with `@CrewBase`: nothing is made of it, and nothing run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from guardagent.errors import InputError
+from guardagent.workflow.code.values import Arguments, Made, Sequence, exactly
+from guardagent.workflow.extract import from_module
+from guardagent.workflow.extract.crewai_crew import agent_tools, crew_region, role
+from guardagent.workflow.extract.crewai_flow import flow_region
+from guardagent.workflow.extract.crewai_objects import CREWAI, Reader, is_crew_base, is_kind
+from guardagent.workflow.extract.regions import Assembly, Entry, Exit, Region
+from guardagent.workflow.graph import Graph
+
+FRAMEWORK = "crewai"
+
+
+def recognises(target: object) -> bool:
+    return from_module(target, CREWAI) or is_crew_base(type(target)) or is_crew_base(target)
+
+
+def extract(target: Any, name: str) -> Graph:
+    """The graph of a crew, a flow, a class of either, a task or an agent.
+
+    Raises:
+        InputError: it is nothing of the kind, or made by a version of CrewAI that this does not know.
+    """
+    assembly = Assembly()
+    made = Made(target, Arguments()) if isinstance(target, type) else target
+    package = (getattr(target, "__module__", None) or "").partition(".")[0]
+    whole = _region(assembly, Reader(package if package != CREWAI else ""), made)
+    return assembly.graph(name, FRAMEWORK, whole)
+
+
+def _region(assembly: Assembly, reader: Reader, target: Any) -> Region:
+    if is_kind(target, "Flow"):
+        return flow_region(assembly, reader, target, ())
+    if is_kind(target, "Crew"):
+        return crew_region(assembly, reader, target, ())
+    if is_kind(target, "Task"):
+        return crew_region(assembly, reader, _crew_of(target), ())
+    if is_kind(target, "BaseAgent", "LiteAgent"):
+        return _agent(assembly, reader, target)
+    kind: Any = target.maker if isinstance(target, Made) else type(target)
+    if is_crew_base(kind):
+        return crew_region(assembly, reader, _crew_of_class(reader, kind), ())
+    raise InputError(f"a {kind.__name__} of CrewAI is no workflow; expected a Crew, a Flow, an Agent or a Task")
+
+
+def _crew_of(task: Any) -> Made:
+    return Made(None, Arguments(keywords={"tasks": exactly(Sequence((exactly(task),)))}))
+
+
+def _crew_of_class(reader: Reader, kind: Any) -> Any:
+    """The crew that a class with `@CrewBase` would make."""
+    made = Made(kind, Arguments())
+    for method in reader.attribute(made, "crew").known:
+        for crew in reader.call(method, Arguments()).known:
+            if is_kind(crew, "Crew"):
+                return crew
+    raise InputError(
+        f"{kind.__module__}.{kind.__qualname__}: expected a method `crew` marked with @crew that returns Crew(...); "
+        "name a crew that is made, as in module:attribute"
+    )
+
+
+def _agent(assembly: Assembly, reader: Reader, agent: Any) -> Region:
+    tools = agent_tools(reader, agent)
+    name = role(agent) or "agent"
+    node = assembly.id(agent, name)
+    assembly.describe(
+        node, "tool" if tools else "llm", name, tools=tools.names, gated_tools=tools.gated, model_chooses=bool(tools),
+        widened=bool(tools.unknown), tools_unknown=bool(tools.unknown),
+    )  # fmt: skip
+    return Region((Entry(node),), (Exit(node),), frozenset({node}))

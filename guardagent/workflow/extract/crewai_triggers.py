@@ -1,0 +1,289 @@
+"""What triggers what in a flow of CrewAI: methods complete, routers emit labels, listeners wait for any or all."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+Condition = str | Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of a flow, as far as triggers go.
+
+    Attributes:
+        start: it begins the flow: always, never, or under a condition.
+        listen: what it waits for.
+        router: what it returns is a label.
+        labels: those that it can return.
+        is_open: it can return others.
+        returns_none: it can return none, and then emits nothing.
+    """
+
+    name: str
+    start: bool | Condition | None = None
+    listen: Condition | None = None
+    router: bool = False
+    labels: tuple[str, ...] = ()
+    is_open: bool = False
+    returns_none: bool = False
+
+    @property
+    def conditions(self) -> list[Condition]:
+        """All conditions under which it runs."""
+        begins = [] if self.start is None or isinstance(self.start, bool) else [self.start]
+        return [*([self.listen] if self.listen is not None else []), *begins]
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """That a method can be followed by another one, when it completes or when it emits a label."""
+
+    source: str
+    target: str
+    label: str | None = None
+
+
+def events(condition: Condition) -> Iterator[str]:
+    """The names in a condition."""
+    if isinstance(condition, str):
+        yield condition
+        return
+    for part in _parts(condition):
+        yield from events(part)
+
+
+def satisfied(condition: Condition, known: Iterable[str]) -> bool:
+    """Whether a condition holds once some events have happened."""
+    seen = set(known)
+    if isinstance(condition, str):
+        return condition in seen
+    holds = (satisfied(part, seen) for part in _parts(condition))
+    return all(holds) if "and" in condition else any(holds)
+
+
+def _parts(condition: Mapping[str, Any]) -> list[Condition]:
+    return list(condition["and"] if "and" in condition else condition["or"])
+
+
+def words(condition: Condition) -> str:
+    """A condition as one would write it."""
+    if isinstance(condition, str):
+        return condition
+    sign = "and_" if "and" in condition else "or_"
+    return f"{sign}({', '.join(words(part) for part in _parts(condition))})"
+
+
+def all_of(condition: Condition | None) -> list[Condition]:
+    """The conditions that must all hold; nothing where one is enough."""
+    if condition is None or isinstance(condition, str) or "and" not in condition:
+        return []
+    parts = _parts(condition)
+    return [one for part in parts for one in (all_of(part) or [part])]
+
+
+class Triggers:
+    """The methods of a flow, and what triggers what."""
+
+    def __init__(self, methods: Iterable[Method]) -> None:
+        self.methods = {method.name: method for method in methods}
+
+    @cached_property
+    def begins(self) -> list[str]:
+        """The methods that a run begins with: where all wait for something, all of them."""
+        always = [name for name, method in self.methods.items() if method.start is True]
+        return always or [name for name, method in self.methods.items() if method.start]
+
+    @cached_property
+    def label_events(self) -> frozenset[str]:
+        """The names in conditions that are no methods, and so have to be labels."""
+        named = {event for method in self.methods.values() for one in method.conditions for event in events(one)}
+        return frozenset(named - self.methods.keys())
+
+    def emitted(self, method: Method) -> tuple[str, ...]:
+        """The labels that a method can emit; any that is waited for, where they cannot be known."""
+        if not method.router:
+            return ()
+        return tuple(dict.fromkeys((*method.labels, *(sorted(self.label_events) if method.is_open else ()))))
+
+    def sources(self, event: str) -> list[tuple[str, str | None]]:
+        """After which methods an event can happen, and with which label."""
+        completed = [(event, None)] if event in self.methods else []
+        return [*completed, *((name, event) for name, one in self.methods.items() if event in self.emitted(one))]
+
+    @cached_property
+    def all(self) -> list[Trigger]:
+        """Every way in which one method can follow another."""
+        found: dict[Trigger, None] = {}
+        for name, method in self.methods.items():
+            for condition in method.conditions:
+                for event in events(condition):
+                    for source, label in self.sources(event):
+                        found[Trigger(source, name, label)] = None
+        return list(found)
+
+    def at_once(self, event: str) -> list[str]:
+        """The methods that an event alone sets going."""
+        return [name for name, one in self.methods.items() if one.listen is not None and satisfied(one.listen, [event])]
+
+    def goes_on(self, source: str, event: str) -> bool:
+        """Whether something surely follows when an event happens after a method.
+
+        Who waits for several events follows where the others are sure to happen too, and have not been used up before.
+        A start with a condition is no such thing: CrewAI 1.15 looks at it only for the labels of routers that are no
+        starts themselves.
+        """
+        if self.at_once(event):
+            return True
+        known = frozenset() if self._comes_again(source, event) else self._sure(source) | {event}
+        if any(satisfied(one, known) and _needs(one, event) for one in self._listened):
+            return True
+        if event == source or self.methods[source].start:
+            return False
+        starts = (one.start for one in self.methods.values())
+        return any(satisfied(one, [event]) for one in starts if one is not None and not isinstance(one, bool))
+
+    @property
+    def _listened(self) -> list[Condition]:
+        return [one.listen for one in self.methods.values() if one.listen is not None]
+
+    def _comes_again(self, source: str, event: str) -> bool:
+        """Whether a method can come to an event once more: by a way back, from beside it, or because it runs twice."""
+        beside = (other for one, other in self._beside if one == source)
+        if source in self._follow(source, event) or any(source in self._after[other] for other in beside):
+            return True
+        ways = [one for one in self.all if one.target == source]
+        twice = any(self._both(one, other) for one, other in itertools.combinations(ways, 2))
+        return twice or (source in self.begins and bool(ways))
+
+    def _follow(self, source: str, event: str) -> set[str]:
+        """All methods that can run after an event."""
+        then = (one for one in self.all if one.source == source and (event == source or one.label in (None, event)))
+        return set().union(*(self._after[one.target] for one in then))
+
+    def _both(self, one: Trigger, other: Trigger) -> bool:
+        """Whether two triggers can come about in one run."""
+        if one.source == other.source:
+            return one.label != other.label and None in (one.label, other.label)
+        return (
+            (one.source, other.source) in self._beside
+            or other.source in self._follow(one.source, one.label or one.source)
+            or one.source in self._follow(other.source, other.label or other.source)
+        )
+
+    @cached_property
+    def _after(self) -> dict[str, set[str]]:
+        """Where a run can come from each method, itself among them."""
+        found = {name: {name} for name in self.methods}
+        grown = True
+        while grown:
+            before = sum(map(len, found.values()))
+            for one in self.all:
+                found[one.source] |= found[one.target]
+            grown = sum(map(len, found.values())) > before
+        return found
+
+    # Who waits for any of several events runs once for them.
+
+    @cached_property
+    def once(self) -> dict[str, list[str]]:
+        """The listeners for any of several events of which more than one can happen in a run, and their sources.
+
+        CrewAI lets them run for the first of these. (For a label it lets them run again.)
+        """
+        found: dict[str, list[str]] = {}
+        for name, method in self.methods.items():
+            if method.router or method.listen is None or isinstance(method.listen, str) or "and" in method.listen:
+                continue
+            ways = [one for one in self.all if one.target == name]
+            several = [
+                pair
+                for pair in itertools.combinations(ways, 2)
+                if None in [w.label for w in pair] and self._both(*pair)
+            ]
+            if several:
+                found[name] = sorted({one.source for pair in several for one in pair})
+        return found
+
+    @cached_property
+    def _beside(self) -> set[tuple[str, str]]:
+        """The methods that can run while others do."""
+        found = {(one, other) for one in self.begins for other in self.begins if one != other}
+        for first in self.all:
+            for second in self.all:
+                together = first.label is None or second.label in (None, first.label)
+                if first.source == second.source and first.target != second.target and together:
+                    found |= {(first.target, second.target), (second.target, first.target)}
+        pending = list(found)
+        while pending:
+            one, other = pending.pop()
+            for step in (step for step in self.all if step.source == one):
+                for pair in ((step.target, other), (other, step.target)):
+                    if pair not in found:
+                        found.add(pair)
+                        pending.append(pair)
+        return found
+
+    # What is sure to happen in a run.
+
+    def _sure(self, name: str) -> frozenset[str]:
+        """The events that happen in every run in which a method runs."""
+        known = {*(self._before[name] or ()), *self.begins}
+        grown = True
+        while grown:
+            more = {one for one, method in self.methods.items() if method.listen and satisfied(method.listen, known)}
+            more |= {label for one in known & self.methods.keys() for label in self._only_label(self.methods[one])}
+            grown = not more <= known
+            known |= more
+        return frozenset(known)
+
+    @staticmethod
+    def _only_label(method: Method) -> tuple[str, ...]:
+        certain = method.router and not method.is_open and not method.returns_none and len(method.labels) == 1
+        return method.labels if certain else ()
+
+    @cached_property
+    def _before(self) -> dict[str, frozenset[str] | None]:
+        """The events that have happened once a method has run; None where it never does."""
+        found: dict[str, frozenset[str] | None] = dict.fromkeys(self.methods)
+        changed = True
+        while changed:
+            changed = False
+            for name in self.methods:
+                now = self._needed(name, found)
+                if now != found[name]:
+                    found[name], changed = now, True
+        return found
+
+    def _needed(self, name: str, found: Mapping[str, frozenset[str] | None]) -> frozenset[str] | None:
+        method = self.methods[name]
+        ways = [self._of_condition(one, found) for one in method.conditions]
+        if name in self.begins:
+            ways.append(frozenset())
+        known = _common(ways)
+        return None if known is None else known | {name}
+
+    def _of_condition(self, condition: Condition, found: Mapping[str, frozenset[str] | None]) -> frozenset[str] | None:
+        """The events that have happened where a condition holds; None where it never does."""
+        if isinstance(condition, str):
+            before = _common([found[source] for source, _ in self.sources(condition)])
+            return None if before is None else before | {condition}
+        parts = [self._of_condition(part, found) for part in _parts(condition)]
+        if "or" in condition:
+            return _common(parts)
+        return None if None in parts else frozenset().union(*(part for part in parts if part is not None))
+
+
+def _needs(condition: Condition, event: str) -> bool:
+    """Whether a condition never holds without an event."""
+    return not satisfied(condition, set(events(condition)) - {event})
+
+
+def _common(ways: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
+    """What several ways have in common, of those that there are."""
+    possible = [way for way in ways if way is not None]
+    return frozenset.intersection(*possible) if possible else None

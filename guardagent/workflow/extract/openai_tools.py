@@ -1,0 +1,193 @@
+"""The tools of an agent of the OpenAI Agents SDK: what they are called, and which need a person's approval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from inspect import getclosurevars
+from types import FunctionType
+from typing import Any
+
+from guardagent.workflow.extract.frameworks import is_a, private
+from guardagent.workflow.extract.functions import look_into
+from guardagent.workflow.extract.reading import Code, decided
+from guardagent.workflow.extract.tool_box import Toolbox
+
+SDK = "agents"
+DISTRIBUTION = "openai-agents"
+_RUNS = ("run", "run_sync", "run_streamed")
+
+
+def toolbox(agent: Any) -> Toolbox:
+    """All tools of an agent: its own, those of its MCP servers and sandbox, and those a stored prompt may add."""
+    box = Toolbox()
+    for tool in agent.tools:
+        _tool(box, tool)
+    for server in agent.mcp_servers:
+        _server(box, server, prefixed=bool(agent.mcp_config.get("include_server_in_tool_names")))
+    for capability in getattr(agent, "capabilities", None) or ():
+        if _gives_tools(capability):
+            _unknown(box, str(capability.type))
+    if getattr(agent, "prompt", None) is not None:
+        _unknown(box, "prompt")
+    return box
+
+
+def _unknown(box: Toolbox, source: str, gate: str | None = None) -> None:
+    box.add(f"{source}.*", gate)
+    box.unknown.append(f"{source}.*")
+
+
+def _gives_tools(capability: Any) -> bool:
+    """Whether a class of a sandbox's capability says which tools it has."""
+    defining = next((kind for kind in type(capability).__mro__ if "tools" in vars(kind)), None)
+    return defining is not None and defining.__name__ != "Capability"
+
+
+def _tool(box: Toolbox, tool: Any) -> None:
+    if is_a(tool, SDK, "FunctionTool"):
+        _function_tool(box, tool)
+    elif is_a(tool, SDK, "HostedMCPTool"):
+        _hosted_mcp(box, tool)
+    else:
+        gate = predicate(getattr(tool, "needs_approval", False))
+        box.add(str(tool.name), _approved(box, tool.name, gate, getattr(tool, "on_approval", None)))
+
+
+def _function_tool(box: Toolbox, tool: Any) -> None:
+    if tool.is_enabled is False:
+        return
+    gate = predicate(tool.needs_approval)
+    inner = private(tool, "_agent_instance", DISTRIBUTION)
+    if inner is not None:
+        box.add(tool.name, gate)
+        box.runs.append((tool.name, inner))
+        return
+    function = _function_of(tool)
+    box.add(tool.name, _gate_in(box, tool.name, function) if gate is None else gate)
+    for agent, known in agents_run_by(function):
+        if known:
+            box.runs.append((tool.name, agent))
+        else:
+            box.notes.append(f"which agent the tool {tool.name} runs could not be known")
+            box.unknown.append(f"{tool.name}.*")
+
+
+def _gate_in(box: Toolbox, name: str, function: object) -> str | None:
+    """Whether a tool always asks a person in its body."""
+    body = look_into(function)
+    if body.asks_for_input and not body.always_asks:
+        box.notes.append(f"the tool {name} asks a person under a condition, and so is not gated")
+    return "" if body.always_asks else None
+
+
+class SdkCode(Code):
+    """The code of a function of a program that uses the SDK."""
+
+    library = SDK
+
+
+def _function_of(tool: Any) -> Any:
+    """The program's own function behind a tool: before 0.24 nothing public tells it."""
+    wrapped = getattr(tool, "__wrapped__", None)
+    return wrapped or next(_own_functions(tool.on_invoke_tool, 4), tool.on_invoke_tool)
+
+
+def _own_functions(value: Any, depth: int) -> Iterator[FunctionType]:
+    """The functions that are not the SDK's, among what something of the SDK holds."""
+    if isinstance(value, FunctionType) and value.__module__.partition(".")[0] != SDK:
+        yield value
+    elif depth and isinstance(value, FunctionType):
+        for inner in getclosurevars(value).nonlocals.values():
+            yield from _own_functions(inner, depth - 1)
+    elif depth and callable(value) and not isinstance(value, type):
+        for inner in getattr(value, "__dict__", {}).values():
+            yield from _own_functions(inner, depth - 1)
+
+
+def agents_run_by(function: object) -> Iterable[tuple[Any, bool]]:
+    """The agents that a function runs by `Runner.run`, each with whether it could be known."""
+    code = SdkCode(function)
+    for values, body, call in code.given_to(*_RUNS, names=("starting_agent",)):
+        owners = code.evaluator.value(call.func.value, body.scope) if hasattr(call.func, "value") else None
+        if owners is None or not any(_is_runner(one) for one in owners.known):
+            continue
+        known = [one for one in values.known if is_a(one, SDK, "AgentBase")]
+        yield from ((one, True) for one in known)
+        if not values.complete or len(known) < len(values.known):
+            yield None, False
+
+
+def _is_runner(owner: object) -> bool:
+    kind = owner if isinstance(owner, type) else type(owner)
+    return kind.__module__.partition(".")[0] == SDK and kind.__name__ in {"Runner", "AgentRunner"}
+
+
+def predicate(needed: object) -> str | None:
+    """A flag, or a function that decides for each call."""
+    if not callable(needed):
+        return "" if needed else None
+    return decided(SdkCode(needed), str(getattr(needed, "__name__", type(needed).__name__)))
+
+
+def _approved(box: Toolbox, name: str, gate: str | None, approver: object) -> str | None:
+    """A gate that a function of the program opens is one only where that function asks a person."""
+    if gate is None or approver is None:
+        return gate
+    if look_into(approver).always_asks:
+        return gate
+    box.notes.append(f"{name}: its approval is given by a function that is not seen to ask a person each time")
+    return None
+
+
+def _hosted_mcp(box: Toolbox, tool: Any) -> None:
+    """A server that the model's host calls; it asks before every call, unless told otherwise."""
+    config = tool.tool_config
+    label, allowed = str(config.get("server_label", "hosted_mcp")), config.get("allowed_tools")
+    names = allowed.get("tool_names") if isinstance(allowed, dict) else allowed
+    policy = _policy(config.get("require_approval") or "always")
+    gates = {name: _approved(box, name or label, gate, tool.on_approval_request) for name, gate in policy.items()}
+    _named(box, label, names, gates)
+
+
+def _server(box: Toolbox, server: Any, *, prefixed: bool) -> None:
+    """An MCP server: the tools that a filter allows; others are known only when the agent runs."""
+    policy = private(server, "_needs_approval_policy", DISTRIBUTION)
+    gates = _policy(policy)
+    chosen = getattr(server, "tool_filter", None)
+    allowed = chosen.get("allowed_tool_names") if isinstance(chosen, dict) else None
+    blocked = (chosen.get("blocked_tool_names") or ()) if isinstance(chosen, dict) else ()
+    names = None if allowed is None else [one for one in allowed if one not in blocked]
+    _named(box, str(server.name), names, gates, prefix=f"mcp_{_safe(server.name)}__" if prefixed else "")
+
+
+def _named(
+    box: Toolbox, source: str, names: Iterable[str] | None, gates: dict[str, str | None], prefix: str = ""
+) -> None:
+    """The tools of a server; `gates` says of each tool, and of any other under an empty name, what it waits for."""
+    for name in names if names is not None else (one for one in gates if one):
+        box.add(f"{prefix}{_safe(name) if prefix else name}", gates.get(name, gates[""]))
+    if names is None:
+        _unknown(box, source, gates[""])
+
+
+def _policy(policy: Any) -> dict[str, str | None]:
+    """What each tool of a server waits for; under the empty name, all that are not named."""
+    if policy in ("always", True):
+        return {"": ""}
+    if callable(policy):
+        return {"": predicate(policy)}
+    if not isinstance(policy, dict):
+        return {"": None}
+    found: dict[str, str | None] = {"": None}
+    for name, needed in policy.items():
+        if name in ("always", "never") and isinstance(needed, dict):
+            found |= dict.fromkeys(needed.get("tool_names") or (), "" if name == "always" else None)
+        else:
+            found[name] = "" if needed in ("always", True) else None
+    return found
+
+
+def _safe(name: str) -> str:
+    """A part of a tool's name, as the SDK makes it of a server's or a tool's name."""
+    kept = "".join(one if one.isascii() and (one.isalnum() or one in "_-") else "_" for one in name)
+    return kept.strip("_-") or "tool"

@@ -1,0 +1,167 @@
+"""Reads a JSON text piece by piece: an object member by member, a list item by item.
+
+So the whole of a large file is never there at once, and a file that is something else is refused where that begins.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+_CHUNK = 200_000  # characters that are read at once
+_BETWEEN = re.compile(r"\}(?=[ \t\n\r]*,[ \t\n\r]*\{)")  # two objects of a list; or within a text, or deeper down
+_SPACE = re.compile(r"[ \t\n\r]*")
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # of a character beyond the first 65,536; without the other, it is none
+Scan = Callable[[str, int], tuple[Any, int]]
+_KINDS = {"{": "an object", "[": "a list", '"': "a text", "t": "true", "f": "false", "n": "null"}
+
+
+class JsonError(Exception):
+    """It is no JSON, or none that is acceptable; with the line and what was wrong there."""
+
+    def __init__(self, problem: str, line: int) -> None:
+        super().__init__(problem)
+        self.line = line
+
+
+class JsonText:
+    """A JSON text, and how far it was read.
+
+    All methods raise `JsonError`. What begins is to be read before anything else is.
+
+    Args:
+        data: the bytes of a file.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._text, self._at = "", 0
+        try:
+            self._text = data.decode(json.detect_encoding(data))
+        except UnicodeDecodeError as error:
+            raise JsonError(f"is no text: {error.reason}", data.count(b"\n", 0, error.start) + 1) from None
+        self._no_chunk_before = 0
+        self._scan = _scanner(self._text, object_pairs_hook=_object)
+        self._scan_quickly = _scanner(self._text)  # which takes the last of the values of a key that stands twice
+        self._skip()
+
+    def kind(self) -> str:
+        """What begins here, in words."""
+        return _KINDS.get(self._text[self._at : self._at + 1], "a number" if self._at < len(self._text) else "nothing")
+
+    def value(self) -> Any:
+        """The value that begins here."""
+        try:
+            value, self._at = self._scan(self._text, self._at)
+        except json.JSONDecodeError as error:
+            self._wrong(error.msg, error.pos)
+        except StopIteration as stop:
+            self._wrong("expected a value", stop.value)
+        except RecursionError:
+            self._wrong("is nested too deep", self._at)
+        except ValueError as error:
+            self._wrong(str(error), self._at)
+        self._skip()
+        return value
+
+    def members(self) -> Iterator[str]:
+        """The keys of the object that begins here; after each, its value is to be read."""
+        seen: set[str] = set()
+        for _ in self._separated("}"):
+            if self.kind() != "a text":
+                self._wrong(f"is {self.kind()}; expected a key", self._at)
+            key = self.value()
+            if key in seen:
+                self._wrong(_twice(key), self._at)
+            seen.add(key)
+            self._expect(":")
+            yield key
+
+    def items(self) -> Iterator[Any]:
+        """The items of the list that begins here."""
+        for _ in self._separated("]"):
+            yield from self._chunk() or [self.value()]
+
+    def _chunk(self) -> list[Any]:
+        """Many items at once, where they are objects and nothing is wrong with them."""
+        if self._at < self._no_chunk_before:
+            return []
+        between = _BETWEEN.search(self._text, self._at + _CHUNK)
+        self._no_chunk_before = between.end() if between else len(self._text)
+        if between is None:
+            return []
+        text = f"[{self._text[self._at : between.end()]}]"
+        try:
+            items, end = self._scan_quickly(text, 0)
+            if text.count(":") != sum(
+                map(dict.__len__, items)
+            ):  # a key may stand twice; or there are more, within the values
+                items, end = self._scan(text, 0)
+        except (ValueError, StopIteration, RecursionError, TypeError):
+            return []  # it ends within an item, or there is a mistake: one by one it is said which
+        if end < len(text):
+            return []  # the list ends before
+        self._at = between.end()
+        self._skip()
+        return items  # type: ignore[no-any-return]
+
+    def end(self) -> None:
+        """Nothing follows."""
+        if self._at < len(self._text):
+            self._wrong("expected nothing more", self._at)
+
+    def _separated(self, closing: str) -> Iterator[None]:
+        """Once for each member or item: then it is to be read."""
+        self._at += 1
+        self._skip()
+        if self._text.startswith(closing, self._at):
+            self._expect(closing)
+            return
+        yield
+        while self._text.startswith(",", self._at):
+            self._expect(",")
+            yield
+        self._expect(closing)
+
+    def _expect(self, sign: str) -> None:
+        if not self._text.startswith(sign, self._at):
+            self._wrong(f"expected {sign!r}", self._at)
+        self._at += 1
+        self._skip()
+
+    def _skip(self) -> None:
+        self._at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]  # it also matches nothing
+
+    def _wrong(self, problem: str, at: int) -> NoReturn:
+        raise JsonError(problem, self._text.count("\n", 0, at) + 1) from None
+
+
+def _scanner(text: str, **hooks: Any) -> Scan:
+    """What reads one value, and tells where it ends."""
+    scan: Scan = json.JSONDecoder(parse_constant=_no_constant, **hooks).scan_once  # type: ignore[attr-defined]
+    if not _HALF.search(text):
+        return scan
+
+    def scan_whole(text: str, at: int) -> tuple[Any, int]:
+        value, end = scan(text, at)
+        json.dumps(value, ensure_ascii=False).encode()  # fails where a text holds half a character
+        return value, end
+
+    return scan_whole
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(_twice(next(key for key in keys if keys.count(key) > 1)))
+    return found
+
+
+def _twice(key: str) -> str:
+    return f"the key {key!r} stands twice in one object; expected it once"
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON value")

@@ -1,0 +1,127 @@
+"""Reads the graph of a workflow from a Python file alone: nothing of it is imported or run.
+
+The file is gone through statement by statement (`interpret.py`), and one reader per framework understands what is
+called of that framework. A reader is a module of this package with
+
+    FRAMEWORK: str                                       its name in reports
+    PACKAGES: tuple[str, ...]                            the top packages whose names it understands
+    CONSTANTS: dict[str, object]                         what some of its names stand for, by their paths
+    called(interpreter, target, arguments, line)         what a call gives, with its effect; None where it is no other's
+    is_workflow(value: object) -> bool                   whether a value stands for a workflow
+    extract(value, name: str) -> Graph                   its graph
+
+and, where `a | b` means something to it, `piped(interpreter, left, right)`, so that adding one is adding a file.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+from guardagent.errors import ContentError, InputError, UnknownNameError
+from guardagent.workflow.code.values import Applied, Function, Values
+from guardagent.workflow.graph import Graph
+from guardagent.workflow.source.interpret import Interpreter
+from guardagent.workflow.source.scopes import FlowScope, Object
+
+_USUAL = ("graph", "app", "workflow", "agent", "crew", "team", "flow", "root_agent", "main")
+
+
+def graph_of_source(path: Path, name: str = "") -> Graph:
+    """The graph of the workflow that a file defines.
+
+    Args:
+        path: the Python file.
+        name: the variable, or the function that gives the workflow; by default the one workflow of the file, or of
+            several the one that is called as workflows usually are.
+
+    Raises:
+        InputError: there is no such file, it is no Python, or it defines no workflow that is known.
+    """
+    interpreter = Interpreter(path, _readers())
+    scope = interpreter.run(_parsed(path))
+    found = _workflows(interpreter, scope, name)
+    if name:
+        if name not in found:
+            raise UnknownNameError("workflow", name, found, str(path))
+        return _graph(found[name], f"{path}:{name}")
+    if not found:
+        known = ", ".join(reader.FRAMEWORK for reader in _readers())
+        raise InputError(f"{path}: defines no workflow that could be found in its source; expected one of {known}")
+    chosen = _chosen(found)
+    graph = _graph(found[chosen], str(path))
+    others = [other for other in found if found[other] is not found[chosen]]
+    if not others:
+        return graph
+    note = f"{path}: of {', '.join(found)}, this is {chosen}; verify {path}:NAME for another"
+    return replace(graph, notes=(*graph.notes, note))
+
+
+def _parsed(path: Path) -> ast.Module:
+    try:
+        return ast.parse(path.read_bytes(), filename=str(path))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}; expected a Python file") from None
+    except SyntaxError as error:
+        raise ContentError(f"not Python: {error.msg}", path, error.lineno) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise InputError(f"{path}: not Python: {error}") from None
+
+
+def _workflows(interpreter: Interpreter, scope: FlowScope, name: str) -> dict[str, object]:
+    """The workflows that the file's names stand for; where there are none, those that its functions give."""
+    found = {where: value for where, value in _held(scope.names) if _reader_of(value) is not None}
+    if name in found or (found and not name):
+        return found
+    for one, values in list(scope.names.items()):
+        for function in values.known:
+            if isinstance(function, Function | Applied) and (not name or one == name):
+                given = interpreter.run_function(function)
+                found |= {one: value} if (value := _workflow_of(given)) is not None else {}
+    return found
+
+
+def _workflow_of(values: Values) -> object | None:
+    return next((value for value in values.known if _reader_of(value) is not None), None)
+
+
+def _held(names: dict[str, Values]) -> Iterable[tuple[str, object]]:
+    """What the names of a file stand for, and the attributes of the objects that they stand for."""
+    for name, values in names.items():
+        for value in values.known:
+            yield name, value
+            if isinstance(value, Object) and value.made_of is not None:
+                for attribute, inner in value.attributes.items():
+                    yield from ((f"{name}.{attribute}", one) for one in inner.known)
+
+
+def _chosen(found: dict[str, object]) -> str:
+    """Which of several workflows is meant: that with a usual name, else the last that no other is made of."""
+    usual = [name for name in _USUAL if name in found]
+    if usual:
+        return usual[0]
+    inner = {id(part) for value in found.values() for part in getattr(value, "parts", lambda: ())()}
+    outer = [name for name, value in found.items() if id(value) not in inner]
+    return (outer or list(found))[-1]
+
+
+def _graph(value: object, name: str) -> Graph:
+    reader = _reader_of(value)
+    assert reader is not None
+    return reader.extract(value, name)  # type: ignore[no-any-return]
+
+
+def _reader_of(value: object) -> ModuleType | None:
+    return next((reader for reader in _readers() if reader.is_workflow(value)), None)
+
+
+@cache
+def _readers() -> tuple[ModuleType, ...]:
+    modules = [importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
+    return tuple(module for module in modules if hasattr(module, "FRAMEWORK"))

@@ -1,0 +1,718 @@
+"""What can be told of a function without running it: whom it asks, where it leads, what it returns."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from guardagent.workflow.extract.functions import Body, look_into
+
+Load = Callable[[str], ModuleType]
+
+HEAD = """
+import enum, functools, operator, random
+from dataclasses import dataclass
+from typing import Literal, TypedDict
+END = "__end__"
+"""
+
+
+def sections(text: str) -> dict[str, tuple[str, frozenset[str]]]:
+    """Pieces of code under headings `# what it is: the words expected`."""
+    found = {}
+    for section in re.split(r"^# ", text, flags=re.MULTILINE)[1:]:
+        heading, _, code = section.partition("\n")
+        name, _, words = heading.partition(":")
+        found[name] = code, frozenset(words.split())
+    return found
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Iterator[Load]:
+    """Loads a source text as a module that lies in a file."""
+    names: list[str] = []
+
+    def load_text(source: str) -> ModuleType:
+        name = f"looked_into_{len(names)}"
+        path = tmp_path / f"{name}.py"
+        path.write_text(HEAD + textwrap.dedent(source))
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        names.append(name)
+        spec.loader.exec_module(module)
+        return module
+
+    yield load_text
+    for name in names:
+        del sys.modules[name]
+
+
+def look(load: Load, source: str) -> Body:
+    """What is told of the function `f` of a source."""
+    return look_into(load(source).f)
+
+
+RETURNS = sections("""
+# a text: a
+def f(s): return "a"
+
+# one of two: __end__ a
+def f(s): return "a" if s else END
+
+# a lambda: a b
+f = lambda s: "a" if s else "b"
+
+# the second lambda of a line: b
+fs = [lambda s: "a", lambda s: "b"]; f = fs[1]
+
+# branches: __end__ a b
+def f(s):
+    if s: return "a"
+    elif not s: return "b"
+    return END
+
+# match: a b
+def f(s):
+    match s:
+        case 1: return "a"
+        case _: return "b"
+
+# a variable: a b
+def f(s):
+    t = "a"
+    if s: t = "b"
+    return t
+
+# a list: a b
+def f(s): return ["a", "b"]
+
+# a list that grows: a b c d
+def f(s):
+    out = []
+    if s: out.append("a")
+    out.extend(["b", "c"])
+    out += ["d"]
+    return out
+
+# a list comprehension: a b
+NAMES = ("a", "b")
+def f(s): return [n for n in NAMES if s]
+
+# a comprehension over its own name: a
+def f(s):
+    x = ["a"]
+    return [x for x in x]
+
+# a dictionary that grows: a b c d
+def f(s):
+    t = {}
+    t["x"] = "a"
+    t.update(y="b", **{"z": "c"})
+    t.update({"u": "d"})
+    return t[s["k"]]
+
+# a list that is turned round: a b
+def f(s):
+    out = ["a", "b"]
+    out.reverse()
+    return out[0]
+
+# a table of the module that grows: a b
+T = {"x": "a"}
+def f(s):
+    T["y"] = "b"
+    return T[s["k"]]
+
+# a list that a harmless helper reads: a
+def g(xs): return xs[0]
+def f(s):
+    out = ["a"]
+    return g(out)
+
+# an object made on the spot: a b
+class C:
+    def __init__(self, *to): self.to = to
+    def __call__(self, s): return self.to[s["n"]]
+def f(s): return C("a", "b")(s)
+
+# a field of a dataclass made on the spot: a
+@dataclass
+class C:
+    x: int
+    to: str = "b"
+def f(s): return C(1, "a").to
+
+# a remembered function: a
+@functools.cache
+def g(to): return to
+def f(s): return g("a")
+
+# a dictionary's values: a b
+def f(s): return {"x": "a", "y": "b"}[s["k"]]
+
+# one key of a dictionary: a
+T = {"x": "a", "y": "b"}
+def f(s): return T["x"]
+
+# get with a default: a b
+T = {"x": "a"}
+def f(s): return T.get(s["k"], "b")
+
+# a helper: a b
+def g(s): return "a" if s else "b"
+def f(s): return g(s)
+
+# a helper with an argument: a b
+def g(s, to): return to
+def f(s): return g(s, "a") if s else g(s, to="b")
+
+# a default: a
+def g(s, to="a"): return to
+def f(s): return g(s)
+
+# its own default: a
+fs = [lambda s, t=t: t for t in ("a", "b")]
+f = fs[0]
+
+# a closure: a
+def make(to):
+    def g(s): return to
+    return g
+f = make("a")
+
+# a partial function: a
+def g(to, s): return to
+f = functools.partial(g, "a")
+
+# a method: a
+class C:
+    to = "a"
+    def go(self, s): return self.to
+f = C().go
+
+# an attribute set when made: a
+class C:
+    def __init__(self, to): self.to = to
+    def __call__(self, s): return self.to
+f = C("a")
+
+# a property: a
+class C:
+    @property
+    def to(self): return "a"
+    def __call__(self, s): return self.to
+f = C()
+
+# an async function: a
+async def g(s): return "a"
+async def f(s): return await g(s)
+
+# a wrapped function: a
+def deco(g):
+    @functools.wraps(g)
+    def inner(*a, **k): return g(*a, **k)
+    return inner
+@deco
+def f(s): return "a"
+
+# an enumeration: a b
+class E(str, enum.Enum):
+    A = "a"
+    B = "b"
+def f(s): return E.A if s else E.B.value
+
+# a formatted text: x_node y_node
+def f(s): return f"{'x' if s else 'y'}_node"
+
+# a walrus: a b
+def f(s): return t if (t := "a") else "b"
+
+# one or the other: a b
+def f(s): return ("a" if s else None) or "b"
+
+# the last of an and: a
+def f(s): return s and "a"
+
+# a field that is declared: a b
+class S(TypedDict):
+    to: Literal["a", "b"]
+def f(s: S): return s["to"]
+
+# a parameter that is declared: a b
+def f(s: Literal["a", "b"]): return s
+
+# a structured answer: __end__ a b
+class R(TypedDict):
+    to: Literal["a", "b"]
+def f(s):
+    r = model.with_structured_output(R).invoke(s)
+    return END if r["to"] == "b" else r["to"]
+
+# a recursion: a
+def f(s, n=3): return f(s, n - 1) if n else "a"
+
+# a walk through a table: a b c
+T = {"a": "b", "b": "c"}
+def f(s):
+    t = "a"
+    while s: t = T[t]
+    return t
+
+# a loop over pairs: a b c
+def f(s):
+    for k, t in (("x", "a"), ("y", "b")):
+        if s == k: return t
+    return "c"
+
+# items of a dictionary: a b
+T = {"x": "a", "y": "b"}
+def f(s): return [t for k, t in T.items() if s[k]]
+
+# a random choice: a b
+def f(s): return random.choice(["a", "b"])
+
+# no text at all:
+def f(s): return {"x": s["y"]}
+
+# nothing:
+def f(s): pass
+""")
+
+
+@pytest.mark.parametrize("name", RETURNS)
+def test_the_texts_that_a_function_can_return_are_told(load: Load, name: str) -> None:
+    """The texts are exactly those that the code allows."""
+    source, expected = RETURNS[name]
+    assert look(load, source).returns == expected
+
+
+UNKNOWN = sections("""
+# a key of the state:
+def f(s): return s["to"]
+
+# a field that is a text:
+class S(TypedDict):
+    to: str
+def f(s: S): return s['to']
+
+# a text that is put together:
+def f(s): return "node_" + s["n"]
+
+# a text that grows:
+def f(s):
+    t = "a"
+    while s: t += "b"
+    return t
+
+# a library's result:
+import posixpath
+def f(s): return posixpath.basename(s["x"])
+
+# a method of what is not known:
+def f(s): return s.next()
+
+# a parameter that is given more:
+def g(*a, **k): return k['to']
+def f(s): return g(**s)
+
+# a name from nowhere:
+def f(s): return nowhere
+
+# what is caught:
+def f(s):
+    try: return s()
+    except ValueError as e: return e.args[0]
+
+# an unpacked rest:
+def f(s):
+    a, *b = s
+    return b
+
+# a list that a helper fills:
+def g(xs): xs.append("a")
+def f(s):
+    out = []
+    g(out)
+    return out
+
+# a list by another name:
+def f(s):
+    out = []
+    also = out
+    also.append("a")
+    return out
+
+# a list that an inner function fills:
+def f(s):
+    out = []
+    def g(): out.append("a")
+    g()
+    return out
+
+# a list that is kept elsewhere:
+def f(s):
+    out = []
+    s.keep = out
+    s.fill()
+    return out
+
+# an object of a library called:
+import operator
+def f(s): return operator.itemgetter("x")(s)
+
+# a recursion that adds to its text:
+def g(n): return "a" if not n else g(n - 1) + "b"
+def f(s): return g(s)
+""")
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_cannot_be_known_is_said_to_be_unknown(load: Load, name: str) -> None:
+    """A text that the code does not determine makes the whole unknown."""
+    assert look(load, UNKNOWN[name][0]).returns is None
+
+
+DECLARED = sections("""
+# a literal: a b
+def f(s) -> Literal["a", "b"]: return s
+
+# a text: a
+def f(s) -> "Literal['a']": return s
+
+# a list of literals: a
+def f(s) -> list[Literal["a"]]: return s
+
+# a union: a
+def f(s) -> Literal["a"] | list[str]: return s
+
+# an alias: a b
+Where = Literal["a", "b"]
+def f(s) -> Where: return s
+
+# an enumeration: a
+class E(str, enum.Enum):
+    A = "a"
+def f(s) -> E: return s
+
+# no literal:
+def f(s) -> str: return s
+
+# a name that is not there:
+def f(s) -> 'Nowhere': return s
+""")
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_declared_texts_are_read_from_the_annotation(load: Load, name: str) -> None:
+    """Literals and enumerations in the return annotation are told, in whatever form it is written."""
+    source, expected = DECLARED[name]
+    assert look(load, source).declared == expected
+
+
+ASKS = sections("""
+# directly:
+def f(s): return input("ok?")
+
+# in a helper:
+def g(): return input()
+def f(s): return {"x": g()}
+
+# in a helper's helper:
+def h(): input()
+def g(): h()
+def f(s): g()
+
+# in a method:
+class C:
+    def ask(self): return input()
+    def __call__(self, s): return self.ask()
+f = C()
+
+# in a decorator:
+def gate(g):
+    @functools.wraps(g)
+    def inner(s):
+        input()
+        return g(s)
+    return inner
+@gate
+def f(s): return s
+
+# in what a decorator wraps:
+def deco(g):
+    @functools.wraps(g)
+    def inner(s): return g(s)
+    return inner
+@deco
+def f(s): return input()
+
+# in a lambda:
+f = lambda s: input()
+
+# in an inner function:
+def f(s):
+    def ask(): return input()
+    return ask()
+
+# in a comprehension:
+def f(s): return [input(x) for x in s]
+
+# in what is handed on:
+def ask(x): return input(x)
+def f(s): return list(map(ask, s))
+
+# at the terminal, hidden:
+import getpass
+def f(s): return getpass.getpass()
+
+# by a class attribute:
+class C:
+    ask = staticmethod(input)
+def f(s): return C.ask()
+""")
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_a_question_at_the_terminal_is_found(load: Load, name: str) -> None:
+    """`input` is found wherever the function reaches it."""
+    assert look(load, ASKS[name][0]).asks
+
+
+NO_QUESTION = sections("""
+# a name alone:
+def human_approval(s): return s
+f = human_approval
+
+# its own input:
+def input(x): return x
+def f(s): return input(s)
+
+# a parameter of that name:
+def f(input): return input['x']
+
+# a method of that name:
+def f(s): return s.input()
+
+# a text that says so:
+def f(s):
+    'calls input()'
+    return 'input()'
+""")
+
+
+@pytest.mark.parametrize("name", NO_QUESTION)
+def test_a_name_alone_is_no_question(load: Load, name: str) -> None:
+    """What is only called like a question does not count."""
+    assert not look(load, NO_QUESTION[name][0]).asks
+
+
+def test_the_place_is_that_of_the_function_inside_its_decorators(load: Load) -> None:
+    """File and line lead to the `def`, whatever wraps it."""
+    source = "def deco(g): return functools.wraps(g)(lambda s: g(s))\n@deco\n@deco\ndef f(s): return s\n"
+    module = load(source)
+    body = look_into(functools.partial(module.f))
+    assert body.file == module.__file__
+    assert (HEAD + source).splitlines()[(body.line or 0) - 1].startswith("def f")
+
+
+def test_a_function_without_source_is_read_by_its_compiled_names() -> None:
+    """What was made from a text still tells whether it asks, and that the rest is not known."""
+    names: dict[str, Any] = {}
+    exec("def g(): return input()\ndef f(s): return g()\ndef q(s): return {}", names)  # noqa: S102
+    assert look_into(names["f"]).asks
+    assert not look_into(names["q"]).asks
+    assert look_into(names["q"]).returns is None
+    assert look_into(names["q"]).goto == frozenset()
+
+
+def test_nothing_is_run(load: Load) -> None:
+    """Neither the function, nor its helpers, nor a property, nor a `__getattr__` is run."""
+    source = """
+    def boom(*_): raise SystemExit(9)
+    class Trap:
+        def __getattr__(self, name): boom()
+        @property
+        def to(self): boom()
+        __call__ = __getitem__ = __iter__ = __eq__ = __hash__ = __bool__ = __len__ = boom
+    trap = Trap()
+    def f(s):
+        boom()
+        for x in trap: trap(x)
+        return trap.to or trap.other or trap["x"] or [*trap]
+    """
+    assert look(load, source).returns is None
+
+
+@pytest.mark.parametrize("value", [len, str.upper, int, object(), None, "text", print])
+def test_anything_at_all_may_be_looked_into(value: object) -> None:
+    """What has no code tells nothing, and raises nothing."""
+    assert look_into(value).goto == frozenset()
+
+
+def test_the_objects_whose_methods_are_called_are_told(load: Load) -> None:
+    """A method of a live object counts, through a variable or a dictionary too."""
+    source = """
+    class Tool:
+        def invoke(self, x): return x
+    mail, web = Tool(), Tool()
+    by_name = {"mail": mail, "web": web}
+    def f(s):
+        return by_name[s["name"]].invoke(s["args"])
+    """
+    module = load(source)
+    uses = [(use.owner, use.method) for use in look_into(module.f).uses]
+    assert (module.mail, "invoke") in uses
+    assert (module.web, "invoke") in uses
+
+
+ASKED = sections("""
+# before: asked sure
+input()
+mail.send()
+
+# after: sure
+mail.send()
+input()
+
+# in the call's arguments: asked sure
+mail.send(input())
+
+# under a condition: sure
+if s: input()
+mail.send()
+
+# in both branches: asked sure
+if s: input()
+else: input(1)
+mail.send()
+
+# in the same branch: asked
+if s:
+    input()
+    mail.send()
+
+# where the others have returned: asked
+if s: input()
+else: return
+mail.send()
+
+# where the others raise: asked sure
+if s: input()
+else: raise ValueError
+mail.send()
+
+# in a condition: asked
+if input(): mail.send()
+
+# until the answer is right: asked sure
+while True:
+    a = input()
+    if a: break
+mail.send()
+
+# in a loop that may be empty: sure
+for x in s: input()
+mail.send()
+
+# what may fail: sure
+try: input()
+except ValueError: pass
+mail.send()
+
+# by a helper: asked sure
+ask()
+mail.send()
+
+# by a helper that may not: sure
+may_ask()
+mail.send()
+
+# before a helper: asked sure
+input()
+send()
+
+# as the first of an and: asked
+return input() and mail.send()
+
+# as the second of an and: sure
+s and input()
+mail.send()
+
+# in every case: asked sure
+match s:
+    case 1: input()
+    case _: input()
+mail.send()
+
+# in some cases: sure
+match s:
+    case 1: input()
+mail.send()
+
+# around it all: asked sure
+with s: input()
+mail.send()
+
+# in the end: asked sure
+try: s()
+finally: input()
+mail.send()
+""")
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_whether_a_person_is_asked_before_a_call_is_told(load: Load, name: str) -> None:
+    """Asked: on every path to the call. Sure: every run comes to it."""
+    body, words = ASKED[name]
+    head = """class Mail:
+    def send(self, *a): pass
+mail = Mail()
+def ask(): return input()
+def may_ask():
+    if mail: input()
+def send(): mail.send()
+"""
+    module = load(head + "def f(s):\n" + textwrap.indent(body, "    "))
+    found = [use for use in look_into(module.f).uses if use.owner is module.mail and use.method == "send"]
+    assert all(use.asked for use in found) == ("asked" in words)
+    assert all(use.sure for use in found) == ("sure" in words)
+
+
+ALWAYS = sections("""
+# at its beginning: always
+input()
+return s
+
+# on one way only:
+if s: return 1
+input()
+
+# on all ways: always
+if s: return input()
+return input()
+
+# never:
+return s
+
+# before it raises: always
+if s: raise ValueError
+input()
+""")
+
+
+@pytest.mark.parametrize("name", ALWAYS)
+def test_whether_a_person_is_asked_on_every_way_is_told(load: Load, name: str) -> None:
+    """A way that raises does not count."""
+    body, words = ALWAYS[name]
+    assert look(load, "def f(s):\n" + textwrap.indent(body, "    ")).always_asks == ("always" in words)
