@@ -15,7 +15,8 @@ _BETWEEN = re.compile(r"\}(?=[ \t\n\r]*,[ \t\n\r]*\{)")  # two objects of a list
 _SPACE = re.compile(r"[ \t\n\r]*")
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")  # of a character beyond the first 65,536; without the other, it is none
 Scan = Callable[[str, int], tuple[Any, int]]
-_KINDS = {"{": "an object", "[": "a list", '"': "a text", "t": "true", "f": "false", "n": "null"}
+_KINDS = {"{": "an object", "[": "a list", '"': "a text", "t": "true", "f": "false", "n": "null", "": "nothing"}
+_KINDS |= dict.fromkeys("-0123456789", "a number")
 
 
 class JsonError(Exception):
@@ -48,7 +49,7 @@ class JsonText:
 
     def kind(self) -> str:
         """What begins here, in words."""
-        return _KINDS.get(self._text[self._at : self._at + 1], "a number" if self._at < len(self._text) else "nothing")
+        return _KINDS.get(self._text[self._at : self._at + 1], "no JSON value")
 
     def value(self) -> Any:
         """The value that begins here."""

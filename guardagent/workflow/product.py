@@ -25,6 +25,7 @@ _SILENT = ("entry", "exit")
 
 State = tuple[int, int]  # (state of the automaton, number of the node)
 _NOWHERE: State = (-1, -1)  # what comes before a state where a path begins
+_STAY: tuple[int, ...] = ()
 Kind = tuple[tuple[str, ...], bool]  # the tools that a node can call, and whether it may call none
 
 
@@ -93,7 +94,7 @@ class Product:
         classes = self._classes()
         self._class_of = [classes[kind] for kind in graph.kinds]
         self._leaving = self._all_leaving([graph.callable[classes.index(number)] for number in range(max(classes) + 1)])
-        self._parents: dict[int, dict[int, State]] = {state: {} for state in self._leaving}
+        self._parents: dict[int, dict[int, State | int]] = {state: {} for state in self._leaving}
         self._reached: list[tuple[int, list[int]]] = []
 
     def _classes(self) -> list[int]:
@@ -108,14 +109,15 @@ class Product:
     def _all_leaving(self, classes: Sequence[Kind]) -> dict[int, list[tuple[int, ...]]]:
         """State of the automaton on entering a node -> class of the node -> the states in which a run can leave it.
 
-        Of all states that can come about if the nodes come in any order.
+        Of all states that can come about if the nodes come in any order. `_STAY` where only the same state can.
         """
         leaving: dict[int, list[tuple[int, ...]]] = {}
         waiting = [0]
         for state in waiting:  # grows while it is read
             if state not in leaving:
-                leaving[state] = [tuple(self._called(*kind, state)) for kind in classes]
-                waiting += [left for found in leaving[state] for left in found]
+                found = [tuple(self._called(*kind, state)) for kind in classes]
+                leaving[state] = [_STAY if left == (state,) else left for left in found]
+                waiting += [one for left in found for one in left]
         return leaving
 
     def _called(self, tools: Sequence[str], chooses: bool, entered: int) -> dict[int, tuple[str, ...]]:  # noqa: FBT001
@@ -147,7 +149,7 @@ class Product:
     def _explore(self) -> tuple[Mechanism, State] | None:
         """Breadth first, until something is found: the states that are equally far at once."""
         entry = self._graph.entry
-        level = {left: [entry] for left in self._leaving[0][self._class_of[entry]]}
+        level = {left: [entry] for left in self._leaving[0][self._class_of[entry]] or (0,)}
         for left in level:
             self._parents[left][entry] = _NOWHERE
         while level:
@@ -172,13 +174,13 @@ class Product:
         after, classes = self._graph.after, self._class_of
         following: dict[int, list[int]] = defaultdict(list)
         for at, nodes in level.items():
-            leaving, stay, same, stayed = self._leaving[at], (at,), self._parents[at], following[at]
+            leaving, same, stayed = self._leaving[at], self._parents[at], following[at]
             for node in nodes:
                 for target in after[node]:
                     found = leaving[classes[target]]
-                    if found == stay:  # most nodes mean nothing to a rule
+                    if found is _STAY:  # most nodes mean nothing to a rule
                         if target not in same:
-                            same[target] = at, node
+                            same[target] = node
                             stayed.append(target)
                         continue
                     for left in found:
@@ -192,7 +194,8 @@ class Product:
         while state != _NOWHERE:
             path.append(state)
             at, node = state
-            state = self._parents[at][node]
+            before = self._parents[at][node]
+            state = before if isinstance(before, tuple) else (at, before)
         return path[::-1]
 
     def _names(self, path: Sequence[State]) -> tuple[str, ...]:
@@ -223,7 +226,7 @@ class Product:
 
     def _following(self, at: int, node: int) -> Iterator[State]:
         leaving = self._leaving[at]
-        return ((left, target) for target in self._graph.after[node] for left in leaving[self._class_of[target]])
+        return ((left, one) for one in self._graph.after[node] for left in leaving[self._class_of[one]] or (at,))
 
 
 def _around(start: int, after: Sequence[Sequence[int]]) -> list[int]:

@@ -244,9 +244,10 @@ class _Reader:
         return found
 
     def choice(self, value: Any, place: str, known: Collection[str]) -> None:
+        if type(value) is not str:
+            self.wrong(place, f"is {_kind(value)}; expected one of {', '.join(known)}")
         if value not in known:
-            shown = value[:60] if type(value) is str else _kind(value)
-            self.wrong(place, f"unknown kind {shown!r}{nearest(shown, known)}")
+            self.wrong(place, f"unknown kind {value[:60]!r}{nearest(value[:60], known)}")
 
     def ends(self, graph: Graph) -> None:
         """There is one entry, and at least one exit."""

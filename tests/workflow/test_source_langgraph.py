@@ -267,6 +267,61 @@ g.add_edge(lg.START, "a")
 g.add_edge("a", lg.END)
 graph = g.compile()
 
+# by a class that nothing makes an object of: ask:llm act:tool+mail (>ask ask?act ask?) act>ask
+import functools
+from far.away import Base
+
+class Team(Base):
+    def __init__(self, model, tools):
+        self.model = model.bind_tools(tools)
+        self.__graph = self.__build()
+
+    @staticmethod
+    def persona(state, name, model):
+        return {"text": model.invoke(state["text"])}
+
+    @staticmethod
+    def route(state, name) -> str:
+        goes_to: str = ""
+        if hasattr(state["text"], name):
+            goes_to = "act"
+        else:
+            goes_to = END
+        return goes_to
+
+    def __build(self):
+        builder = StateGraph(state_schema=State)
+        builder.add_node(node="ask", action=functools.partial(self.persona, name="ask", model=self.model))
+        builder.add_node(node="act", action=ToolNode(tools=[mail]))
+        builder.add_edge(start_key=START, end_key="ask")
+        builder.add_conditional_edges(source="ask", path=functools.partial(self.route, name="ask"), path_map=["act", END])
+        builder.add_edge(start_key="act", end_key="ask")
+        return builder.compile(name="team")
+
+# by a method that nothing calls: a:llm (>a a>)
+class Flow:
+    def step(self, state):
+        return {}
+
+    def build(self):
+        g = StateGraph(State)
+        g.add_node("a", self.step)
+        g.add_edge(START, "a")
+        g.add_edge("a", END)
+        return g.compile()
+
+# with flags that have defaults: a:llm (>a a>)
+def build(model, *, more=False, checkpointer=None):
+    if more and checkpointer is None:
+        raise ValueError("more needs a checkpointer")
+    g = StateGraph(State)
+    g.add_node("a", step)
+    if more:
+        g.add_node("b", step)
+    g.add_edge(START, "a")
+    g.add_edge("a", "b" if more else END)
+    return g.compile(checkpointer=checkpointer)
+
 # a dataclass with the names: a:llm b:llm (>a a>b b>)
 from dataclasses import dataclass
 

@@ -83,8 +83,19 @@ def _of_live(evaluator: Evaluator, owner: object, name: str) -> Values:
         return exactly(owner.__members__[name])
     if isinstance(owner, Enum) and name in {"value", "name"}:
         return exactly(owner.value if name == "value" else owner.name)
-    found = inspect.getattr_static(owner, name, _MISSING)
-    return _unwrapped(evaluator, owner, name, found) if found is not _MISSING else UNKNOWN
+    for one in (name, *_mangled(owner, name)):
+        found = inspect.getattr_static(owner, one, _MISSING)
+        if found is not _MISSING:
+            return _unwrapped(evaluator, owner, one, found)
+    return UNKNOWN
+
+
+def _mangled(owner: object, name: str) -> list[str]:
+    """What a private name such as `__graph` really is, in each of an object's classes."""
+    if not name.startswith("__") or name.endswith("__"):
+        return []
+    kinds = type.mro(owner) if isinstance(owner, type) else type(owner).__mro__
+    return [f"_{kind.__name__.lstrip('_')}{name}" for kind in kinds]
 
 
 def _unwrapped(evaluator: Evaluator, owner: object, name: str, found: object) -> Values:

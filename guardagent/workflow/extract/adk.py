@@ -42,6 +42,7 @@ from guardagent.workflow.extract.adk_workflow import does_nothing, is_node, node
 from guardagent.workflow.extract.frameworks import defined_outside, is_a
 from guardagent.workflow.extract.regions import NOTHING, Assembly, Entry, Exit, Region, alongside, sequence, single
 from guardagent.workflow.extract.tool_box import Toolbox
+from guardagent.workflow.extract.written import made_at
 from guardagent.workflow.graph import Graph
 
 FRAMEWORK = "adk"
@@ -101,14 +102,26 @@ class Walk:
     def _region(self, target: Any, within: tuple[str, ...]) -> Region:
         if is_a(target, ADK, "BaseAgent"):
             return self._agent(target, within)
-        if is_a(target, ADK, "Workflow") and defined_outside(target, ADK, "_run_impl") is None:
-            return workflow_region(self, target, (*within, target.name))
+        if is_a(target, ADK, "Workflow"):
+            return self._workflow(target, within)
         return node_region(self, target, within)
 
+    def _workflow(self, workflow: Any, within: tuple[str, ...]) -> Region:
+        """A workflow; one whose class has code of its own may run its graph at any time, or not at all."""
+        if _own_code(workflow) is None:
+            return workflow_region(self, workflow, (*within, workflow.name))
+        region = node_region(self, workflow, within)
+        node = region.entries[0].node
+        self.assembly.mark(node, widened=True)
+        self.assembly.note(f"{node}: its class has code of its own; its graph is assumed to be run at any time")
+        graph = partial(workflow_region, self, workflow, (*within, workflow.name))
+        self._call(node, workflow.name, workflow, graph)
+        return replace(region, exits=(Exit(node, conditional=True),))
+
     def _agent(self, agent: Any, within: tuple[str, ...]) -> Region:
-        function = defined_outside(agent, ADK, "_run_async_impl", "_run_impl")
         if is_a(agent, ADK, "LlmAgent"):
-            return self._family(agent, within, own_code=function)
+            return self._family(agent, within)
+        function = _own_code(agent)
         if function is not None:
             return flow_region(self, agent, function, within)
         return self.structure(agent, within)
@@ -153,9 +166,7 @@ class Walk:
 
     # Agents with a model, and those that they transfer to.
 
-    def _family(
-        self, first: Any, within: tuple[str, ...], *, own_code: object = None, caller: str | None = None
-    ) -> Region:
+    def _family(self, first: Any, within: tuple[str, ...], caller: str | None = None) -> Region:
         """An agent with those that it can transfer to, and they in their turn: any of them can be the last."""
         members, exits, nodes = [first], list[Exit](), set[str]()
         escalates = False
@@ -169,11 +180,9 @@ class Walk:
                 exits += reached.exits
                 nodes |= reached.nodes
             exits += self._delegates(node, member, within)
-            others = bool(targets or box.runs or _delegated(member))
+            others = self._runs_by_own_code(node, member) or bool(targets or box.runs or _delegated(member))
             exits.append(Exit(node, "final response" if others else "", conditional=others))
             escalates = escalates or box.escalates
-        if own_code is not None:
-            self._own_code(first)
         if escalates:
             exits += [replace(one, escalated=True) for one in exits if not one.escalated]
         return Region((Entry(self._llm(first, within)[0]),), tuple(exits), frozenset(nodes))
@@ -194,7 +203,7 @@ class Walk:
             called, mode = one, str(one.mode)
             if is_a(called, ADK, "LlmAgent"):
                 target, _ = self._llm(called, within)
-                self._call(node, called.name, called, partial(self._family, called, within, caller=node))
+                self._call(node, called.name, called, partial(self._family, called, within, node))
                 exits += [Exit(target, "asks the user", conditional=True)] if mode == "task" else []
             else:
                 self.call(node, called.name, called)
@@ -226,6 +235,7 @@ class Walk:
             model_chooses=bool(box.names),
             **box.metadata(),
             within=within,
+            **made_at(agent.name, "LlmAgent", "Agent", type(agent).__name__),
         )
         for note in box.notes:
             self.assembly.note(f"{node}: {note}")
@@ -234,20 +244,18 @@ class Walk:
         for name, inner in box.runs:
             self.call(node, name, inner)
 
-    def _own_code(self, agent: Any) -> None:
-        """The class of an agent with a model has code of its own, which may run the sub-agents at any time."""
-        node = self.assembly.id(agent, agent.name)
-        held = agents_held(agent)
+    def _runs_by_own_code(self, node: str, agent: Any) -> bool:
+        """Whether the class of an agent with a model has code of its own, which may run the agents that it holds."""
+        held = agents_held(agent) if _own_code(agent) is not None else []
         if held:
             self.assembly.mark(node, widened=True)
             self.assembly.note(
                 f"{node}: its class has code of its own; any agent that it holds is assumed to follow at any time"
             )
         for one in held:
-            if is_a(one, ADK, "LlmAgent"):
-                self._call(node, one.name, one, partial(self._family, one, (), caller=node))
-            else:
-                self.call(node, one.name, one)
+            family = partial(self._family, one, (), node) if is_a(one, ADK, "LlmAgent") else partial(self.region, one)
+            self._call(node, one.name, one, family)
+        return bool(held)
 
     def _other(self, agent: Any, within: tuple[str, ...]) -> Region:
         """An agent of another class of the framework: a remote one, one of a service, one around another framework."""
@@ -274,7 +282,7 @@ class Walk:
 
     def call(self, caller: str, name: str, target: Any) -> None:
         """A node calls something by a name, and goes on when that is done."""
-        self._call(caller, name, target, lambda: self.region(target))
+        self._call(caller, name, target, partial(self.region, target))
 
     def _call(self, caller: str, name: str, target: Any, region: Callable[[], Region]) -> None:
         if (caller, id(target)) not in self._called:
@@ -331,15 +339,19 @@ def _callbacks(agent: Any) -> Iterable[object]:
         yield from value if isinstance(value, list) else [value] if callable(value) else []
 
 
+def _own_code(target: Any) -> Any:
+    """The method by which the class of an agent or workflow runs it, if that is the program's own."""
+    return defined_outside(target, ADK, "_run_async_impl", "_run_impl")
+
+
 def is_silent(target: Any) -> bool:
     """Whether nothing that an agent or node does inside matters: it has no tools, asks nobody, runs nothing else."""
+    if is_a(target, ADK, "BaseAgent", "Workflow") and _own_code(target) is not None:
+        return False
     if is_a(target, ADK, "LlmAgent"):
-        own = defined_outside(target, ADK, "_run_async_impl", "_run_impl")
-        leads = bool(target.tools or target.sub_agents or _transfer_targets(target))
-        return not leads and target.code_executor is None and own is None
+        return not (target.tools or target.code_executor or target.sub_agents or _transfer_targets(target))
     if is_a(target, ADK, "SequentialAgent", "ParallelAgent", "LoopAgent"):
-        own = defined_outside(target, ADK, "_run_async_impl", "_run_impl")
-        return own is None and all(map(is_silent, target.sub_agents))
-    if is_a(target, ADK, "Workflow") and defined_outside(target, ADK, "_run_impl") is None:
+        return all(map(is_silent, target.sub_agents))
+    if is_a(target, ADK, "Workflow"):
         return target.graph is None or all(map(is_silent, target.graph.nodes))
     return is_node(target) and does_nothing(target)

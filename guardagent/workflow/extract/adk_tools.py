@@ -31,6 +31,8 @@ def toolbox(tools: Iterable[object]) -> Toolbox:
             _tool(box, tool)
         elif callable(tool):
             _function(box, _name_of_callable(tool), tool)
+        else:
+            _unknown(box, type(tool).__name__, None)
     return box
 
 
@@ -142,9 +144,13 @@ def _toolset(box: Toolbox, toolset: Any) -> None:
     for tool in held:
         box.add(f"{prefix}{tool.name}", gate if gate is not None else _gate_of(tool))
     if not (held and is_a(toolset, ADK, "OpenAPIToolset")):
-        every = f"{prefix}{type(toolset).__name__}.*"
-        box.add(every, gate)
-        box.unknown.append(every)
+        _unknown(box, f"{prefix}{type(toolset).__name__}", gate)
+
+
+def _unknown(box: Toolbox, source: str, gate: str | None) -> None:
+    """Tools of which only the source is known."""
+    box.add(f"{source}.*", gate)
+    box.unknown.append(f"{source}.*")
 
 
 def _gate_of(tool: object) -> str | None:

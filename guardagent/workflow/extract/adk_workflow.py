@@ -258,7 +258,7 @@ def _runs(walk: Walk, own: str, code: AdkCode) -> bool:
         known = [one for one in values.known if callable(one) or is_a(one, ADK, "BaseNode", "BaseTool")]
         for one in known:
             walk.call(own, _name(one), one)
-        if not values.complete or len(known) < len(values.known):
+        if not known or not values.complete or len(known) < len(values.known):
             walk.assembly.mark(own, widened=True, runs_unknown=True)
             walk.assembly.note(f"{own}: which nodes it runs by run_node could not be known; any is assumed")
     return bool(code.runs)

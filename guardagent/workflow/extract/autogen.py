@@ -19,7 +19,7 @@ from guardagent.workflow.extract.autogen_selection import AUTOGEN
 from guardagent.workflow.extract.autogen_selector import selector
 from guardagent.workflow.extract.autogen_stops import Stop
 from guardagent.workflow.extract.autogen_turns import Turn, any_order, magentic, round_robin, swarm
-from guardagent.workflow.extract.frameworks import is_a
+from guardagent.workflow.extract.frameworks import is_a, private
 from guardagent.workflow.extract.regions import Assembly, Entry, Exit, Region
 from guardagent.workflow.graph import Graph
 
@@ -107,6 +107,7 @@ class Program:
         return [inner]
 
     def _team(self, team: Any, within: tuple[str, ...]) -> Region:
+        private(team, "name", "autogen-agentchat")  # teams have names since 0.7
         build = next((_TEAMS[kind.__name__] for kind in type(team).__mro__ if _is_known(kind)), None)
         if build is None:
             return self._opaque(team, within)

@@ -69,7 +69,7 @@ class Agent:
     @cached_property
     def tools(self) -> Tools:
         if is_a(self.inner, AUTOGEN, "AssistantAgent"):
-            return _assistant_tools(self.inner)
+            return _assistant_tools(self.inner, self.notes)
         if is_a(self.inner, AUTOGEN, "CodeExecutorAgent"):
             return Tools((CODE,), () if self._approved == "nobody" else (CODE,))
         return Tools(tuple(dict.fromkeys(_other_tools(self.inner))))
@@ -179,7 +179,7 @@ def participants(team: Any) -> list[Any]:
     return list(private(team, "_participants", _DISTRIBUTION))
 
 
-def _assistant_tools(agent: Any) -> Tools:
+def _assistant_tools(agent: Any, notes: list[str]) -> Tools:
     names, gated, runs, unknown = list[str](), list[str](), list[Runs](), list[str]()
     for workbench in _workbenches(agent):
         if not is_a(workbench, CORE, "StaticWorkbench"):
@@ -189,8 +189,10 @@ def _assistant_tools(agent: Any) -> Tools:
             names.append(name)
             if is_a(tool, AUTOGEN, "TaskRunnerTool"):
                 runs.append(Runs(name, private(tool, "_task_runner", _DISTRIBUTION)))
-            elif look_into(getattr(tool, "_func", None) or type(tool).run).always_asks:
+            elif (body := look_into(getattr(tool, "_func", None) or type(tool).run)).always_asks:
                 gated.append(name)
+            elif body.asks_for_input:
+                notes.append(f"the tool {name} of {agent.name} asks a person under a condition, and so is not gated")
     return Tools(tuple(names), tuple(gated), tuple(runs), tuple(unknown))
 
 

@@ -239,7 +239,7 @@ def _task(assembly: Assembly, crew: Crew, task: Any, place: int, within: tuple[s
 
 def _review(assembly: Assembly, name: str, within: tuple[str, ...]) -> str:
     """Where a person looks at the result of a task, after its tools were called."""
-    node = assembly.id(object(), f"{name}:human_input", within)
+    node = assembly.id(object(), f"{name}/human_input", within)
     return assembly.describe(node, "human", f"review of {name}")
 
 

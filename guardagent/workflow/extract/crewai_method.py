@@ -135,7 +135,7 @@ class Described:
         return tools_of(Listed((step.thing,)))
 
     def _feedback(self, region: Region) -> Region:
-        node = self.assembly.id(object(), f"{self.name}:human_feedback", self.within)
+        node = self.assembly.id(object(), f"{self.name}/human_feedback", self.within)
         self.assembly.describe(node, "human", f"feedback on {self.name}", **self._said())
         self.assembly.connect(region.exits, [Entry(node)])
         return Region(region.entries, (Exit(node),), region.nodes | {node})
@@ -196,7 +196,7 @@ class Described:
         return Region((Entry(node),), (Exit(node),), frozenset({node}))
 
     def _inner(self, what: str) -> str:
-        return self.assembly.id(object(), f"{self.name}:{what}", self.within)
+        return self.assembly.id(object(), f"{self.name}/{what}", self.within)
 
 
 def _unsure(tools: Tools) -> dict[str, bool]:

@@ -39,6 +39,7 @@ from guardagent.workflow.extract.frameworks import is_a, private
 from guardagent.workflow.extract.openai_tools import DISTRIBUTION, SDK, SdkCode, agents_run_by, toolbox
 from guardagent.workflow.extract.regions import Assembly, Entry, Exit, Region
 from guardagent.workflow.extract.tool_box import Toolbox
+from guardagent.workflow.extract.written import made_at
 from guardagent.workflow.graph import END, Graph
 
 FRAMEWORK = "openai-agents"
@@ -131,6 +132,7 @@ class _Walk:
             model_chooses=bool(box.names),
             **box.metadata(),
             **_said(agent, box),
+            **made_at(agent.name, "Agent", type(agent).__name__),
         )
         for note in box.notes:
             self._assembly.note(f"{node}: {note}")

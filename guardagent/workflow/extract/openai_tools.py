@@ -113,7 +113,7 @@ def agents_run_by(function: object) -> Iterable[tuple[Any, bool]]:
             continue
         known = [one for one in values.known if is_a(one, SDK, "AgentBase")]
         yield from ((one, True) for one in known)
-        if not values.complete or len(known) < len(values.known):
+        if not known or not values.complete or len(known) < len(values.known):
             yield None, False
 
 

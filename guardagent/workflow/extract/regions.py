@@ -84,6 +84,7 @@ class Assembly:
         self._drafts: dict[str, _Draft] = {}
         self._edges: dict[tuple[str, str, EdgeKind], dict[str, None]] = {}
         self._ids: dict[int, tuple[object, str]] = {}  # with the objects, so that their ids stay theirs
+        self._taken = {START, END}
         self._joins: dict[str, dict[str, None]] = {}
         self._notes: list[str] = []
 
@@ -91,13 +92,13 @@ class Assembly:
         """The node of an object: its name, or its place where something else is called so."""
         if id(owner) not in self._ids:
             self._ids[id(owner)] = (owner, self._free(name, within))
+            self._taken.add(self._ids[id(owner)][1])
         return self._ids[id(owner)][1]
 
     def _free(self, name: str, within: tuple[str, ...]) -> str:
-        taken = {START, END, *(node for _, node in self._ids.values())}
         places = ["/".join((*within[depth:], name)) for depth in range(len(within), -1, -1)]
-        numbered = (f"{places[-1]}#{number}" for number in range(2, len(taken) + 3))
-        return next(one for one in (*places, *numbered) if one not in taken)
+        numbered = (f"{places[-1]}#{number}" for number in range(2, len(self._taken) + 3))
+        return next(one for one in (*places, *numbered) if one not in self._taken)
 
     def has(self, node: str) -> bool:
         """Whether a node was described."""

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import ModuleType
 
 from guardagent.errors import ContentError, InputError, UnknownNameError
-from guardagent.workflow.code.values import Applied, Function, Values
+from guardagent.workflow.code.values import Applied, Class, Function, Values, exactly
 from guardagent.workflow.graph import Graph
 from guardagent.workflow.source.interpret import Interpreter
 from guardagent.workflow.source.scopes import FlowScope, Object
@@ -80,11 +80,31 @@ def _workflows(interpreter: Interpreter, scope: FlowScope, name: str) -> dict[st
     if name in found or (found and not name):
         return found
     for one, values in list(scope.names.items()):
-        for function in values.known:
-            if isinstance(function, Function | Applied) and (not name or one == name):
-                given = interpreter.run_function(function)
-                found |= {one: value} if (value := _workflow_of(given)) is not None else {}
+        for value in values.known if not name or one == name.partition(".")[0] else ():
+            found |= _given(interpreter, one, value)
     return found
+
+
+def _given(interpreter: Interpreter, name: str, value: object) -> dict[str, object]:
+    """The workflows that a function returns, or that an object of a class holds or builds."""
+    if isinstance(value, Function | Applied):
+        made = _workflow_of(interpreter.run_function(value))
+        return {} if made is None else {name: made}
+    if not isinstance(value, Class):
+        return {}
+    one = interpreter.make(value)
+    held = {place: inner for place, inner in _held({name: exactly(one)}) if _reader_of(inner) is not None}
+    if held:
+        return held
+    methods = [node.name for node in value.tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    built = {
+        f"{name}.{method}": _workflow_of(interpreter.run_function(found))
+        for method in methods
+        if not method.startswith("__")
+        for found in interpreter.attribute(one, method).known
+        if isinstance(found, Function | Applied)
+    }
+    return {place: inner for place, inner in built.items() if inner is not None}
 
 
 def _workflow_of(values: Values) -> object | None:

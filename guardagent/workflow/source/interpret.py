@@ -37,6 +37,7 @@ from guardagent.workflow.source.scopes import FlowScope, Object
 MOST_STEPS = 400_000
 MOST_DEEP = 15
 MOST_ROUNDS = 200
+MOST_ABOVE = 6  # folders in which a package of the same program is looked for
 
 
 class Reader(Protocol):
@@ -108,6 +109,14 @@ class Interpreter(Evaluator):
         before, self.executing = self.executing, True
         try:
             return self.call(function, Arguments())
+        finally:
+            self.executing = before
+
+    def make(self, made_of: Class) -> Object:
+        """An object of a class that the file defines, whatever its constructor is given."""
+        before, self.executing = self.executing, True
+        try:
+            return self._make(made_of, Arguments(open=True))
         finally:
             self.executing = before
 
@@ -485,7 +494,7 @@ class Interpreter(Evaluator):
         base = self._file_of(scope).parent
         for _ in range(max(node.level - 1, 0)):
             base = base.parent
-        roots = [base] if node.level else [base, _root_of(base)]
+        roots = [base] if node.level else [base, *list(base.parents)[:MOST_ABOVE]]
         parts = (node.module or "").split(".") if node.module else []
         for root in dict.fromkeys(roots):
             for path in (
@@ -568,13 +577,6 @@ def _is_declaration(made_of: Class) -> bool:
 def _fields(made_of: Class) -> list[str]:
     declared = [node.target for node in made_of.tree.body if isinstance(node, ast.AnnAssign)]
     return [target.id for target in declared if isinstance(target, ast.Name)]
-
-
-def _root_of(folder: Path) -> Path:
-    """The folder above all packages that a folder is in."""
-    while (folder / "__init__.py").is_file() and folder.parent != folder:
-        folder = folder.parent
-    return folder
 
 
 def _package_of(path: Path) -> str:

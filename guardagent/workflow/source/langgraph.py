@@ -262,12 +262,7 @@ def _defaults(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments
 
 
 def _compile(_interpreter: Interpreter, graph: SourceGraph, arguments: Arguments, _line: int) -> SourceGraph:
-    name = (arguments.get("name") or UNKNOWN).strings
-    return graph.compiled(
-        before=names_in(arguments.get("interrupt_before")) or [],
-        after=names_in(arguments.get("interrupt_after")) or [],
-        name=next(iter(name)) if name else "LangGraph",
-    )
+    return langgraph_agents.compiled(graph, arguments)
 
 
 _METHODS: dict[str, Callable[[Interpreter, SourceGraph, Arguments, int], SourceGraph | None]] = {

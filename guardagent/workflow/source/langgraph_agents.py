@@ -113,10 +113,18 @@ def agent(interpreter: Interpreter, maker: str, arguments: Arguments, line: int)
         _react(interpreter, graph, arguments)
     else:
         _agent(interpreter, graph, arguments)
+    return compiled(graph, arguments)
+
+
+def compiled(graph: SourceGraph, arguments: Arguments) -> SourceGraph:
+    """The compiled graph; where it is not known before which nodes it stops, it is taken not to."""
+    stops = {when: names_in(arguments.get(when)) for when in ("interrupt_before", "interrupt_after")}
+    unknown = [when for when, names in stops.items() if names is None]
+    graph.notes.extend(f"line {graph.line}: {when} is not known from the source; none is assumed" for when in unknown)
     named = (arguments.get("name") or UNKNOWN).strings
     return graph.compiled(
-        before=names_in(arguments.get("interrupt_before")) or [],
-        after=names_in(arguments.get("interrupt_after")) or [],
+        before=stops["interrupt_before"] or [],
+        after=stops["interrupt_after"] or [],
         name=next(iter(named)) if named else "LangGraph",
     )
 

@@ -1,7 +1,5 @@
 """Google ADK programs of agents that hold agents. CASES: name -> (what builds it, the graph expected)."""
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202
-# (these are programs as people write them)
 
 from expected import expected
 from google.adk.agents import LlmAgent, LoopAgent, ParallelAgent, SequentialAgent
@@ -274,3 +272,11 @@ def a_runner():
 @case("a x/a y/a", "__start__>a a>x/a x/a>y/a y/a>__end__")
 def agents_of_one_name():
     return row("all", agent("a"), row("x", agent("a")), row("y", agent("a")))
+
+
+NAMED = LlmAgent(name="the_only_one_of_this_name", model="gemini-2.5-flash")
+
+
+@case("the_only_one_of_this_name", "__start__>the_only_one_of_this_name the_only_one_of_this_name>__end__")
+def agent_that_is_written_out():
+    return NAMED

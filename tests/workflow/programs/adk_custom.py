@@ -1,7 +1,6 @@
 """Google ADK programs with agents of their own code. CASES: name -> (what builds it, the graph expected)."""
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202, ASYNC250, B007, S102
-# (these are programs as people write them)
+# ruff: noqa: B007, S102
 
 import asyncio
 import contextlib

@@ -1,7 +1,5 @@
 """Google ADK programs of workflow graphs. CASES: name -> (what builds it, the graph expected)."""
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202
-# (these are programs as people write them)
 
 import functools
 
@@ -462,3 +460,19 @@ def node_with_a_confirmation_as_a_tool():
             func=mail, name="send", parameter_binding="node_input", require_confirmation=True, rerun_on_resume=True
         ),
     )
+
+
+class Guarded(Workflow):
+    async def _run_impl(self, *, ctx, node_input):
+        if node_input:
+            async for event in super()._run_impl(ctx=ctx, node_input=node_input):
+                yield event
+
+
+@case(
+    f"guarded:passthrough {STEPS}",
+    "__start__>guarded guarded?one one>two two>guarded guarded?__end__",
+    widened="guarded",
+)
+def workflow_with_code_around_it():
+    return Guarded(name="guarded", edges=[(START, one, two)])

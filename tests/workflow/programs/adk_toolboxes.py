@@ -1,7 +1,5 @@
 """Google ADK programs with tools of all kinds, and gates. CASES: name -> (what builds it, the graph expected)."""
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202, ANN204
-# (these are programs as people write them)
 
 import functools
 

@@ -1,7 +1,5 @@
 """LangGraph programs with tools and agents. CASES: name -> (what builds the graph, the graph expected)."""
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN003, ANN201, ANN202, ANN204, E501, RUF012
-# (these are programs as people write them)
 
 import warnings
 from typing import Annotated, TypedDict

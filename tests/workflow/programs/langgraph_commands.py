@@ -1,7 +1,5 @@
 """LangGraph programs whose nodes lead on by commands. CASES: name -> (what builds the graph, the graph expected)."""
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202, ANN204
-# (these are programs as people write them)
 
 import functools
 from typing import Literal, TypedDict

@@ -1,7 +1,6 @@
 """LangGraph programs of several graphs, and workflows by @entrypoint. CASES: name -> (what builds it, the graph expected)."""
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN003, ANN201, ANN202, B905, E501, PERF401
-# (these are programs as people write them)
+# ruff: noqa: PERF401
 
 from typing import Annotated, Literal, TypedDict
 

@@ -1,7 +1,5 @@
 """LangGraph programs that ask a person, or do not. CASES: name -> (what builds the graph, the graph expected)."""
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN003, ANN201, ANN202, ANN204, B905
-# (these are programs as people write them)
 
 import functools
 from typing import TypedDict

@@ -1,7 +1,6 @@
 """LangGraph programs whose edges come from conditions. CASES: name -> (what builds the graph, the graph expected)."""
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202, ANN204, PLW0603, UP042
-# (these are programs as people write them)
+# ruff: noqa: PLW0603, UP042
 
 import enum
 import functools

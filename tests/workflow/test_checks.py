@@ -1,0 +1,249 @@
+"""The structural checks: what each finds, what it leaves alone, and the exact witness."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guardagent.errors import UnknownNameError
+from guardagent.workflow.checks import structural_findings
+from guardagent.workflow.graph import Graph
+from guardagent.workflow.read_graph import read_graph
+from guardagent.workflow.report import GraphFinding
+from tests.workflow.graphs import graph_of, is_path
+
+FINE = graph_of("start>a a>b b>end")
+
+
+def found(graph: Graph, check: str, **options: Any) -> dict[str | None, list[str]]:
+    """Node -> witness, of all findings of one check."""
+    findings = structural_findings(graph, **options)
+    return {finding.node: list(finding.witness) for finding in findings if finding.check == check}
+
+
+def checks(graph: Graph, **options: Any) -> set[str]:
+    return {finding.check for finding in structural_findings(graph, **options)}
+
+
+def test_nothing_is_found_in_a_graph_that_is_fine() -> None:
+    """A chain from entry to exit."""
+    assert not structural_findings(FINE)
+
+
+# --- exits
+
+
+def test_an_exit_that_is_not_reached() -> None:
+    """Its witness is the exit itself; the other one is reached."""
+    graph = graph_of("start>a a>end b>done", exits=("end", "done"))
+    assert found(graph, "exit_reachability") == {"done": ["done"]}
+
+
+def test_several_exits_that_are_reached() -> None:
+    """On different ways."""
+    assert not structural_findings(graph_of("start?end start?a a>done", exits=("end", "done")))
+
+
+def test_a_livelock() -> None:
+    """Every node of it, and none that could still have gone another way."""
+    graph = graph_of("start?a start?end a>b b>c c>b")
+    expected = {"a": ["start", "a"], "b": ["start", "a", "b"], "c": ["start", "a", "b", "c"]}
+    assert found(graph, "reverse_reachability") == expected
+    assert checks(graph) == {"reverse_reachability"}
+
+
+def test_a_livelock_that_nothing_leads_to_is_none() -> None:
+    """Only what can be reached counts."""
+    assert not found(graph_of("start>end a>b b>a"), "reverse_reachability")
+
+
+def test_one_exit_of_several_is_enough_to_end() -> None:
+    """Whichever it is."""
+    assert not found(graph_of("start>a a>done", exits=("end", "done")), "reverse_reachability")
+
+
+# --- dead ends
+
+
+def test_a_dead_end_has_a_shortest_path() -> None:
+    """Not the way around, nor by a node that is defined earlier."""
+    graph = graph_of("start>a a>b b>c c>d start?e e>d a?end")
+    assert found(graph, "dead_ends") == {"d": ["start", "e", "d"]}
+
+
+def test_a_dead_end_that_is_not_reached_stands_for_itself() -> None:
+    """No path leads there."""
+    graph = graph_of("start>end a>b", alone="c")
+    assert found(graph, "dead_ends") == {"b": ["b"], "c": ["c"]}
+
+
+def test_an_entry_without_edges_is_a_dead_end() -> None:
+    """And nothing else can be reached."""
+    graph = graph_of("", alone="a")
+    assert found(graph, "dead_ends") == {"start": ["start"], "a": ["a"]}
+    assert found(graph, "exit_reachability") == {"end": ["end"]}
+
+
+def test_an_exit_is_no_dead_end() -> None:
+    """With or without edges of its own."""
+    assert not found(graph_of("start?end start?done done>start", exits=("end", "done")), "dead_ends")
+
+
+# --- routers
+
+
+@pytest.mark.parametrize(("sign", "wrong"), [("?", False), (">", True), ("=", True), ("@", True)])
+def test_edges_of_a_router_are_conditional(sign: str, wrong: bool) -> None:
+    """Of every other kind, the witness goes over the edge."""
+    graph = graph_of(f"start>r r?a r{sign}b a>end b>end", kinds={"r": "router"})
+    assert found(graph, "router_shape") == ({"r": ["start", "r", "b"]} if wrong else {})
+
+
+def test_each_wrong_edge_of_a_router_is_a_finding() -> None:
+    """Even of a router that nothing leads to, which then stands for itself."""
+    graph = graph_of("start>end r>a r>end a>end", kinds={"r": "router"})
+    findings = [finding for finding in structural_findings(graph) if finding.check == "router_shape"]
+    assert [list(finding.witness) for finding in findings] == [["r"], ["r"]]
+    assert [finding.message for finding in findings] == [
+        "the router r has an edge to a that is direct; expected a conditional one",
+        "the router r has an edge to end that is direct; expected a conditional one",
+    ]
+
+
+def test_only_routers_have_to_choose() -> None:
+    """Other nodes may have edges of any kind."""
+    assert not found(graph_of("start=a start@b a>end b?end"), "router_shape")
+
+
+# --- people
+
+
+def test_no_person_takes_part() -> None:
+    """The witness is a way from the entry to an exit that can be reached."""
+    graph = graph_of("start>a a>done", exits=("end", "done"))
+    assert found(graph, "human_presence", require_human=True) == {None: ["start", "a", "done"]}
+    assert not found(graph, "human_presence")
+
+
+def test_no_person_takes_part_and_no_exit_is_reached() -> None:
+    """Then the entry has to do."""
+    assert found(graph_of("start>a a>start"), "human_presence", require_human=True) == {None: ["start"]}
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        graph_of("start>h h>end", kinds={"h": "human"}),
+        graph_of("start>t t>end", tools={"t": ["pay", "look"]}, gated={"t": ["pay"]}),
+    ],
+)
+def test_a_person_is_a_node_or_approves_a_tool(graph: Graph) -> None:
+    """One gated tool is enough to be present."""
+    assert not found(graph, "human_presence", require_human=True)
+
+
+def coverage(edges: str, sensitive: Sequence[str] = ("pay",), **options: Any) -> dict[str | None, list[str]]:
+    graph = graph_of(edges, kinds={"h": "human"}, **options)
+    return found(graph, "human_coverage", sensitive_tools=sensitive)
+
+
+def test_a_sensitive_tool_behind_a_person() -> None:
+    """On every path."""
+    assert not coverage("start>h h>t t>end", tools={"t": ["pay"]})
+
+
+def test_a_sensitive_tool_on_a_way_around_the_person() -> None:
+    """The shortest of those ways, however long it is beside the one with the person."""
+    found = coverage("start?h h>t start?a a>b b>t t>end", tools={"t": ["pay"]})
+    assert found == {"t": ["start", "a", "b", "t"]}
+
+
+def test_only_ungated_sensitive_tools_need_a_person() -> None:
+    """A gated one has its own; and one that is not sensitive needs none."""
+    tools = {"t": ["pay", "look"], "u": ["send"]}
+    gated = {"t": ["pay"]}
+    assert not coverage("start>t t>u u>end", tools=tools, gated=gated)
+    assert coverage("start>t t>u u>end", ["pay", "send"], tools=tools, gated=gated) == {"u": ["start", "t", "u"]}
+
+
+def test_each_sensitive_tool_of_a_node_is_a_finding() -> None:
+    """With its name."""
+    graph = graph_of("start>t t>end", tools={"t": ["pay", "send", "look"]})
+    messages = [one.message for one in structural_findings(graph, sensitive_tools=["send", "pay"])]
+    assert messages == [f"t can call {tool} on a path without a person" for tool in ("pay", "send")]
+
+
+def test_a_sensitive_tool_that_is_not_reached_is_covered() -> None:
+    """No path leads to it."""
+    assert not coverage("start>end t>end", tools={"t": ["pay"]})
+
+
+def test_a_sensitive_tool_has_to_exist() -> None:
+    """The nearest name is said."""
+    with pytest.raises(UnknownNameError, match="unknown sensitive tool 'pya'; did you mean 'pay'"):
+        coverage("start>t t>end", ["pya"], tools={"t": ["pay"]})
+
+
+# --- tools
+
+
+def test_a_tool_node_without_tools() -> None:
+    """Reached, or standing for itself."""
+    graph = graph_of("start>a a>t t>end", kinds={"t": "tool", "u": "tool"}, tools={"a": ["look"]}, alone="u")
+    assert found(graph, "tool_declarations") == {"t": ["start", "a", "t"], "u": ["u"]}
+
+
+# --- all together
+
+
+def test_witnesses_are_read_when_they_are_asked_for() -> None:
+    """And then look like any sequence."""
+    (finding,) = [one for one in structural_findings(graph_of("start>a start?end")) if one.check == "dead_ends"]
+    witness = finding.witness
+    assert witness == ("start", "a")
+    assert (len(witness), witness[-1], list(witness), witness[:1]) == (2, "a", ["start", "a"], ("start",))
+    assert repr(witness) == "start -> a"
+    assert hash(witness) == hash(("start", "a"))
+
+
+def test_a_long_chain_with_many_findings() -> None:
+    """Tens of thousands of nodes: there is no recursion, and no witness is put together that nobody reads."""
+    size = 30_000
+    edges = " ".join(f"n{at}>n{at + 1}" for at in range(size))
+    graph = graph_of(f"start>n0 {edges}", kinds={f"n{at}": "router" for at in range(size)})
+    findings = structural_findings(graph)
+    assert len([one for one in findings if one.check == "router_shape"]) == size
+    assert len(findings[-1].witness) == size + 2
+
+
+CURATED = [
+    "adk_compliance_review", "adk_customer_onboarding", "adk_document_processing", "adk_incident_response",
+    "autogen_debate", "autogen_investment_team", "autogen_round_robin_brainstorm", "autogen_software_team",
+    "crewai_content_pipeline", "crewai_data_analysis", "crewai_hiring_pipeline", "crewai_marketing_campaign",
+    "lg_code_assistant", "lg_customer_support", "lg_email_triage", "lg_financial_advisor", "lg_multi_agent_research",
+    "lg_rag_pipeline",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CURATED)
+def test_agentproofs_graphs(shared: Path, name: str) -> None:
+    """Exactly the checks that must fail do, each with a path of the graph; and sizes are as stated."""
+    folder = shared / "workflows"
+    expected = json.loads((folder / "expected.json").read_text())[name]
+    graph = read_graph(folder / "curated" / f"{name}.json")
+    assert (len(graph.nodes), len(graph.edges)) == (expected["nodes"], expected["edges"])
+    findings = structural_findings(graph, require_human=True)
+    assert sorted({finding.check for finding in findings}) == expected["failed_checks"]
+    for finding in findings:
+        assert is_valid(graph, finding), finding
+
+
+def is_valid(graph: Graph, finding: GraphFinding) -> bool:
+    """Whether a witness is a path from the entry to the place of the finding, or a node that is not reached."""
+    path = list(finding.witness)
+    ends_there = finding.node is None or finding.node in path[-2:]
+    return is_path(graph, path) and ends_there and (path[0] == graph.entry_id or path == [finding.node])
