@@ -22,7 +22,6 @@ from guardagent.policy.policy_keys import (
     check_keys,
     choice,
     file,
-    flag,
     items,
     keys,
     line,
@@ -31,8 +30,8 @@ from guardagent.policy.policy_keys import (
     one_or_more,
     plain_text,
     text,
-    value,
 )
+from guardagent.policy.solver_keys import SOLVER, SolverSource, solver_source
 from guardagent.types import Decision
 
 MAX_BYTES = 1_000_000
@@ -58,7 +57,7 @@ class RuleSource:
 
     Attributes:
         texts: the formulas, which must all hold, or the request; none for a solver rule.
-        solver: what stands under `solver:`, with a Path as its `smt_file`.
+        solver: what stands under `solver:`.
         program: the checking code of a request.
         line: where the policy begins.
     """
@@ -66,7 +65,7 @@ class RuleSource:
     id: str
     kind: RuleKind
     texts: tuple[Text, ...]
-    solver: Mapping[str, Any] | None
+    solver: SolverSource | None
     program: Path | None
     message: str | None
     on_violation: Decision
@@ -164,7 +163,7 @@ def _digest(data: bytes, values: Mapping[str, Any]) -> str:
 def _named_files(values: Mapping[str, Any]) -> Iterator[Path]:
     yield from values.get("toolbox", ())
     for rule in values["policies"]:
-        yield from filter(None, (rule.program, (rule.solver or {}).get("smt_file")))
+        yield from filter(None, (rule.program, rule.solver and rule.solver.smt_file))
 
 
 def _check_tools(node: Node, values: Mapping[str, Any]) -> None:
@@ -252,17 +251,11 @@ def _regular_expression(node: Node, key: Key) -> str:
     return found.text
 
 
-def _solver(node: Node, key: Key) -> dict[str, Any]:
-    check_keys(node, key)
-    if ("smt" in node.fields) == ("smt_file" in node.fields):
-        found = "both" if "smt" in node.fields else "neither"
-        raise node.error(f"`solver` has {found} of `smt` and `smt_file`; expected one of them")
-    values = mapping(node, key)
-    if not values["tools"]:
-        raise node.fields["tools"].error("`tools` of a solver rule is empty; expected the tools it governs")
+def _solver(node: Node, key: Key) -> SolverSource:
+    source = solver_source(node, key)
     for tool, place in node.fields["tools"].fields.items():
         _check_tool(tool, place)
-    return values
+    return source
 
 
 def _rule(node: Node, key: Key) -> RuleSource:
@@ -320,27 +313,6 @@ ARGUMENTS = Key(
     "a list of the names of arguments, or nothing where they are not declared",
     item=Key("argument", name, "the name of an argument"),
 )
-VARIABLE = Key(
-    "variable",
-    mapping,
-    "a mapping of what it is and where it comes from",
-    keys=keys(
-        Key("sort", name, "the name of a sort"),
-        Key("enum", items, "a list of its values", item=Key("value", value, "a text, a number or a boolean")),
-        Key("from", plain_text, "an expression"),
-        Key("required", flag, "true or false"),
-        Key("free", choice, "any", choices=("any",)),
-    ),
-)
-GOVERNED = Key(
-    "tool",
-    mapping,
-    "a mapping with `permit` and `variables`",
-    keys=keys(
-        Key("permit", plain_text, "the predicate that permits the call", required=True),
-        Key("variables", by_name, "a mapping of the names of variables", item=VARIABLE),
-    ),
-)
 RULE = Key(
     "policy",
     _rule,
@@ -348,16 +320,7 @@ RULE = Key(
     keys=keys(
         Key("id", name, "a text", required=True),
         Key("temporal", one_or_more, "a formula, or a list of them", item=Key("temporal", text, "a formula")),
-        Key(
-            "solver",
-            _solver,
-            "a mapping with `smt` or `smt_file`, and `tools`",
-            keys=keys(
-                Key("smt", plain_text, "SMT-LIB 2 text"),
-                Key("smt_file", file, "a file with SMT-LIB 2 text"),
-                Key("tools", by_name, "a mapping of the tools it governs", required=True, item=GOVERNED),
-            ),
-        ),
+        replace(SOLVER, read=_solver),
         Key("request", text, "a text that says what is not allowed"),
         Key("program", file, "a Python file", choices=(".py",)),
         Key("message", plain_text, "a text for people"),

@@ -240,7 +240,7 @@ NAMES: list[Case] = [
         "`free` is 'all'",
     ),
     (
-        policy("solver: {smt: x, tools: {b: {permit: p}}}", "\ntools: [a]"),
+        policy("solver: {smt: x, tools: {b: {permit: p, variables: {}}}}", "\ntools: [a]"),
         5,
         "unknown tool 'b', which is not in `tools:`",
     ),

@@ -44,10 +44,10 @@ EVERYTHING = """\
               permit: (< amount 100)
               variables:
                 amount: {sort: Int, from: args.amount, required: true}
-                reason: {sort: String, enum: [late, 5, true], from: args.reason, required: false, free: any}
+                reason: {sort: String, enum: [late, 5, true], from: args.reason, free: any}
         on_violation: halt
       - id: from_file
-        solver: {smt_file: limits.smt2, tools: {refund: {permit: (allowed)}}}
+        solver: {smt_file: limits.smt2, tools: {refund: {permit: (allowed), variables: {}}}}
       - id: polite
         request: The agent may not be rude.
         program: polite.py
@@ -76,8 +76,12 @@ def test_every_key_arrives(everything: PolicyFile) -> None:
     assert [text.text for text in second.texts] == ["G !tool:ping", "tool:refund -> F tool:cancel"]
     assert third.kind == "solver"
     assert third.solver
-    assert third.solver["tools"]["refund"]["variables"]["reason"]["enum"] == ("late", 5, True)
-    assert fourth.solver == {"smt_file": folder / "limits.smt2", "tools": {"refund": {"permit": "(allowed)"}}}
+    amount, reason = third.solver.tools["refund"].variables.values()
+    assert (amount.required, amount.free, amount.enum) == (True, False, None)
+    assert (reason.required, reason.free, reason.enum) == (False, True, ("late", 5, True))
+    assert fourth.solver
+    assert fourth.solver.smt_file == folder / "limits.smt2"
+    assert fourth.solver.tools["refund"].permit.text == "(allowed)"
     assert (last.texts[0].text, last.program) == ("The agent may not be rude.", folder / "polite.py")
     decisions = [rule.on_violation for rule in everything.rules]
     assert decisions == [Decision.ESCALATE, Decision.WARN, Decision.HALT, Decision.DENY, Decision.DENY]
