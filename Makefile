@@ -16,7 +16,7 @@ test: lint
 test-frameworks: $(FRAMEWORKS:%=test-framework-%)
 
 test-framework-%: .venv-%/ready
-	.venv-$*/bin/pytest -p no:xdist -W default tests/workflow/test_$(subst -,_,$*).py
+	.venv-$*/bin/pytest -p no:xdist -W default $(wildcard tests/workflow/test_*$(subst -,_,$*)*.py)
 
 .venv-%/ready: pyproject.toml
 	$(PYTHON) -m venv .venv-$*
