@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from guardagent.permit import Permit
     from guardagent.policy.load import load_policies
     from guardagent.policy.policies import Policies
+    from guardagent.replan import Enforced, aenforce, enforce
     from guardagent.session import Session
     from guardagent.workflow.graph import Graph
     from guardagent.workflow.report import Report
@@ -31,11 +32,14 @@ if TYPE_CHECKING:
 
 # What is loaded when it is first asked for: whoever judges finished runs needs none of it.
 _LATER = {
+    "Enforced": "guardagent.replan",
     "Graph": "guardagent.workflow.graph",
     "Permit": "guardagent.permit",
     "Policies": "guardagent.policy.policies",
     "Report": "guardagent.workflow.report",
     "Session": "guardagent.session",
+    "aenforce": "guardagent.replan",
+    "enforce": "guardagent.replan",
     "load_policies": "guardagent.policy.load",
     "verify": "guardagent.workflow.verify",
 }
@@ -46,6 +50,7 @@ __all__ = [
     "Context",
     "Decision",
     "Demonstration",
+    "Enforced",
     "Event",
     "Graph",
     "GuardAgent",
@@ -68,7 +73,9 @@ __all__ = [
     "UnknownNameError",
     "Verdict",
     "Violation",
+    "aenforce",
     "aguard",
+    "enforce",
     "guard",
     "load_policies",
     "retrieve",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from guardagent import __version__, cli_policies, cli_workflow
+from guardagent import __version__, cli_lint, cli_policies, cli_workflow
 from guardagent._files import parse_json, read_text
 from guardagent.errors import GuardError, InputError, ModelError
 from guardagent.guard import GuardAgent
@@ -187,6 +187,7 @@ def run(
 
 cli_policies.register(app)
 cli_workflow.register(app)
+cli_lint.register(app)
 
 
 @toolbox_app.command("list")
@@ -286,7 +287,7 @@ def memory_review(
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(help="eicu-ac, mind2web-sc, csqa, or one of your own.")],
+    name: Annotated[str, typer.Argument(help="eicu-ac, mind2web-sc, csqa, tau, or one of your own.")],
     *,
     data: Annotated[Path, typer.Option("--data", help="The data set (a file).")],
     out: Annotated[Path, typer.Option("--out", help="Where the results go (a folder; an interrupted run resumes).")],
@@ -311,6 +312,9 @@ def bench(
     workers: Annotated[int, typer.Option("--workers", help="How many examples are judged at once.")] = 1,
     toolbox: ToolboxFolder = None,
     memory: MemoryFolder = None,
+    policies: Annotated[Path | None, typer.Option("--policies", help="tau: the guard's policy file.")] = None,
+    state: Annotated[Path | None, typer.Option("--state", help="tau: the records, for the guard (JSON).")] = None,
+    facts: Annotated[Path | None, typer.Option("--facts", help="tau: facts of every trial (a JSON object).")] = None,
     as_json: Json = False,
 ) -> None:
     """Run one evaluation, with the paper's metrics."""
@@ -338,6 +342,9 @@ def bench(
             workers=workers,
             toolbox=toolbox,
             memory=memory,
+            policies=policies,
+            state=state,
+            facts=facts,
         )
     except KeyboardInterrupt:
         _fail(f"interrupted; the same command goes on where it stopped ({out})", 130)

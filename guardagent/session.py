@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from guardagent.arguments import bound, malformed, mislabelled
 from guardagent.errors import InputError, ToolDenied
 from guardagent.permit import Permit
-from guardagent.policy.conversation import Conversation, Judgement
+from guardagent.policy.conversation import Conversation, Judgement, told
 from guardagent.policy.findings import Call, Finding, Status
 from guardagent.policy.policies import Concern, Policies
 from guardagent.policy.rule import Source
@@ -74,6 +74,8 @@ class Session:
         policies: the rules.
         state: what `state(...)` looks at: a live mapping or object, or a callable that gives it as it is now.
         facts: what the host knows of the whole conversation.
+        messages: the conversation as chat messages (`role`, `content`), for rules that read it: a live list, or a
+            callable that gives it as it is now.
         id: a name for it; a random one where none is given.
         permit_seconds: how long a permit is good for.
         clock: gives seconds since the epoch.
@@ -85,6 +87,7 @@ class Session:
         state: Any = None,
         facts: Mapping[str, Any] = EMPTY,
         *,
+        messages: Any = (),
         id: str | None = None,  # noqa: A002 - what it is
         permit_seconds: float = PERMIT_SECONDS,
         clock: Callable[[], float] = time.time,
@@ -94,7 +97,7 @@ class Session:
         self.policies = policies
         self.id = id or secrets.token_hex(8)
         self._facts: Mapping[str, Any] = freeze(facts)
-        self._conversation = Conversation(policies, state, self._facts)
+        self._conversation = Conversation(policies, state, self._facts, messages)
         self._halted: str | None = None
         self._approved = 0
         self._permit_seconds = permit_seconds
@@ -198,7 +201,7 @@ class Session:
             }
             judged.broken = [one for one in judged.broken if one[0].on_violation is not lifted]
         violations = tuple([_violation(source, finding, call) for source, finding in judged.broken])
-        reasons = tuple([source.said for source, _ in judged.broken])
+        reasons = tuple([told(source, finding) for source, finding in judged.broken])
         if judged.errors:
             reasons += tuple([f"could not be checked: {error}" for error in judged.errors])
         return quick_verdict(
@@ -545,6 +548,7 @@ class Session:
         key: bytes,
         *,
         state: Any = None,
+        messages: Any = (),
         newest: int | None = None,
         clock: Callable[[], float] = time.time,
     ) -> Session:
@@ -553,7 +557,8 @@ class Session:
         if content["policy"] != policies.digest:
             raise InputError("the snapshot was made under another policy; expected the same file and toolbox")
         seconds = content["permit_seconds"]
-        session = cls(policies, state, content["facts"], id=content["session"], permit_seconds=seconds, clock=clock)
+        name = content["session"]
+        session = cls(policies, state, content["facts"], messages=messages, id=name, permit_seconds=seconds, clock=clock)
         session._conversation.load(content)
         session._halted, session._approved = content["halted"], content["approved"]
         restored(session)
@@ -609,7 +614,7 @@ def _in_other_orders(base: Session, calls: Sequence[Any], options: Mapping[str, 
 
 def _violation(source: Source, finding: Finding, call: Call | None) -> Violation:
     evidence = finding.evidence if call is None else {"call": call.shown(), **finding.evidence}
-    return quick_violation(source.id, source.said, evidence, source.remedy or finding.remedy)
+    return quick_violation(source.id, told(source, finding), evidence, source.remedy or finding.remedy)
 
 
 def _refused(problem: str, started: float) -> Verdict:

@@ -10,14 +10,17 @@ from guardagent.bench.evaluation import (
     Example,
     PaperGenerated,
     PaperRow,
+    Replay,
     load_evaluation,
     table_1,
     tables_6_and_7,
 )
 from guardagent.bench.experiment import Experiment, Judge
 from guardagent.bench.metrics import METRICS, measure
+from guardagent.bench.offline import State
 from guardagent.bench.records import Record, read_examples
 from guardagent.bench.runner import judge_all, run_evaluation
+from guardagent.bench.trajectories import Made
 
 __all__ = [
     "METRICS",
@@ -25,9 +28,12 @@ __all__ = [
     "Example",
     "Experiment",
     "Judge",
+    "Made",
     "PaperGenerated",
     "PaperRow",
     "Record",
+    "Replay",
+    "State",
     "answer_is_right",
     "items_of",
     "judge_all",

@@ -100,13 +100,34 @@ class Evaluation:
     shots: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """An evaluation of trajectories, with and without a guard: the same object, where calls are judged and not runs.
+
+    Attributes:
+        writes: the tools that change something.
+        absorb: brings the state (kind of records -> id -> record) up to date with a call (`Made`) that went well.
+    """
+
+    writes: frozenset[str]
+    absorb: Callable[[Any, Any], None]
+
+
 def load_evaluation(name: str, benchmarks: Path | None = None) -> tuple[Evaluation, Path]:
     """The evaluation of a name such as `eicu-ac`, and the file that defines it.
 
     Raises:
         UnknownNameError: no folder has that name.
-        InputError: there are no benchmarks here, or the file defines no evaluation.
+        InputError: there are no benchmarks here, or the file defines no evaluation of a target agent's runs.
     """
+    evaluation, file = find_evaluation(name, benchmarks)
+    if isinstance(evaluation, Replay):
+        raise ContentError("is an evaluation of trajectories; expected one of a target agent's runs", file)
+    return evaluation, file
+
+
+def find_evaluation(name: str, benchmarks: Path | None = None) -> tuple[Evaluation | Replay, Path]:
+    """As `load_evaluation`, of either kind."""
     root = shipped("benchmarks") if benchmarks is None else benchmarks
     if not root.is_dir():
         raise InputError(f"{root}: no such folder; expected one folder per evaluation in it")
@@ -117,7 +138,7 @@ def load_evaluation(name: str, benchmarks: Path | None = None) -> tuple[Evaluati
     return _load(known[wanted]), known[wanted]
 
 
-def _load(file: Path) -> Evaluation:
+def _load(file: Path) -> Evaluation | Replay:
     name = f"guardagent_benchmark_{file.parent.name}"
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
@@ -129,6 +150,6 @@ def _load(file: Path) -> Evaluation:
     except Exception as error:
         raise ContentError(f"does not load: {type(error).__name__}: {error}", file) from error
     evaluation = getattr(module, "EVALUATION", None)
-    if not isinstance(evaluation, Evaluation):
-        raise ContentError("defines no `EVALUATION`; expected a guardagent.bench.Evaluation", file)
+    if not isinstance(evaluation, Evaluation | Replay):
+        raise ContentError("defines no `EVALUATION`; expected a guardagent.bench.Evaluation or Replay", file)
     return evaluation

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from guardagent import interrupts
-from guardagent.bench.evaluation import Evaluation, Example, PaperRow, load_evaluation
+from guardagent.bench.evaluation import Evaluation, Example, PaperRow, Replay, find_evaluation
 from guardagent.bench.experiment import Experiment, Judge
 from guardagent.bench.generated import is_silent, measure_generated
 from guardagent.bench.metrics import measure, measure_cost, measure_groups, wrong_rows
 from guardagent.bench.plot import draw
+from guardagent.bench.replay import run_replay
 from guardagent.bench.report import table
 from guardagent.bench.results import Results, Row, digest_of, result_row, setup_of, write_rows, write_text
 from guardagent.errors import InputError, ModelError
@@ -33,6 +34,9 @@ def run_evaluation(
     *,
     progress: bool = False,
     benchmarks: Path | None = None,
+    policies: Path | None = None,
+    state: Path | None = None,
+    facts: Path | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
     """Judges every example of a data file and writes the results into a folder.
@@ -45,6 +49,9 @@ def run_evaluation(
         out: the folder for results.jsonl, summary.json, table.md and plot.png.
         progress: show a progress bar on standard error, if that is a terminal.
         benchmarks: a folder of evaluations instead of the shipped one.
+        policies: for an evaluation of trajectories, the guard's policy file.
+        state: the records that it knows.
+        facts: the facts that it knows.
         settings: those of an `Experiment`: mode, model, toolbox, memory, and the paper's settings and ablations.
 
     Returns:
@@ -55,7 +62,13 @@ def run_evaluation(
         ModelError: the model answers none of the first examples.
     """
     experiment = Experiment(**settings)
-    evaluation, source = load_evaluation(name, benchmarks)
+    evaluation, source = find_evaluation(name, benchmarks)
+    if isinstance(evaluation, Replay):
+        if experiment != Experiment(model=experiment.model):
+            raise InputError(f"{name} asks no model; expected no other options than --policies, --state and --facts")
+        return run_replay(evaluation, name, data, out, policies=policies, state=state, facts=facts)
+    if (policies, state, facts) != (None, None, None):
+        raise InputError(f"{name} judges by its agent's guard; expected no --policies, --state or --facts")
     examples = evaluation.load(data)
     with experiment.guard_agent(evaluation.agent, evaluation.shots) as guard:
         results = Results(_folder(out) / "results.jsonl", retry_errors=guard.program is None)

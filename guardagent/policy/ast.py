@@ -12,9 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from guardagent.policy.formula import Formula
+
+if TYPE_CHECKING:
+    from guardagent.policy.findings import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +326,15 @@ class Not:
     body: Rule
 
 
-Rule = Temporal | Forall | Exists | Before | After | AllOf | AnyOf | Not
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Every call of some tools is judged by a part of its own: that of a solver rule."""
+
+    tools: frozenset[str]
+    part: Part
+
+
+Rule = Temporal | Forall | Exists | Before | After | AllOf | AnyOf | Not | Judged
 
 
 def children(node: object) -> Iterator[object]:

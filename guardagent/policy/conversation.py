@@ -47,12 +47,12 @@ class Judgement:
 class Conversation:
     """The calls of a session, and the state of its rules."""
 
-    def __init__(self, policies: Policies, state: Any, facts: Mapping[str, Any]) -> None:
+    def __init__(self, policies: Policies, state: Any, facts: Mapping[str, Any], messages: Any = ()) -> None:
         self.policies = policies
         self.calls: list[Call] = []
         self.skipped: frozenset[int] = frozenset()  # parts of rules that are proved, for calls of the graph's tools
         self.graph_tools: frozenset[str] = frozenset()
-        self.trace = Trace(facts, state, policies.views())
+        self.trace = Trace(facts, state, policies.views(), messages)
         self._memory = [part.start() for part in policies.parts]
         self._said: set[str] = set()  # rules of which a violation was reported, the call having taken its place
 
@@ -171,7 +171,8 @@ class Conversation:
 
     def copied(self) -> Conversation:
         """A conversation of its own that has come this far."""
-        copy = Conversation(self.policies, self.trace.source, self.trace.facts)
+        trace = self.trace
+        copy = Conversation(self.policies, trace.source, trace.facts, trace.messages)
         calls = {call: call.copied() for call in self.trace.in_flight}
         copy.skipped, copy.graph_tools = self.skipped, self.graph_tools
         copy.calls = [calls.get(call, call) for call in self.calls]
@@ -213,6 +214,11 @@ class Conversation:
 
     def _copied_memory(self, calls: Mapping[Call, Call]) -> list[Any]:
         return [part.copied(one, calls) for part, one in zip(self.policies.parts, self._memory, strict=True)]
+
+
+def told(source: Source, finding: Finding) -> str:
+    """What a person is told of a rule that is broken: what the rule is, and the facts that break it."""
+    return f"{source.said} ({finding.because})" if finding.because else source.said
 
 
 def failure(rule_id: str, error: Exception) -> str:

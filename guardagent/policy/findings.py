@@ -91,16 +91,18 @@ class Trace:
         facts: what the host knows at this moment.
         source: the state, or a callable that gives it as it is now.
         views: the views of the history, by their numbers.
+        messages: the conversation's messages, or a callable that gives them as they are now.
         in_flight: the calls whose outcomes are open.
         until: the place of the call that is looked back from; None for a call that is only proposed.
     """
 
-    __slots__ = ("_state", "facts", "in_flight", "source", "until", "views")
+    __slots__ = ("_state", "facts", "in_flight", "messages", "source", "until", "views")
 
-    def __init__(self, facts: Mapping[str, Any], source: Any, views: list[View]) -> None:
+    def __init__(self, facts: Mapping[str, Any], source: Any, views: list[View], messages: Any = ()) -> None:
         self.facts = facts
         self.source = source
         self.views = views
+        self.messages = messages
         self.in_flight: list[Call] = []
         self.until: int | None = None
         self._state: Any = _UNREAD
@@ -119,11 +121,15 @@ class Trace:
 
 @dataclass(slots=True)
 class Finding:
-    """Why a part of a rule is not satisfied: false or unknown, with the evidence and what would mend it."""
+    """Why a part of a rule is not satisfied: false or unknown, with the evidence and what would mend it.
+
+    `because` says in words which facts made it so.
+    """
 
     value: Truth
     evidence: dict[str, Any] = field(default_factory=dict)
     remedy: str | None = None
+    because: str | None = None
 
 
 class Part(Protocol):

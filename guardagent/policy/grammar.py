@@ -80,8 +80,8 @@ class TemporalError(InputError):
         super().__init__(f"{problem}\n  {shown[left : column + SHOWN]}\n  {' ' * (column - 1 - left)}^")
 
 
-def tree_of(text: str) -> Node:
-    """The tree of a rule's text.
+def tree_of(text: str, start: str = "start") -> Node:
+    """The tree of a rule's text, or of another part of the grammar.
 
     Raises:
         TemporalError: it does not parse; with what was expected, and where.
@@ -95,7 +95,7 @@ def tree_of(text: str) -> Node:
     from lark.exceptions import UnexpectedInput
 
     try:
-        return _parser().parse(text)
+        return _parser().parse(text, start=start)
     except UnexpectedInput as error:
         _explain(error, text)
 
@@ -105,7 +105,7 @@ def _parser() -> Lark:
     from lark import Lark
 
     grammar = Path(__file__).with_name("language.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", propagate_positions=True, maybe_placeholders=True)
+    return Lark(grammar, parser="lalr", start=["start", "condition"], propagate_positions=True, maybe_placeholders=True)
 
 
 def _explain(error: Any, text: str) -> NoReturn:

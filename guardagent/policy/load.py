@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,25 +29,44 @@ def load_policies(path: Path | str, *, model: Model | str | None = None) -> Poli
 
     Args:
         path: the YAML file.
-        model: what judges `request:` policies that have no program.
+        model: what judges `request:` policies that have no program, and reads `conversation(...)` for solver rules.
 
     Raises:
         InputError: something in the file, or in a file that it names, is wrong. Where it can be said, the message
             begins with `file:line:`; nothing is loaded partly.
     """
     file = read_policy_file(path)
-    library = Library(Toolbox(list(file.toolbox)).functions, file.tags, file.tools)
+    functions = Toolbox(list(file.toolbox)).functions
+    return compiled(file, functions, lambda source: _request(source, file, model), model)
+
+
+def compiled(
+    file: PolicyFile,
+    functions: Mapping[str, Callable[..., Any]],
+    requested: Callable[[RuleSource], Check],
+    model: Model | str | None = None,
+) -> Policies:
+    """The rules of a policy file that has been read.
+
+    Args:
+        file: what it says.
+        functions: the state functions, by name. Nothing here calls them.
+        requested: gives what judges a `request:` policy.
+        model: what reads `conversation(...)` for solver rules; it is not asked here.
+
+    Raises:
+        InputError: as of `load_policies`.
+    """
+    library = Library(functions, file.tags, file.tools)
     rules: list[Rule] = []
     requests: list[tuple[Source, Check]] = []
     for source in file.rules:
         if source.kind == "temporal":
             rules.append(_rule(source, library, sum(len(rule.parts) for rule in rules)))
         elif source.kind == "request":
-            requests.append((_source(source), _request(source, file, model)))
+            requests.append((_source(source), requested(source)))
         else:
-            raise ContentError(
-                "solver rules are not supported yet; expected `temporal:` or `request:`", path, source.line
-            )
+            rules.append(_solver(source, library, model, sum(len(rule.parts) for rule in rules)))
     _refuse_bare_tools(file, rules)
     return Policies(
         rules,
@@ -75,6 +94,9 @@ def _refuse_bare_tools(file: PolicyFile, rules: Sequence[Rule]) -> None:
 
 def _source(source: RuleSource) -> Source:
     text = " AND ".join(text.text.strip() for text in source.texts)
+    if source.solver is not None:
+        permits = (f"{tool} is permitted if {one.permit.text}" for tool, one in source.solver.tools.items())
+        text = "; ".join(permits)
     return Source(source.id, text, source.message, source.on_violation, source.remedy)
 
 
@@ -93,6 +115,12 @@ def _rule(source: RuleSource, library: Library, first: int) -> Rule:
         raise text.error(str(wrong), error.place.line, error.place.column) from None
     except InputError as error:
         raise text.error(str(error)) from None
+
+
+def _solver(source: RuleSource, library: Library, model: Model | str | None, first: int) -> Rule:
+    from guardagent.policy.solver.compile import solved
+
+    return Rule(_source(source), [solved(source, library, model)], library, first)
 
 
 def _read(text: Text) -> ast.Rule:

@@ -6,7 +6,7 @@ the proposed call's arguments as `args(f)`, and never of its output, which is no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
@@ -37,6 +37,22 @@ def read_rule(text: str) -> ast.Rule:
         return _rule(tree_of(text), text)
     except RecursionError:
         raise TemporalError("the rule is nested too deep", text[:80], 1, 1) from None
+
+
+def read_term(text: str, names: Collection[str]) -> ast.Term:
+    """The syntax of an expression by itself.
+
+    Args:
+        text: the expression.
+        names: the variables that it may use.
+
+    Raises:
+        TemporalError: as of `read_rule`.
+    """
+    try:
+        return _Reader(text).term(tree_of(text, "condition"), names)
+    except RecursionError:
+        raise TemporalError("the expression is nested too deep", text[:80], 1, 1) from None
 
 
 def _rule(tree: Node, text: str) -> ast.Rule:
@@ -89,6 +105,9 @@ class _Reader:
 
     def rule(self, tree: Node) -> ast.Rule:
         return getattr(self, f"_{tree.data}")(tree.children)  # type: ignore[no-any-return]
+
+    def term(self, tree: Node, names: Collection[str]) -> ast.Term:
+        return self._term(tree, _Scope(set(names)))
 
     # --- the five forms
 

@@ -111,13 +111,16 @@ class Policies:
 
         return Session(self, state, facts, **options)
 
-    def restore(self, snapshot: bytes, key: bytes, *, state: Any = None, newest: int | None = None) -> Session:
+    def restore(
+        self, snapshot: bytes, key: bytes, *, state: Any = None, messages: Any = (), newest: int | None = None
+    ) -> Session:
         """Goes on with a session from its snapshot; a session of that name denies everything from then on.
 
         Args:
             snapshot: what `session.snapshot(key)` gave.
             key: the same key.
             state: as of `session`.
+            messages: as of `Session`.
             newest: the `session.sequence` that the host has kept: an older snapshot is refused.
 
         Raises:
@@ -125,7 +128,7 @@ class Policies:
         """
         from guardagent.session import Session
 
-        return Session.restore(self, snapshot, key, state=state, newest=newest)
+        return Session.restore(self, snapshot, key, state=state, messages=messages, newest=newest)
 
     def views(self) -> list[View]:
         return [View(spec) for spec in self._views]

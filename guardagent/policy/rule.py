@@ -176,6 +176,8 @@ class _Builder:
                 return Eventual(rule, compiler)
             case ast.After():
                 return Response(rule, compiler)
+            case ast.Judged(_, part):
+                return part
         raise AssertionError(rule)
 
     def _negated(self, rule: ast.Rule) -> Part:

@@ -1,0 +1,68 @@
+"""pass^k, and the precision and recall of write calls: what tau-bench's and the solver-aided paper's numbers mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import comb
+from typing import Any
+
+from guardagent.bench.metrics import percent
+from guardagent.policy.values import equal
+
+Call = tuple[str, Mapping[str, Any]]
+
+
+def pass_hat_k(successes: Iterable[Sequence[bool]]) -> dict[int, float]:
+    """For each k, the chance that k trials of a task all succeed, in percent: the mean of C(c, k) / C(n, k).
+
+    It goes to the smallest number of trials that a task has.
+
+    Args:
+        successes: for each task, whether each of its n trials succeeded, which c did.
+    """
+    tasks = [(sum(task), len(task)) for task in successes]
+    most = min((trials for _, trials in tasks), default=0)
+    return {k: round(100 * sum(comb(c, k) / comb(n, k) for c, n in tasks) / len(tasks), 2) for k in range(1, most + 1)}
+
+
+@dataclass(frozen=True, slots=True)
+class WriteCalls:
+    """How many write calls were expected and made, and how many of those made were expected."""
+
+    expected: int = 0
+    made: int = 0
+    right: int = 0
+
+    def __add__(self, other: WriteCalls) -> WriteCalls:
+        return WriteCalls(self.expected + other.expected, self.made + other.made, self.right + other.right)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "expected": self.expected,
+            "made": self.made,
+            "right": self.right,
+            "precision": percent(self.right, self.made),
+            "recall": percent(self.right, self.expected),
+        }
+
+
+def matches(made: Sequence[Call], expected: Sequence[Call]) -> list[bool]:
+    """Which calls are expected: each expected one is made once, in any order, with equal arguments."""
+    left = list(expected)
+    found = []
+    for call in made:
+        at = next((at for at, one in enumerate(left) if one[0] == call[0] and _same(one[1], call[1])), None)
+        found.append(at is not None)
+        if at is not None:
+            del left[at]
+    return found
+
+
+def _same(left: Any, right: Any) -> bool:
+    """Whether two JSON values are the same: numbers by value, and null is null."""
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(_same, left, right))
+    return (left is None and right is None) or equal(left, right) is True

@@ -1,0 +1,223 @@
+"""Evaluations of finished trajectories: pass^k and write calls, as they are and as a guard would have left them.
+
+What the agent would have done instead of a denied call is not known. So a trial with a denial is unknown with the
+guard, and pass^k is given as its bounds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from guardagent.bench.evaluation import Replay
+from guardagent.bench.offline import Guard, read_object, read_state
+from guardagent.bench.pass_k import WriteCalls, matches, pass_hat_k
+from guardagent.bench.replay_report import draw_replay, replay_table
+from guardagent.bench.results import write_rows, write_text
+from guardagent.bench.trajectories import Trajectory, read_trajectories
+from guardagent.errors import InputError
+from guardagent.types import Verdict
+
+Row = dict[str, Any]
+
+
+def run_replay(
+    evaluation: Replay,
+    name: str,
+    data: Path,
+    out: Path,
+    *,
+    policies: Path | None = None,
+    state: Path | None = None,
+    facts: Path | None = None,
+) -> dict[str, Any]:
+    """Measures a file of trajectories and writes results.jsonl, summary.json, table.md and plot.png into a folder.
+
+    Args:
+        evaluation: which tools write, and how.
+        name: what it is called.
+        data: the trajectories, as tau-bench writes them.
+        out: the folder.
+        policies: the guard's policy file; without one, only what happened is measured.
+        state: the records at the beginning of every trial, for the guard.
+        facts: what a host would have known in every trial, for the guard.
+
+    Raises:
+        InputError: a file is wrong, or the folder holds the results of something else.
+    """
+    guard = _guard(evaluation, policies, state, facts)
+    rows = [row_of(one, evaluation.writes, guard) for one in read_trajectories(data)]
+    about = {
+        "name": name,
+        "data": data.name,
+        "data_sha256": hashlib.sha256(data.read_bytes()).hexdigest(),
+        "policies": policies and policies.name,
+        "policies_digest": guard and guard.policies.digest,
+        "state": state and state.name,
+        "facts": {} if guard is None else dict(guard.facts),
+    }
+    summary = summarised(rows, about)
+    _write(out, rows, summary)
+    return summary
+
+
+def _guard(evaluation: Replay, policies: Path | None, state: Path | None, facts: Path | None) -> Guard | None:
+    from guardagent.policy.load import load_policies
+
+    if policies is None:
+        if (state, facts) != (None, None):
+            raise InputError("a state or facts without policies; expected --policies FILE too: only a guard needs them")
+        return None
+    records = None if state is None else read_state(state)
+    known = {} if facts is None else read_object(facts)
+    return Guard(load_policies(policies), evaluation.writes, records, evaluation.absorb, known)
+
+
+# --- a trial ----------------------------------------------------------------------------------------------------------
+
+
+def row_of(trajectory: Trajectory, writes: frozenset[str], guard: Guard | None) -> Row:
+    """What is kept of a trial. A write call that failed has changed nothing, and is none of those made."""
+    verdicts = [None] * len(trajectory.calls) if guard is None else guard.verdicts(trajectory)
+    calls = [(call, verdict) for call, verdict in zip(trajectory.calls, verdicts, strict=True) if call.tool in writes]
+    made = [(call.tool, call.args) for call, _ in calls if not call.failed]
+    expected = None if trajectory.expected is None else [one for one in trajectory.expected if one[0] in writes]
+    right = iter(matches(made, expected or []))
+    shown = []
+    for call, verdict in calls:
+        is_expected = None if call.failed or expected is None else next(right)
+        told = {} if verdict is None else _told(verdict)
+        shown.append({"tool": call.tool, "args": call.args, "failed": call.failed, "expected": is_expected, **told})
+    return {
+        "id": trajectory.id,
+        "task": trajectory.task,
+        "trial": trajectory.trial,
+        "success": trajectory.success,
+        "expected": None if expected is None else len(expected),
+        "calls": shown,
+        "guard": None if guard is None else _guarded(shown, expected),
+    }
+
+
+def _told(verdict: Verdict) -> dict[str, Any]:
+    return {"decision": str(verdict.decision), "rules": list(verdict.rules), "errors": list(verdict.errors)}
+
+
+def _guarded(calls: Sequence[Mapping[str, Any]], expected: Sequence[Any] | None) -> dict[str, Any]:
+    """What the guard leaves of a trial: all of it as it was, or nobody knows what."""
+    left = [call for call in calls if not _denied(call)]
+    made = [(call["tool"], call["args"]) for call in left if not call["failed"]]
+    return {
+        "outcome": "unchanged" if len(left) == len(calls) else "unknown",
+        "made": len(made),
+        "right": None if expected is None else sum(matches(made, expected)),
+    }
+
+
+def _denied(call: Mapping[str, Any]) -> bool:
+    return call.get("decision") not in (None, "allow", "warn")
+
+
+# --- all of them ------------------------------------------------------------------------------------------------------
+
+
+def summarised(rows: Sequence[Row], about: Mapping[str, Any]) -> dict[str, Any]:
+    """The metrics of all trials. Write calls are counted where the task says what was expected."""
+    from guardagent import __version__
+
+    told = [row for row in rows if row["expected"] is not None]
+    calls = [call for row in told for call in row["calls"]]
+    done = [call for call in calls if not call["failed"]]
+    before = WriteCalls(sum(row["expected"] for row in told), len(done), sum(call["expected"] for call in done))
+    tasks = _by_task(rows)
+    trials = [len(task) for task in tasks]
+    return {
+        **about,
+        "version": __version__,
+        "n": len(rows),
+        "tasks": len(tasks),
+        "trials": {"fewest": min(trials), "most": max(trials)},
+        "trials_without_expected_calls": len(rows) - len(told),
+        "failed_write_calls": len(calls) - len(done),
+        "without_guard": {
+            "pass": {str(k): v for k, v in pass_hat_k([[row["success"] for row in task] for task in tasks]).items()},
+            "write_calls": before.to_dict(),
+        },
+        "with_guard": _with_guard(rows, told, tasks) if rows[0]["guard"] else None,
+    }
+
+
+def _by_task(rows: Sequence[Row]) -> list[list[Row]]:
+    found: dict[Any, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row["task"], []).append(row)
+    return list(found.values())
+
+
+def _with_guard(rows: Sequence[Row], told: Sequence[Row], tasks: Sequence[Sequence[Row]]) -> dict[str, Any]:
+    after = WriteCalls(
+        sum(row["expected"] for row in told),
+        sum(row["guard"]["made"] for row in told),
+        sum(row["guard"]["right"] for row in told),
+    )
+    unknown = [row for row in rows if row["guard"]["outcome"] == "unknown"]
+    lower = pass_hat_k([[_succeeds(row, unknown=False) for row in task] for task in tasks])
+    upper = pass_hat_k([[_succeeds(row, unknown=True) for row in task] for task in tasks])
+    return {
+        "pass": {str(k): {"lower": lower[k], "upper": upper[k]} for k in lower},
+        "unknown_trials": len(unknown),
+        "unknown_that_succeeded": sum(row["success"] for row in unknown),
+        "write_calls": after.to_dict(),
+        "denied": _denials(rows),
+    }
+
+
+def _succeeds(row: Row, *, unknown: bool) -> bool:
+    return bool(row["success"]) if row["guard"]["outcome"] == "unchanged" else unknown
+
+
+def _denials(rows: Sequence[Row]) -> dict[str, Any]:
+    """Which write calls were denied: expected ones, others, those that failed anyway; and by which rules."""
+    denied = [call for row in rows for call in row["calls"] if _denied(call)]
+    return {
+        "calls": len(denied),
+        "expected": sum(call["expected"] is True for call in denied),
+        "not_expected": sum(call["expected"] is False for call in denied),
+        "failed": sum(call["failed"] for call in denied),
+        "could_not_be_checked": sum(not call["rules"] for call in denied),
+        "rules": dict(sorted(Counter(rule for call in denied for rule in call["rules"]).items())),
+    }
+
+
+# --- the files --------------------------------------------------------------------------------------------------------
+
+
+def _write(out: Path, rows: Sequence[Row], summary: Mapping[str, Any]) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{out}: cannot be made a folder: {error.strerror}") from None
+    _refuse_others(out / "results.jsonl", {row["id"] for row in rows})
+    (out / "summary.json").unlink(missing_ok=True)  # only a complete run has one
+    write_rows(out / "results.jsonl", rows)
+    write_text(out / "table.md", replay_table(summary))
+    draw_replay(out / "plot.png", summary)
+    write_text(out / "summary.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
+
+
+def _refuse_others(path: Path, ids: set[str]) -> None:
+    """Makes sure that no other evaluation's rows are replaced."""
+    from guardagent._files import read_json_lines
+
+    if not path.exists() or not path.stat().st_size:
+        return
+    others = [row.get("id") for _, row in read_json_lines(path) if "guard" not in row or row.get("id") not in ids]
+    if others:
+        raise InputError(
+            f"{path}: holds {len(others)} rows of other data, such as {others[0]!r}; "
+            "expected a new folder, or that of the same data"
+        )

@@ -1,0 +1,175 @@
+"""Reads trajectories as tau-bench writes them: a JSON array with an entry per trial of a task.
+
+    {"task_id", "trial", "reward", "info": {"task": {"actions": [{"name", "kwargs"}]}}, "traj": [messages]}
+
+The messages are those of a chat with `tool_calls`. An entry may also have `facts`, which tau-bench does not write: what
+a host would have known in that conversation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from guardagent._files import MAX_DATA_BYTES, parse_json, read_text
+from guardagent.bench.records import Record
+from guardagent.errors import ContentError
+
+_IN_TEXT = re.compile(r"^\s*Action:\s*\{", re.MULTILINE)  # how agents call tools that have no tool_calls
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A call that an agent made.
+
+    Attributes:
+        tool, args: the call.
+        output: what the tool gave back.
+        answered: whether it gave anything back.
+    """
+
+    tool: str
+    args: Mapping[str, Any]
+    output: Any = None
+    answered: bool = True
+
+    @property
+    def failed(self) -> bool:
+        """As tau-bench's tools say it; such a call has changed nothing."""
+        return isinstance(self.output, str) and self.output.startswith("Error")
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """One trial of a task.
+
+    Attributes:
+        task, trial: which.
+        success: whether its reward is 1.
+        calls: what the agent did, in order.
+        expected: what it was to do, as tau-bench has it: (tool, args); None where no trial of the task says.
+        facts: what a host would have known.
+    """
+
+    task: int | str
+    trial: int
+    success: bool
+    calls: tuple[Made, ...]
+    expected: tuple[tuple[str, Mapping[str, Any]], ...] | None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        return f"{self.task}:{self.trial}"
+
+
+def read_trajectories(path: Path) -> list[Trajectory]:
+    """The trajectories of a file, in its order.
+
+    Raises:
+        ContentError: it is none such, or a trial occurs twice; it says where.
+    """
+    entries = parse_json(read_text(path, limit=MAX_DATA_BYTES), path)
+    if not isinstance(entries, list) or not entries:
+        raise ContentError("holds no trajectories; expected a JSON array of them, as tau-bench writes it", path)
+    found: dict[str, Trajectory] = {}
+    for number, values in enumerate(entries, start=1):
+        if not isinstance(values, dict):
+            raise ContentError(f"entry {number} is a {type(values).__name__}; expected an object", path)
+        record = Record(values, path, number, published=True)
+        one = _trajectory(record)
+        if one.id in found:
+            raise record.error(f"trial {one.trial} of task {one.task} occurs twice; expected each trial once")
+        found[one.id] = one
+    return _with_expected(list(found.values()))
+
+
+def _with_expected(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
+    """A trial that ended with an error says nothing of its task; another trial of it may."""
+    known = {one.task: one.expected for one in trajectories if one.expected is not None}
+    return [replace(one, expected=known.get(one.task)) if one.expected is None else one for one in trajectories]
+
+
+def _trajectory(record: Record) -> Trajectory:
+    messages = _objects(record.values.get("traj"), "traj", record)
+    facts = record.values.get("facts") or {}
+    if not isinstance(facts, dict):
+        raise record.error("key 'facts' is no object; expected an object of facts")
+    return Trajectory(
+        _value(record, "task_id", (int, str), "a number or a text"),
+        _value(record, "trial", (int,), "a number"),
+        abs(_value(record, "reward", (int, float), "a number") - 1) <= 1e-6,
+        tuple(_calls(messages, record)),
+        _expected(record),
+        facts,
+    )
+
+
+def _value(record: Record, key: str, kinds: tuple[type, ...], expected: str) -> Any:
+    value = record.values.get(key)
+    if type(value) not in kinds:
+        raise record.error(f"key {key!r} is {value!r:.60}; expected {expected}")
+    return value
+
+
+def _expected(record: Record) -> tuple[tuple[str, Mapping[str, Any]], ...] | None:
+    task = record.mapping("info").get("task")
+    if not isinstance(task, dict):
+        return None
+    actions = _objects(task.get("actions"), "info.task.actions", record)
+    for action in actions:
+        if not isinstance(action.get("name"), str) or not isinstance(action.get("kwargs"), dict):
+            raise record.error("info.task.actions: an action without `name` or `kwargs`; expected both")
+    return tuple((action["name"], action["kwargs"]) for action in actions)
+
+
+def _objects(value: Any, key: str, record: Record) -> list[dict[str, Any]]:
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise record.error(f"{key} is {value!r:.60}; expected a list of objects")
+    return value
+
+
+def _calls(messages: Sequence[dict[str, Any]], record: Record) -> Iterator[Made]:
+    for at, message in enumerate(messages):
+        if message.get("role") != "assistant":
+            continue
+        place = f"traj[{at}]"
+        if message.get("function_call") or _IN_TEXT.search(str(message.get("content") or "")):
+            raise record.error(f"{place}: calls a tool in its text; expected `tool_calls` (tau-bench's tool-calling)")
+        calls = _objects(message.get("tool_calls") or [], f"{place}.tool_calls", record)
+        yield from _answered([_call(call, place, record) for call in calls], calls, messages[at + 1 :])
+
+
+def _call(call: Mapping[str, Any], place: str, record: Record) -> Made:
+    function = call.get("function")
+    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+        raise record.error(f"{place}.tool_calls: a call without a function's name")
+    args = function.get("arguments")
+    if isinstance(args, str):
+        try:
+            args = parse_json(args, record.path)
+        except ContentError as error:
+            raise record.error(f"{place}: the arguments of {function['name']}: {error}") from None
+    if not isinstance(args, dict):
+        raise record.error(f"{place}: the arguments of {function['name']} are {args!r:.60}; expected an object")
+    return Made(function["name"], args, answered=False)
+
+
+def _answered(
+    made: Sequence[Made], calls: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
+) -> Iterator[Made]:
+    """The calls of one message with the outputs that directly follow it: by their ids, where they tell them apart."""
+    outputs: list[Mapping[str, Any]] = []
+    for message in after:
+        if message.get("role") != "tool":
+            break
+        outputs.append(message)
+    by_id = {message.get("tool_call_id"): message for message in outputs}
+    ids = [call.get("id") for call in calls]
+    told_apart = len(set(ids)) == len(ids) and all(one is not None for one in (*ids, *by_id))
+    for at, one in enumerate(made):
+        found = by_id.get(ids[at]) if told_apart else outputs[at] if at < len(outputs) else None
+        yield one if found is None else replace(one, output=found.get("content"), answered=True)

@@ -1,0 +1,1 @@
+"""Solver rules: what SMT-LIB 2 constraints say of a call."""

@@ -1,0 +1,62 @@
+"""Values as a sort has them: exactly, and never coerced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from guardagent.errors import nearest
+from guardagent.policy.solver.sorts import BOOL, INT, REAL, STRING, Enumeration, Sort
+from guardagent.policy.values import Unknown, equal, exact, kind_of, shown
+
+MAX_CHARACTER = 0x2FFFF  # of an SMT-LIB text
+
+
+class Refused:
+    """A value that is there and is not one of the variable's sort: whatever the variable is, the call is denied."""
+
+    __slots__ = ("why",)
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+
+def admitted(value: Any, sort: Sort, enum: Sequence[Any] | None) -> Any:
+    """The value as the sort has it (a bool, int, Fraction or str); Unknown where none is known; or Refused."""
+    if type(value) is Unknown:
+        return value
+    kind = kind_of(value)
+    if kind is None:
+        return Unknown("it is null") if value is None else Refused(f"{shown(value)} is no JSON value")
+    found = _of_sort(value, kind, sort)
+    if enum is None or type(found) is Refused or any(equal(found, one) is True for one in enum):
+        return found
+    return Refused(f"{shown(found)} is none of its values{nearest(str(found), map(str, enum))}")
+
+
+def _of_sort(value: Any, kind: str, sort: Sort) -> Any:
+    if isinstance(sort, Enumeration):
+        if kind == "text" and value in sort.values:
+            return str(value)
+        return Refused(f"{shown(value)} is none of its values{nearest(str(value), sort.values)}")
+    if sort is BOOL and kind == "truth value":
+        return bool(value)
+    if sort is STRING and kind == "text":
+        return str(value) if all(map(_is_character, value)) else Refused(f"{shown(value)} has characters SMT-LIB lacks")
+    if sort in (INT, REAL) and kind == "number":
+        return _number(value, sort)
+    return Refused(f"{shown(value)} is a {kind}; expected a value of sort {sort.name}")
+
+
+def _number(value: Any, sort: Sort) -> Any:
+    number = exact(value)
+    if type(number) is Unknown:
+        return Refused("; ".join(number.why))
+    if sort is INT and type(number) is not int:
+        return Refused(f"{shown(value)} is no whole number; expected a value of sort Int")
+    return number
+
+
+def _is_character(character: str) -> bool:
+    code = ord(character)
+    return code <= MAX_CHARACTER and not 0xD800 <= code <= 0xDFFF

@@ -1,0 +1,60 @@
+"""The constraints of one question, and what is asked about them with the values of some variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from guardagent.policy.solver.answers import Status
+from guardagent.policy.solver.literals import term_of
+from guardagent.policy.solver.sorts import Sort
+from guardagent.policy.solver.z3_solver import Deadline, Z3Solver
+from guardagent.policy.solver.z3_text import solver_module
+
+FIRST = 0.1  # the part of the time after which the question is put in another way
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is asked about.
+
+    Attributes:
+        terms: the constraints.
+        solver: one that holds them.
+        constants: the variables, as terms.
+        sorts: the variables' sorts.
+    """
+
+    terms: Sequence[Any]
+    solver: Z3Solver
+    constants: Mapping[str, Any]
+    sorts: Mapping[str, Sort]
+
+    def pairs(self, values: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+        """Variables and their values, as terms."""
+        return [(self.constants[name], term_of(value, self.constants[name])) for name, value in values.items()]
+
+    def facts(self, values: Mapping[str, Any]) -> list[Any]:
+        return [constant == term for constant, term in self.pairs(values)]
+
+    def ask(self, values: Mapping[str, Any], deadline: Deadline) -> Status:
+        """Whether the constraints can be satisfied with these values."""
+        return self.model(values, [], (), deadline)[0]
+
+    def model(
+        self, values: Mapping[str, Any], further: Sequence[Any], wanted: Sequence[str], deadline: Deadline
+    ) -> tuple[Status, dict[str, Any] | None]:
+        """The same, with further constraints; and what other variables are then."""
+        constants = {name: self.constants[name] for name in wanted}
+        found = self.solver.model([*self.facts(values), *further], constants, deadline, FIRST)
+        if found[0] != "unknown":
+            return found
+        simple = simplified([*self.terms, *further], self.pairs(values))
+        return Z3Solver([simple], self.solver.context).model([], constants, deadline)
+
+
+def simplified(terms: Sequence[Any], pairs: Sequence[tuple[Any, Any]]) -> Any:
+    """All the terms with values in the place of constants: texts are mostly decided by this alone."""
+    z3 = solver_module()
+    return z3.simplify(z3.substitute(z3.And(list(terms)), *pairs))

@@ -1,0 +1,117 @@
+"""Compiles a solver rule of a policy file: its SMT-LIB text is read once, and asked a question per tool it governs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from guardagent.errors import ContentError, InputError, nearest
+from guardagent.policy import ast
+from guardagent.policy.library import Library
+from guardagent.policy.located_text import Text
+from guardagent.policy.policy_file import RuleSource
+from guardagent.policy.solver.admitted import Refused, admitted
+from guardagent.policy.solver.encoding import Encoding
+from guardagent.policy.solver.listener import Listen, listener
+from guardagent.policy.solver.part import Governed, Solved, Variable
+from guardagent.policy.solver.problems import SmtError
+from guardagent.policy.solver.sorts import BOOL, INT, REAL, STRING, Declared, Enumeration, Sort
+from guardagent.policy.solver.sources import Said, source_of
+from guardagent.policy.solver_keys import GovernedTool, SolverSource, VariableSource
+from guardagent.policy.terms import Compiler
+
+if TYPE_CHECKING:
+    from guardagent.models import Model
+
+MAX_SMT_BYTES = 5_000_000
+_KNOWN_SORTS = (BOOL, INT, REAL, STRING)
+
+
+def solved(rule: RuleSource, library: Library, model: Model | str | None) -> ast.Judged:
+    """What a solver rule says of the tools that it governs.
+
+    Raises:
+        ContentError: something in it is wrong; with its file and line.
+        InputError: what a solver needs is not installed.
+    """
+    source = rule.solver
+    assert source is not None
+    text = source.smt or _file(source)
+    encoding = _encoding(text, source)
+    governed = {tool: _governed(encoding, one, library) for tool, one in source.tools.items()}
+    return ast.Judged(frozenset(governed), Solved(governed, _listener(governed, model, text)))
+
+
+def _listener(governed: Mapping[str, Governed], model: Model | str | None, text: Text) -> Listen | None:
+    if not any(one.asked for one in governed.values()):
+        return None
+    try:
+        return listener(model)
+    except InputError as error:
+        raise text.error(str(error)) from None
+
+
+def _file(source: SolverSource) -> Text:
+    path = source.smt_file
+    assert path is not None
+    try:
+        data = path.read_bytes()
+        if len(data) > MAX_SMT_BYTES:
+            raise ContentError(f"more than {MAX_SMT_BYTES:,} bytes; expected at most that many", path, 1)
+        return Text(data.decode(), path, 1, "|\n" + data.decode())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}; expected SMT-LIB 2 text") from None
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ContentError(f"is no UTF-8 text: {error.reason}; expected SMT-LIB 2 text", path, line) from None
+
+
+def _encoding(text: Text, source: SolverSource) -> Encoding:
+    declared: dict[str, Declared] = {}
+    for tool in source.tools.values():
+        for name, one in tool.variables.items():
+            if one.sort is None:
+                continue
+            said = declared.setdefault(name, Declared(one.sort.text, one.enum))
+            if said.sort != one.sort.text:
+                raise one.sort.error(f"{name!r} is of sort {said.sort} for another tool; expected the same sort here")
+    try:
+        return Encoding.read(text.text, declared)
+    except SmtError as error:
+        raise text.error(error.problem, error.line, error.column) from None
+
+
+def _governed(encoding: Encoding, tool: GovernedTool, library: Library) -> Governed:
+    compiler = Compiler(library)
+    slot = compiler.place()
+    variables = [_variable(encoding, name, one, compiler, slot) for name, one in tool.variables.items()]
+    try:
+        question = encoding.question(tool.permit.text, [one.name for one in variables])
+    except SmtError as error:
+        raise tool.permit.error(error.problem, error.line, error.column) from None
+    return Governed(encoding, question, variables, slot, compiler.size)
+
+
+def _variable(encoding: Encoding, name: str, one: VariableSource, compiler: Compiler, slot: int) -> Variable:
+    sort = encoding.constants.get(name)
+    if sort is None:
+        known = nearest(name, encoding.constants)
+        raise one.place.error(f"variable {name!r} is no constant of the SMT-LIB text, and has no `sort`{known}")
+    if sort not in _KNOWN_SORTS and not isinstance(sort, Enumeration):
+        expected = "expected Bool, Int, Real, String or an enumeration"
+        raise one.place.error(f"variable {name!r} is of sort {sort.name}, of which no value can be given; {expected}")
+    source = None if one.source is None else source_of(one.source, compiler, slot)
+    if isinstance(source, Said) and source.confirmation and sort is not BOOL:
+        raise one.place.error(f"variable {name!r} is a confirmation and of sort {sort.name}; expected Bool")
+    return Variable(name, sort, _enum(one, sort), source, one.required, one.free)
+
+
+def _enum(one: VariableSource, sort: Sort) -> tuple[Any, ...] | None:
+    """The allowed values, as the sort has them."""
+    if one.enum is None:
+        return None
+    values = [admitted(value, sort, None) for value in one.enum]
+    for value, given in zip(values, one.enum, strict=True):
+        if type(value) is Refused:
+            raise one.place.error(f"`enum` holds {given!r}: {value.why}")
+    return tuple(values)

@@ -1,0 +1,53 @@
+"""Finds a minimal unsatisfiable core: what contradicts itself, without any part that is not needed for that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from guardagent.policy.solver.case import FIRST, Case, simplified
+from guardagent.policy.solver.z3_solver import Deadline, Z3Solver
+from guardagent.policy.solver.z3_text import solver_module
+
+PERMIT = "permit"
+
+
+def minimal_core(case: Case, values: Mapping[str, Any], deadline: Deadline) -> tuple[str, ...]:
+    """The names of the parts: `variable:x`, `assertion:0`, `permit`. What there is no time to leave out is kept."""
+    return _Parts(case, values, deadline).minimal()
+
+
+class _Parts:
+    def __init__(self, case: Case, values: Mapping[str, Any], deadline: Deadline) -> None:
+        z3 = solver_module()
+        self._deadline, self._context = deadline, case.solver.context
+        self._pairs = {f"variable:{name}": case.pairs({name: value})[0] for name, value in values.items()}
+        names = [f"assertion:{number}" for number in range(len(case.terms) - 1)]
+        self._terms = dict(zip([*names, PERMIT], case.terms, strict=True))
+        facts = {name: constant == term for name, (constant, term) in self._pairs.items()}
+        self._marks = {name: z3.Bool(f"core!{name}", self._context) for name in (*facts, *self._terms)}
+        terms = {**facts, **self._terms}
+        implied = [z3.Implies(mark, terms[name]) for name, mark in self._marks.items()]
+        self._solver = Z3Solver(implied, self._context)
+
+    def minimal(self) -> tuple[str, ...]:
+        kept = self._contradiction(list(self._marks)) or list(self._marks)
+        for name in list(kept):
+            if name in kept:
+                fewer = self._contradiction([other for other in kept if other != name])
+                kept = kept if fewer is None else fewer
+        return tuple(kept)
+
+    def _contradiction(self, names: Sequence[str]) -> list[str] | None:
+        """Parts among these that contradict one another; None if they are not known to."""
+        status, numbers = self._solver.core([self._marks[name] for name in names], self._deadline, FIRST)
+        if status == "unsat":
+            return [names[number] for number in numbers]
+        return list(names) if status == "unknown" and self._simply(names) else None
+
+    def _simply(self, names: Sequence[str]) -> bool:
+        """Whether they contradict one another, asked with the values in their places."""
+        terms = [self._terms[name] for name in names if name in self._terms]
+        pairs = [self._pairs[name] for name in names if name in self._pairs]
+        simple = simplified([solver_module().BoolVal(True, self._context), *terms], pairs)  # noqa: FBT003 - a value
+        return Z3Solver([simple], self._context).model([], {}, self._deadline)[0] == "unsat"

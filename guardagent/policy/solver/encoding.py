@@ -1,0 +1,183 @@
+"""A policy in SMT-LIB 2, read once, and what is asked of it: may this call be, with what is known of it?"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from guardagent.errors import nearest
+from guardagent.policy.solver.answers import Answer
+from guardagent.policy.solver.problems import SmtError
+from guardagent.policy.solver.question import Question
+from guardagent.policy.solver.script import Assertion, Script
+from guardagent.policy.solver.sexpr import Reader
+from guardagent.policy.solver.sorts import Declared, Enumeration, Sort
+from guardagent.policy.solver.z3_text import (
+    Edit,
+    Z3Text,
+    blanked,
+    check_term,
+    parsed,
+    solver_module,
+    sort_of,
+    strange_signs,
+)
+
+_BUILT_IN = frozenset({"Bool", "Int", "Real", "String", "RegLan"})
+_SYMBOL = re.compile(r"[A-Za-z~!@$%^&*_+=<>.?/-][A-Za-z0-9~!@$%^&*_+=<>.?/-]*")
+
+
+class Encoding:
+    """A policy: what it declares and asserts. It does not change, and threads may share it.
+
+    Attributes:
+        constants: what is declared, by the text or beside it, with the sorts.
+        enumerations: sorts with a few values.
+        assertions: in the order of the text.
+        comments: what the text's comments say of its declarations.
+    """
+
+    def __init__(self, script: Script, written: Z3Text, names: Mapping[str, str]) -> None:
+        self._written, self._names = written, list(names)
+        self._known = sorted({*script.symbols, *names})
+        self._context, self._lock = solver_module().Context(), threading.Lock()
+        self._once = script.recursive  # Z3 does not read a recursive function twice
+        self.assertions = tuple(script.assertions)
+        self.comments: Mapping[str, str] = script.comments
+        constants = self._parsed(self._context)[1]
+        self.constants: Mapping[str, Sort] = {name: sort_of(term.sort()) for name, term in constants.items()}
+        made = {sort.name: sort.values for sort in self.constants.values() if isinstance(sort, Enumeration)}
+        self.enumerations: Mapping[str, tuple[str, ...]] = {**script.enumerations, **made}
+
+    @classmethod
+    def read(cls, text: str, declared: Mapping[str, Declared]) -> Encoding:
+        """Reads a policy.
+
+        Args:
+            text: SMT-LIB 2 commands.
+            declared: variables of the policy file; those that the text declares too have to agree with it.
+
+        Raises:
+            SmtError: something is wrong in it.
+            InputError: Z3 is not installed.
+        """
+        script = Script(text)
+        silent = [blanked(text, form.start, form.end) for form in script.silent]
+        inside = [one for one in strange_signs(text) if not any(form.start <= one.start < form.end for form in silent)]
+        names = {name: one.written for name, one in script.constants.items()}
+        names.update({name: _quoted(name) for name in declared})
+        asked = Edit(len(text), len(text), "".join(f"\n(assert (= {one} {one}))" for one in names.values()))
+        written = Z3Text(text, [*_declarations(script, declared), *silent, *inside, asked])
+        encoding = cls(script, written, names)
+        for name, one in declared.items():
+            encoding._agrees(name, one, script)
+        return encoding
+
+    def _parsed(self, context: Any, permit: Z3Text | None = None) -> tuple[list[Any], dict[str, Any]]:
+        """The assertions and the permit as Z3 reads them; and the constants, each of which is asked to be itself."""
+        terms = parsed(self._written, context, self._known, permit)
+        found, wanted = len(terms) - len(self._names), len(self.assertions) + (permit is not None)
+        if found != wanted:
+            raise SmtError(f"Z3 reads {found} assertions; expected {wanted}, as the text has")
+        asked = terms[len(self.assertions) : len(self.assertions) + len(self._names)]
+        constants = {name: term.arg(0) for name, term in zip(self._names, asked, strict=True)}
+        return terms[: len(self.assertions)] + terms[len(self.assertions) + len(self._names) :], constants
+
+    def _agrees(self, name: str, declared: Declared, script: Script) -> None:
+        constant = script.constants.get(name)
+        if constant is None or declared.sort is None or declared.sort == self.constants[name].name:
+            return
+        found = self.constants[name].name
+        problem = f"{name!r} is of sort {found}; the policy file says {declared.sort}: expected them to agree"
+        raise script.reader.error(problem, constant.start)
+
+    def question(self, permit: str, variables: Sequence[str]) -> Question:
+        """Asks whether a predicate permits a call.
+
+        Args:
+            permit: the predicate: a term of sort Bool.
+            variables: the constants whose values will be given, in this order.
+
+        Raises:
+            SmtError: the permit is wrong, or a variable is not declared.
+        """
+        check_term(permit)
+        for name in variables:
+            if name not in self.constants:
+                raise SmtError(f"unknown variable {name!r}{nearest(name, self.constants)}")
+        rewritten = Z3Text(permit, strange_signs(permit))
+        sorts = {name: self.constants[name] for name in variables}
+        context, lock = self._context, self._lock
+        if self._once:
+            context, lock = solver_module().Context(), threading.Lock()
+        with lock:
+            terms, constants = self._parsed(context, rewritten)
+            return Question(terms, {name: constants[name] for name in sorts}, sorts, lock)
+
+
+def _declarations(script: Script, declared: Mapping[str, Declared]) -> list[Edit]:
+    """Declares what only the policy file does, as soon as its sort is there."""
+    edits: list[Edit] = []
+    made: dict[str, tuple[Any, ...]] = {}
+    for name, one in declared.items():
+        if name in script.constants:
+            continue
+        if one.sort is None:
+            raise SmtError(f"{name!r} is not declared{nearest(name, script.constants)}, or give its `sort:`")
+        if name in script.symbols:
+            raise SmtError(f"{name!r} is something else in the text; expected a name of its own")
+        edits += _new_sort(script, one, made)
+        place = script.sorts.get(one.sort, script.logic_end)
+        sort = _quoted(one.sort) if one.sort in made or one.sort in script.sorts else _one_term(one.sort, name)
+        edits.append(Edit(place, place, f"(declare-const {_quoted(name)} {sort})"))
+    return edits
+
+
+def _new_sort(script: Script, declared: Declared, made: dict[str, tuple[Any, ...]]) -> list[Edit]:
+    """The enumeration that a variable's `enum:` makes, if there is no such sort yet."""
+    name, values = declared.sort, declared.enum
+    assert name is not None
+    if values is None or name in script.sorts or name in _BUILT_IN or name.startswith("("):
+        return []
+    if name in made:
+        if made[name] != tuple(values):
+            raise SmtError(f"sort {name} has other values elsewhere; expected the same everywhere")
+        return []
+    made[name] = tuple(values)
+    words = " ".join(f"({_constructor(one, script)})" for one in _different(values))
+    place = script.logic_end
+    return [Edit(place, place, f"(declare-datatypes (({_quoted(name)} 0)) (({words})))")]
+
+
+def _different(values: Iterable[Any]) -> list[Any]:
+    found = list(values)
+    if len({repr(one) for one in found}) < len(found) or not found:
+        raise SmtError("`enum` is empty, or has a value twice; expected different values")
+    return found
+
+
+def _constructor(value: Any, script: Script) -> str:
+    if not isinstance(value, str):
+        raise SmtError(f"{value!r} is no text; expected texts as the values of an enumeration")
+    if value in script.symbols:
+        raise SmtError(f"{value!r} is something else in the text; expected a name of its own")
+    return _quoted(value)
+
+
+def _one_term(sort: str, name: str) -> str:
+    reader = Reader(sort)
+    if len(reader.forms) + len(reader.loose) != 1 or reader.comments:
+        raise SmtError(f"{name!r} has the sort {sort!r}; expected Bool, Int, Real, String or a sort of the text")
+    return sort
+
+
+def _quoted(name: str) -> str:
+    """A symbol as the text has it."""
+    if "|" in name or "\\" in name or "\0" in name:
+        raise SmtError(f"{name!r} has a sign that no name has in SMT-LIB; expected one without | and \\")
+    return name if _SYMBOL.fullmatch(name) else f"|{name}|"
+
+
+__all__ = ["Answer", "Assertion", "Declared", "Encoding", "Question", "SmtError"]

@@ -1,0 +1,39 @@
+"""Puts the variables that the conversation says to a model, once for each proposed call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from guardagent.policy.findings import Call, Trace
+from guardagent.policy.solver.reading import Asked, read_values
+from guardagent.policy.values import Unknown
+
+if TYPE_CHECKING:
+    from guardagent.models import Model
+
+Listen = Callable[[Sequence[Asked], Trace, Call], Mapping[str, Any]]
+
+
+def listener(model: Model | str | None) -> Listen:
+    """What reads the conversation of a session; without a model, or without messages, nothing is known of it.
+
+    Raises:
+        InputError: there is no such model.
+    """
+    if isinstance(model, str):
+        from guardagent.models import load_model
+
+        model = load_model(model)
+    if model is None:
+        return lambda asked, _trace, _call: {one.name: _NO_MODEL for one in asked}
+    reads = model
+
+    def listen(asked: Sequence[Asked], trace: Trace, call: Call) -> Mapping[str, Any]:
+        messages = trace.messages() if callable(trace.messages) else trace.messages
+        return read_values(reads, asked, messages, call.tool, call.args)
+
+    return listen
+
+
+_NO_MODEL = Unknown("no model reads the conversation; expected load_policies(..., model=...)")

@@ -1,0 +1,130 @@
+"""The question that one tool's permit puts to a policy."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from guardagent.policy.solver.answers import UNKNOWN, Answer
+from guardagent.policy.solver.case import Case
+from guardagent.policy.solver.core import minimal_core
+from guardagent.policy.solver.every import for_every
+from guardagent.policy.solver.fast import Fast, compiled, unable
+from guardagent.policy.solver.literals import fits, moderate
+from guardagent.policy.solver.reduce import Group, reduced
+from guardagent.policy.solver.remedy import remedy
+from guardagent.policy.solver.sorts import Sort
+from guardagent.policy.solver.walk import Symbols, TooLargeError
+from guardagent.policy.solver.z3_solver import Deadline, Z3Solver
+from guardagent.policy.solver.z3_text import solver_module
+
+_NONE: Mapping[str, Sequence[Any]] = MappingProxyType({})
+_SECONDS = 0.2  # for what does not depend on any call, once
+_FAILED = (ValueError, TypeError, OverflowError, RecursionError, MemoryError)
+
+
+class Question:
+    """May this call be? Threads may share it: each waits for the others' turn with the solver.
+
+    Args:
+        terms: the assertions, and last the permit.
+        constants: the terms of the constants whose values are given, in order.
+        variables: the sorts of these.
+        lock: held by whoever uses Z3's context.
+    """
+
+    def __init__(
+        self, terms: Sequence[Any], constants: Mapping[str, Any], variables: Mapping[str, Sort], lock: threading.Lock
+    ) -> None:
+        self.variables = variables
+        self._lock, context = lock, terms[-1].ctx
+        self._case = Case(terms, Z3Solver(terms, context), constants, variables)
+        self.fast: Fast = _fast(terms, context, variables)
+
+    def solve(
+        self,
+        known: Mapping[str, Any],
+        every: Sequence[str] = (),
+        domains: Mapping[str, Sequence[Any]] = _NONE,
+        timeout: float = 1.0,
+    ) -> Answer:
+        """Asks Z3.
+
+        Args:
+            known: the values of variables.
+            every: variables for each of whose values the constraints must be satisfiable.
+            domains: the values that variables may have, where not all of their sort.
+            timeout: seconds for the whole question; what takes longer is "unknown".
+        """
+        if not self._can_be_asked(known, every):
+            return UNKNOWN
+        with self._lock:
+            try:
+                return self._solved(known, tuple(dict.fromkeys(every)), domains, timeout)
+            except (solver_module().Z3Exception, *_FAILED):
+                return UNKNOWN
+
+    def _can_be_asked(self, known: Mapping[str, Any], every: Sequence[str]) -> bool:
+        """Whether all values are of their sorts, and no variable is both known and not."""
+        if any(name not in self.variables or name in known for name in every):
+            return False
+        return all(
+            name in self.variables and fits(value, self.variables[name]) and moderate(value)
+            for name, value in known.items()
+        )
+
+    def _solved(
+        self, known: Mapping[str, Any], every: Sequence[str], domains: Mapping[str, Sequence[Any]], timeout: float
+    ) -> Answer:
+        deadline = Deadline(timeout)
+        if every:
+            answer = for_every(self._case, known, every, domains, deadline)
+        else:
+            answer = Answer(self._case.ask(known, deadline))
+        if answer.status != "unsat":
+            return answer
+        values = {**known, **(answer.counterexample or {})}
+        return Answer("unsat", minimal_core(self._case, values, Deadline(timeout)), answer.counterexample)
+
+    def remedy(
+        self,
+        known: Mapping[str, Any],
+        changeable: Sequence[str],
+        domains: Mapping[str, Sequence[Any]] = _NONE,
+        timeout: float = 1.0,
+    ) -> Mapping[str, Any] | None:
+        """The fewest values to change so that the call may be, and what to; None where none is found.
+
+        Args:
+            known: the values of variables.
+            changeable: those that may be changed.
+            domains: the values that variables may have, where not all of their sort.
+            timeout: seconds for the whole question.
+        """
+        names = [name for name in dict.fromkeys(changeable) if name in known]
+        if not self._can_be_asked(known, ()):
+            return None
+        with self._lock:
+            try:
+                return remedy(self._case, known, names, domains, Deadline(timeout))
+            except (solver_module().Z3Exception, *_FAILED):
+                return None
+
+
+def _fast(terms: Sequence[Any], context: Any, variables: Mapping[str, Sort]) -> Fast:
+    """The question as a function of all the variables' values."""
+    try:
+        what = reduced(terms, variables)
+        what.groups = [group for group in what.groups if not _always(group, context)]
+    except (TooLargeError, solver_module().Z3Exception, *_FAILED):
+        return unable
+    return compiled(what, variables)
+
+
+def _always(group: Group, context: Any) -> bool:
+    """Whether what no variable has a part in can be satisfied: the bounds of another tool's variables can."""
+    parts = Symbols()
+    known = {symbol for formula in group.formulas for symbol in parts.of(formula)} - group.constants.keys()
+    return not known and Z3Solver(group.formulas, context).model([], {}, Deadline(_SECONDS))[0] == "sat"

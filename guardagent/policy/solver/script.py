@@ -1,0 +1,246 @@
+"""Reads an SMT-LIB script: its commands, what they declare and assert, and what its comments say of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from guardagent.errors import nearest
+from guardagent.policy.solver.problems import SmtError
+from guardagent.policy.solver.sexpr import Form, Part, Reader, parts_of, symbol
+
+_ARITIES = {  # how many parts follow the command
+    "assert": (1,),
+    "declare-const": (2,),
+    "declare-datatype": (2,),
+    "declare-datatypes": (2,),
+    "declare-fun": (3,),
+    "declare-sort": (1, 2),
+    "define-const": (3,),
+    "define-fun": (4,),
+    "define-fun-rec": (4,),
+    "define-funs-rec": (2,),
+    "define-sort": (3,),
+    "set-info": (1, 2),
+    "set-logic": (1,),
+    "set-option": (2,),
+}
+_ASKING = "the guard itself asks, with each call's facts and its permit; take it out"
+_REFUSED = {
+    **dict.fromkeys(("check-sat", "check-sat-assuming", "exit"), _ASKING),
+    **dict.fromkeys(("push", "pop", "reset", "reset-assertions"), "every assertion always holds here; take it out"),
+    **dict.fromkeys(("echo", "eval", "simplify", "display", "apply"), "nobody reads what it prints; take it out"),
+    "include": "a policy is one text; put that file's text here",
+}
+_LOGICS = frozenset(
+    "ALL HORN QF_AX QF_DT QF_S QF_SLIA QF_UF UF AUFLIA AUFLIRA AUFNIRA LIA LRA NIA NRA LIRA NIRA QF_ALIA QF_AUFLIA "
+    "QF_IDL QF_LIA QF_LRA QF_LIRA QF_NIA QF_NRA QF_NIRA QF_RDL QF_UFIDL QF_UFLIA QF_UFLRA QF_UFNIA QF_UFNRA QF_UFDT "
+    "QF_BV QF_ABV QF_AUFBV QF_UFBV BV UFBV UFDT UFLIA UFLRA UFNIA UFIDL".split()
+)
+_ATTRIBUTED = re.compile(r"\(\s*!\s")
+_OPTIONS = (":produce-", ":random-seed", ":print-success", ":verbosity", ":global-declarations", ":smt.", ":auto")
+
+
+@dataclass(frozen=True, slots=True)
+class Assertion:
+    """One assertion.
+
+    Attributes:
+        name: what `(! … :named n)` calls it.
+        text: its term as it is written.
+        line: in which it begins.
+        comment: that directly before it or at its end, which is what people are shown.
+    """
+
+    name: str | None
+    text: str
+    line: int
+    comment: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A declaration: its name, how the text writes that, and where the command ends."""
+
+    name: str
+    written: str
+    start: int
+
+
+class Script:
+    """A whole text.
+
+    Attributes:
+        constants: those that are declared, by name.
+        enumerations: datatypes whose constructors take nothing, with these.
+        sorts: where the command that makes a sort ends, by the sort's name.
+        silent: commands that the solver shall not see.
+        logic_end: where the last `set-logic` ends.
+        recursive: whether it defines a recursive function.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.reader = Reader(text)
+        self.assertions: list[Assertion] = []
+        self.constants: dict[str, Constant] = {}
+        self.enumerations: dict[str, tuple[str, ...]] = {}
+        self.sorts: dict[str, int] = {}
+        self.symbols: set[str] = set()
+        self.comments: dict[str, str] = {}
+        self.silent: list[Form] = []
+        self.logic_end = 0
+        self.recursive = False
+        self._said = _Comments(self.reader)
+        for part in self.reader.loose:
+            raise self.reader.error(f"{_short(self._of(part))} outside of a command; expected `(`", part.start)
+        for form in self.reader.forms:
+            self._command(form)
+
+    def _of(self, part: Part | Form) -> str:
+        return self.text[part.start : part.end]
+
+    def _command(self, form: Form) -> None:
+        head = self._of(form.parts[0]) if form.parts else ""
+        self._check(form, head)
+        parts = form.parts[1:]
+        self.recursive = self.recursive or head.endswith("-rec")
+        if head == "assert":
+            self._assert(form, parts[0])
+        elif head in ("set-info", "set-option", "set-logic"):
+            self._setting(form, head, parts)
+        elif head.startswith("declare-datatype"):
+            self._datatypes(form, head, parts)
+        elif head in ("declare-sort", "define-sort"):
+            self._made(self._symbol(parts[0]), form)
+        elif head != "define-funs-rec":
+            self._named(form, head, parts)
+
+    def _check(self, form: Form, head: str) -> None:
+        if head in _REFUSED or head.startswith("get-"):
+            raise self.reader.error(f"`{head}` is not for a policy: {_REFUSED.get(head, _ASKING)}", form.start)
+        if head not in _ARITIES:
+            raise self.reader.error(f"unknown command {_short(head)!r}{nearest(head[:80], _ARITIES)}", form.start)
+        found, wanted = len(form.parts) - 1, _ARITIES[head]
+        if found not in wanted:
+            problem = f"`{head}` with {found} parts; expected {' or '.join(map(str, wanted))}"
+            raise self.reader.error(problem, form.start)
+
+    def _symbol(self, part: Part) -> str:
+        written = self._of(part)
+        if part.kind not in ("word", "quoted") or written[0].isdigit() or written[0] in "#:":
+            raise self.reader.error(f"{_short(written)} is no name; expected a symbol", part.start)
+        return symbol(written)
+
+    def _assert(self, form: Form, term: Part) -> None:
+        text = self._of(term)
+        comment = self._said.of(form)
+        self.assertions.append(Assertion(_name_of(text), text, self.reader.places.line(form.start), comment))
+
+    def _setting(self, form: Form, head: str, parts: list[Part]) -> None:
+        value = self._of(parts[0])
+        if head == "set-logic":
+            if value not in _LOGICS:
+                raise self.reader.error(f"unknown logic {_short(value)!r}{nearest(value[:80], _LOGICS)}", form.start)
+            self.logic_end = form.end
+            return
+        if head == "set-option" and not value.startswith(_OPTIONS):
+            raise self.reader.error(f"option {_short(value)} has no place in a policy; take it out", form.start)
+        self.silent.append(form)
+
+    def _named(self, form: Form, head: str, parts: list[Part]) -> None:
+        name = self._symbol(parts[0])
+        if name in self.symbols:
+            raise self.reader.error(f"{_short(name)!r} is declared twice; expected each name once", form.start)
+        self.symbols.add(name)
+        comment = self._said.of(form)
+        if comment:
+            self.comments[name] = comment
+        if head == "declare-const" or (head == "declare-fun" and not self._inside(parts[1])):
+            self.constants[name] = Constant(name, self._of(parts[0]), form.start)
+
+    def _inside(self, part: Part) -> list[str]:
+        """The texts of the parts of a list."""
+        if part.kind != "list":
+            raise self.reader.error(f"{_short(self._of(part))} is no list; expected `(`", part.start)
+        text = self._of(part)
+        return [text[one.start : one.end] for one in parts_of(text)]
+
+    def _made(self, name: str, form: Form) -> None:
+        self.sorts[name] = form.end
+
+    def _datatypes(self, form: Form, head: str, parts: list[Part]) -> None:
+        for name, constructors in self._declared_types(head, parts):
+            self._made(name, form)
+            found = [_constructor(one) for one in constructors]
+            self.symbols.update(one for one in found if one)
+            if found and all(found):
+                self.enumerations[name] = tuple(one for one in found if one)
+
+    def _declared_types(self, head: str, parts: list[Part]) -> Iterator[tuple[str, list[str]]]:
+        if head == "declare-datatype":
+            yield self._symbol(parts[0]), self._inside(parts[1])
+            return
+        names, bodies = self._inside(parts[0]), self._inside(parts[1])
+        for number, body in enumerate(bodies):
+            if not body.startswith("("):
+                raise self.reader.error(f"{_short(body)} is no list; expected `(`", parts[1].start)
+            inner = [body[one.start : one.end] for one in parts_of(body)]
+            if names:
+                if number < len(names):
+                    yield symbol(_first(names[number])), inner
+            elif inner:  # as before SMT-LIB 2.6: each body begins with the name
+                yield symbol(inner[0]), inner[1:]
+
+
+def _first(text: str) -> str:
+    """The first part of a list, or the word itself."""
+    if not text.startswith("("):
+        return text
+    parts = parts_of(text)
+    return text[parts[0].start : parts[0].end] if parts else ""
+
+
+def _constructor(text: str) -> str | None:
+    """The name of a constructor that takes nothing."""
+    if not text.startswith("("):
+        return symbol(text)
+    parts = parts_of(text)
+    return symbol(text[parts[0].start : parts[0].end]) if len(parts) == 1 else None
+
+
+def _name_of(term: str) -> str | None:
+    """What `(! … :named n)` calls a term."""
+    if not _ATTRIBUTED.match(term):
+        return None
+    words = [term[part.start : part.end] for part in parts_of(term)]
+    return next((symbol(name) for key, name in pairwise(words) if key == ":named"), None)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+class _Comments:
+    """What the comments say of a command."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._line = reader.places.line
+        self._own = {self._line(one.start): one.text for one in reader.comments if one.own_line}
+        self._beside = {self._line(one.start): one.text for one in reader.comments if not one.own_line}
+
+    def of(self, form: Form) -> str | None:
+        """The lines directly before it, else the end of its last line, else of its first."""
+        first, last = self._line(form.start), self._line(form.end - 1)
+        lines: list[str] = []
+        line = first - 1
+        while line in self._own:
+            lines.insert(0, self._own[line])
+            line -= 1
+        before = " ".join(one for one in lines if one)
+        return before or self._beside.get(last) or self._beside.get(first) or None
+
+
+__all__ = ["Assertion", "Constant", "Script", "SmtError"]

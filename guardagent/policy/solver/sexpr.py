@@ -1,0 +1,157 @@
+"""Reads the parentheses, words and comments of SMT-LIB text, and where each stands."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from guardagent.policy.solver.problems import SmtError
+
+MAX_TEXT = 5_000_000  # characters
+MAX_DEPTH = 400  # of parentheses in parentheses
+_NO_CHARACTER = re.compile("[\ud800-\udfff\U00030000-\U0010ffff]")
+_TOKEN = re.compile(
+    r"""(?P<space>[ \t\r\n]+) | (?P<comment>;[^\n]*) | (?P<open>\() | (?P<close>\))
+      | (?P<string>"[^"]*+(?:""[^"]*+)*+") | (?P<quoted>\|[^|\\\0]*\|) | (?P<word>[A-Za-z0-9~!@$%^&*_+=<>.?/:\#-]+)""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A word, a text in quotes, or whatever stands between two parentheses: where it begins and ends."""
+
+    kind: str
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class Form:
+    """What stands between two parentheses that are in no others, and its parts."""
+
+    start: int
+    end: int = 0
+    parts: list[Part] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A comment, without its semicolons."""
+
+    start: int
+    end: int
+    text: str
+    own_line: bool
+
+
+class Places:
+    """Lines and columns, from 1, of places in a text."""
+
+    def __init__(self, text: str) -> None:
+        self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
+
+    def line(self, offset: int) -> int:
+        return bisect_right(self._starts, offset)
+
+    def of(self, offset: int) -> tuple[int, int]:
+        line = self.line(offset)
+        return line, offset - self._starts[line - 1] + 1
+
+    def offset(self, line: int, column: int) -> int:
+        return self._starts[min(max(line, 1), len(self._starts)) - 1] + max(column, 1) - 1
+
+
+class Reader:
+    """Reads the whole of a text, form by form.
+
+    Attributes:
+        forms: what stands at the top of it.
+        loose: what stands there outside of parentheses.
+        comments: those of the text.
+    """
+
+    def __init__(self, text: str) -> None:
+        if len(text) > MAX_TEXT:
+            raise SmtError(f"a text of more than {MAX_TEXT:,} characters; expected at most that many")
+        self.text = text
+        odd = _NO_CHARACTER.search(text)
+        self.places = Places(text)
+        if odd:
+            raise self.error(f"U+{ord(odd[0]):X} is no character of SMT-LIB; expected those up to U+2FFFF", odd.start())
+        self.forms: list[Form] = []
+        self.loose: list[Part] = []
+        self.comments: list[Comment] = []
+        self._open: list[int] = []
+        for kind, start, end in self._tokens():
+            self._take(kind, start, end)
+        if self._open:
+            raise self.error("a parenthesis that is not closed; expected `)`", self._open[-1])
+
+    def error(self, problem: str, offset: int) -> SmtError:
+        return SmtError(problem, *self.places.of(offset))
+
+    def _tokens(self) -> Iterator[tuple[str, int, int]]:
+        position = 0
+        while position < len(self.text):
+            match = _TOKEN.match(self.text, position)
+            if match is None:
+                raise self.error(_unreadable(self.text[position]), position)
+            kind = match.lastgroup
+            assert kind is not None
+            if kind != "space":
+                yield kind, position, match.end()
+            position = match.end()
+
+    def _take(self, kind: str, start: int, end: int) -> None:
+        if kind == "comment":
+            self._comment(start, end)
+        elif kind == "open":
+            self._opened(start)
+        elif kind == "close":
+            self._closed(start)
+        elif len(self._open) == 1:
+            self.forms[-1].parts.append(Part(kind, start, end))
+        elif not self._open:
+            self.loose.append(Part(kind, start, end))
+
+    def _comment(self, start: int, end: int) -> None:
+        before = self.text[self.text.rfind("\n", 0, start) + 1 : start]
+        words = self.text[start:end].lstrip(";").strip()
+        self.comments.append(Comment(start, end, words, own_line=not before.strip()))
+
+    def _opened(self, start: int) -> None:
+        if not self._open:
+            self.forms.append(Form(start))
+        self._open.append(start)
+        if len(self._open) > MAX_DEPTH:
+            raise self.error(f"more than {MAX_DEPTH} parentheses in one another; expected fewer: define parts", start)
+
+    def _closed(self, start: int) -> None:
+        if not self._open:
+            raise self.error("`)` without its `(`", start)
+        opened = self._open.pop()
+        if len(self._open) == 1:
+            self.forms[-1].parts.append(Part("list", opened, start + 1))
+        elif not self._open:
+            self.forms[-1].end = start + 1
+
+
+def _unreadable(character: str) -> str:
+    if character == '"':
+        return 'a text that is not ended; expected `"` after it'
+    if character == "|":
+        return "a quoted symbol that is not ended, or has a backslash or a NUL in it; expected `|` after it"
+    return f"unexpected character {character!r}; expected it in a text in double quotes, or in a symbol as |…|"
+
+
+def parts_of(text: str) -> list[Part]:
+    """The parts of a list, by its text."""
+    return Reader(text).forms[0].parts
+
+
+def symbol(text: str) -> str:
+    """A symbol's name: `|a b|` is written for `a b`."""
+    return text[1:-1] if text.startswith("|") else text

@@ -1,0 +1,92 @@
+"""Where the values of a solver rule's variables come from: an expression, or the conversation as a model reads it.
+
+args.amount, fact(user_confirmed), state(hours_since_booking(args.id)), count(f:refund(), !failed(f)), ...
+conversation(user), conversation(user, tool)    what a message of one of these roles says
+confirmation()                                  whether the user said yes to this very call, after it was proposed
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from guardagent.policy import ast
+from guardagent.policy.grammar import TemporalError
+from guardagent.policy.library import CompileError
+from guardagent.policy.located_text import Text
+from guardagent.policy.parse import read_term
+from guardagent.policy.terms import Compiler
+from guardagent.policy.views import Term
+
+ARGS = "args"
+ROLES = ("user", "assistant", "tool", "system")
+_SAID = re.compile(r"\s*(conversation|confirmation)\s*\(([^()]*)\)\s*")
+_OF_HISTORY = (ast.SomeCall, ast.CountCalls, ast.SumCalls, ast.Selected)
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A value that an expression gives.
+
+    Attributes:
+        looks_back: whether it looks at calls of the history, and so may depend on how those in flight end.
+        of_args: whether the proposed call's arguments alone decide it, which the agent chooses.
+    """
+
+    term: Term
+    looks_back: bool
+    of_args: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A value that a model reads in the conversation.
+
+    Attributes:
+        roles: whose messages it may come from.
+        confirmation: whether it is the user's yes to the call that was proposed.
+    """
+
+    roles: frozenset[str]
+    confirmation: bool = False
+
+
+Source = Computed | Said
+
+
+def source_of(text: Text, compiler: Compiler, slot: int) -> Source:
+    """The source that a text under `from:` names; `slot` is where the proposed call's arguments stand.
+
+    Raises:
+        ContentError: it does not parse, or names what there is not.
+    """
+    if match := _SAID.fullmatch(text.text):
+        return _said(match[1], match[2], text)
+    try:
+        tree = read_term(text.text, {ARGS})
+        term = compiler.term(tree, {ARGS: slot})
+    except TemporalError as error:
+        raise text.error(str(error), error.line, error.column) from None
+    except CompileError as error:
+        wrong = TemporalError(str(error), text.text, error.place.line, error.place.column)
+        raise text.error(str(wrong), error.place.line, error.place.column) from None
+    parts = list(ast.walk(tree))
+    outside = (ast.State, ast.StateOf, ast.Fact, *_OF_HISTORY)
+    return Computed(
+        term,
+        looks_back=any(isinstance(part, _OF_HISTORY) for part in parts),
+        of_args=not any(isinstance(part, outside) for part in parts)
+        and any(isinstance(part, ast.Variable) and part.name == ARGS for part in parts),
+    )
+
+
+def _said(kind: str, inside: str, text: Text) -> Said:
+    roles = [role.strip() for role in inside.split(",") if role.strip()]
+    if kind == "confirmation":
+        if roles:
+            raise text.error("confirmation() takes nothing: it is the user's alone")
+        return Said(frozenset({"user"}), confirmation=True)
+    if not roles or not set(roles) <= set(ROLES):
+        expected = f"conversation(ROLE, ...) with the roles whose messages may say it, of {', '.join(ROLES)}"
+        raise text.error(f"{text.text.strip()!r} names no roles; expected {expected}")
+    return Said(frozenset(roles))

@@ -1,0 +1,45 @@
+"""Says in words why a call is not permitted: what a minimal unsatisfiable core is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from guardagent.policy.solver.encoding import Encoding
+from guardagent.policy.values import shown
+
+_ASSERTION, _VARIABLE = "assertion:", "variable:"
+_VERBS = ("is", "has", "was", "can", "are", "have", "does", "were")
+_PARTICIPLES = ("ed", "en", "ing", "able", "ible")
+
+
+def because(core: Iterable[str], encoding: Encoding, values: Mapping[str, Any]) -> str:
+    """The facts of a core, each as a person says it."""
+    facts = [name.removeprefix(_VARIABLE) for name in core if name.startswith(_VARIABLE)]
+    return "; ".join(said(name, values[name], encoding.comments.get(name, "")) for name in facts if name in values)
+
+
+def rules_of(core: Iterable[str], encoding: Encoding) -> list[str]:
+    """The assertions of a core: the comment of each, or its name, or its text."""
+    numbers = [int(name.removeprefix(_ASSERTION)) for name in core if name.startswith(_ASSERTION)]
+    found = [encoding.assertions[number] for number in sorted(numbers)]
+    return [one.comment or one.name or " ".join(one.text.split()) for one in found]
+
+
+def said(name: str, value: Any, comment: str = "") -> str:
+    """A value in words: those of its declaration's comment, where it has a place for it as in `booked {} hours ago`."""
+    if "{}" in comment:
+        return comment.replace("{}", value if isinstance(value, str) else shown(value))
+    words = name.replace("_", " ").replace("-", " ").strip()
+    if isinstance(value, bool):
+        return words if value else _denied(words)
+    if isinstance(value, str):
+        return f"{words} is {value.replace('_', ' ') if value.isidentifier() else shown(value)}"
+    return f"{words} is {shown(value)}"
+
+
+def _denied(words: str) -> str:
+    verb, _, rest = words.partition(" ")
+    if rest and verb in _VERBS:
+        return f"{verb} no {rest}" if verb in ("has", "have") else f"{verb} not {rest}"
+    return f"not {words}" if verb.endswith(_PARTICIPLES) else f"no {words}"

@@ -1,0 +1,173 @@
+"""Gives SMT-LIB text to Z3, and what Z3 finds wrong in it back with the place in the author's own text."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from guardagent.errors import InputError, nearest
+from guardagent.policy.solver.problems import SmtError
+from guardagent.policy.solver.sexpr import Places, Reader
+from guardagent.policy.solver.sorts import BOOL, INT, REAL, STRING, Enumeration, Sort
+
+_STRANGE = re.compile(r"[^\t\n\r -~]")
+_ODD_TOKEN = re.compile(r'"[^"]*+(?:""[^"]*+)*+"|;[^\n]*|\|[^|]*\|')
+_PLACE = re.compile(r'\(error "line (\d+) column (\d+): (.*)"\)', re.DOTALL)
+_UNKNOWN = re.compile(r"unknown (?:constant|function/constant|sort|function) '?([^\s']+)'?")
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Other text in the place of some."""
+
+    start: int
+    end: int
+    text: str
+
+
+def solver_module() -> Any:
+    """Z3's Python module.
+
+    Raises:
+        InputError: it is not installed.
+    """
+    try:
+        import z3
+    except ImportError:
+        raise InputError("solver rules need Z3; install guardagent[solver]") from None
+    return z3
+
+
+def strange_signs(text: str) -> list[Edit]:
+    """Z3 reads bytes, and a C string ends at NUL: other signs are escaped in texts, and blanked in comments."""
+    if not _STRANGE.search(text):
+        return []
+    found = []
+    for token in _ODD_TOKEN.finditer(text):
+        if not token[0].startswith("|"):
+            replace = _escaped if token[0].startswith('"') else _blank
+            at = token.start()
+            found += [Edit(at + one.start(), at + one.end(), replace(one[0])) for one in _STRANGE.finditer(token[0])]
+    return found
+
+
+def _escaped(sign: str) -> str:
+    return f"\\u{{{ord(sign):x}}}" if ord(sign) <= 0x2FFFF else sign
+
+
+def _blank(_: str) -> str:
+    return " "
+
+
+def blanked(text: str, start: int, end: int) -> Edit:
+    """Without what stands there; its lines stay."""
+    return Edit(start, end, "".join(sign if sign == "\n" else " " for sign in text[start:end]))
+
+
+class Z3Text:
+    """A text as Z3 gets it.
+
+    Args:
+        text: the author's.
+        edits: what is changed in it, none of which overlap.
+    """
+
+    def __init__(self, text: str, edits: Iterable[Edit]) -> None:
+        pieces, length, position = [], 0, 0
+        self._ours, self._theirs = [0], [0]
+        for edit in sorted(edits, key=lambda one: (one.start, one.end)):
+            pieces += [text[position : edit.start], edit.text]
+            length += edit.start - position + len(edit.text)
+            position = edit.end
+            self._ours.append(length)
+            self._theirs.append(position)
+        self.text = "".join([*pieces, text[position:]])
+        self._written, self._read = Places(text), Places(self.text)
+        self._end = len(text)
+
+    def origin(self, line: int, column: int) -> tuple[int, int]:
+        """The author's line and column of a place in Z3's text."""
+        offset = self._read.offset(line, column)
+        at = bisect_right(self._ours, offset) - 1
+        until = self._theirs[at + 1] if at + 1 < len(self._theirs) else self._end
+        return self._written.of(min(self._theirs[at] + offset - self._ours[at], until))
+
+    def lines(self) -> int:
+        return self.text.count("\n") + 1
+
+
+def parsed(written: Z3Text, context: Any, known: Iterable[str] = (), permit: Z3Text | None = None) -> list[Any]:
+    """The assertions, as Z3 reads them; the last is the permit, if there is one.
+
+    Raises:
+        SmtError: what Z3 finds wrong, and where.
+    """
+    z3 = solver_module()
+    text = written.text if permit is None else f"{written.text}\n(assert\n{permit.text}\n)"
+    try:
+        return list(z3.parse_smt2_string(text, ctx=context))
+    except z3.Z3Exception as error:
+        raise _located(_message(error), written, known, permit) from None
+
+
+def _message(error: Exception) -> str:
+    value = getattr(error, "value", None) or str(error)
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def _located(message: str, written: Z3Text, known: Iterable[str], permit: Z3Text | None) -> SmtError:
+    first = next(iter(message.split("\n(error ")), message).strip()
+    match = _PLACE.search(first)
+    if match is None:
+        return SmtError(f"Z3 does not accept it: {first}")
+    line, column, problem = int(match[1]), int(match[2]), _said(match[3].strip(), known)
+    own = written.lines() + 1  # the line with `(assert`, before the permit's own
+    if permit is None or line < own:
+        return SmtError(problem, *written.origin(line, column))
+    return SmtError(problem, *permit.origin(line - own, column), of_permit=True)
+
+
+def _said(problem: str, known: Iterable[str]) -> str:
+    problem = " ".join(problem.split())
+    unknown = _UNKNOWN.match(problem)
+    if unknown:
+        return f"{problem}{nearest(unknown[1], known)}"
+    if "term is not Boolean" in problem:
+        return f"{problem}; expected what is true or false"
+    return problem
+
+
+def check_term(text: str) -> None:
+    """A permit is one term.
+
+    Raises:
+        SmtError: it is none, or more.
+    """
+    try:
+        reader = Reader(text)
+    except SmtError as error:
+        raise SmtError(error.problem, error.line, error.column, of_permit=True) from None
+    starts = sorted([one.start for one in reader.forms] + [one.start for one in reader.loose])
+    if len(starts) != 1:
+        line, column = reader.places.of(starts[1] if starts else 0)
+        problem = f"{'more than one term' if starts else 'no term'}; expected one predicate, as (and a b)"
+        raise SmtError(problem, line, column, of_permit=True)
+
+
+def sort_of(z3_sort: Any) -> Sort:
+    """A sort of Z3's as ours; what no value can be given for keeps only its name."""
+    z3 = solver_module()
+    kind = z3_sort.kind()
+    plain = {z3.Z3_BOOL_SORT: BOOL, z3.Z3_INT_SORT: INT, z3.Z3_REAL_SORT: REAL}.get(kind)
+    if plain is not None:
+        return plain
+    if kind == z3.Z3_SEQ_SORT and z3_sort.is_string():
+        return STRING
+    if kind == z3.Z3_DATATYPE_SORT:
+        constructors = [z3_sort.constructor(number) for number in range(z3_sort.num_constructors())]
+        if all(one.arity() == 0 for one in constructors):
+            return Enumeration(z3_sort.name(), tuple(one.name() for one in constructors))
+    return Sort(z3_sort.sexpr())

@@ -1,0 +1,379 @@
+"""SMT-LIB text is read with its places and comments; Z3 is asked about calls; cores are minimal, remedies hold."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import pytest
+
+from guardagent.errors import InputError
+from guardagent.policy.solver.encoding import Encoding, Question, SmtError
+from guardagent.policy.solver.sorts import INT, REAL, STRING, Declared, Enumeration
+from tests.policy.smt_policies import ENUMERATION, VARIABLES, policy, values
+
+pytest.importorskip("z3")
+TEXT = """; An airline's rules.
+(set-logic ALL)
+(set-option :produce-unsat-cores true)
+(declare-datatypes ((Cabin 0)) (((basic_economy) (economy) (|first class|))))
+(declare-const cabin Cabin) ; cabin {}
+; booked {} hours ago
+(declare-fun hours () Int)
+(declare-const |has insurance| Bool)
+(declare-const can_cancel Bool)
+
+; Cancelled within a day,
+; or never.
+(assert (= can_cancel
+  (or (< hours 24) |has insurance| ; insured
+      (= cabin |first class|))))  ; says the manual
+(assert (! (>= hours 0) :named not_before)) ; hours do not run back
+(assert (=> can_cancel (not (= cabin basic_economy))))
+"""
+NAMES = ["cabin", "hours", "has insurance"]
+
+
+@pytest.fixture(scope="module")
+def airline() -> Question:
+    return Encoding.read(TEXT, {}).question("can_cancel", NAMES)
+
+
+def test_what_is_read() -> None:
+    """Declarations, enumerations and assertions come with their lines and with the comments beside them."""
+    encoding = Encoding.read(TEXT, {})
+    cabin = Enumeration("Cabin", ("basic_economy", "economy", "first class"))
+    assert encoding.constants["cabin"] == cabin
+    assert encoding.constants["hours"] == INT
+    assert encoding.enumerations == {"Cabin": cabin.values}
+    assert encoding.comments == {"cabin": "cabin {}", "hours": "booked {} hours ago"}
+    found = [(one.line, one.name, one.comment) for one in encoding.assertions]
+    assert found == [
+        (13, None, "Cancelled within a day, or never."),
+        (16, "not_before", "hours do not run back"),
+        (17, None, None),
+    ]
+    assert encoding.assertions[2].text == "(=> can_cancel (not (= cabin basic_economy)))"
+
+
+def test_declared_beside_the_text() -> None:
+    """Variables may be declared in the policy file, with a sort of the text or a new enumeration."""
+    declared = {
+        "fast one": Declared("Speed", ("slow", "very fast")),
+        "other": Declared("Cabin"),
+        "price": Declared("Real"),
+        "hours": Declared("Int"),
+        "cabin": Declared(None),
+    }
+    encoding = Encoding.read(f"{TEXT}(assert (> price 1.5))", declared)
+    assert encoding.constants["fast one"] == Enumeration("Speed", ("slow", "very fast"))
+    assert encoding.constants["other"] == encoding.constants["cabin"]
+    assert encoding.constants["price"] == REAL
+    question = encoding.question("(and can_cancel (= |fast one| |very fast|))", ["fast one"])
+    assert [question.solve({"fast one": one}).status for one in ("slow", "very fast")] == ["unsat", "sat"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "problem"),
+    [
+        ("(declare-const x Int)\n  (assert (> x yy))", 2, 16, "unknown constant yy; known: x"),
+        ('(declare-const x Int)\n(assert\n (> x "a"))', 3, 2, "String"),
+        ("(declare-const x Int)\n(assert (+ x 1))", 2, 15, "expected what is true or false"),
+        ("(declare-const x Int)\n(declare-const x Bool)", 2, 1, "declared twice"),
+        ("(assert true", 1, 1, "not closed"),
+        ("(assert true))", 1, 14, "without its `(`"),
+        ('(assert (= "a\n', 1, 12, "a text that is not ended"),
+        ("(assert |a\n", 1, 9, "a quoted symbol that is not ended"),
+        ("(assert a\0)", 1, 10, "unexpected character"),
+        ("\n(check-sat)", 2, 1, "take it out"),
+        ("(get-model)", 1, 1, "take it out"),
+        ("(push 1)", 1, 1, "take it out"),
+        ('(include "x")', 1, 1, "put that file's text here"),
+        ("(asert true)", 1, 1, "did you mean 'assert'"),
+        ("(assert true false)", 1, 1, "`assert` with 2 parts; expected 1"),
+        ("(set-logic QF_LIAA)", 1, 1, "unknown logic"),
+        ('(set-option :regular-output-channel "x")', 1, 1, "no place in a policy"),
+        ("true", 1, 1, "outside of a command"),
+        ("(declare-const 1x Int)", 1, 16, "is no name"),
+        ("(declare-const x Intt)", 1, 18, "unknown sort"),
+        ("()", 1, 1, "unknown command"),
+        (f"(assert {'(not ' * 500}true{')' * 500})", 1, 2004, "in one another"),
+        ("; ok\n(assert (= 1 \ud800))", 2, 14, "no character of SMT-LIB"),
+        ("(declare-const é Int)", 1, 16, "in a symbol as |…|"),
+    ],
+)
+def test_errors_are_located(text: str, line: int, column: int, problem: str) -> None:
+    """What is wrong is told with its line and column, and with what was expected."""
+    with pytest.raises(SmtError) as caught:
+        Encoding.read(text, {"n": Declared("Int")} if "declared" in text else {})
+    assert (caught.value.line, caught.value.column) == (line, column), caught.value
+    assert problem in caught.value.problem
+
+
+def test_added_declarations_do_not_move_errors() -> None:
+    """A variable that the policy file declares does not change the place of an error, even in the first line."""
+    declared = {"n": Declared("Int"), "kind": Declared("Kind", ("a b", "c")), "m": Declared("C")}
+    for text in ('(assert (= s "é")) ; é', "(set-logic ALL)\n(declare-datatype C ((r)))(assert (> n\nz))"):
+        lines = text.split("\n")
+        with pytest.raises(SmtError) as caught:
+            Encoding.read(text if "C" in text else f"(declare-datatype C ((r))){text}", declared)
+        wanted = (1, text.index("s ") + 26) if len(lines) == 1 else (3, 1)
+        assert abs(caught.value.column - wanted[1]) <= 1
+        assert caught.value.line == wanted[0]
+
+
+@pytest.mark.parametrize(
+    ("permit", "line", "problem"),
+    [
+        ("(and true\n  yy)", 2, "unknown constant yy"),
+        ("x) (assert true", 1, "without its `(`"),
+        ("true false", 1, "more than one term"),
+        ("; nothing", 1, "no term"),
+        ("hours", 1, "expected what is true or false"),
+        ("(and can_cancel", 1, "not closed"),
+    ],
+)
+def test_errors_of_a_permit(permit: str, line: int, problem: str) -> None:
+    """A permit is one predicate of the text; what is wrong in it is located in it."""
+    with pytest.raises(SmtError, match="permit: line") as caught:
+        Encoding.read(TEXT, {}).question(permit, NAMES)
+    assert caught.value.of_permit
+    assert caught.value.line == line
+    assert problem in caught.value.problem
+
+
+@pytest.mark.parametrize(
+    ("declared", "problem"),
+    [
+        (Declared("Bool"), "expected them to agree"),
+        (Declared("Int) (assert false"), "expected them to agree"),
+    ],
+)
+def test_declarations_must_agree(declared: Declared, problem: str) -> None:
+    """What the policy file and the text both declare has one sort."""
+    with pytest.raises(SmtError, match=problem) as caught:
+        Encoding.read(TEXT, {"hours": declared})
+    assert caught.value.line == 7
+
+
+@pytest.mark.parametrize(
+    ("name", "declared"),
+    [
+        ("new", Declared("Int) (assert false")),
+        ("new", Declared("Intt")),
+        ("new", Declared(None)),
+        ("new", Declared("New", ())),
+        ("new", Declared("New", ("a", "a"))),
+        ("new", Declared("New", (1, 2))),
+        ("new", Declared("New", ("a|b",))),
+        ("new", Declared("New", ("economy",))),
+        ("a|b", Declared("Int")),
+        ("economy", Declared("Int")),
+    ],
+)
+def test_wrong_declarations(name: str, declared: Declared) -> None:
+    """A declaration of the policy file that makes no sense is an error, whatever it holds."""
+    with pytest.raises(SmtError):
+        Encoding.read(TEXT, {name: declared})
+
+
+def test_unknown_variables() -> None:
+    """A variable that nobody declares is an error with the nearest name."""
+    with pytest.raises(InputError, match="did you mean 'hours'"):
+        Encoding.read(TEXT, {}).question("can_cancel", ["hour"])
+
+
+def test_damaged_texts() -> None:
+    """Whatever is cut out of a text, or put into it, is read or is an SmtError."""
+    rng = random.Random(3)
+    for _ in range(150):
+        start = rng.randrange(len(TEXT))
+        damaged = TEXT[:start] + rng.choice(["", "(", ")", '"', "|", "\0", ";", "é", "|é|"]) + TEXT[start + 3 :]
+        try:
+            Encoding.read(damaged, {"n": Declared("Int")})
+        except SmtError as error:
+            assert 1 <= error.line <= 18
+
+
+def test_a_long_text_is_read() -> None:
+    """Megabytes of text are read, and their last line is found."""
+    text = "(declare-const x Int)\n" + "(assert (< x 5)) ; é\n" * 20_000
+    with pytest.raises(SmtError) as caught:
+        Encoding.read(f"{text}(assert (> x y))", {})
+    assert caught.value.line == 20_002
+
+
+def minimal(question: Question, encoding: Encoding, permit: str, core: Sequence[str], found: Mapping[str, Any]) -> None:
+    """Every part of a core is needed: without it, what is left can be satisfied."""
+    del question
+    for dropped in core:
+        kept = [name for name in core if name != dropped]
+        numbers = [int(name.split(":")[1]) for name in kept if name.startswith("assertion:")]
+        text = TEXT[: TEXT.index("(assert")] + "".join(f"(assert {encoding.assertions[one].text})" for one in numbers)
+        asked = Encoding.read(text, {}).question(permit if "permit" in kept else "true", NAMES)
+        assert asked.solve({name: found[name] for name in NAMES if f"variable:{name}" in kept}).status == "sat"
+
+
+def test_cores_are_minimal(airline: Question) -> None:
+    """A denial names what contradicts itself, and nothing that is not needed for that."""
+    encoding = Encoding.read(TEXT, {})
+    for row in product(["basic_economy", "economy", "first class"], [-1, 3, 30], [False, True]):
+        found = dict(zip(NAMES, row, strict=True))
+        answer = airline.solve(found)
+        assert answer.status == ("sat" if airline.fast(row) else "unsat")
+        if answer.status == "unsat":
+            minimal(airline, encoding, "can_cancel", answer.core, found)
+    late = airline.solve({"cabin": "economy", "hours": 30, "has insurance": False})
+    assert late.core == ("variable:cabin", "variable:hours", "variable:has insurance", "assertion:0", "permit")
+    assert airline.solve({"hours": -1}).core == ("variable:hours", "assertion:1")
+
+
+def test_random_answers_have_minimal_cores() -> None:
+    """On random policies the solver says what the compiled rule says, and a core contradicts itself."""
+    rng = random.Random(11)
+    for _ in range(25):
+        made = policy(rng)
+        encoding = Encoding.read(made.text, {})
+        question = encoding.question(made.permit, list(VARIABLES))
+        found = values(rng)
+        answer, fast = question.solve(found), question.fast(list(found.values()))
+        assert fast is None or answer.status in ("unknown", "sat" if fast else "unsat")
+        if answer.status == "unsat":
+            again = question.solve({name: found[name] for name in found if f"variable:{name}" in answer.core})
+            assert again.status == "unsat"
+
+
+EVERY = """(declare-const x Int) (declare-const y Int) (declare-const r Real) (declare-const s String)
+(declare-const b Bool) (declare-const p Bool) (declare-const q Bool) (declare-const z Int)
+(declare-datatypes ((Colour 0)) (((red) (green) (blue)))) (declare-const c Colour) (declare-const d Colour)
+"""
+
+
+@pytest.mark.parametrize(
+    ("asserted", "permit", "known", "every", "status"),
+    [
+        ("(= p (or b (> x 3)))", "p", {"x": 5}, ["b"], "sat"),
+        ("(= p (or b (> x 3)))", "p", {"x": 2}, ["b"], "unsat"),
+        ("(= p (> (* y y) (- 1)))", "p", {}, ["x"], "sat"),
+        ("(>= x 0)", "true", {}, ["x"], "unsat"),
+        ("(= p (>= (+ x y) x))", "p", {"y": 0}, ["x"], "sat"),
+        ("(= p (>= (+ x y) x))", "p", {"y": -1}, ["x"], "unsat"),
+        ("(= p (not (= x 77)))", "p", {}, ["x"], "unsat"),
+        ("(=> p (distinct c d))", "p", {}, ["c"], "sat"),
+        ("(=> p (= c d))", "p", {"d": "red"}, ["c"], "unsat"),
+        ("(> z x)", "(> z y)", {}, ["x", "y"], "sat"),
+        ("(= (* 2 z) x)", "true", {}, ["x"], "unsat"),
+        ("(= p (or q (< r 1.5)))", "(and p (not q))", {}, ["r"], "unsat"),
+        ("(= p (or q (< r 1.5)))", "p", {}, ["r"], "sat"),
+        ('(= p (str.prefixof "a" s))', "p", {}, ["s"], "unsat"),
+        ("(= p (>= (str.len s) 0))", "p", {}, ["s"], "sat"),
+        ("(= p (and b (= c red)))", "(=> (not b) true)", {}, ["c", "b", "x"], "sat"),
+    ],
+)
+def test_every_value(asserted: str, permit: str, known: dict[str, Any], every: list[str], status: str) -> None:
+    """A variable that is not known must not matter, whatever its value could be."""
+    question = Encoding.read(f"{EVERY}(assert {asserted})", {}).question(permit, ["x", "y", "r", "s", "b", "c", "d"])
+    answer = question.solve(known, every)
+    assert answer.status == status
+    if status == "unsat":
+        assert set(answer.counterexample or {}) == set(every)
+        assert question.solve({**known, **(answer.counterexample or {})}).status == "unsat"
+        assert answer.core
+
+
+def test_every_agrees_with_trying_all() -> None:
+    """On random policies and small domains, *every* says what trying all the values says."""
+    rng, seen = random.Random(5), set()
+    for _ in range(25):
+        made = policy(rng)
+        question = Encoding.read(made.text, {}).question(made.permit, list(VARIABLES))
+        known = values(rng)
+        every = rng.sample(["b1", "b2", "c1", "i1", "s1"], 2)
+        of_sort = {"b": (False, True), "c": ENUMERATION, "i": (0, 1, 24), "s": ("", "a", "7")}
+        domains = {name: of_sort[name[0]] for name in every}
+        tried = [
+            question.fast([{**known, **dict(zip(every, row, strict=True))}[name] for name in VARIABLES])
+            for row in product(*domains.values())
+        ]
+        answer = question.solve({name: known[name] for name in known if name not in every}, every, domains)
+        seen.add(answer.status)
+        assert answer.status != (
+            "unsat" if False not in tried and None not in tried else "sat" if False in tried else ""
+        )
+    assert {"sat", "unsat"} <= seen
+
+
+def test_nothing_is_satisfied_by_accident(airline: Question) -> None:
+    """No values to try, values of no sort, names of nothing and too little time: all of that is unknown."""
+    cabin = {"cabin": "economy", "has insurance": True}
+    assert airline.solve(cabin, ["hours"], {"hours": []}).status == "unknown"
+    assert airline.solve(cabin, ["hours"], {"hours": [True, 3.0]}).status == "unknown"
+    assert airline.solve({**cabin, "hours": 3}, ["hours"]).status == "unknown"
+    assert airline.solve(cabin, ["can_cancel"]).status == "unknown"
+    for odd in (None, True, "3", 3.0, float("nan"), Fraction(1, 2), 10**100_000, [3]):
+        assert airline.solve({**cabin, "hours": odd}).status == "unknown"
+    for odd in ("Economy", "economy) (assert true", "", None, 1):
+        assert airline.solve({"cabin": odd}).status == "unknown"
+    assert airline.solve({**cabin, "hours": 2**80}, timeout=0).status == "unknown"
+    assert airline.solve({**cabin, "hours": 2**80}).status == "sat"
+
+
+def test_hard_questions_end() -> None:
+    """What takes too long is unknown, and denies."""
+    text = "(declare-const x Int)(declare-const y Int)(declare-const z Int)(declare-const k Int)"
+    question = Encoding.read(text, {}).question("(= (+ (* x x x) (* y y y) (* z z z)) k)", ["k"])
+    assert question.fast([114]) is None
+    assert question.solve({"k": 114}, timeout=0.3).status == "unknown"
+
+
+def test_remedies(airline: Question) -> None:
+    """The fewest changes that help, as near as they can be to what is; none where none help."""
+    late = {"cabin": "economy", "hours": 30, "has insurance": False}
+    assert airline.remedy(late, ["hours"]) == {"hours": 23}
+    assert airline.remedy(late, ["has insurance", "hours"]) == {"has insurance": True}
+    assert airline.remedy({**late, "hours": 3}, NAMES) == {}
+    assert airline.remedy({**late, "cabin": "basic_economy"}, ["cabin", "hours"], {"cabin": ["basic_economy"]}) is None
+    both = airline.remedy({**late, "cabin": "basic_economy"}, ["cabin", "hours"], {"cabin": ["economy"]})
+    assert both == {"cabin": "economy", "hours": 23}
+
+
+@pytest.mark.parametrize(
+    ("permit", "value", "domain", "changed"),
+    [
+        ("(<= x 99.5)", Fraction(500), None, 99),
+        ("(and (> x 1) (< x 1.3))", 500, None, Fraction(129, 100)),
+        ("(= (* 3 x) 1.0)", 5, None, Fraction(1, 3)),
+        ("(= (* x x) 2.0)", 5, None, None),
+        ("(> x 1000000)", 5, [10, 2_000_000], 2_000_000),
+    ],
+)
+def test_remedies_of_reals(permit: str, value: object, domain: list[int] | None, changed: object) -> None:
+    """Whole numbers are preferred, then hundredths; what is not exact is no remedy."""
+    question = Encoding.read("", {"x": Declared("Real")}).question(permit, ["x"])
+    found = question.remedy({"x": value}, ["x"], {} if domain is None else {"x": domain})
+    assert found == (None if changed is None else {"x": changed})
+
+
+def test_remedies_of_texts() -> None:
+    """A text comes back sign by sign, whatever it looks like."""
+    encoding = Encoding.read("", {"s": Declared("String")})
+    assert encoding.constants["s"] == STRING
+    question = encoding.question('(= s (str.++ "\\u{1F600}" "\\u{5c}u{41}""é"))', ["s"])
+    assert question.remedy({"s": "x"}, ["s"]) == {"s": '\U0001f600\\u{41}"é'}
+
+
+def test_threads(airline: Question) -> None:
+    """Threads that share a question, and questions that share a text, get the answers that one thread gets."""
+    other = Encoding.read(TEXT, {}).question("(not can_cancel)", NAMES)
+    rows = list(product(["economy", "first class"], [3, 30], [False, True])) * 4
+
+    def asked(row: tuple[Any, ...]) -> tuple[object, ...]:
+        found = dict(zip(NAMES, row, strict=True))
+        return airline.solve(found), other.solve(found), airline.fast(row), airline.remedy(found, ["hours"])
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(asked, rows)) == [asked(row) for row in rows]

@@ -1,0 +1,199 @@
+"""A denied step goes back to the agent with what would mend it, a bounded number of times."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guardagent import Decision, InputError, Session, load_policies
+from guardagent.replan import Enforced, aenforce, enforce
+
+RULES = """
+    version: 1
+    policies:
+      - id: known
+        temporal: G(tool:refund -> O tool:find)
+        message: Find the customer first.
+      - id: small
+        temporal: forall(refund(amount=a), a <= 100)
+        message: At most 100.
+        remedy: Refund less.
+      - id: gone
+        temporal: G !tool:delete
+        message: Nothing is deleted.
+        on_violation: halt
+      - id: asked
+        temporal: G !tool:close
+        message: A person closes accounts.
+        on_violation: escalate
+      - id: once
+        temporal: forall(pay(), count(f:pay(), !failed(f)) < 1)
+        message: Pay once.
+    """
+FIND, REFUND = ("find", {"name": "Ann"}), ("refund", {"amount": 50})
+TOO_MUCH = ("refund", {"amount": 500})
+
+
+@pytest.fixture
+def session(write: Callable[..., Path]) -> Session:
+    """Of a shop, the customer not yet found."""
+    return load_policies(write("shop.yaml", RULES)).session()
+
+
+class Agent:
+    """Takes its steps from a list, and keeps what it was told."""
+
+    def __init__(self, steps: Iterable[Any]) -> None:
+        self._steps = iter(list(steps))
+        self.told: list[str | None] = []
+
+    def __call__(self, feedback: str | None) -> Any:
+        self.told.append(feedback)
+        return next(self._steps)
+
+
+def enforced(session: Session, *steps: Any, max_replans: int = 3) -> tuple[Enforced, Agent]:
+    agent = Agent(steps)
+    return enforce(agent, session, max_replans), agent
+
+
+def test_an_allowed_call_comes_with_its_permit(session: Session) -> None:
+    """It is in flight, and its permit gives the arguments that were judged."""
+    result, agent = enforced(session, FIND)
+    (call,) = result.calls
+    assert (call.tool, dict(call.args), session.use(call.permit)) == ("find", {"name": "Ann"}, {"name": "Ann"})
+    assert (result.replans, result.denied, result.gave_up, agent.told) == (0, {}, False, [None])
+    session.record("Ann", permit=call.permit)
+    assert len(session.history) == 1
+
+
+def test_the_agent_is_told_why_and_how_to_comply(session: Session) -> None:
+    """Its second step is taken; the denials are counted by rule."""
+    result, agent = enforced(session, TOO_MUCH, FIND)
+    assert [call.tool for call in result.calls] == ["find"]
+    assert (result.replans, result.denied, result.why) == (1, {"known": 1, "small": 1}, "allowed")
+    assert agent.told[0] is None
+    assert "Find the customer first." in str(agent.told[1])
+    assert "To comply: Refund less." in str(agent.told[1])
+
+
+@pytest.mark.parametrize("max_replans", [0, 1, 3])
+def test_after_the_last_replan_control_returns_to_the_user(session: Session, max_replans: int) -> None:
+    """So the agent takes one step more than it may replan, and nothing has happened."""
+    result, agent = enforced(session, *[REFUND] * 10, max_replans=max_replans)
+    assert (len(agent.told), result.replans, result.gave_up) == (max_replans + 1, max_replans, True)
+    assert result.denied == {"known": max_replans + 1}
+    assert result.verdict is not None
+    assert result.verdict.decision is Decision.DENY
+    assert "Find the customer first." in result.why
+    assert (result.calls, session.history) == ((), ())
+
+
+@pytest.mark.parametrize("nothing", [None, [], ()])
+def test_no_call_gives_control_to_the_user(session: Session, nothing: Any) -> None:
+    """Also after a denial."""
+    result, _ = enforced(session, REFUND, nothing)
+    assert (result.calls, result.verdict, result.replans, result.gave_up) == ((), None, 1, False)
+    assert result.why == "the agent proposes no call"
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_halt_ends_it_at_once(session: Session, together: bool) -> None:
+    """And holds from then on; nothing that was proposed beside it has happened."""
+    step: Any = [FIND, ("delete", {})] if together else ("delete", {})
+    result, agent = enforced(session, step, FIND)
+    assert (len(agent.told), result.calls, result.denied) == (1, (), {"gone": 1})
+    assert result.verdict is not None
+    assert result.verdict.decision is Decision.HALT
+    assert session.halted
+    assert session.history == ()
+
+
+def test_a_session_that_was_halted_ends_it_at_once(session: Session) -> None:
+    """Nothing that the agent could try would help."""
+    session.check("delete")
+    result, agent = enforced(session, FIND, FIND)
+    assert (len(agent.told), result.calls, result.why) == (1, (), "the session is halted")
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_an_escalated_call_goes_back_to_the_host(session: Session, together: bool) -> None:
+    """Who may have it approved."""
+    step: Any = [FIND, ("close", {}), FIND] if together else ("close", {})
+    result, agent = enforced(session, step, FIND)
+    assert (len(agent.told), result.calls, result.gave_up) == (1, (), False)
+    assert result.verdict is not None
+    assert session.approve(result.verdict).decision is Decision.ALLOW
+
+
+def test_calls_proposed_together_are_allowed_all_or_none(session: Session) -> None:
+    """Their feedback names each of them."""
+    both = [("pay", {"to": "Ann"}), FIND]
+    result, agent = enforced(session, [FIND, REFUND], both)
+    assert "refund (call 2 of 2)" in str(agent.told[1])
+    assert "find (call 1 of 2): nothing stands against this one." in str(agent.told[1])
+    assert [call.tool for call in result.calls] == ["pay", "find"]
+    assert len(session.in_flight) == 2
+    assert result.denied == {"known": 1}
+
+
+@pytest.mark.parametrize(
+    "step", ["find", 7, {}, ("find",), ("find", "Ann"), [FIND, "find"], [[FIND]], ("", {}), object()]
+)
+def test_what_is_no_step_is_a_denial(session: Session, step: Any) -> None:
+    """The agent is told what was expected."""
+    result, agent = enforced(session, step, FIND)
+    assert (result.replans, result.unchecked, result.denied) == (1, 1, {})
+    assert "expected" in str(agent.told[1])
+    assert len(result.calls) == 1
+
+
+def test_what_the_agent_raises_passes_through(session: Session) -> None:
+    """And nothing is in flight then."""
+
+    def broken(feedback: str | None) -> Any:
+        raise ConnectionError("no model")
+
+    with pytest.raises(ConnectionError):
+        enforce(broken, session)
+    assert session.history == ()
+
+
+@pytest.mark.parametrize("max_replans", [-1, 1.0, True, None, "3"])
+def test_the_number_of_replans_is_checked(session: Session, max_replans: Any) -> None:
+    """Before the agent is asked."""
+    with pytest.raises(InputError, match="max_replans"):
+        enforced(session, max_replans=max_replans)
+
+
+def test_nothing_is_only_asked(session: Session) -> None:
+    """What is allowed is to run."""
+    with pytest.raises(InputError, match="reserve"):
+        enforce(Agent([FIND]), session, reserve=False)
+
+
+def test_async(session: Session) -> None:
+    """The same, of a coroutine function; and each of the two refuses the other's."""
+
+    async def step(feedback: str | None) -> Any:
+        await asyncio.sleep(0)
+        return FIND if feedback else REFUND
+
+    result = asyncio.run(aenforce(step, session))
+    assert ([call.tool for call in result.calls], result.replans) == (["find"], 1)
+    with pytest.raises(InputError, match="aenforce"):
+        enforce(step, session)
+    with pytest.raises(InputError, match="no coroutine"):
+        asyncio.run(aenforce(Agent([FIND]), session))
+
+
+def test_the_facts_of_the_step_are_the_calls(write: Callable[..., Path]) -> None:
+    """Options go to the check."""
+    rule = "version: 1\npolicies:\n  - id: sure\n    temporal: forall(pay(), fact(confirmed) == true)\n"
+    session = load_policies(write("facts.yaml", rule)).session()
+    assert enforce(Agent([("pay", {})] * 4), session).unchecked == 4
+    assert len(enforce(Agent([("pay", {})]), session, facts={"confirmed": True}).calls) == 1
