@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 # Frameworks whose extractors are tested in environments of their own: they cannot all be installed together.
-FRAMEWORKS ?= langgraph openai-agents autogen crewai adk
+FRAMEWORKS ?= langgraph openai-agents autogen crewai adk pydantic-graph llama-index
 
 .PHONY: demo test test-frameworks lint format clean
 

@@ -70,9 +70,12 @@ def structural_findings(
     for tool in tools:
         if tool not in known:
             raise UnknownNameError("sensitive tool", tool, known, f"graph {graph.name!r}")
-    view = View(graph, require_human, tools)
     with without_collections():
-        return [finding for check in CHECKS for finding in check(view)]
+        return _found(View(graph, require_human, tools))  # what the checks share is gone before collections go on
+
+
+def _found(view: View) -> list[GraphFinding]:
+    return [finding for check in CHECKS for finding in check(view)]
 
 
 def exit_reachability(view: View) -> Iterator[GraphFinding]:

@@ -103,10 +103,18 @@ class Graph:
     @cached_property
     def digest(self) -> str:
         """A hash of all of it, in whatever order its nodes and edges stand."""
-        content = self.to_dict()
-        content["nodes"].sort(key=lambda node: node["id"])
-        content["edges"].sort(key=lambda edge: tuple(edge.values()))
-        return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+        parts = [
+            ascii((self.name, self.framework, self.entry_id, self.exit_ids)),
+            *sorted(map(_node_text, self.nodes)),
+            *sorted(f"{edge.source!a} {edge.target!a} {edge.kind} {edge.condition!a}" for edge in self.edges),
+        ]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _node_text(node: Node) -> str:
+    """All of a node, in one line; no two different ones have the same."""
+    more = json.dumps(thaw(node.metadata), sort_keys=True, default=str) if node.metadata else "{}"
+    return f"{node.id!a} {node.kind} {node.label!a} {node.tools!a} {node.gated_tools!a} {more}"
 
 
 class GraphBuilder:

@@ -11,7 +11,7 @@ be of a path that no run takes.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from guardagent.policy.findings import Call
@@ -93,7 +93,8 @@ class Product:
         self._letters = {tool: rule.alphabet.index(Call(tool, {}), ok=True) for tool in tools}
         classes = self._classes()
         self._class_of = [classes[kind] for kind in graph.kinds]
-        self._leaving = self._all_leaving([graph.callable[classes.index(number)] for number in range(max(classes) + 1)])
+        self._kinds = [graph.callable[classes.index(number)] for number in range(max(classes) + 1)]
+        self._leaving = self._all_leaving()
         self._parents: dict[int, dict[int, State | int]] = {state: {} for state in self._leaving}
         self._reached: list[tuple[int, list[int]]] = []
 
@@ -106,7 +107,7 @@ class Product:
             classes.append(found.setdefault((letters, chooses, len(tools) > 1), len(found)))
         return classes
 
-    def _all_leaving(self, classes: Sequence[Kind]) -> dict[int, list[tuple[int, ...]]]:
+    def _all_leaving(self) -> dict[int, list[tuple[int, ...]]]:
         """State of the automaton on entering a node -> class of the node -> the states in which a run can leave it.
 
         Of all states that can come about if the nodes come in any order. `_STAY` where only the same state can.
@@ -115,13 +116,20 @@ class Product:
         waiting = [0]
         for state in waiting:  # grows while it is read
             if state not in leaving:
-                found = [tuple(self._called(*kind, state)) for kind in classes]
+                found = [tuple(self._called(kind, state)) for kind in self._kinds]
                 leaving[state] = [_STAY if left == (state,) else left for left in found]
                 waiting += [one for left in found for one in left]
         return leaving
 
-    def _called(self, tools: Sequence[str], chooses: bool, entered: int) -> dict[int, tuple[str, ...]]:  # noqa: FBT001
-        """The states in which a run can leave a node, each with the fewest calls that lead there."""
+    def _called(self, kind: Kind, entered: int, *, owing: bool = False) -> dict[int, tuple[str, ...]]:
+        """The states in which a run can leave a node, each with the fewest calls that lead there.
+
+        Args:
+            kind: of the node.
+            entered: the state in which the run comes there.
+            owing: only with calls after each of which something is owed.
+        """
+        tools, chooses = kind
         table, none = self._automaton.table, chooses or self._maybe_none
         found: dict[int, tuple[str, ...]] = {entered: ()} if none else {}
         waiting: deque[tuple[int, tuple[str, ...]]] = deque([(entered, ())])
@@ -129,7 +137,7 @@ class Product:
             state, said = waiting.popleft()
             for tool in tools:
                 target = table[state][self._letters[tool]]
-                if target not in found:
+                if target not in found and not (owing and self._automaton.accepting[target]):
                     found[target] = (*said, tool)
                     if not self._maybe_none and (chooses or len(tools) > 1):
                         waiting.append((target, found[target]))
@@ -201,11 +209,11 @@ class Product:
     def _names(self, path: Sequence[State]) -> tuple[str, ...]:
         return tuple(self._graph.ids[node] for _, node in path)
 
-    def _said(self, path: Sequence[State]) -> tuple[tuple[str, ...], ...]:
+    def _said(self, path: Sequence[State], entered: int = 0, *, owing: bool = False) -> tuple[tuple[str, ...], ...]:
         """The tools that are called in each node of a path."""
-        said, entered = [], 0
+        said = []
         for left, node in path:
-            said.append(self._called(*self._graph.callable[self._graph.kinds[node]], entered)[left])
+            said.append(self._called(self._graph.callable[self._graph.kinds[node]], entered, owing=owing)[left])
             entered = left
         return tuple(said)
 
@@ -213,20 +221,27 @@ class Product:
         """The shortest path into a cycle on which something is owed all the time."""
         accepting = self._automaton.accepting
         owing = [(at, node) for at, nodes in self._reached if not accepting[at] for node in nodes]
-        places = {state: place for place, state in enumerate(owing)}
-        after = [[places[one] for one in self._following(*state) if one in places] for state in owing]
+        after = self._after_owing(owing)
         cyclic = on_cycles(after)
         if not cyclic:
             return None
         start = min(cyclic)  # the first that was reached
         path = self._path(owing[start])
         cycle = [owing[place] for place in _around(start, after)]
-        whole = [*path, *cycle]
-        return Violation("postponed_by_cycle", self._names(whole), self._said(whole), self._names(cycle))
+        said = self._said(path) + self._said(cycle, path[-1][0], owing=True)
+        return Violation("postponed_by_cycle", self._names([*path, *cycle]), said, self._names(cycle))
 
-    def _following(self, at: int, node: int) -> Iterator[State]:
-        leaving = self._leaving[at]
-        return ((left, one) for one in self._graph.after[node] for left in leaving[self._class_of[one]] or (at,))
+    def _after_owing(self, owing: Sequence[State]) -> list[list[int]]:
+        """What follows each of some states while something is owed, all by their places among these."""
+        places = {state: place for place, state in enumerate(owing)}
+        leaving = {
+            at: [tuple(self._called(kind, at, owing=True)) for kind in self._kinds] for at in {at for at, _ in owing}
+        }
+        after, classes = self._graph.after, self._class_of
+        return [
+            [places[left, target] for target in after[node] for left in leaving[at][classes[target]]]
+            for at, node in owing
+        ]
 
 
 def _around(start: int, after: Sequence[Sequence[int]]) -> list[int]:

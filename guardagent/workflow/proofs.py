@@ -19,8 +19,8 @@ from guardagent.policy.propositional import Propositional
 from guardagent.policy.rule import Rule
 from guardagent.workflow.checks import structural_findings
 from guardagent.workflow.graph import Edge, Graph, Node
+from guardagent.workflow.order import order_of
 from guardagent.workflow.product import NumberedGraph, Product
-from guardagent.workflow.rules import order_of
 from guardagent.workflow.suppress import suppressed
 
 _ANYWHERE = "__anywhere__"

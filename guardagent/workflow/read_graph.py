@@ -186,11 +186,12 @@ class _Reader:
 
     def edges(self, values: Iterable[Any]) -> tuple[tuple[Edge, ...], list[int], list[int]]:
         """The edges, and the numbers of their sources and targets."""
-        ids, numbers, kinds = self._ids, self._numbers, _KINDS_OF_EDGES
+        numbers, kinds = self._numbers, _KINDS_OF_EDGES
         edges, sources, targets = [], [], []
         for at, value in enumerate(values):
             try:
-                source, target = numbers[value["source"]], numbers[value["target"]]
+                first, second = value["source"], value["target"]
+                source, target = numbers[first], numbers[second]
                 kind, condition = kinds[value.get("kind", "direct")], value.get("condition", "")
             except (LookupError, TypeError, AttributeError):
                 self.wrong_edge(value, at)
@@ -198,7 +199,7 @@ class _Reader:
                 self.wrong_edge(value, at)
             sources.append(source)
             targets.append(target)
-            edges.append(Edge(ids[source], ids[target], kind, condition))
+            edges.append(Edge(first, second, kind, condition))
         return tuple(edges), sources, targets
 
     def wrong_edge(self, value: Any, at: int) -> NoReturn:

@@ -7,28 +7,14 @@ is: where a path breaks that order, it breaks the rule; where none does, a sessi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from guardagent.policy import ast
-from guardagent.policy.formula import (
-    TRUE,
-    Before,
-    Formula,
-    Literal,
-    Next,
-    all_of,
-    any_of,
-    atoms,
-    finally_,
-    globally,
-    implies,
-    negation,
-    once,
-)
+from guardagent.policy.formula import Formula, atoms
 from guardagent.policy.policies import Policies
 from guardagent.policy.propositional import Propositional
 from guardagent.policy.rule import Rule
 from guardagent.workflow.graph import Graph
+from guardagent.workflow.order import order_of
 from guardagent.workflow.product import NumberedGraph, Product, Violation
 from guardagent.workflow.report import RuleResult
 
@@ -38,19 +24,6 @@ _SAID = {
     "unmet_at_end": "the path ends while something is owed",
     "postponed_by_cycle": "a cycle can postpone for ever what is owed",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What a rule says of the order of tools.
-
-    Attributes:
-        needed: follows from the rule: a path that breaks it breaks the rule.
-        enough: the rule follows from it.
-    """
-
-    needed: Formula
-    enough: Formula
 
 
 def rule_results(graph: Graph, policies: Policies) -> Iterator[RuleResult]:
@@ -63,20 +36,29 @@ def rule_results(graph: Graph, policies: Policies) -> Iterator[RuleResult]:
 
 
 def _result(graph: NumberedGraph, rule: Rule, sets: Sets) -> RuleResult:
-    if rule.labels:
-        names = ", ".join(sorted(rule.labels))
-        message = f"it speaks of {names}, which a host says while the agent runs"
-        return RuleResult(rule.id, "undecidable", message=message)
-    order = _both([order_of(one) for one in rule.rules])
-    violation = violation_of(graph, order.needed, sets)
+    order = order_of(ast.AllOf(rule.rules))
+    needed = _compiled(rule, order.needed, sets)
+    violation = Product(graph, needed).violation()
     if violation is not None:
         return _violated(rule.id, violation)
-    if violation_of(graph, order.enough, sets) is None:
+    if order.enough == order.needed or Product(graph, _compiled(rule, order.enough, sets)).violation() is None:
         return RuleResult(rule.id, "proved", message="it holds on every path")
-    known = (
-        "the order of tools that follows from it holds on every path" if order.needed != TRUE else "it is about data"
-    )
-    return RuleResult(rule.id, "undecidable", message=f"{known}; the rest is judged while the agent runs")
+    says_nothing = needed.automaton.satisfied[0]
+    return RuleResult(rule.id, "undecidable", message=_why_undecidable(rule, says_nothing=says_nothing))
+
+
+def _compiled(rule: Rule, formula: Formula, sets: Sets) -> Propositional:
+    """A formula's automaton; where it is all that the rule says, the rule has it already."""
+    if rule.rules == (ast.Temporal(formula),) and isinstance(rule.parts[0], Propositional):
+        return rule.parts[0]
+    return Propositional(formula, {atom[1:]: sets[atom[1:]] for atom in atoms(formula) if atom.startswith("@")})
+
+
+def _why_undecidable(rule: Rule, *, says_nothing: bool) -> str:
+    names = ", ".join(sorted(rule.labels))
+    told = f"it is about {names}, which a host says while the agent runs" if names else "it is about data"
+    order = "" if says_nothing else "; the order of tools that follows from it holds on every path"
+    return f"{told}{order}; the rest is judged while the agent runs"
 
 
 def _violated(rule_id: str, violation: Violation) -> RuleResult:
@@ -89,72 +71,3 @@ def _violated(rule_id: str, violation: Violation) -> RuleResult:
         _SAID[violation.mechanism],
         violation.emitted,
     )
-
-
-def violation_of(graph: NumberedGraph, formula: Formula, sets: Sets) -> Violation | None:
-    """The shortest path that violates a formula."""
-    named = {atom[1:]: sets[atom[1:]] for atom in atoms(formula) if atom.startswith("@")}
-    return Product(graph, Propositional(formula, named)).violation() if formula != TRUE else None
-
-
-def order_of(rule: ast.Rule) -> Order:
-    """What a rule says of the order of tools, every call being one that goes well."""
-    match rule:
-        case ast.Temporal(formula):
-            return Order(formula, formula)
-        case ast.AllOf(parts):
-            return _both([order_of(part) for part in parts])
-        case ast.AnyOf(parts):
-            orders = [order_of(part) for part in parts]
-            return Order(any_of(one.needed for one in orders), any_of(one.enough for one in orders))
-        case ast.Not(body):
-            order = order_of(body)
-            return Order(negation(order.enough), negation(order.needed))
-    return _order_of_data(rule)
-
-
-def _both(orders: list[Order]) -> Order:
-    return Order(all_of(one.needed for one in orders), all_of(one.enough for one in orders))
-
-
-def _order_of_data(rule: ast.Rule) -> Order:
-    match rule:
-        case ast.Forall(pattern, condition):
-            never = globally(negation(_call(pattern)))
-            if _is(condition, value=True):
-                return Order(TRUE, TRUE)
-            return Order(never if _is(condition, value=False) and _is_any(pattern) else TRUE, never)
-        case ast.Exists(pattern, condition):
-            wanted = finally_(_call(pattern))
-            return Order(wanted, wanted if _is(condition, value=True) and _is_any(pattern) else negation(TRUE))
-        case ast.Before(pattern, condition, partner, wanted_of):
-            earlier = globally(implies(_call(pattern), Before(once(_call(partner)))))
-            return _conditional(pattern, condition, partner, wanted_of, earlier)
-        case ast.After(pattern, condition, partner, wanted_of):
-            later = globally(implies(_call(pattern), Next(finally_(_call(partner)))))
-            return _conditional(pattern, condition, partner, wanted_of, later)
-    raise AssertionError(rule)
-
-
-def _conditional(
-    pattern: ast.Pattern, condition: ast.Term, partner: ast.Pattern, wanted_of: ast.Term, order: Formula
-) -> Order:
-    """Of a rule by which one call needs another."""
-    always = _is(condition, value=True) and _is_any(pattern)
-    free = _is(wanted_of, value=True) and not partner.arguments
-    return Order(order if always else TRUE, order if free else globally(negation(_call(pattern))))
-
-
-def _call(pattern: ast.Pattern) -> Formula:
-    return any_of(Literal(tool if tool.startswith("@") else f"tool:{tool}") for tool in pattern.tools)
-
-
-def _is(term: ast.Term, *, value: bool) -> bool:
-    return isinstance(term, ast.Constant) and term.value is value
-
-
-def _is_any(pattern: ast.Pattern) -> bool:
-    """Whether a pattern means every call of its tools."""
-    values = [argument.value for argument in pattern.arguments]
-    names = [value.name for value in values if isinstance(value, ast.Variable)]
-    return all(isinstance(value, ast.Variable | ast.Anything) for value in values) and len(set(names)) == len(names)

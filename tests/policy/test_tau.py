@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,21 @@ def test_every_rule_is_there(domain: str, shared: Path) -> None:
     """Each rule of the list has a policy of its id, and there is no other."""
     listed = json.loads((shared / "tau" / "rules.json").read_text())[domain]
     assert set(policies_of(domain).ids) == set(listed)
+
+
+def test_solver_rules_give_the_same_verdicts(shared: Path) -> None:
+    """airline-solver.yaml says the same as airline.yaml, of the cases and of what is left when facts are taken out."""
+    pytest.importorskip("z3", reason="the extra `solver` is not installed")
+    policies, solver = policies_of("airline"), load_policies(TAU / "airline-solver.yaml")
+    assert solver.ids == policies.ids
+    chance = random.Random(7)
+    for line in (shared / "tau" / "airline.jsonl").read_text().splitlines():
+        case = json.loads(line)
+        assert verdict_on(case, solver) == verdict_on(case, policies), case["id"]
+        for facts in (case["context"], case["proposed"]["args"]):
+            if facts:
+                facts[chance.choice(sorted(facts))] = None
+        assert verdict_on(case, solver) == verdict_on(case, policies), case["id"]
 
 
 def retail_case(**changes: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from guardagent.workflow.code.values import (
     Arguments,
     Attribute,
     Class,
+    Function,
     Imported,
     Instance,
     Made,
@@ -28,12 +29,14 @@ from guardagent.workflow.code.values import (
 if TYPE_CHECKING:
     from guardagent.workflow.code.evaluate import Evaluator
 
+_PARTS = {"split", "rsplit", "partition", "rpartition", "replace", "removeprefix", "removesuffix"}
 _TEXT_METHODS = {"lower", "upper", "strip", "lstrip", "rstrip", "title", "capitalize", "casefold"}
 _SAME = {"builtins.list", "builtins.tuple", "builtins.iter", "copy.copy", "copy.deepcopy"}
 _MIXED = {"builtins.set", "builtins.frozenset", "builtins.sorted", "builtins.reversed"}
 _ONE_OF = {"builtins.min", "builtins.max"}
 _CASTS = {"typing.cast", "typing_extensions.cast"}
 _BOOLEAN = {f"builtins.{name}" for name in ("bool", "isinstance", "issubclass", "any", "all", "hasattr", "callable")}
+_PLAIN = {str, int, float, bool, dict}
 _MODEL_RUNS = {"invoke", "ainvoke"}
 
 
@@ -43,6 +46,8 @@ def result(evaluator: Evaluator, target: object, arguments: Arguments) -> Values
         return _method(evaluator, target, arguments)
     path = path_of(target)
     first = arguments.get("", 0)
+    if path == "builtins.isinstance" and (known := _is_instance(arguments)) is not None:
+        return exactly(known)
     if path in _BOOLEAN:
         return Values((True, False))
     if path in {"functools.partial", "functools.partialmethod"}:
@@ -52,7 +57,19 @@ def result(evaluator: Evaluator, target: object, arguments: Arguments) -> Values
     found: Callable[[Evaluator, Arguments, Values], Values] | None = _functions().get(path)
     if found is None:
         return None
+    if path == "builtins.dict" and arguments.keywords:
+        first = first or exactly(Table(()))
     return found(evaluator, arguments, first) if first is not None else _empty(path)
+
+
+def _is_instance(arguments: Arguments) -> bool | None:
+    """Whether a value that code writes out is of a type of Python's own; None where that cannot be told."""
+    first, kinds = (arguments.get("", place) or UNKNOWN for place in range(2))
+    if not all(one.complete and len(one.known) == 1 and not one.cyclic for one in (first, kinds)):
+        return None
+    value, kind = first.known[0], kinds.known[0]
+    own = dict if isinstance(value, Table) else object if isinstance(value, Function | Applied) else type(value)
+    return issubclass(own, kind) if own in _PLAIN | {object} and kind in _PLAIN else None
 
 
 @functools.cache
@@ -115,12 +132,22 @@ def _as_text(evaluator: Evaluator, _arguments: Arguments, first: Values) -> Valu
 
 
 def _as_table(evaluator: Evaluator, arguments: Arguments, first: Values) -> Values:
-    pairs = [evaluator.pairs(one) for one in first.known]
-    listed = any(isinstance(one, list | tuple | Sequence) for one in first.known)
-    if not first.complete or None in pairs or arguments.open or listed:
+    pairs = [_pairs(evaluator, one) for one in first.known]
+    if not first.complete or None in pairs or arguments.open:
         return UNKNOWN
     named = [(exactly(name), one) for name, one in arguments.keywords.items()]
     return exactly(Table((*(pair for some in pairs for pair in some or ()), *named)))
+
+
+def _pairs(evaluator: Evaluator, one: object) -> list[tuple[Values, Values]] | None:
+    """The keys and values of a dictionary, or of a list of such pairs."""
+    if not isinstance(one, list | tuple | Sequence):
+        return evaluator.pairs(one)
+    items = evaluator.in_order(exactly(one))
+    both = [evaluator.in_order(item) for item in items] if items is not None else [None]
+    if any(pair is None or len(pair) != 2 for pair in both):
+        return None
+    return [(pair[0], pair[1]) for pair in both if pair is not None]
 
 
 def _getattr(evaluator: Evaluator, arguments: Arguments, first: Values) -> Values:
@@ -157,6 +184,10 @@ def _zip(evaluator: Evaluator, arguments: Arguments, _first: Values) -> Values:
 
 
 def _map(evaluator: Evaluator, arguments: Arguments, first: Values) -> Values:
+    several = [evaluator.in_order(one) for one in arguments.positional[1:]]
+    if None not in several and len(first.known) == 1 and first.complete and not arguments.open:
+        rows = zip(*(one or () for one in several), strict=False)
+        return exactly(Sequence(tuple(evaluator.call(first.known[0], Arguments(row)) for row in rows)))
     items = Arguments(tuple(evaluator.elements(one) for one in arguments.positional[1:]))
     found = NOTHING if first.complete else UNKNOWN
     for one in first.known:
@@ -211,11 +242,25 @@ def _method(evaluator: Evaluator, target: Attribute, arguments: Arguments) -> Va
 def _text_method(evaluator: Evaluator, owner: str, name: str, arguments: Arguments) -> Values:
     if name in _TEXT_METHODS and not arguments.positional:
         return exactly(getattr(text(owner), name)())
+    if name in _PARTS and not arguments.open and not arguments.keywords:
+        return _parts(owner, name, arguments)
     if name in {"startswith", "endswith", "isdigit", "isalpha"}:
         return Values((True, False))
     if name == "format" and not arguments.open:
         return _formatted(evaluator, owner, arguments)
     return UNKNOWN
+
+
+def _parts(owner: str, name: str, arguments: Arguments) -> Values:
+    """The parts of a text, where what it is divided by is known."""
+    given = [one.known[0] for one in arguments.positional if one.complete and len(one.known) == 1]
+    if len(given) < len(arguments.positional) or not all(isinstance(one, str | int) for one in given):
+        return UNKNOWN
+    try:
+        found = getattr(text(owner), name)(*given)
+    except (TypeError, ValueError):
+        return UNKNOWN
+    return exactly(found if isinstance(found, str) else Sequence(tuple(map(exactly, found))))
 
 
 def _formatted(evaluator: Evaluator, owner: str, arguments: Arguments) -> Values:

@@ -61,7 +61,8 @@ def _uses(tree: ast.AST, name: str) -> Iterator[tuple[ast.AST, str]]:
         if isinstance(parent, ast.keyword):
             continue
         for field, value in ast.iter_fields(parent):
-            children = [_unnamed(one) for one in (value if isinstance(value, list) else [value])]
+            several = value if isinstance(value, list) else [value]
+            children = [_unnamed(one) for one in several if not _is_copied(one, parent)]
             read = any(_is_read(one, name) for one in children)
             if read and not (field == "elt" and name in _loop_names(parent)):
                 yield parent, field
@@ -75,6 +76,13 @@ def _loop_names(node: ast.AST) -> set[str]:
 
 def _unnamed(child: object) -> object:
     return child.value if isinstance(child, ast.keyword) else child
+
+
+def _is_copied(child: object, parent: ast.AST) -> bool:
+    """Whether it is `**child`, of which a call or a dictionary gets a copy."""
+    if isinstance(parent, ast.Dict):
+        return any(key is None and value is child for key, value in zip(parent.keys, parent.values, strict=True))
+    return isinstance(child, ast.keyword) and child.arg is None
 
 
 def _is_read(node: object, name: str) -> bool:

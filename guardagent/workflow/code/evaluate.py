@@ -18,6 +18,7 @@ from guardagent.workflow.code.scope import ADDED, EACH, Binding, CodeScope, Live
 from guardagent.workflow.code.values import (
     CYCLE,
     NOTHING,
+    REST,
     UNKNOWN,
     Alias,
     Applied,
@@ -103,7 +104,7 @@ class Evaluator:
                     around = self.name(name, scope.parent)
                     return self._grown(around | self._bound(bindings, scope), bindings, scope)
                 return self._changed(name, self._grown(self._bound(bindings, scope), bindings, scope), scope)
-            scope = scope.parent
+            scope = _around(scope)
         return UNKNOWN
 
     def elements(self, values: Values) -> Values:
@@ -168,19 +169,21 @@ class Evaluator:
     def arguments(self, node: ast.Call, scope: Scope) -> Arguments:
         """What a call passes."""
         positional: list[Values] = []
+        keywords: dict[str, Values] = {}
         is_open = False
         for argument in node.args:
-            if isinstance(argument, ast.Starred):
-                items = self._in_order(self.value(argument.value, scope))
-                is_open = is_open or items is None
-                positional.extend(items or ())
+            values = self.value(argument.value if isinstance(argument, ast.Starred) else argument, scope)
+            items = self._in_order(values) if isinstance(argument, ast.Starred) else [values]
+            if items is None or REST in keywords:  # what place it has is not known, then
+                more = self.elements(values) if isinstance(argument, ast.Starred) else values
+                keywords[REST] = keywords.get(REST, NOTHING) | more
             else:
-                positional.append(self.value(argument, scope))
-        keywords = {one.arg: self.value(one.value, scope) for one in node.keywords if one.arg}
+                positional.extend(items)
+        keywords |= {one.arg: self.value(one.value, scope) for one in node.keywords if one.arg}
         for splat in (one for one in node.keywords if not one.arg):
-            pairs = _texts_of(self.value(splat.value, scope))
-            is_open = is_open or pairs is None
-            keywords |= pairs or {}
+            pairs, whole = _texts_of(self.value(splat.value, scope))
+            is_open = is_open or not whole
+            keywords |= pairs
         return Arguments(tuple(positional), keywords, is_open)
 
     # What follows is one method for each kind of node.
@@ -428,7 +431,11 @@ class Evaluator:
         if not callee.known:
             return UNKNOWN
         arguments = self.arguments(node, scope)
-        return _union((self.call(target, arguments, node.lineno) for target in callee.known), callee)
+        return _union((self.call_at(target, arguments, node, scope) for target in callee.known), callee)
+
+    def call_at(self, target: object, arguments: Arguments, node: ast.Call, _scope: Scope) -> Values:
+        """What a call at some place of the code can give."""
+        return self.call(target, arguments, node.lineno)
 
     def _yield(self, _node: ast.Yield, _scope: Scope) -> Values:
         return UNKNOWN
@@ -587,13 +594,18 @@ class Evaluator:
         given |= {name: one for name, one in arguments.keywords.items() if name in every}
         for parameter in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
             if parameter.arg not in given:
-                given[parameter.arg] = self._default(function, parameter, is_open=arguments.open)
+                more = REST in arguments.keywords and parameter not in spec.kwonlyargs
+                given[parameter.arg] = self._default(function, parameter, is_open=arguments.open or more)
         if spec.vararg:
             rest = arguments.positional[len(names) :]
-            given[spec.vararg.arg] = UNKNOWN if arguments.open else exactly(Sequence(tuple(rest)))
+            if REST in arguments.keywords:
+                rest = (*rest, arguments.keywords[REST])
+            listed = exactly(Sequence(tuple(rest), ordered=REST not in arguments.keywords))
+            given[spec.vararg.arg] = UNKNOWN if arguments.open else listed
         if spec.kwarg:
-            more = [(exactly(name), one) for name, one in arguments.keywords.items() if name not in every]
-            given[spec.kwarg.arg] = UNKNOWN if arguments.open else exactly(Table(tuple(more)))
+            named = [(exactly(name), one) for name, one in arguments.keywords.items() if name not in {*every, REST}]
+            unnamed = [(UNKNOWN, UNKNOWN)] if arguments.open else []
+            given[spec.kwarg.arg] = exactly(Table((*named, *unnamed))) if named or not unnamed else UNKNOWN
         return given
 
     def _default(self, function: Function, parameter: ast.arg, *, is_open: bool) -> Values:
@@ -615,6 +627,14 @@ class Evaluator:
         ]
         found = next((one for parameter, one in pairs if parameter.arg == name), None)
         return None if found is None else self.value(found, function.scope)
+
+
+def _around(scope: Scope) -> Scope | None:
+    """The scope around another one: a method does not see the names of its class."""
+    parent = scope.parent
+    while parent is not None and isinstance(getattr(parent, "tree", None), ast.ClassDef):
+        parent = parent.parent
+    return parent
 
 
 def _is_short(value: object) -> TypeGuard[str | range]:
@@ -688,16 +708,19 @@ def _live_defaults(function: FunctionType) -> dict[str, Values]:
     return {name: exactly(one) for name, one in (found | (function.__kwdefaults__ or {})).items()}
 
 
-def _texts_of(values: Values) -> dict[str, Values] | None:
-    """The keyword arguments that `**values` passes; None where they are not known."""
+def _texts_of(values: Values) -> tuple[dict[str, Values], bool]:
+    """The keyword arguments that `**values` passes, as far as they are known, and whether there are no others."""
     found: dict[str, Values] = {}
+    whole = values.complete
     for one in values.known:
         if not isinstance(one, Table | dict):
-            return None
+            whole = False
+            continue
         pairs = one.items if isinstance(one, Table) else [(exactly(key), exactly(value)) for key, value in one.items()]
         for key, value in pairs:
             if key.strings is None or len(key.strings) != 1:
-                return None
+                whole = False
+                continue
             name = next(iter(key.strings))
             found[name] = found.get(name, NOTHING) | value
-    return found if values.complete else None
+    return found, whole

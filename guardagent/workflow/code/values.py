@@ -71,7 +71,10 @@ def text(value: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Arguments:
-    """What a call passes; `open` where it passes more than can be told."""
+    """What a call passes; `open` where it passes more than can be told.
+
+    Under the keyword `REST` stands what else it can pass by place: the elements of a list of which the length is open.
+    """
 
     positional: tuple[Values, ...] = ()
     keywords: Mapping[str, Values] = field(default_factory=dict)
@@ -83,7 +86,10 @@ class Arguments:
             return self.keywords[keyword]
         if position is not None and position < len(self.positional):
             return self.positional[position]
-        return UNKNOWN if self.open else None
+        return UNKNOWN if self.open or (position is not None and REST in self.keywords) else None
+
+
+REST = "*"
 
 
 class StandIn:

@@ -39,10 +39,20 @@ from guardagent.workflow.extract.adk_code import AdkCode
 from guardagent.workflow.extract.adk_flow import agents_held, flow_region
 from guardagent.workflow.extract.adk_tools import ADK, toolbox
 from guardagent.workflow.extract.adk_workflow import does_nothing, is_node, node_region, workflow_region
-from guardagent.workflow.extract.frameworks import defined_outside, is_a
-from guardagent.workflow.extract.regions import NOTHING, Assembly, Entry, Exit, Region, alongside, sequence, single
+from guardagent.workflow.extract.frameworks import Either, Untold, defined_outside, is_a
+from guardagent.workflow.extract.regions import (
+    NOTHING,
+    Assembly,
+    Entry,
+    Exit,
+    Region,
+    alongside,
+    either,
+    sequence,
+    single,
+)
 from guardagent.workflow.extract.tool_box import Toolbox
-from guardagent.workflow.extract.written import made_at
+from guardagent.workflow.extract.written import place
 from guardagent.workflow.graph import Graph
 
 FRAMEWORK = "adk"
@@ -100,11 +110,30 @@ class Walk:
         return Region((Entry(node),), (), frozenset({node})) if self.assembly.has(node) else NOTHING
 
     def _region(self, target: Any, within: tuple[str, ...]) -> Region:
+        if isinstance(target, Untold):
+            return self._untold(target, within)
+        if isinstance(target, Either):
+            return either(self.assembly, [self._option(one, within) for one in target.options], target.repeated)
         if is_a(target, ADK, "BaseAgent"):
             return self._agent(target, within)
         if is_a(target, ADK, "Workflow"):
             return self._workflow(target, within)
         return node_region(self, target, within)
+
+    def _option(self, option: Any, within: tuple[str, ...]) -> Region:
+        if not isinstance(option, list):
+            return self.region(option, within)
+        return sequence(self.assembly, [self.region(one, within) for one in option])
+
+    def _untold(self, target: Untold, within: tuple[str, ...]) -> Region:
+        """An agent that only a run would tell: it can call any tool, and end the loops around it."""
+        node, every = self.assembly.id(target, target.name, within), f"{target.name}.*"
+        box = Toolbox(names=[every], unknown=[every])
+        self.assembly.describe(
+            node, "tool", target.name, tools=box.names, model_chooses=True, within=within, **box.metadata()
+        )
+        self.assembly.note(f"{node}: which agent this is could not be known; it is assumed to call any tool")
+        return Region((Entry(node),), (Exit(node), Exit(node, conditional=True, escalated=True)), frozenset({node}))
 
     def _workflow(self, workflow: Any, within: tuple[str, ...]) -> Region:
         """A workflow; one whose class has code of its own may run its graph at any time, or not at all."""
@@ -168,7 +197,7 @@ class Walk:
 
     def _family(self, first: Any, within: tuple[str, ...], caller: str | None = None) -> Region:
         """An agent with those that it can transfer to, and they in their turn: any of them can be the last."""
-        members, exits, nodes = [first], list[Exit](), set[str]()
+        members, exits, nodes, strangers = [first], list[Exit](), set[str](), set[str]()
         escalates = False
         for member in members:  # grows while it is read
             node, box = self._llm(member, within)
@@ -179,10 +208,13 @@ class Walk:
                 self.assembly.connect([Exit(node, "transfer_to_agent", conditional=True)], reached.entries)
                 exits += reached.exits
                 nodes |= reached.nodes
+                strangers |= reached.nodes if isinstance(target, Untold) else set()
             exits += self._delegates(node, member, within)
             others = self._runs_by_own_code(node, member) or bool(targets or box.runs or _delegated(member))
             exits.append(Exit(node, "final response" if others else "", conditional=others))
             escalates = escalates or box.escalates
+        back = [Exit(one, "transfer_to_agent", conditional=True) for one in sorted(strangers)]
+        self.assembly.connect(back, [Entry(self._llm(one, within)[0]) for one in members])
         if escalates:
             exits += [replace(one, escalated=True) for one in exits if not one.escalated]
         return Region((Entry(self._llm(first, within)[0]),), tuple(exits), frozenset(nodes))
@@ -235,7 +267,7 @@ class Walk:
             model_chooses=bool(box.names),
             **box.metadata(),
             within=within,
-            **made_at(agent.name, "LlmAgent", "Agent", type(agent).__name__),
+            **place(agent, agent.name, "LlmAgent", "Agent", type(agent).__name__),
         )
         for note in box.notes:
             self.assembly.note(f"{node}: {note}")
@@ -317,14 +349,15 @@ def _transfer_targets(agent: Any) -> list[Any]:
     Those that are called like tools are none of them, and a parent without a model takes no transfers.
     """
     found = [one for one in agent.sub_agents if getattr(one, "mode", None) not in _DELEGATED]
-    parent = agent.parent_agent
-    if parent is None or not hasattr(parent, "disallow_transfer_to_parent"):
-        return found
-    if not agent.disallow_transfer_to_parent:
-        found.append(parent)
-    if not agent.disallow_transfer_to_peers:
-        peers = [one for one in parent.sub_agents if one.name != agent.name]
-        found += [one for one in peers if getattr(one, "mode", None) not in _DELEGATED]
+    parents = agent.parent_agent.options if isinstance(agent.parent_agent, Either) else [agent.parent_agent]
+    for parent in parents:
+        if parent is None or not hasattr(parent, "disallow_transfer_to_parent"):
+            continue
+        if not agent.disallow_transfer_to_parent:
+            found.append(parent)
+        if not agent.disallow_transfer_to_peers:
+            peers = [one for one in parent.sub_agents if one.name != agent.name]
+            found += [one for one in peers if getattr(one, "mode", None) not in _DELEGATED]
     return found
 
 
@@ -336,7 +369,7 @@ def _callbacks(agent: Any) -> Iterable[object]:
     """The functions of the program that an agent calls around itself."""
     for name in _CALLBACKS:
         value = getattr(agent, f"{name}_callback", None)
-        yield from value if isinstance(value, list) else [value] if callable(value) else []
+        yield from value if isinstance(value, list) else [value] if callable(value) or isinstance(value, Untold) else []
 
 
 def _own_code(target: Any) -> Any:
@@ -346,10 +379,11 @@ def _own_code(target: Any) -> Any:
 
 def is_silent(target: Any) -> bool:
     """Whether nothing that an agent or node does inside matters: it has no tools, asks nobody, runs nothing else."""
-    if is_a(target, ADK, "BaseAgent", "Workflow") and _own_code(target) is not None:
+    if isinstance(target, Untold | Either) or (is_a(target, ADK, "BaseAgent", "Workflow") and _own_code(target)):
         return False
     if is_a(target, ADK, "LlmAgent"):
-        return not (target.tools or target.code_executor or target.sub_agents or _transfer_targets(target))
+        runs = target.tools or target.code_executor is not None or target.sub_agents
+        return not (runs or _transfer_targets(target))
     if is_a(target, ADK, "SequentialAgent", "ParallelAgent", "LoopAgent"):
         return all(map(is_silent, target.sub_agents))
     if is_a(target, ADK, "Workflow"):

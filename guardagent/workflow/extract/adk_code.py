@@ -9,6 +9,7 @@ from functools import cached_property
 
 from guardagent.workflow.code.flow import Flow
 from guardagent.workflow.code.values import Values, is_called
+from guardagent.workflow.extract.frameworks import Untold
 from guardagent.workflow.extract.reading import Code, is_method
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef
@@ -49,6 +50,8 @@ class AdkCode(Code):
 
     @property
     def _takes_context(self) -> bool:
+        if isinstance(self.target, Untold):
+            return True
         try:
             parameters = inspect.signature(self.target).parameters  # type: ignore[arg-type]
         except (TypeError, ValueError):
@@ -58,7 +61,7 @@ class AdkCode(Code):
     @cached_property
     def runs(self) -> tuple[Values, ...]:
         """What it runs by `ctx.run_node`."""
-        return tuple(values for values, _, _ in self.given_to("run_node", names=("node_like", "node")))
+        return tuple(self.shown(values) for values, _, _ in self.given_to("run_node", names=("node_like", "node")))
 
 
 def _is_request(call: ast.Call) -> bool:

@@ -319,6 +319,7 @@ class _Flow:
 
     def _run(self, agents: Values, front: _Front, call: ast.Call) -> _Front:
         """Runs one of some agents."""
+        agents = self._code.shown(agents)
         known = [one for one in agents.known if one is BASE or callable(one) or is_a(one, ADK, "BaseNode", "BaseTool")]
         if not known or not agents.complete or len(known) < len(agents.known):
             raise _UnclearError(f"line {call.lineno}: which agent {_short(call.func)} runs is not known")

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from guardagent.workflow.code.scope import CodeScope, Scope
-from guardagent.workflow.code.values import Applied, Values, exactly, path_of
+from guardagent.workflow.code.values import Applied, Class, Imported, Sequence, Values, exactly, path_of
 from guardagent.workflow.extract.adk_tools import ADK
 from guardagent.workflow.extract.frameworks import is_a
 from guardagent.workflow.extract.reading import Body, Code, is_method
@@ -138,11 +138,15 @@ class Running:
         while isinstance(callee, Applied):
             callee = callee.function
         root = path_of(callee).partition(".")[0]
-        return root in sys.stdlib_module_names or (not agents and (root == "google" or isinstance(callee, type)))
+        is_class = isinstance(callee, type | Class) or (isinstance(callee, Imported) and _is_class_name(callee.path))
+        return root in sys.stdlib_module_names or (not agents and (root == "google" or is_class))
+
+    def _one_by_one(self, one: object) -> Iterable[object]:
+        return self._evaluator.elements(exactly(one)).known if isinstance(one, list | tuple | Sequence) else [one]
 
     def _is_agent(self, expression: ast.expr, scope: Scope) -> bool:
         known = self.values(expression, scope).known
-        flat = [each for one in known for each in (one if isinstance(one, list | tuple) else [one])]
+        flat = [each for one in known for each in self._one_by_one(one)]
         return any(is_a(one, ADK, "BaseAgent") and one is not self._agent for one in flat)
 
 
@@ -150,6 +154,10 @@ def takes_context(call: ast.Call) -> bool:
     """Whether a call is given the context of the run."""
     given = [*call.args, *(one.value for one in call.keywords)]
     return any(isinstance(one, ast.Name) and one.id in _CONTEXTS for one in given)
+
+
+def _is_class_name(path: str) -> bool:
+    return path.rpartition(".")[2][:1].isupper()
 
 
 def _found(owner: Any, name: str) -> Any:
@@ -162,6 +170,10 @@ def _found(owner: Any, name: str) -> Any:
 
 
 def _live_list(values: Values) -> list[Any] | None:
+    if len(values.known) == 1 and values.complete and isinstance(values.known[0], Sequence):
+        items = values.known[0].items
+        exact = values.known[0].ordered and all(len(one.known) == 1 and one.complete for one in items)
+        return [one.known[0] for one in items] if exact else None
     if len(values.known) != 1 or not values.complete or not isinstance(values.known[0], list | tuple):
         return None
     return list(values.known[0])

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from guardagent.workflow.extract.adk_code import AdkCode
-from guardagent.workflow.extract.frameworks import defined_outside, is_a, private
+from guardagent.workflow.extract.frameworks import Untold, defined_outside, is_a, private
 from guardagent.workflow.extract.reading import decided
 from guardagent.workflow.extract.tool_box import Toolbox
 
@@ -23,7 +23,9 @@ def toolbox(tools: Iterable[object]) -> Toolbox:
     """The tools of an agent, as they stand in its `tools`."""
     box = Toolbox()
     for tool in tools:
-        if is_a(tool, ADK, "BaseNode"):
+        if isinstance(tool, Untold):
+            _untold(box, tool)
+        elif is_a(tool, ADK, "BaseNode"):
             _node(box, str(_name(tool)), tool)
         elif is_a(tool, ADK, "BaseToolset"):
             _toolset(box, tool)
@@ -34,6 +36,14 @@ def toolbox(tools: Iterable[object]) -> Toolbox:
         else:
             _unknown(box, type(tool).__name__, None)
     return box
+
+
+def _untold(box: Toolbox, tool: Untold) -> None:
+    """What is defined elsewhere: a function of that name, most likely, or a set of tools."""
+    if tool.is_function:
+        box.add(tool.name)
+    box.escalates = True
+    _unknown(box, tool.name, None)
 
 
 def _tool(box: Toolbox, tool: Any) -> None:

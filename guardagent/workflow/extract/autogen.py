@@ -13,13 +13,13 @@ from typing import Any
 
 from guardagent.errors import InputError
 from guardagent.workflow.extract import from_module
-from guardagent.workflow.extract.autogen_agents import Agent, participants
-from guardagent.workflow.extract.autogen_flow import flow, without_early_stops
+from guardagent.workflow.extract.autogen_agents import Agent, are_certain, participants
+from guardagent.workflow.extract.autogen_flow import flow, graph_of, without_early_stops
 from guardagent.workflow.extract.autogen_selection import AUTOGEN
 from guardagent.workflow.extract.autogen_selector import selector
 from guardagent.workflow.extract.autogen_stops import Stop
 from guardagent.workflow.extract.autogen_turns import Turn, any_order, magentic, round_robin, swarm
-from guardagent.workflow.extract.frameworks import is_a, private
+from guardagent.workflow.extract.frameworks import Either, Untold, is_a, private
 from guardagent.workflow.extract.regions import Assembly, Entry, Exit, Region
 from guardagent.workflow.graph import Graph
 
@@ -109,6 +109,9 @@ class Program:
     def _team(self, team: Any, within: tuple[str, ...]) -> Region:
         private(team, "name", "autogen-agentchat")  # teams have names since 0.7
         build = next((_TEAMS[kind.__name__] for kind in type(team).__mro__ if _is_known(kind)), None)
+        unknown = is_a(team, AUTOGEN, "GraphFlow") and isinstance(graph_of(team), Untold | Either)
+        if build is not None and (unknown or not are_certain(team)):
+            build = any_order
         if build is None:
             return self._opaque(team, within)
         for one in participants(team):

@@ -9,12 +9,15 @@ from functools import cached_property
 from types import FunctionType
 from typing import Any, Literal
 
+from guardagent.workflow.code.values import StandIn
 from guardagent.workflow.extract.autogen_selection import AUTOGEN
-from guardagent.workflow.extract.frameworks import defined_outside, is_a, private
-from guardagent.workflow.extract.functions import Body, definition, look_into
+from guardagent.workflow.extract.frameworks import Either, Untold, defined_outside, flattened, is_a, private
+from guardagent.workflow.extract.functions import Body, Readable, definition, look_into
+from guardagent.workflow.extract.written import place
 from guardagent.workflow.graph import NodeKind
 
 CORE = "autogen_core"
+_CODE_TELLS_NOT = "code that does not tell them"
 CODE = "code_executor"
 """The tool of an agent that executes code: AutoGen's name for that kind of component."""
 
@@ -80,6 +83,8 @@ class Agent:
             return "human"
         if self.tools.names or self.tools.unknown:
             return "tool"
+        if isinstance(self.inner, Untold):
+            return "llm"
         if is_a(self.inner, AUTOGEN, "AssistantAgent", "SocietyOfMindAgent"):
             return "llm"
         if self._body.asks_for_input:
@@ -95,7 +100,7 @@ class Agent:
             "agent": type(self.inner).__name__,
             "model_chooses": self.kind == "tool",  # of the code executor: whether there is code, a model decided
             "reflects": getattr(self.inner, "_reflect_on_tool_use", False) if self.kind == "tool" else False,
-            "widened": bool(self.tools.unknown),
+            "widened": bool(self.tools.unknown) or isinstance(self.inner, Untold),
             "tools_unknown": bool(self.tools.unknown),
             "guess": CODE in self.tools.gated and self._approved == "guess",
         }
@@ -105,9 +110,19 @@ class Agent:
         """To whom it can hand off, by the name of the tool; None where that cannot be known."""
         if is_a(self.inner, AUTOGEN, "AssistantAgent"):
             found = private(self.inner, "_handoffs", _DISTRIBUTION)
+            if not isinstance(found, Mapping):  # the source does not tell them
+                return None
             return {name: str(one.target) for name, one in found.items()}
-        produced = {getattr(one, "__name__", "") for one in self.inner.produced_message_types}
+        produced = {getattr(one, "__name__", None) or getattr(one, "name", "") for one in self._produced}
         return None if "HandoffMessage" in produced else {}
+
+    @property
+    def _produced(self) -> Iterable[Any]:
+        """The kinds of messages that it says it produces; of anybody of whom only that is not known, any."""
+        if isinstance(self.inner, Untold):
+            return ()
+        found = getattr(self.inner, "produced_message_types", ())
+        return found if isinstance(found, list | tuple) else [found]
 
     @property
     def is_person(self) -> bool:
@@ -125,11 +140,14 @@ class Agent:
     def _body(self) -> Body:
         """What the program's own class does for a message."""
         method = defined_outside(self.inner, "autogen_agentchat", "on_messages", "on_messages_stream")
-        return look_into(method) if isinstance(method, FunctionType) else Body()
+        return look_into(method) if isinstance(method, FunctionType | Readable) else Body()
 
     @property
     def _place(self) -> tuple[str | None, int | None]:
         kind = type(self.inner)
+        if isinstance(self.inner, StandIn) or is_a(self.inner, AUTOGEN, "AssistantAgent"):
+            told = place(self.inner, self.name, *(one.__name__ for one in kind.__mro__))
+            return told.get("file"), told.get("line")
         if kind.__module__.partition(".")[0] not in {AUTOGEN, "autogen_ext"}:
             return definition(kind)
         asks = getattr(self.inner, "input_func", None)
@@ -143,6 +161,11 @@ class Agent:
     def _approved(self) -> Literal["person", "guess", "nobody"]:
         """Who approves the code: a person, perhaps a person, or visibly nobody on some way through the function."""
         if self._approval is None:
+            return "nobody"
+        if isinstance(self._approval, Untold) and not self._approval.is_function:
+            self.notes.append(
+                f"whether anybody approves the code of {self.name} is not known: it counts as not approved"
+            )
             return "nobody"
         body = look_into(self._approval)
         if body.always_asks:
@@ -176,20 +199,32 @@ def speakers(runner: Any) -> tuple[str, ...]:
 
 
 def participants(team: Any) -> list[Any]:
-    return list(private(team, "_participants", _DISTRIBUTION))
+    """Whoever can take part in a team, some of whom may be somebody that is not known."""
+    found = private(team, "_participants", _DISTRIBUTION)
+    return flattened(found if isinstance(found, list | tuple) else [found])
+
+
+def are_certain(team: Any) -> bool:
+    """Whether the participants of a team, and their order, are known."""
+    found = private(team, "_participants", _DISTRIBUTION)
+    return isinstance(found, list | tuple) and not any(isinstance(one, Either | Untold) for one in found)
 
 
 def _assistant_tools(agent: Any, notes: list[str]) -> Tools:
     names, gated, runs, unknown = list[str](), list[str](), list[Runs](), list[str]()
     for workbench in _workbenches(agent):
         if not is_a(workbench, CORE, "StaticWorkbench"):
-            unknown.append(f"a {type(workbench).__name__}")
+            known = not isinstance(workbench, Untold | Either)
+            unknown.append(f"a {type(workbench).__name__}" if known else _CODE_TELLS_NOT)
             continue
         for name, tool in _static_tools(workbench):
+            if not name or (isinstance(tool, Untold) and not tool.is_function):
+                unknown.append(_CODE_TELLS_NOT)
+                continue
             names.append(name)
             if is_a(tool, AUTOGEN, "TaskRunnerTool"):
                 runs.append(Runs(name, private(tool, "_task_runner", _DISTRIBUTION)))
-            elif (body := look_into(getattr(tool, "_func", None) or type(tool).run)).always_asks:
+            elif (body := look_into(getattr(tool, "_func", None) or getattr(type(tool), "run", None))).always_asks:
                 gated.append(name)
             elif body.asks_for_input:
                 notes.append(f"the tool {name} of {agent.name} asks a person under a condition, and so is not gated")
@@ -205,8 +240,8 @@ def _static_tools(workbench: Any) -> Iterator[tuple[str, Any]]:
     """The tools of a workbench whose tools stay, under the names that the model sees."""
     overrides = getattr(workbench, "_tool_overrides", None) or {}  # not there in early versions
     for tool in private(workbench, "_tools", "autogen-core"):
-        override = overrides.get(tool.name)
-        yield str((override and override.name) or tool.name), tool
+        override = overrides.get(tool.name) if isinstance(overrides, Mapping) else None
+        yield str((override and override.name) or tool.name or ""), tool
 
 
 def _other_tools(agent: Any) -> Iterator[str]:
@@ -247,4 +282,6 @@ def _has_model(agent: Any) -> bool:
 
 
 def _is_own(function: object) -> bool:
-    return inspect.isfunction(function) and not function.__module__.startswith("autogen")
+    return isinstance(function, Readable) or (
+        inspect.isfunction(function) and not function.__module__.startswith("autogen")
+    )

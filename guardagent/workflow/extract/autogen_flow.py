@@ -1,20 +1,20 @@
 """A graph flow: who is next stands in its directed graph.
 
-It also stops where no condition of a node's edges holds, and wherever its termination condition is met. These early
-stops are ways out of a flow that is part of another team; of a flow by itself they are left out, and a note says so.
+It also stops where no condition of a node's edges holds, where whoever follows waits in vain, and wherever its
+termination condition is met. These early stops are ways out of a flow that is part of another team; of a flow by itself
+they are left out, and a note says so.
 """
 
 from __future__ import annotations
 
-import ast
 from dataclasses import replace
 from typing import Any
 
 from guardagent.errors import InputError, nearest
 from guardagent.workflow.extract.autogen_stops import Stop
 from guardagent.workflow.extract.autogen_turns import Turn
+from guardagent.workflow.extract.autogen_waits import Waits, condition_words, one_holds
 from guardagent.workflow.extract.frameworks import private
-from guardagent.workflow.extract.outcomes import code_of, written
 from guardagent.workflow.extract.regions import Assembly, Region
 from guardagent.workflow.graph import EdgeKind
 
@@ -22,9 +22,14 @@ EARLY = "stops early"
 _DISTRIBUTION = "autogen-agentchat"
 
 
+def graph_of(team: Any) -> Any:
+    """The graph of a flow; where only the source is read it may not be known."""
+    return private(team, "_graph", _DISTRIBUTION)
+
+
 def flow(assembly: Assembly, team: Any, turns: list[Turn], stop: Stop) -> Region:
     """Connects the participants as the graph says."""
-    graph = private(team, "_graph", _DISTRIBUTION)
+    graph = graph_of(team)
     by_name = {turn.name: turn for turn in turns}
     for name in graph.nodes:
         if name not in by_name:
@@ -34,11 +39,12 @@ def flow(assembly: Assembly, team: Any, turns: list[Turn], stop: Stop) -> Region
     _groups(assembly, by_name, graph)
     starts = sorted(graph.get_start_nodes(), key=list(graph.nodes).index)
     entries = [entry for name in starts for entry in by_name[name].region.entries]
+    waits = Waits(graph)
     exits = [leave for name in graph.nodes if not graph.nodes[name].edges for leave in by_name[name].region.exits]
     exits += [
         replace(leave, condition=f"{EARLY}: {why}", conditional=True)
         for name, node in graph.nodes.items()
-        for why in _early_stops(node.edges, stop)
+        for why in _early_stops(name, node.edges, stop, waits)
         for leave in by_name[name].region.exits
     ]
     kind: EdgeKind = "parallel" if len(starts) > 1 else "direct"
@@ -53,13 +59,6 @@ def _connect(assembly: Assembly, by_name: dict[str, Turn], turn: Turn, edges: li
         entries = tuple(replace(entry, kind="parallel") for entry in entries) if several else entries
         exits = [replace(leave, condition=words or "", conditional=words is not None) for leave in turn.region.exits]
         assembly.connect(exits, entries)
-
-
-def condition_words(edge: Any) -> str | None:
-    """The condition of an edge: a text that is to be mentioned, or a function as it is written; None where none is."""
-    if edge.condition_function is not None:
-        return written(edge.condition_function)
-    return edge.condition if isinstance(edge.condition, str) else None
 
 
 def _groups(assembly: Assembly, by_name: dict[str, Turn], graph: Any) -> None:
@@ -78,11 +77,13 @@ def _groups(assembly: Assembly, by_name: dict[str, Turn], graph: Any) -> None:
                 assembly.mark(entry.node, activation={group: [which, *rest] for group, (which, rest) in groups.items()})
 
 
-def _early_stops(edges: list[Any], stop: Stop) -> list[str]:
+def _early_stops(name: str, edges: list[Any], stop: Stop, waits: Waits) -> list[str]:
     """Why a flow can stop after a node from which edges lead on."""
     if not edges:
         return []
-    return [*([] if _one_holds(edges) else ["no condition holds"]), *([stop.words] if stop else [])]
+    unmet = [] if one_holds(edges) else ["no condition holds"]
+    vain = ["who follows waits for others in vain"] if not unmet and waits.in_vain(name) else []
+    return [*unmet, *vain, *([stop.words] if stop else [])]
 
 
 def without_early_stops(assembly: Assembly, team: Any, region: Region) -> Region:
@@ -94,23 +95,3 @@ def without_early_stops(assembly: Assembly, team: Any, region: Region) -> Region
     for leave in early:
         assembly.mark(leave.node, may_stop=True)
     return replace(region, exits=tuple(leave for leave in region.exits if leave not in early))
-
-
-def _one_holds(edges: list[Any]) -> bool:
-    """Whether some edge can be taken whatever is said: one has no condition, or one is the contrary of another."""
-    if any(condition_words(edge) is None for edge in edges):
-        return True
-    mentions = [_mention(edge) for edge in edges]
-    return any((text, not wanted) in mentions for text, wanted in filter(None, mentions))
-
-
-def _mention(edge: Any) -> tuple[str, bool] | None:
-    """The text that an edge wants to be mentioned, or not to be; None where it is another condition."""
-    if isinstance(edge.condition, str):
-        return edge.condition, True
-    tree = code_of(edge.condition_function)
-    compared = tree.body if isinstance(tree, ast.Lambda) else None
-    match compared:
-        case ast.Compare(left=ast.Constant(value=str(text)), ops=[ast.In() | ast.NotIn() as sign]):
-            return text, isinstance(sign, ast.In)
-    return None

@@ -16,6 +16,7 @@ from guardagent.workflow.code.attributes import call_method
 from guardagent.workflow.code.scope import Scope
 from guardagent.workflow.code.values import UNKNOWN, Arguments, Sequence, Values, exactly, text
 from guardagent.workflow.extract.frameworks import is_a
+from guardagent.workflow.extract.functions import Readable
 from guardagent.workflow.extract.outcomes import Outcomes
 
 AUTOGEN = "autogen_agentchat"
@@ -106,6 +107,10 @@ def chosen(function: object, last: Iterable[str], *, begun: bool) -> Choice:
 
 
 def _result(evaluator: _Selection, function: object, arguments: Arguments) -> Values:
+    if isinstance(function, Readable):
+        readable, given = function.readable()[1], function.given
+        joined = Arguments((*given.positional, *arguments.positional), given.keywords, given.open)
+        return evaluator.call(readable, joined) if readable is not None else UNKNOWN
     if isinstance(function, FunctionType | MethodType | functools.partial):
         return evaluator.call(function, arguments)
     method = call_method(function)

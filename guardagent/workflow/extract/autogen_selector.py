@@ -83,7 +83,9 @@ class Selection:
 
     def _by_model(self, last: Turn | None) -> Iterator[tuple[Turn, str]]:
         if self.candidates is None:
-            yield from ((turn, _BY_MODEL) for turn in self.turns if self._may_follow(turn, last))
+            offered = [turn for turn in self.turns if self._may_follow(turn, last)]
+            self._tell_of_failures(offered)
+            yield from ((turn, _BY_MODEL) for turn in offered)
             return
         choice = self._choice(last, self.candidates)
         self._tell(choice, last, "candidate_func")
@@ -103,6 +105,13 @@ class Selection:
     def _may_follow(self, turn: Turn, last: Turn | None) -> bool:
         """Whether the model can choose somebody: not whom it chose last, unless that is allowed."""
         return self.repeats or turn is not last or turn.name in self._by_function
+
+    def _tell_of_failures(self, offered: list[Turn]) -> None:
+        if len(offered) > 1 and not self.repeats:
+            self.assembly.note(
+                f"in {self.team.name}, whom the model chose last speaks again where the model names nobody else, "
+                "however often it is asked: these edges are left out"
+            )
 
     def _tell(self, choice: Choice, last: Turn | None, what: str) -> None:
         if choice.unknown:

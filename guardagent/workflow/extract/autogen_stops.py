@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from guardagent.workflow.extract.autogen_selection import AUTOGEN
-from guardagent.workflow.extract.frameworks import is_a, private
+from guardagent.workflow.extract.frameworks import Either, Untold, is_a, private
 
 _DISTRIBUTION = "autogen-agentchat"
 
@@ -34,9 +34,10 @@ class Stop:
         condition = private(team, "_termination_condition", _DISTRIBUTION)
         turns = private(team, "_max_turns", _DISTRIBUTION)
         parts = [_words(condition)] if condition is not None else []
-        parts += [f"max_turns={turns}"] if turns is not None else []
+        limit = turns if isinstance(turns, int) else None
+        parts += [f"max_turns={limit}" if limit is not None else "max_turns"] if turns is not None else []
         targets = frozenset(str(private(one, "_target", _DISTRIBUTION)) for one in _handoffs(condition))
-        return cls(" | ".join(parts), targets, turns, condition is not None)
+        return cls(" | ".join(parts), targets, limit, condition is not None)
 
     def __bool__(self) -> bool:
         return bool(self.words)
@@ -60,6 +61,8 @@ def _words(condition: Any) -> str:
     if parts := _parts(condition):
         sign = " & " if is_a(condition, AUTOGEN, "AndTerminationCondition") else " | "
         return f"({sign.join(map(_words, parts))})"
+    if isinstance(condition, Untold | Either):
+        return "a condition that is not known"
     values = ", ".join(f"{name}={value!r}" for name, value in _config(condition).items() if value not in (None, False))
     return f"{type(condition).__name__}({values})"
 

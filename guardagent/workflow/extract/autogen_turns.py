@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from guardagent.workflow.extract.autogen_agents import Agent, participants
+from guardagent.workflow.extract.autogen_agents import Agent, are_certain, participants
 from guardagent.workflow.extract.autogen_selection import AUTOGEN
 from guardagent.workflow.extract.autogen_stops import Stop
 from guardagent.workflow.extract.frameworks import is_a, private
@@ -183,7 +183,10 @@ def magentic(assembly: Assembly, team: Any, turns: list[Turn], stop: Stop) -> Re
 def any_order(assembly: Assembly, team: Any, turns: list[Turn], stop: Stop) -> Region:
     """A team of a manager that is not known: anybody after anybody."""
     name = type(team).__name__
-    assembly.note(f"who speaks when in {team.name} cannot be known: {name} is a team of the program itself")
+    own = are_certain(team) and name != "GraphFlow"
+    why = f"{name} is a team of the program itself" if own else "its graph, or all who take part, or their order"
+    why += "" if own else ", are not known"
+    assembly.note(f"who speaks when in {team.name} cannot be known: {why}")
     for turn in turns:
         widen(assembly, turn.region.nodes)
         for following in turns:

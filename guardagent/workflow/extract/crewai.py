@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from guardagent.errors import InputError
-from guardagent.workflow.code.values import Arguments, Made, Sequence, exactly
+from guardagent.workflow.code.values import Arguments, Made, Sequence, StandIn, exactly
 from guardagent.workflow.extract import from_module
 from guardagent.workflow.extract.crewai_crew import agent_tools, crew_region, role
 from guardagent.workflow.extract.crewai_flow import flow_region
@@ -23,16 +23,22 @@ def recognises(target: object) -> bool:
     return from_module(target, CREWAI) or is_crew_base(type(target)) or is_crew_base(target)
 
 
-def extract(target: Any, name: str) -> Graph:
+def extract(target: Any, name: str, reader: Reader | None = None) -> Graph:
     """The graph of a crew, a flow, a class of either, a task or an agent.
+
+    Args:
+        target: it, or its class.
+        name: what the graph is called.
+        reader: what evaluates the code of methods, where that is not of live functions.
 
     Raises:
         InputError: it is nothing of the kind, or made by a version of CrewAI that this does not know.
     """
     assembly = Assembly()
     made = Made(target, Arguments()) if isinstance(target, type) else target
-    package = (getattr(target, "__module__", None) or "").partition(".")[0]
-    whole = _region(assembly, Reader(package if package != CREWAI else ""), made)
+    module = None if isinstance(target, StandIn) else getattr(target, "__module__", None)
+    package = (module or "").partition(".")[0]
+    whole = _region(assembly, reader or Reader(package if package != CREWAI else ""), made)
     return assembly.graph(name, FRAMEWORK, whole)
 
 
@@ -47,7 +53,8 @@ def _region(assembly: Assembly, reader: Reader, target: Any) -> Region:
         return _agent(assembly, reader, target)
     kind: Any = target.maker if isinstance(target, Made) else type(target)
     if is_crew_base(kind):
-        return crew_region(assembly, reader, _crew_of_class(reader, kind), ())
+        made = crew_of(reader, Made(kind, Arguments()), f"{kind.__module__}.{kind.__qualname__}")
+        return crew_region(assembly, reader, made, ())
     raise InputError(f"a {kind.__name__} of CrewAI is no workflow; expected a Crew, a Flow, an Agent or a Task")
 
 
@@ -55,15 +62,18 @@ def _crew_of(task: Any) -> Made:
     return Made(None, Arguments(keywords={"tasks": exactly(Sequence((exactly(task),)))}))
 
 
-def _crew_of_class(reader: Reader, kind: Any) -> Any:
-    """The crew that a class with `@CrewBase` would make."""
-    made = Made(kind, Arguments())
+def crew_of(reader: Reader, made: Any, name: str) -> Any:
+    """The crew that an object of a class with `@CrewBase` would make.
+
+    Raises:
+        InputError: it would make none that can be known.
+    """
     for method in reader.attribute(made, "crew").known:
         for crew in reader.call(method, Arguments()).known:
             if is_kind(crew, "Crew"):
                 return crew
     raise InputError(
-        f"{kind.__module__}.{kind.__qualname__}: expected a method `crew` marked with @crew that returns Crew(...); "
+        f"{name}: expected a method `crew` marked with @crew that returns Crew(...); "
         "name a crew that is made, as in module:attribute"
     )
 

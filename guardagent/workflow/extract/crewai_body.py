@@ -16,6 +16,7 @@ from typing import Any, Literal
 from guardagent.workflow.code.scope import LoopScope, Scope
 from guardagent.workflow.code.values import Applied, Arguments, Function, exactly, path_of
 from guardagent.workflow.extract.crewai_objects import OPEN, Reader, is_kind
+from guardagent.workflow.extract.functions import Readable
 
 StepKind = Literal["person", "model", "tool", "agent", "task", "crew", "flow"]
 Key = tuple[object, ...]
@@ -58,23 +59,27 @@ class Steps:
     Attributes:
         found: each step by its key.
         links: which step can come right after which; after BEGIN, which first.
+        beside: those of the links that are taken together with others.
         ends: after which the body can end; BEGIN, where it can do nothing.
         known: the code could be read.
     """
 
     found: dict[Key, Step] = field(default_factory=dict)
     links: set[tuple[Key, Key]] = field(default_factory=set)
+    beside: set[tuple[Key, Key]] = field(default_factory=set)
     ends: set[Key] = field(default_factory=set)
     known: bool = True
 
     def without(self, drop: Callable[[Step], bool]) -> Steps:
         """The same without some steps: what came before them leads to what came after."""
-        rest = Steps(dict(self.found), set(self.links), set(self.ends), self.known)
+        rest = Steps(dict(self.found), set(self.links), set(self.beside), set(self.ends), self.known)
         for key in [key for key, step in self.found.items() if drop(step)]:
             before = {one for one, other in rest.links if other == key} - {key}
             after = {other for one, other in rest.links if one == key} - {key}
             rest.links = {link for link in rest.links if key not in link}
-            rest.links |= {(one, other) for one in before for other in after}
+            through = {(one, other) for one in before for other in after}
+            rest.links |= through
+            rest.beside |= {link for link in through if {(link[0], key), (key, link[1])} & rest.beside}
             rest.ends |= before if key in rest.ends else set()
             rest.ends.discard(key)
             del rest.found[key]
@@ -114,7 +119,7 @@ class Steps:
         return len(self.found) == 1 and self.links == {(BEGIN, next(iter(self.found)))} and BEGIN not in self.ends
 
 
-def steps_of(reader: Reader, function: FunctionType, owner: object) -> Steps:
+def steps_of(reader: Reader, function: FunctionType | Readable, owner: object) -> Steps:
     """The steps of a method of some owner."""
     readable = reader.function(function)
     if readable is None:
@@ -212,6 +217,13 @@ class Walk:
             after |= self.front
         self.front = after
 
+    def _beside(self, ways: list[Callable[[], None]]) -> None:
+        """What runs together: each begins where this one stands."""
+        before, links = set(self.front), set(self.steps.links)
+        self._branches(*ways)
+        begun = {(one, other) for one, other in self.steps.links - links if one in before}
+        self.steps.beside |= begun if len(begun) > 1 else set()
+
     def _loop(self, test: ast.expr | None, node: ast.For | ast.AsyncFor | ast.While, scope: Scope) -> None:
         endless = isinstance(test, ast.Constant) and bool(test.value)
         left = set[Key]()
@@ -255,7 +267,7 @@ class Walk:
             case None | ast.Lambda():
                 return
             case ast.Call(func=ast.Attribute(attr="gather")):  # one beside the other
-                self._branches(*(functools.partial(self._visit, one, scope) for one in node.args))
+                self._beside([functools.partial(self._visit, one, scope) for one in node.args])
             case ast.Call():
                 self._visit_all(node, scope)
                 self._call(node, scope)
@@ -328,9 +340,8 @@ class Walk:
             yield functools.partial(self._step, key, Step("person", None, getattr(node, "lineno", 0)))
             return
         function, given = _underlying(target, arguments)
-        if isinstance(function, FunctionType):
-            readable = self.reader.function(function) if self.reader.follow(function) else None
-            function = readable
+        if isinstance(function, Readable) or (isinstance(function, FunctionType) and self.reader.follow(function)):
+            function = self.reader.function(function)
         if isinstance(function, Function):
             yield functools.partial(self._enter, function, given, node)
 

@@ -17,13 +17,14 @@ from guardagent.workflow.extract.crewai_objects import (
     Reader,
     always_asks,
     field,
+    flag,
     is_kind,
     is_ordered,
     listed,
     tool_name,
 )
 from guardagent.workflow.extract.outcomes import written
-from guardagent.workflow.extract.regions import Assembly, Entry, Exit, Region
+from guardagent.workflow.extract.regions import Assembly, Entry, Exit, Region, single
 from guardagent.workflow.graph import EdgeKind, NodeKind
 
 _MEMORY_TOOLS = ("search_memory", "save_to_memory")
@@ -55,6 +56,9 @@ class Tools:
 
     def __bool__(self) -> bool:
         return bool(self.names or self.unknown)
+
+
+_MAYBE = Tools(unknown=("settings that the code does not tell",))
 
 
 def tools_of(found: Listed) -> Tools:
@@ -93,7 +97,8 @@ class Crew:
 
     @property
     def is_hierarchical(self) -> bool:
-        return str(getattr(field(self.crew, "process"), "value", field(self.crew, "process"))) == "hierarchical"
+        process = field(self.crew, "process")
+        return process is OPEN or str(getattr(process, "value", process)) == "hierarchical"
 
     @property
     def manager(self) -> str:
@@ -115,17 +120,17 @@ class Crew:
         agent = field(task, "agent")
         if self.is_hierarchical:
             return [agent] if agent is not None else list(self.agents.items)
-        if agent in (None, OPEN) or not field(agent, "allow_delegation", default=False):
+        if agent in (None, OPEN) or flag(agent, "allow_delegation") is False:
             return []
         return [one for one in self.agents.items if one is not agent]
 
     def _memory(self, agent: Any) -> Tools:
-        remembers = field(self.crew, "memory") or (agent not in (None, OPEN) and field(agent, "memory"))
-        return Tools(_MEMORY_TOOLS) if remembers else Tools()
+        remembers = {flag(self.crew, "memory"), flag(agent, "memory")}
+        return Tools(_MEMORY_TOOLS) if True in remembers else _MAYBE if None in remembers else Tools()
 
     def _images(self, agent: Any) -> Tools:
-        sees = agent not in (None, OPEN) and field(agent, "multimodal")
-        return Tools((_IMAGE_TOOL,)) if sees else Tools()
+        sees = flag(agent, "multimodal")
+        return Tools((_IMAGE_TOOL,)) if sees else _MAYBE if sees is None else Tools()
 
 
 def task_name(task: Any, place: int) -> str:
@@ -190,8 +195,10 @@ def crew_region(assembly: Assembly, reader: Reader, thing: Any, within: tuple[st
     entries: list[Entry] = []
     line = _Line(assembly, entries)
     regions = [_task(assembly, crew, task, place, within) for place, task in enumerate(crew.tasks, 1)]
+    if not crew.is_known:
+        return _in_any_order(assembly, regions, within)
     for place, (task, region) in enumerate(zip(crew.tasks, regions, strict=True)):
-        if field(task, "async_execution"):
+        if _is_beside_others(task):
             line.start(region, "parallel" if _is_beside(crew.tasks, place) else "direct")
         else:
             line.run(region, _condition(task))
@@ -200,10 +207,30 @@ def crew_region(assembly: Assembly, reader: Reader, thing: Any, within: tuple[st
     return Region(tuple(entries), exits, nodes, empty=not entries)
 
 
+def _in_any_order(assembly: Assembly, regions: list[Region], within: tuple[str, ...]) -> Region:
+    """Tasks of which not all are known, or not in which order: any of them, and others, may follow any other."""
+    node = assembly.id(object(), "tasks", within)
+    assembly.describe(node, "subgraph", "tasks", widened=True, tools_unknown=True)
+    whose = f"the crew in {within[-1]}" if within else "the crew"
+    assembly.note(f"the tasks of {whose} are not all known, or not in which order: {node} stands for others")
+    every = [*regions, single(node)]
+    for one in every:
+        for other in every:
+            leaving = [replace(leave, conditional=True) for leave in one.exits]
+            assembly.connect(leaving, [replace(entry, kind="conditional") for entry in other.entries])
+    entries = tuple(replace(entry, kind="conditional") for one in every for entry in one.entries)
+    exits = tuple(replace(leave, conditional=True) for one in every for leave in one.exits)
+    return Region(entries, exits, frozenset().union(*(one.nodes for one in every)))
+
+
+def _is_beside_others(task: Any) -> bool:
+    return bool(flag(task, "async_execution"))
+
+
 def _is_beside(tasks: list[Any], place: int) -> bool:
     """Whether an asynchronous task runs beside another one."""
     around = [tasks[one] for one in (place - 1, place + 1) if 0 <= one < len(tasks)]
-    return any(field(task, "async_execution") for task in around)
+    return any(_is_beside_others(task) for task in around)
 
 
 def _condition(task: Any) -> str | None:
@@ -218,7 +245,10 @@ def _task(assembly: Assembly, crew: Crew, task: Any, place: int, within: tuple[s
     name = task_name(task, place)
     node = assembly.id(object(), name, within)  # each time that a crew is run, its tasks are others
     tools = crew.tools(task)
-    asks = bool(field(task, "human_input"))
+    for setting in ("human_input", "async_execution"):
+        if flag(task, setting) is None:
+            assembly.note(f"the {setting} of {node} cannot be known: it is taken not to be set")
+    asks = bool(flag(task, "human_input"))
     kind: NodeKind = "tool" if tools else "human" if asks else "llm"
     assembly.describe(
         node, kind, _label(task, name), tools=tools.names, gated_tools=tools.gated, **_metadata(crew, task, tools),
@@ -257,7 +287,7 @@ def _metadata(crew: Crew, task: Any, tools: Tools) -> dict[str, Any]:
         "widened": bool(tools.unknown),
         "tools_unknown": bool(tools.unknown),
         "context": tuple(before),
-        "runs_beside": bool(field(task, "async_execution")),
+        "runs_beside": _is_beside_others(task),
         "manager": crew.manager if crew.is_hierarchical else None,
         "delegates_to": tuple(role(helper) for helper in crew.helpers(task)),
         "guardrail": _guardrails(task),
@@ -272,4 +302,5 @@ def _guardrails(task: Any) -> str:
     """The guardrails of a task in words; when one fails, the task is carried out again."""
     found = [field(task, "guardrail"), field(task, "guardrails")]
     flat = [one for some in found for one in (some if isinstance(some, list | tuple) else [some])]
-    return " and ".join(one if isinstance(one, str) else written(one) for one in flat if one not in (None, OPEN))
+    said = [one if isinstance(one, str) else written(one) for one in flat if one not in (None, OPEN)]
+    return " and ".join([*said, *(["a guardrail that is not known"] if OPEN in flat else [])])

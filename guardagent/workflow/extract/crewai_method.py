@@ -15,7 +15,7 @@ from guardagent.workflow.extract.crewai_crew import Tools, agent_tools, crew_reg
 from guardagent.workflow.extract.crewai_declared import declared_steps, referred
 from guardagent.workflow.extract.crewai_objects import OPEN, Listed, Reader, kinds_of
 from guardagent.workflow.extract.crewai_triggers import Method, words
-from guardagent.workflow.extract.functions import definition
+from guardagent.workflow.extract.functions import Readable, definition
 from guardagent.workflow.extract.regions import Assembly, Entry, Exit, Region
 from guardagent.workflow.graph import NodeKind
 
@@ -150,15 +150,15 @@ class Described:
         nodes = own.nodes.union(*(region.nodes for region in regions.values()))
         for one, other in steps.in_order:
             if one != BEGIN:
-                branches = sum(link[0] == one for link in steps.links) + (one in steps.ends) > 1
+                branches = _branches(steps, one)
                 exits = [replace(leave, conditional=leave.conditional or branches) for leave in regions[one].exits]
-                self.assembly.connect(exits, regions[other].entries)
+                self.assembly.connect(exits, _entries(steps, one, other, regions[other]))
         inner = Region(
-            tuple(entry for key in _firsts(steps) for entry in regions[key].entries),
+            tuple(entry for key in _firsts(steps) for entry in _entries(steps, BEGIN, key, regions[key])),
             tuple(_last(leave, steps, key) for key in steps.last for leave in regions[key].exits),
             empty=BEGIN in steps.ends,
         )
-        return self._around(own, inner, nodes, last=last, branches=inner.empty or len(_firsts(steps)) > 1)
+        return self._around(own, inner, nodes, last=last, branches=_branches(steps, BEGIN))
 
     def _around(self, own: Region, inner: Region, nodes: frozenset[str], *, last: bool, branches: bool) -> Region:
         """The method's own node before what its body runs; after it, where it decides or asks in the end."""
@@ -208,6 +208,18 @@ def _last(leave: Exit, steps: Steps, key: Key) -> Exit:
     return replace(leave, conditional=leave.conditional or any(one == key for one, _ in steps.links))
 
 
+def _branches(steps: Steps, key: Key) -> bool:
+    """Whether the body can go on in several ways after a step; what is begun together is one way."""
+    ways = {None if link in steps.beside else link for link in steps.links if link[0] == key}
+    return len(ways) + (key in steps.ends) > 1
+
+
+def _entries(steps: Steps, one: Key, other: Key, region: Region) -> tuple[Entry, ...]:
+    """The ways into a step after another one."""
+    together = (one, other) in steps.beside
+    return tuple(replace(entry, kind="parallel") if together else entry for entry in region.entries)
+
+
 def _firsts(steps: Steps) -> list[Key]:
     return [other for one, other in steps.in_order if one == BEGIN]
 
@@ -231,7 +243,7 @@ def _label(one: object) -> str:
     return str(one.value if isinstance(one, Enum) else one)
 
 
-def _function(flow: Any, name: str, told: Any) -> FunctionType | None:
+def _function(flow: Any, name: str, told: Any) -> FunctionType | Readable | None:
     """The function of a method; None where the flow was declared without one."""
     if getattr(told.do, "call", None) != "code":
         return None
@@ -242,6 +254,8 @@ def _function(flow: Any, name: str, told: Any) -> FunctionType | None:
         found = getattr(declared, "default", _MISSING)
     while hasattr(type(found), "unwrap"):
         found = found.unwrap()
+    if isinstance(found, Readable):
+        return found
     if not isinstance(found, FunctionType):
         found = referred(str(told.do.ref))
     return inspect.unwrap(found) if isinstance(found, FunctionType) else None

@@ -7,10 +7,13 @@ way as a live object is, and so are classes with `@CrewBase`, from their methods
 from __future__ import annotations
 
 import ast
+import hashlib
 import inspect
 import os
+import re
 import sys
 import sysconfig
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +22,7 @@ from typing import Any
 
 import yaml
 
+from guardagent.workflow.code.scope import Scope
 from guardagent.workflow.code.values import (
     UNKNOWN,
     Applied,
@@ -31,11 +35,16 @@ from guardagent.workflow.code.values import (
     Table,
     Values,
     exactly,
+    path_of,
 )
-from guardagent.workflow.extract.functions import look_into
+from guardagent.workflow.extract.frameworks import Either, Untold, flattened
+from guardagent.workflow.extract.functions import Readable, look_into
 from guardagent.workflow.extract.outcomes import Outcomes
 
 CREWAI = "crewai"
+MOST_LETTERS = 64
+"""How long the name of a tool can be."""
+
 OPEN: Any = object()
 """Stands for a value that cannot be known."""
 
@@ -50,6 +59,16 @@ class Reader(Outcomes):
     def __init__(self, package: str = "") -> None:
         super().__init__(follow=lambda function: _is_own(function, package))
         self._by_method: dict[tuple[int, str], tuple[Made, Values]] = {}
+
+    def function(self, function: Any) -> Function | None:
+        """A function with its code; None where the source is not to be had."""
+        return function.readable()[1] if isinstance(function, Readable) else super().function(function)
+
+    def _leaves_alone(self, call: ast.Call, scope: Scope) -> bool:
+        """CrewAI's own classes copy the lists that they are given."""
+        callee = self.value(call.func, scope).known
+        own = bool(callee) and all(path_of(one).partition(".")[0] == CREWAI for one in callee)
+        return own or super()._leaves_alone(call, scope)
 
     def attribute(self, owner: object, name: str) -> Values:
         if name == "state" and is_kind(owner, "Flow"):
@@ -102,7 +121,7 @@ class Reader(Outcomes):
             return exactly(Sequence(tuple(self._made_by(owner, method) for method in marked)))
         found = vars(kind).get(name)
         is_marked = hasattr(found, "is_task") or hasattr(found, "is_agent")
-        return exactly(_Marked(owner, name)) if is_marked else None
+        return exactly(Marked(owner, name)) if is_marked else None
 
     def _made_by(self, owner: Made, method: str) -> Values:
         """What a marked method makes; it makes it once."""
@@ -133,16 +152,16 @@ class Reader(Outcomes):
         return exactly(value)
 
     def call(self, target: object, arguments: Arguments, line: int = 0) -> Values:
-        if isinstance(target, _Marked):
+        if isinstance(target, Marked):
             return self._made_by(target.owner, target.method)
         return super().call(target, arguments, line)
 
 
 @dataclass(frozen=True, eq=False)
-class _Marked:
+class Marked:
     """A method of an object with `@CrewBase` that is marked as a task or an agent."""
 
-    owner: Made
+    owner: Any
     method: str
 
 
@@ -174,7 +193,7 @@ def is_crew_base(kind: object) -> bool:
 def field(thing: Any, name: str, default: Any = None) -> Any:
     """What a field of an object holds; OPEN where the code that makes it does not tell."""
     if not isinstance(thing, Made):
-        return getattr(thing, name, default)
+        return _told(getattr(thing, name, default))
     given = thing.arguments.get(name)
     if given is not None:
         return _single(given)
@@ -183,11 +202,30 @@ def field(thing: Any, name: str, default: Any = None) -> Any:
     return default if own is None or type(own).__name__.startswith("PydanticUndefined") else own
 
 
+def _told(found: Any) -> Any:
+    """What a field of an object holds, OPEN where its source does not tell."""
+    if isinstance(found, Untold):
+        return found if found.is_function else OPEN
+    if isinstance(found, Either):
+        return OPEN
+    return [_told(one) for one in found] if isinstance(found, list) else found
+
+
+def flag(thing: Any, name: str) -> bool | None:
+    """Whether a field holds something that counts as true; None where the code that makes the object does not tell."""
+    found = field(thing, name) if thing not in (None, OPEN) else thing
+    return None if found is OPEN else bool(found)
+
+
 def listed(reader: Reader, thing: Any, name: str) -> Listed:
     """What a field that is a list holds."""
     if not isinstance(thing, Made):
         found = getattr(thing, name, None)
-        return Listed(tuple(found)) if isinstance(found, list | tuple) else Listed()
+        if isinstance(found, Untold):
+            return Listed(complete=False)
+        several = flattened(found) if isinstance(found, list | tuple) else []
+        known = [one for one in several if not isinstance(one, Untold) or one.is_function]
+        return Listed(tuple(known), len(known) == len(several))
     given = thing.arguments.get(name)
     if given is None or given.known == (None,):
         return Listed()
@@ -198,7 +236,9 @@ def listed(reader: Reader, thing: Any, name: str) -> Listed:
 def is_ordered(thing: Any, name: str) -> bool:
     """Whether the number and the order of a list's elements are known."""
     if not isinstance(thing, Made):
-        return True
+        found = getattr(thing, name, None)
+        several = found if isinstance(found, list | tuple) else [found]
+        return not any(isinstance(one, Untold | Either) for one in several)
     given = thing.arguments.get(name)
     return given is None or isinstance(_single(given), list)
 
@@ -206,6 +246,8 @@ def is_ordered(thing: Any, name: str) -> bool:
 def tool_name(tool: Any) -> str | None:
     """The name of a tool as a model sees it; None where it cannot be known."""
     name = _decorated(tool) if isinstance(tool, Function) else field(tool, "name")
+    if isinstance(tool, Readable):
+        name = getattr(tool, "__name__", None)
     return _sanitized(name) if isinstance(name, str) and name else None
 
 
@@ -227,9 +269,14 @@ def _decorated(function: Function) -> str:
 
 def _sanitized(name: str) -> str:
     """CrewAI offers tools to models, and hooks see them, under simpler names."""
-    utilities = sys.modules.get("crewai.utilities.string_utils")
-    simpler = getattr(utilities, "sanitize_tool_name", str)
-    return str(simpler(name))
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode("ascii")
+    for words in (r"([A-Z]+)([A-Z][a-z])", r"([a-z])([A-Z])"):
+        plain = re.sub(words, r"\1_\2", plain)
+    plain = re.sub(r"[^a-z0-9]+", "_", re.sub(r"['\"]+", "", plain.lower())).strip("_")
+    if len(plain) <= MOST_LETTERS:
+        return plain
+    end = f"_{hashlib.sha256(plain.encode()).hexdigest()[:8]}"
+    return plain[: MOST_LETTERS - len(end)].rstrip("_") + end
 
 
 def _single(values: Values) -> Any:
@@ -257,8 +304,13 @@ def _config(kind: Any, name: str) -> dict[str, Any]:
     base = getattr(kind, "base_directory", None)
     if not isinstance(path, str) or base is None:
         return {}
+    return configured(Path(base) / path)
+
+
+def configured(path: Path) -> dict[str, Any]:
+    """What a YAML file says; nothing where it is not there."""
     try:
-        found = yaml.safe_load((Path(base) / path).read_text(encoding="utf-8"))
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
         return {}
     return {str(key): value for key, value in found.items()} if isinstance(found, Mapping) else {}

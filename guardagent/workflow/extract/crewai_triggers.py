@@ -140,12 +140,16 @@ class Triggers:
         if self.at_once(event):
             return True
         known = frozenset() if self._comes_again(source, event) else self._sure(source) | {event}
-        if any(satisfied(one, known) and _needs(one, event) for one in self._listened):
+        if any(satisfied(one, known) and self._needs(one, event) for one in self._listened):
             return True
         if event == source or self.methods[source].start:
             return False
         starts = (one.start for one in self.methods.values())
         return any(satisfied(one, [event]) for one in starts if one is not None and not isinstance(one, bool))
+
+    def _needs(self, condition: Condition, event: str) -> bool:
+        """Whether a condition never holds without an event."""
+        return not satisfied(condition, {one for one in events(condition) if one != event and self.sources(one)})
 
     @property
     def _listened(self) -> list[Condition]:
@@ -153,12 +157,20 @@ class Triggers:
 
     def _comes_again(self, source: str, event: str) -> bool:
         """Whether a method can come to an event once more: by a way back, from beside it, or because it runs twice."""
-        beside = (other for one, other in self._beside if one == source)
+        over = (self._before[source] or frozenset()) - self._in_loops
+        beside = (other for one, other in self._beside if one == source and other not in over)
         if source in self._follow(source, event) or any(source in self._after[other] for other in beside):
             return True
         ways = [one for one in self.all if one.target == source]
-        twice = any(self._both(one, other) for one, other in itertools.combinations(ways, 2))
+        pairs = itertools.combinations(ways, 2)
+        twice = any(self._both(*pair) and not self._for_one_run(source, *pair) for pair in pairs)
         return twice or (source in self.begins and bool(ways))
+
+    def _for_one_run(self, name: str, one: Trigger, other: Trigger) -> bool:
+        """Whether a method that two triggers lead to waits for both."""
+        conditions = self.methods[name].conditions
+        pair = [way.label or way.source for way in (one, other)]
+        return len(conditions) == 1 and pair[0] != pair[1] and all(self._needs(conditions[0], way) for way in pair)
 
     def _follow(self, source: str, event: str) -> set[str]:
         """All methods that can run after an event."""
@@ -174,6 +186,14 @@ class Triggers:
             or other.source in self._follow(one.source, one.label or one.source)
             or one.source in self._follow(other.source, other.label or other.source)
         )
+
+    @cached_property
+    def _in_loops(self) -> frozenset[str]:
+        """The methods that a way leads back to."""
+        return frozenset(name for name in self.methods if name in self._follow(name, name) or self._again(name))
+
+    def _again(self, name: str) -> bool:
+        return any(name in self._follow(name, label) for label in self.emitted(self.methods[name]))
 
     @cached_property
     def _after(self) -> dict[str, set[str]]:
@@ -276,11 +296,6 @@ class Triggers:
         if "or" in condition:
             return _common(parts)
         return None if None in parts else frozenset().union(*(part for part in parts if part is not None))
-
-
-def _needs(condition: Condition, event: str) -> bool:
-    """Whether a condition never holds without an event."""
-    return not satisfied(condition, set(events(condition)) - {event})
 
 
 def _common(ways: Iterable[frozenset[str] | None]) -> frozenset[str] | None:

@@ -2,12 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from guardagent.errors import InputError
 
 _MISSING: Any = object()
+
+
+class Untold:
+    """What stands for a value that cannot be known, where only the source of a program is read: it counts as false.
+
+    Attributes:
+        name: what is known of it: how the program calls it, or which attribute it is of.
+        is_function: it can be called, most likely.
+    """
+
+    def __init__(self, name: str, *, callable_: bool = False) -> None:
+        self.name, self.is_function = name, callable_
+
+    def __bool__(self) -> bool:
+        return False
+
+
+class Either:
+    """What stands for one of several values, or lists of such; any number in any order, where `repeated`."""
+
+    def __init__(self, options: Iterable[Any], *, repeated: bool = False) -> None:
+        self.options, self.repeated = list(options), repeated
+        self.name = " or ".join(str(getattr(one, "name", "?")) for one in self.options[:3])
+
+
+def flattened(several: Iterable[Any]) -> list[Any]:
+    """Whatever a list can hold: all options of what is one of several, each once."""
+    found: list[Any] = []
+    for one in several:
+        inner = one.options if isinstance(one, Either) else one if isinstance(one, list) else None
+        found += [one] if inner is None else flattened(inner)
+    return list({id(one): one for one in found}.values()) if any(isinstance(one, Either) for one in several) else found
 
 
 def is_a(target: object, package: str, *names: str) -> bool:

@@ -124,13 +124,20 @@ class Body:
 class Readable(StandIn):
     """What stands for a function of which there is only code."""
 
-    def body(self) -> Body:
-        """What is known of it."""
+    given = Arguments()
+    """The arguments that it is given already."""
+
+    def body(self, given: Arguments | None = None) -> Body:
+        """What is known of it, called with some arguments."""
         raise NotImplementedError
 
     def place(self) -> tuple[str | None, int | None]:
         """Where it is defined."""
         raise NotImplementedError
+
+    def shown(self, value: object) -> object:
+        """What a value in its code is to an extractor: of a function that can be read, again one of this kind."""
+        return value
 
     def readable(self) -> tuple[Evaluator, Function | None]:
         """Its code, with what can work out what is in it."""
@@ -148,6 +155,8 @@ def look_into(function: object) -> Body:
     if isinstance(function, MethodType):
         given = Arguments((Values((function.__self__,)), *given.positional), given.keywords)
         function = function.__func__
+    if isinstance(function, Readable):
+        return function.body(given)
     if isinstance(function, FunctionType):
         return _look(function, given)
     if isinstance(function, type):
@@ -171,6 +180,8 @@ def definition(function: object) -> tuple[str | None, int | None]:
     if isinstance(function, Readable):
         return function.place()
     function = _innermost(function)
+    if isinstance(function, Readable):
+        return function.place()
     if not isinstance(function, FunctionType):
         method = call_method(function)
         if method is None:

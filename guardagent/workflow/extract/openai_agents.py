@@ -35,11 +35,11 @@ from inspect import getclosurevars
 from types import FunctionType
 from typing import Any
 
-from guardagent.workflow.extract.frameworks import is_a, private
+from guardagent.workflow.extract.frameworks import Untold, is_a, private
 from guardagent.workflow.extract.openai_tools import DISTRIBUTION, SDK, SdkCode, agents_run_by, toolbox
 from guardagent.workflow.extract.regions import Assembly, Entry, Exit, Region
 from guardagent.workflow.extract.tool_box import Toolbox
-from guardagent.workflow.extract.written import made_at
+from guardagent.workflow.extract.written import place
 from guardagent.workflow.graph import END, Graph
 
 FRAMEWORK = "openai-agents"
@@ -100,8 +100,12 @@ class _Walk:
 
     def _targets(self, node: str, handoff: Any) -> Iterable[tuple[Any, str]]:
         """The agents that a hand-off leads to, each with the name of its tool."""
+        if isinstance(handoff, Untold):
+            self._assembly.mark(node, widened=True)
+            self._assembly.note(f"{node}: whom it hands off to is not all known; an agent {handoff.name} is assumed")
+            return [(_Stranger.of(handoff), handoff_name(handoff.name))]
         if not is_a(handoff, SDK, "Handoff"):
-            return [(handoff, _handoff_name(handoff.name))]
+            return [(handoff, handoff_name(handoff.name))]
         if handoff.is_enabled is False:
             return []
         known = _known_targets(handoff)
@@ -132,7 +136,7 @@ class _Walk:
             model_chooses=bool(box.names),
             **box.metadata(),
             **_said(agent, box),
-            **made_at(agent.name, "Agent", type(agent).__name__),
+            **place(agent, agent.name, "Agent", type(agent).__name__),
         )
         for note in box.notes:
             self._assembly.note(f"{node}: {note}")
@@ -177,6 +181,13 @@ class _Stranger:
         self.name = name
         self.handoffs: list[Any] = []
 
+    @classmethod
+    def of(cls, untold: Untold) -> _Stranger:
+        """The same one, whoever hands off to it."""
+        if "stranger" not in vars(untold):
+            vars(untold)["stranger"] = cls(untold.name)
+        return vars(untold)["stranger"]  # type: ignore[no-any-return]
+
     def box(self) -> Toolbox:
         every = f"{self.name}.*"
         return Toolbox(names=[every], unknown=[every])
@@ -206,10 +217,14 @@ def _held_by_sdk(function: Any) -> Any:
     return agents[0] if len(agents) == 1 else None
 
 
-def _handoff_name(name: str) -> str:
+def tool_name_of(name: str) -> str:
+    """The name of an agent as a tool, as the SDK makes it of the agent's name."""
+    return "".join(one if one.isascii() and (one.isalnum() or one == "_") else "_" for one in name).lower()
+
+
+def handoff_name(name: str) -> str:
     """The name of a hand-off's tool, as the SDK makes it of an agent's name."""
-    kept = "".join(one if one.isascii() and (one.isalnum() or one == "_") else "_" for one in f"transfer_to_{name}")
-    return kept.lower()
+    return tool_name_of(f"transfer_to_{name}")
 
 
 def _said(agent: Any, box: Toolbox) -> dict[str, Any]:
@@ -224,7 +239,7 @@ def _said(agent: Any, box: Toolbox) -> dict[str, Any]:
 
 
 def _names(guardrails: Iterable[Any]) -> tuple[str, ...]:
-    return tuple(str(one.get_name()) for one in guardrails)
+    return tuple(one.name if isinstance(one, Untold) else str(one.get_name()) for one in guardrails)
 
 
 def _final_tools(agent: Any, box: Toolbox) -> tuple[str, ...]:
@@ -241,6 +256,8 @@ def _run_by_guardrails(agent: Any, *, begins: bool) -> Iterable[tuple[str, Any]]
     """The agents that the guardrails of an agent run; those of the input only where a run begins."""
     for name in ("input_guardrails", "output_guardrails") if begins else ("output_guardrails",):
         for guardrail in getattr(agent, name, None) or ():
+            if isinstance(guardrail, Untold):
+                continue
             for inner, known in agents_run_by(guardrail.guardrail_function):
                 if known:
                     yield str(guardrail.get_name()), inner
@@ -254,6 +271,8 @@ def is_silent(agent: Any, seen: frozenset[int] = frozenset()) -> bool:
         return False
     inside = seen | {id(agent)}
     for one in agent.handoffs:
+        if isinstance(one, Untold):
+            return False
         targets = _known_targets(one) if is_a(one, SDK, "Handoff") else [one]
         if targets is None or not all(is_silent(target, inside) for target in targets):
             return False

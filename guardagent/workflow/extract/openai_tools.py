@@ -7,7 +7,8 @@ from inspect import getclosurevars
 from types import FunctionType
 from typing import Any
 
-from guardagent.workflow.extract.frameworks import is_a, private
+from guardagent.workflow.code.values import Imported, is_called
+from guardagent.workflow.extract.frameworks import Untold, is_a, private
 from guardagent.workflow.extract.functions import look_into
 from guardagent.workflow.extract.reading import Code, decided
 from guardagent.workflow.extract.tool_box import Toolbox
@@ -23,9 +24,14 @@ def toolbox(agent: Any) -> Toolbox:
     for tool in agent.tools:
         _tool(box, tool)
     for server in agent.mcp_servers:
+        if isinstance(server, Untold):
+            _unknown(box, server.name)
+            continue
         _server(box, server, prefixed=bool(agent.mcp_config.get("include_server_in_tool_names")))
     for capability in getattr(agent, "capabilities", None) or ():
-        if _gives_tools(capability):
+        if isinstance(capability, Untold):
+            _unknown(box, capability.name.lower())
+        elif _gives_tools(capability):
             _unknown(box, str(capability.type))
     if getattr(agent, "prompt", None) is not None:
         _unknown(box, "prompt")
@@ -37,6 +43,13 @@ def _unknown(box: Toolbox, source: str, gate: str | None = None) -> None:
     box.unknown.append(f"{source}.*")
 
 
+def _untold(box: Toolbox, tool: Untold) -> None:
+    """What stands in the list of tools, and is defined elsewhere: a function of that name, or a set of tools."""
+    if tool.is_function:
+        box.add(tool.name)
+    _unknown(box, tool.name)
+
+
 def _gives_tools(capability: Any) -> bool:
     """Whether a class of a sandbox's capability says which tools it has."""
     defining = next((kind for kind in type(capability).__mro__ if "tools" in vars(kind)), None)
@@ -44,7 +57,9 @@ def _gives_tools(capability: Any) -> bool:
 
 
 def _tool(box: Toolbox, tool: Any) -> None:
-    if is_a(tool, SDK, "FunctionTool"):
+    if isinstance(tool, Untold):
+        _untold(box, tool)
+    elif is_a(tool, SDK, "FunctionTool"):
         _function_tool(box, tool)
     elif is_a(tool, SDK, "HostedMCPTool"):
         _hosted_mcp(box, tool)
@@ -118,8 +133,8 @@ def agents_run_by(function: object) -> Iterable[tuple[Any, bool]]:
 
 
 def _is_runner(owner: object) -> bool:
-    kind = owner if isinstance(owner, type) else type(owner)
-    return kind.__module__.partition(".")[0] == SDK and kind.__name__ in {"Runner", "AgentRunner"}
+    kind = owner if isinstance(owner, type | Imported) else type(owner)
+    return any(is_called(kind, SDK, name) for name in ("Runner", "AgentRunner"))
 
 
 def predicate(needed: object) -> str | None:
@@ -144,7 +159,8 @@ def _hosted_mcp(box: Toolbox, tool: Any) -> None:
     config = tool.tool_config
     label, allowed = str(config.get("server_label", "hosted_mcp")), config.get("allowed_tools")
     names = allowed.get("tool_names") if isinstance(allowed, dict) else allowed
-    policy = _policy(config.get("require_approval") or "always")
+    approval = config.get("require_approval")
+    policy = _policy(approval if isinstance(approval, Untold) else approval or "always")
     gates = {name: _approved(box, name or label, gate, tool.on_approval_request) for name, gate in policy.items()}
     _named(box, label, names, gates)
 
@@ -164,9 +180,11 @@ def _named(
     box: Toolbox, source: str, names: Iterable[str] | None, gates: dict[str, str | None], prefix: str = ""
 ) -> None:
     """The tools of a server; `gates` says of each tool, and of any other under an empty name, what it waits for."""
-    for name in names if names is not None else (one for one in gates if one):
+    listed = [one for one in gates if one] if names is None else list(names or ())
+    known = [one for one in listed if isinstance(one, str)]  # others are not known from the source
+    for name in known:
         box.add(f"{prefix}{_safe(name) if prefix else name}", gates.get(name, gates[""]))
-    if names is None:
+    if names is None or isinstance(names, Untold) or len(known) < len(listed):
         _unknown(box, source, gates[""])
 
 

@@ -31,6 +31,7 @@ from guardagent.workflow.code.values import (
     Values,
     exactly,
 )
+from guardagent.workflow.extract.functions import Readable
 
 MOST_PAIRS = 256
 _BOTH = Values((True, False))
@@ -99,7 +100,7 @@ class Outcomes(Evaluator):
     def _compare(self, node: ast.Compare, scope: Scope) -> Values:
         op, right = node.ops[0], node.comparators[0]
         names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-        if len(node.ops) > 1 or names & _changed(_file_of(scope)):
+        if len(node.ops) > 1 or names & _changed_around(scope):
             return _BOTH
         if isinstance(op, ast.In | ast.NotIn) and not self._stays(right, scope):
             return _BOTH
@@ -285,20 +286,25 @@ def _key(values: Values) -> object:
     return tuple(one if isinstance(one, str) else id(one) for one in values.known), values.complete
 
 
-def _file_of(scope: Scope | None) -> str:
-    """The file of the code that a scope is of."""
+def _changed_around(scope: Scope | None) -> frozenset[str]:
+    """The names of the file of some code whose values are changed somewhere, other than by giving them a new one."""
     while scope is not None and not isinstance(scope, LiveScope):
+        if isinstance(tree := getattr(scope, "tree", None), ast.Module):
+            return _changed_in(tree)
         scope = scope.parent
-    return str(scope.names.get("__file__") or "") if scope else ""
+    return _changed_in_file(str(scope.names.get("__file__") or "") if scope else "")
 
 
 @functools.lru_cache(maxsize=64)
-def _changed(file: str) -> frozenset[str]:
-    """The names of a file whose values are changed somewhere in it, other than by giving them a new one."""
+def _changed_in_file(file: str) -> frozenset[str]:
     try:
-        tree = syntax.parse("".join(linecache.getlines(file)))
+        return _changed_in(syntax.parse("".join(linecache.getlines(file))))
     except (SyntaxError, ValueError, RecursionError):
         return frozenset()
+
+
+@functools.lru_cache(maxsize=64)
+def _changed_in(tree: ast.Module) -> frozenset[str]:
     return frozenset(name for node in ast.walk(tree) for name in _changed_by(node))
 
 
@@ -326,6 +332,8 @@ def written(function: Any) -> str:
 
 def code_of(function: Any) -> FunctionTree | None:
     """The code of a function; None where it is not to be had."""
+    if isinstance(function, Readable):
+        function = function.readable()[1]
     if isinstance(function, Function):
         return function.tree
     return find_tree(function.__code__) if isinstance(function, FunctionType) else None

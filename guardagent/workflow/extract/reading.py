@@ -16,7 +16,7 @@ from guardagent.workflow.code.evaluate import Evaluator
 from guardagent.workflow.code.flow import Flow
 from guardagent.workflow.code.scope import CodeScope, Scope, statements
 from guardagent.workflow.code.values import Applied, Arguments, Attribute, Function, Values, exactly, is_called, path_of
-from guardagent.workflow.extract.functions import asks_by, definition, look_into
+from guardagent.workflow.extract.functions import Readable, asks_by, definition, look_into
 
 MOST_FUNCTIONS = 200
 _ONLY_SAY = {"debug", "info", "warning", "error", "exception", "log"}
@@ -51,8 +51,11 @@ class Code:
 
     def __init__(self, target: object) -> None:
         self.target = target
-        self.evaluator = Evaluator(follow=self._is_own)
         self._python, self.given = _python_of(target)
+        self.evaluator = Evaluator(follow=self._is_own)
+        if isinstance(self._python, Readable):
+            self.evaluator, _ = self._python.readable()
+            self.evaluator.begin_anew()
 
     @cached_property
     def place(self) -> dict[str, Any]:
@@ -63,8 +66,13 @@ class Code:
     @cached_property
     def body(self) -> Body | None:
         """Its body; None where the source is not to be had."""
-        function = self.evaluator.function(self._python) if self._python else None
+        function = self._code_of(self._python)
         return Body(function, self._inside(function, self.given)) if function else None
+
+    def _code_of(self, python: FunctionType | Readable | None) -> Function | None:
+        if isinstance(python, Readable):
+            return python.readable()[1]
+        return self.evaluator.function(python) if python else None
 
     @cached_property
     def bodies(self) -> list[Body]:
@@ -78,6 +86,13 @@ class Code:
                     seen.add(callee.function.tree)
                     found.append(callee)
         return found
+
+    def shown(self, values: Values) -> Values:
+        """Values in its code, with functions as an extractor expects them."""
+        python = self._python
+        if not isinstance(python, Readable):
+            return values
+        return Values(tuple(map(python.shown, values.known)), values.complete, values.cyclic)
 
     def _callees(self, body: Body) -> Iterator[Body]:
         for call in body.calls:
@@ -94,7 +109,7 @@ class Code:
         if python is not None and not self._is_own(python):
             return None
         bound = Arguments(bound.positional + first, open=True)
-        function = self.evaluator.function(python) if python else callee if isinstance(callee, Function) else None
+        function = callee if isinstance(callee, Function) else self._code_of(python)
         if function is None:
             return None
         if arguments is not None:
@@ -107,8 +122,10 @@ class Code:
         except RecursionError:  # a type that is declared by itself: then nothing is known of the parameters
             return CodeScope(function.tree, function.scope)
 
-    def _is_own(self, function: FunctionType) -> bool:
+    def _is_own(self, function: FunctionType | Readable) -> bool:
         """Whether a function is the program's, not the framework's or another library's."""
+        if isinstance(function, Readable):
+            return True
         root = (function.__module__ or "").partition(".")[0]
         library = root == self.library or root in sys.stdlib_module_names
         return not library and "site-packages" not in function.__code__.co_filename
@@ -209,10 +226,12 @@ def decided(code: Code, name: str) -> str | None:
     return name if code.answer is None else "" if code.answer else None
 
 
-def _python_of(target: object) -> tuple[FunctionType | None, Arguments]:
+def _python_of(target: object) -> tuple[FunctionType | Readable | None, Arguments]:
     """The Python function of what can be called, with what it is given already."""
     bound: list[Values] = []
     while not isinstance(target, FunctionType):
+        if isinstance(target, Readable):
+            return target, Arguments((*target.given.positional, *bound), target.given.keywords, open=True)
         if isinstance(target, functools.partial):
             bound, target = [*map(exactly, target.args), *bound], target.func
         elif isinstance(target, MethodType):

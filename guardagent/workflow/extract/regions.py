@@ -243,3 +243,16 @@ def alongside(assembly: Assembly, regions: Iterable[Region], cutting: Iterable[b
     cut = nodes - {leave.node for leave in exits} if any(cutting) else frozenset()
     exits += [Exit(node, "escalate", conditional=True, escalated=True) for node in sorted(cut)]
     return Region(tuple(entries), tuple(exits), nodes, all(one.empty for one in several))
+
+
+def either(assembly: Assembly, regions: Iterable[Region], repeated: bool) -> Region:  # noqa: FBT001
+    """One of some regions, whichever it is; any number of them in any order, where `repeated`."""
+    several = tuple(regions)
+    entries = tuple(replace(entry, kind="conditional") for one in several for entry in one.entries)
+    exits = tuple(replace(leave, conditional=True) for one in several for leave in one.exits)
+    if repeated:
+        assembly.connect(exits, entries)
+        escalated = any(leave.escalated for leave in exits)
+        exits += tuple(replace(leave, escalated=True) for leave in exits if escalated and not leave.escalated)
+    nodes = frozenset(node for one in several for node in one.nodes)
+    return Region(entries, exits, nodes, repeated or any(one.empty for one in several))

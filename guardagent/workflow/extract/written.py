@@ -10,9 +10,18 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+from guardagent.workflow.code.values import StandIn
+
 _LIBRARIES = tuple(
     {path for name in ("stdlib", "platstdlib", "purelib", "platlib") if (path := sysconfig.get_path(name))}
 )
+
+
+def place(target: object, name: str, *classes: str) -> dict[str, Any]:
+    """Where an object was made: one that is read from its source knows it, another is found by its name."""
+    if isinstance(target, StandIn):
+        return {"file": getattr(target, "file", None), "line": getattr(target, "line", None)}
+    return made_at(name, *classes)
 
 
 def made_at(name: str, *classes: str) -> dict[str, Any]:

@@ -10,7 +10,9 @@ called of that framework. A reader is a module of this package with
     is_workflow(value: object) -> bool                   whether a value stands for a workflow
     extract(value, name: str) -> Graph                   its graph
 
-and, where `a | b` means something to it, `piped(interpreter, left, right)`, so that adding one is adding a file.
+so that adding one is adding a file. It may have more: `KINDS`, the classes of the framework, for which stand-ins are
+made (`stand_ins.py`), which are extracted as live objects are; where `a | b` or `a & b` means something to it, `piped`
+or `anded(interpreter, left, right)`; and `opened(interpreter, value)`, which gives what `extract` is called with.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from guardagent.errors import ContentError, InputError, UnknownNameError
+from guardagent.errors import ContentError, GuardError, InputError, UnknownNameError
 from guardagent.workflow.code.values import Applied, Class, Function, Values, exactly
 from guardagent.workflow.graph import Graph
 from guardagent.workflow.source.interpret import Interpreter
@@ -50,12 +52,12 @@ def graph_of_source(path: Path, name: str = "") -> Graph:
     if name:
         if name not in found:
             raise UnknownNameError("workflow", name, found, str(path))
-        return _graph(found[name], f"{path}:{name}")
+        return _graph(interpreter, found[name], f"{path}:{name}")
     if not found:
         known = ", ".join(reader.FRAMEWORK for reader in _readers())
         raise InputError(f"{path}: defines no workflow that could be found in its source; expected one of {known}")
-    chosen = _chosen(found)
-    graph = _graph(found[chosen], str(path))
+    chosen = _chosen(found, interpreter.started)
+    graph = _graph(interpreter, found[chosen], str(path))
     others = [other for other in found if found[other] is not found[chosen]]
     if not others:
         return graph
@@ -79,10 +81,43 @@ def _workflows(interpreter: Interpreter, scope: FlowScope, name: str) -> dict[st
     found = {where: value for where, value in _held(scope.names) if _reader_of(value) is not None}
     if name in found or (found and not name):
         return found
+    found |= {} if name else _run_by_program(interpreter)
     for one, values in list(scope.names.items()):
         for value in values.known if not name or one == name.partition(".")[0] else ():
             found |= _given(interpreter, one, value)
-    return found
+    return (
+        found or _run_by_program(interpreter, name) or _in_modules(scope, name) or _made_by_program(interpreter, name)
+    )
+
+
+def _in_modules(scope: FlowScope, name: str) -> dict[str, object]:
+    """The workflows of the modules that a file imports as such, where it has none itself."""
+    modules = {
+        place: one
+        for place, values in scope.names.items()
+        for one in values.known
+        if isinstance(one, Object) and one.made_of is None
+    }
+    return {
+        f"{place}.{inner}": one
+        for place, module in modules.items()
+        for inner, values in module.attributes.items()
+        for one in values.known
+        if _reader_of(one) is not None and name in ("", f"{place}.{inner}")
+    }
+
+
+def _run_by_program(interpreter: Interpreter, name: str = "") -> dict[str, object]:
+    """The workflows that the program's functions make and run, where nothing holds them or gives them."""
+    run = [one for one in interpreter.started if _reader_of(one) is not None]
+    return {name or str(getattr(one, "name", "workflow")): one for one in dict.fromkeys(run)}
+
+
+def _made_by_program(interpreter: Interpreter, name: str) -> dict[str, object]:
+    """The workflows that the program's functions make and hand on to something that is not known."""
+    made = [one for one in interpreter.objects if _reader_of(one) is not None]
+    inner = {id(part) for one in made for part in getattr(one, "parts", lambda: ())()}
+    return {str(getattr(one, "name", "workflow")): one for one in made if id(one) not in inner and not name}
 
 
 def _given(interpreter: Interpreter, name: str, value: object) -> dict[str, object]:
@@ -116,25 +151,36 @@ def _held(names: dict[str, Values]) -> Iterable[tuple[str, object]]:
     for name, values in names.items():
         for value in values.known:
             yield name, value
-            if isinstance(value, Object) and value.made_of is not None:
+            if isinstance(value, Object) and isinstance(value.made_of, Class) and _reader_of(value) is None:
                 for attribute, inner in value.attributes.items():
                     yield from ((f"{name}.{attribute}", one) for one in inner.known)
 
 
-def _chosen(found: dict[str, object]) -> str:
-    """Which of several workflows is meant: that with a usual name, else the last that no other is made of."""
+def _chosen(found: dict[str, object], started: list[object]) -> str:
+    """Which of several is meant: one with a usual name, one that the program runs, or the last that is no part."""
     usual = [name for name in _USUAL if name in found]
-    if usual:
-        return usual[0]
+    run = [name for name in found if any(found[name] is one for one in started)]
+    if usual or run:
+        return (usual or run)[0]
     inner = {id(part) for value in found.values() for part in getattr(value, "parts", lambda: ())()}
     outer = [name for name, value in found.items() if id(value) not in inner]
     return (outer or list(found))[-1]
 
 
-def _graph(value: object, name: str) -> Graph:
+def _graph(interpreter: Interpreter, value: object, name: str) -> Graph:
     reader = _reader_of(value)
     assert reader is not None
-    return reader.extract(value, name)  # type: ignore[no-any-return]
+    if hasattr(reader, "opened"):
+        value = reader.opened(interpreter, value)
+    try:
+        return reader.extract(value, name)  # type: ignore[no-any-return]
+    except GuardError:
+        raise
+    except Exception as error:  # an object of which the code tells less than the extractor needs
+        raise InputError(
+            f"{name}: its graph could not be told from the source alone: {type(error).__name__}: {error}; "
+            f"expected a program whose agents are made by plain calls. Verify the object, as in FILE.py:NAME"
+        ) from error
 
 
 def _reader_of(value: object) -> ModuleType | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import os
+import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -30,13 +31,19 @@ from guardagent.workflow.code.values import (
     Table,
     Values,
     exactly,
+    is_true,
     path_of,
 )
+from guardagent.workflow.source import stand_ins
 from guardagent.workflow.source.scopes import FlowScope, Object
+from guardagent.workflow.source.stand_ins import Framed, Kind, Stage
 
 MOST_STEPS = 400_000
+MOST_IN_ALL = 3_000_000  # with those of looking into functions
 MOST_DEEP = 15
 MOST_ROUNDS = 200
+_GROWS = {"append", "add", "extend", "update", "insert"}
+MOST_LISTS = 4  # that a collection can be, before it is taken to be in no order
 MOST_ABOVE = 6  # folders in which a package of the same program is looked for
 
 
@@ -70,6 +77,12 @@ class Interpreter(Evaluator):
         module: its names.
         depth: how many of several ways it is in: what is done there may also not be done.
         executing: it goes through statements; else it only looks at what an expression can be.
+        kinds: the classes of frameworks of which the program makes objects.
+        stage: how extractors see those objects.
+        file_now: the file of the call that is gone through.
+        objects: all objects that the program has made.
+        rounds: for each loop of which the rounds are not known, what frameworks' objects it has made.
+        started: what the program itself runs, as its readers find it.
         wrapped: what a function stands for by `functools.wraps`, by the identity of its tree.
     """
 
@@ -80,6 +93,15 @@ class Interpreter(Evaluator):
         constants = {path: value for reader in self.readers for path, value in reader.CONSTANTS.items()}
         super().__init__(live=False, follow=lambda _function: False, constants=constants)
         self.file = Path(os.path.abspath(file))  # noqa: PTH100 - links stay as they are, as importing the file leaves them
+        self.kinds = stand_ins.Kinds(kind for reader in self.readers for kind in getattr(reader, "KINDS", ()))
+        self.stage: Stage | None = None
+        self.file_now = self.file
+        self.started: list[object] = []
+        self.objects: list[Object] = []
+        self._scopes: list[FlowScope] = []
+        self._all_of: list[str] = []
+        self._spent = 0
+        self.rounds: list[dict[object, Framed]] = []
         self.depth = 0
         self.executing = False
         self.wrapped: dict[int, tuple[object, ...]] = {}
@@ -94,6 +116,11 @@ class Interpreter(Evaluator):
         self._modules[self.file] = scope
         self._execute(tree.body, scope)
         return scope
+
+    def begin_anew(self) -> None:
+        self._spent += self._steps
+        if self._spent < MOST_IN_ALL:  # then nothing more is worked out, so that everything ends
+            super().begin_anew()
 
     def _execute(self, body: list[ast.stmt], scope: FlowScope) -> None:
         before, self.executing = self.executing, True
@@ -113,10 +140,10 @@ class Interpreter(Evaluator):
             self.executing = before
 
     def make(self, made_of: Class) -> Object:
-        """An object of a class that the file defines, whatever its constructor is given."""
+        """An object of a class that the file defines, made with the defaults of its constructor."""
         before, self.executing = self.executing, True
         try:
-            return self._make(made_of, Arguments(open=True))
+            return self._make(made_of, Arguments())
         finally:
             self.executing = before
 
@@ -129,9 +156,12 @@ class Interpreter(Evaluator):
         self._returns.append(NOTHING)
         self._stack.append(function.tree)
         certain, self._certain = self._certain, -1
+        scope = self.inside_flow(function, arguments)
+        self._scopes.append(scope)
         try:
-            self._execute(function.tree.body, self.inside_flow(function, arguments))
+            self._execute(function.tree.body, scope)
         finally:
+            self._scopes.pop()
             self._stack.pop()
             self._certain = certain
         result = self._returns.pop()
@@ -139,6 +169,10 @@ class Interpreter(Evaluator):
 
     def inside_flow(self, function: Function, arguments: Arguments) -> FlowScope:
         return FlowScope(function.tree, function.scope, dict(self.inside(function, arguments).given))
+
+    def shown(self, value: object) -> object:
+        """What a value is to an extractor that goes over objects."""
+        return stand_ins.stage_of(self).one(value)
 
     # Statements.
 
@@ -177,13 +211,54 @@ class Interpreter(Evaluator):
     def do_import(self, node: ast.Import, scope: FlowScope) -> None:
         for alias in node.names:
             path = alias.name if alias.asname else alias.name.partition(".")[0]
-            scope.names[alias.asname or path] = self.imported(path)
+            own = self._own_module(path, scope)
+            if own is not None and not alias.asname:
+                self._submodules(own, alias.name.split(".")[1:], scope, path)
+            scope.names[alias.asname or path] = exactly(own) if own is not None else self.imported(path)
+
+    def _own_module(self, path: str, scope: Scope) -> Object | None:
+        """A module of the program's own, as an object with its names."""
+        top = path.partition(".")[0]
+        if top in sys.stdlib_module_names or any(top in reader.PACKAGES for reader in self.readers):
+            return None
+        for file in self._files(path.split("."), 0, scope):
+            if (module := self._module(file)) is not None:
+                return _of_names(module)
+        return None
+
+    def _submodules(self, module: Object, parts: list[str], scope: Scope, path: str) -> None:
+        """`import a.b` binds `a`, in which `b` is."""
+        for part in parts:
+            path = f"{path}.{part}"
+            inner = self._own_module(path, scope)
+            if inner is None:
+                return
+            module.attributes[part] = exactly(inner)
+            module = inner
 
     def do_importfrom(self, node: ast.ImportFrom, scope: FlowScope) -> None:
         for alias in node.names:
+            if alias.name == "*":
+                self._import_all(node, scope)
+                continue
             own = self._from_program(node, alias.name, scope)
             found = own if own is not None else self._importfrom(node, alias.asname or alias.name, _package(scope))
             scope.names[alias.asname or alias.name] = found
+
+    def _import_all(self, node: ast.ImportFrom, scope: FlowScope) -> None:
+        """`from module import *`: all names of a file of the program; of a framework, whatever is not known else."""
+        for file in self._files((node.module or "").split(".") if node.module else [], node.level, scope):
+            if (module := self._module(file)) is not None:
+                scope.names |= {name: one for name, one in module.names.items() if not name.startswith("_")}
+                return
+        if node.module and any(node.module.partition(".")[0] in reader.PACKAGES for reader in self.readers):
+            self._all_of.append(node.module)
+
+    def name(self, name: str, scope: Scope | None) -> Values:
+        found = super().name(name, scope)
+        if found is UNKNOWN and self._all_of and not _is_bound(name, scope):
+            return self.imported(f"{self._all_of[-1]}.{name}")
+        return found
 
     def do_return(self, node: ast.Return, scope: FlowScope) -> None:
         values = self.value(node.value, scope) if node.value is not None else exactly(None)
@@ -198,8 +273,8 @@ class Interpreter(Evaluator):
         test = self.value(node.test, scope)
         if _is_main(node.test):
             self._block(node.body, scope)
-        elif test.complete and len(test.known) == 1 and isinstance(test.known[0], bool):
-            self._block(node.body if test.known[0] else node.orelse, scope)
+        elif test.complete and len(test.known) == 1 and not test.cyclic and is_true(test.known[0]) is not None:
+            self._block(node.body if is_true(test.known[0]) else node.orelse, scope)
         else:
             self._ways([node.body, node.orelse], scope)
 
@@ -226,6 +301,7 @@ class Interpreter(Evaluator):
         scope.names = dict(ends[0])
         for end in ends[1:]:
             scope.join(end)
+        scope.names = {name: _loose(values) for name, values in scope.names.items()}
 
     def do_for(self, node: ast.For | ast.AsyncFor, scope: FlowScope) -> None:
         values = self.value(node.iter, scope)
@@ -260,9 +336,13 @@ class Interpreter(Evaluator):
     def _rounds(self, body: list[ast.stmt], scope: FlowScope) -> None:
         """A loop of which the number of rounds is not known: none, one, or one after another."""
         before, self._certain = self._certain, -1
-        for _ in range(2):
-            self._ways([body, []], scope)
-        self._certain = before
+        self.rounds.append({})
+        try:
+            for _ in range(2):
+                self._ways([body, []], scope)
+        finally:
+            self.rounds.pop()
+            self._certain = before
 
     def do_break(self, _node: ast.Break, _scope: FlowScope) -> None:
         """Where it is not certain that the loop is left here, what follows is gone through all the same."""
@@ -300,7 +380,8 @@ class Interpreter(Evaluator):
         for item in node.items:
             values = self.value(item.context_expr, scope)
             if item.optional_vars is not None:
-                self.assign(item.optional_vars, Values(values.known, complete=False), scope)
+                same = all(isinstance(one, Framed) and one.made_of is one.kind for one in values.known)
+                self.assign(item.optional_vars, Values(values.known, values.complete and same), scope)
         self._block(node.body, scope)
 
     do_asyncwith = do_with
@@ -333,9 +414,18 @@ class Interpreter(Evaluator):
                 owner.attributes[target.attr] = before | values
 
     def _put(self, name: str, change: Any, scope: FlowScope) -> None:
-        where = _scope_of(name, scope)
+        where = scope if name in scope.names else _holder(name, scope, outermost=False) or _scope_of(name, scope)
         old = self.name(name, scope)
-        where.names[name] = Values(tuple(change(one) for one in old.known), old.complete)
+        changed = {id(one): (one, change(one)) for one in old.known}
+        where.names[name] = Values(tuple(new for _, new in changed.values()), old.complete)
+        self._replace(changed, scope)
+
+    def _replace(self, changed: dict[int, tuple[object, object]], scope: FlowScope) -> None:
+        """A collection has changed: so it has under its other names, in the functions around and in objects."""
+        for held in (scope.names, *(one.names for one in self._scopes), *(one.names for one in self._modules.values())):
+            _replace_in(held, changed, both=bool(self.depth) and held is not scope.names)
+        for one in self.objects:
+            _replace_in(one.attributes, changed, both=bool(self.depth))
 
     def _stored(self, old: object, key: Values, values: Values) -> object:
         """A collection with something under a key."""
@@ -346,32 +436,54 @@ class Interpreter(Evaluator):
         return self._with(old, [values]) if isinstance(old, Sequence) else old
 
     def _changes_collection(self, node: ast.expr, scope: FlowScope) -> bool:
-        """`names.append(x)` and the like, of a collection that a name stands for."""
+        """`names.append(x)` and the like, of a collection that a name or an attribute stands for."""
         match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method), args=[argument]):
+            case ast.Call(func=ast.Attribute(value=held, attr=method), args=[*_, argument]) if method in _GROWS:
                 pass
             case _:
                 return False
-        held = self.name(name, scope)
-        if method not in {"append", "add", "extend", "update"} or not held.known:
-            return False
-        if not all(isinstance(one, Sequence | Table) for one in held.known):
+        before = self.value(held, scope)
+        if not before.known and not before.complete:
+            return self._grows_from_unknown(held, self.value(argument, scope), method, scope)
+        if not before.known or not all(isinstance(one, Sequence | Table) for one in before.known):
             return False
         values = self.value(argument, scope)
-        self._put(name, lambda old: self._grown_by(old, method, values), scope)
+        first = len(node.args) > 1 and self.value(node.args[0], scope).known == (0,)
+        if isinstance(held, ast.Name):
+            self._put(held.id, lambda old: self._grown_by(old, method, values, first=first), scope)
+        elif isinstance(held, ast.Attribute):
+            for owner in self.value(held.value, scope).known:
+                if isinstance(owner, Object):
+                    old = self.attribute(owner, held.attr)
+                    changed = {id(one): (one, self._grown_by(one, method, values, first=first)) for one in old.known}
+                    owner.attributes.setdefault(held.attr, old)
+                    self._replace(changed, scope)
         return True
 
-    def _grown_by(self, old: object, method: str, values: Values) -> object:
+    def _grows_from_unknown(self, held: ast.expr, values: Values, method: str, scope: FlowScope) -> bool:
+        """A collection of which nothing is known has one more element."""
+        added = self.elements(values) if method in {"extend", "update"} else values
+        made = Values((Sequence((added,), ordered=False),), complete=False)
+        if isinstance(held, ast.Name) and held.id in scope.names:
+            scope.names[held.id] = made
+        elif isinstance(held, ast.Attribute):
+            for owner in self.value(held.value, scope).known:
+                if isinstance(owner, Framed):
+                    owner.attributes[held.attr] = made
+        return True
+
+    def _grown_by(self, old: object, method: str, values: Values, *, first: bool = False) -> object:
         if isinstance(old, Table):
             pairs = [self.pairs(one) for one in values.known]
             if not values.complete or None in pairs:
                 return Table((*old.items, (UNKNOWN, UNKNOWN)))
             return Table((*old.items, *(pair for some in pairs for pair in some or ())))
         assert isinstance(old, Sequence)
-        added = [values] if method in {"append", "add"} else self._in_order(values)
-        if added is None or self.depth:
-            return self._with(old, [values] if method in {"append", "add"} else [self.elements(values)])
-        return replace(old, items=(*old.items, *added))
+        one = method in {"append", "add", "insert"}
+        added = [values] if one else self._in_order(values)
+        if added is None or self.rounds or (method == "insert" and not first):
+            return self._with(old, [values] if one else [self.elements(values)])
+        return replace(old, items=(*added, *old.items) if first else (*old.items, *added))
 
     # What the values of expressions are, other than for code that is only looked at.
 
@@ -379,11 +491,78 @@ class Interpreter(Evaluator):
         for reader in self.readers:
             if (found := reader.called(self, target, arguments, line)) is not None:
                 return found
+        if self.executing and (found := self._of_framework(target, arguments, line)) is not None:
+            return found
         if isinstance(target, Object):
             return self._call_object(target, arguments, line)
         if isinstance(target, Class) and not _is_declaration(target):
-            return exactly(self._make(target, arguments))
+            return exactly(self._make(target, arguments, line))
         return super().call(target, arguments, line)
+
+    def call_at(self, target: object, arguments: Arguments, node: ast.Call, scope: Scope) -> Values:
+        if self.executing:
+            self.file_now = self._file_of(scope)
+        return super().call_at(target, arguments, node, scope)
+
+    def _of_framework(self, target: object, arguments: Arguments, line: int) -> Values | None:
+        """What a framework's class, or a method of an object of one, gives."""
+        try:
+            return self._made_or_done(target, arguments, line)
+        except (AttributeError, TypeError, ValueError, LookupError):  # what is given is not what the framework takes
+            return UNKNOWN
+
+    def _made_or_done(self, target: object, arguments: Arguments, line: int) -> Values | None:
+        if isinstance(target, Attribute) and isinstance(target.owner, Framed):
+            methods = [kind.methods[target.name] for kind in target.owner.kind.lineage if target.name in kind.methods]
+            return methods[0](target.owner, arguments, line) if methods else None
+        kind = stand_ins.kind_of(self, target)
+        return exactly(stand_ins.make(self, kind, arguments, line)) if kind is not None else None
+
+    def _call(self, node: ast.Call, scope: Scope) -> Values:
+        if self.executing and (found := self._of_super(node, scope)) is not None:
+            return found
+        return super()._call(node, scope)
+
+    def _of_super(self, node: ast.Call, scope: Scope) -> Values | None:
+        """What `super().method(...)` gives; None where a call is none of such."""
+        match node.func:
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name):
+                pass
+            case _:
+                return None
+        where = _method_around(scope)
+        if where is None or not isinstance(where.tree, ast.FunctionDef | ast.AsyncFunctionDef):
+            return None
+        spec = where.tree.args
+        first = [*spec.posonlyargs, *spec.args][:1]
+        owner = self.name(first[0].arg, where) if first else UNKNOWN
+        return self._of_base(where.parent, owner, name, self.arguments(node, scope), node.lineno)
+
+    def _of_base(self, around: Any, owner: Values, name: str, arguments: Arguments, line: int) -> Values | None:
+        """What a method gives that a class has from those that it comes from."""
+        outside = around.parent or around
+        bases = [one for base in around.tree.bases for one in self.value(base, outside).known]
+        for base in bases:
+            if isinstance(base, Class) and (method := self.member(base, name)) is not None:
+                before = Arguments((owner, *arguments.positional), arguments.keywords, arguments.open)
+                return self.call(method, before, line)
+            own = isinstance(base, Class)
+            kind = stand_ins.framework_kind(self, base) if own else stand_ins.kind_of(self, base)
+            if kind is not None:
+                return self._base_method(owner, kind, name, arguments, line)
+        return exactly(None) if name == "__init__" else None
+
+    def _base_method(self, owner: Values, kind: Kind, name: str, arguments: Arguments, line: int) -> Values:
+        """A method that a framework's class has, called by a class of the program."""
+        result = exactly(None) if name == "__init__" else UNKNOWN
+        for one in owner.known:
+            if not isinstance(one, Framed):
+                continue
+            if name == "__init__":
+                stand_ins.fill(one, kind, arguments)
+            elif (found := self._of_framework(Attribute(one, name), arguments, line)) is not None:
+                result = found
+        return result
 
     def returned(self, function: Function, arguments: Arguments) -> Values:
         if self.executing:
@@ -398,7 +577,8 @@ class Interpreter(Evaluator):
     def _decorate(self, function: Function, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Values:
         result = exactly(function)
         for decorator in reversed(node.decorator_list):
-            decorated = self._decorated(self.value(decorator, function.scope), result, node)
+            where = _scope_of_decorator(decorator, function, node)
+            decorated = self._decorated(self.value(decorator, where), result, node)
             result = result if self._is_strange(decorated) else decorated
         return result
 
@@ -423,20 +603,28 @@ class Interpreter(Evaluator):
         ]
         return {parameter.arg: self.value(one, scope) for parameter, one in pairs if one is not None}
 
-    def _make(self, made_of: Class, arguments: Arguments) -> Object:
+    def _make(self, made_of: Class, arguments: Arguments, line: int = 0) -> Object:
         """An object of a class, as its constructor leaves it."""
-        made = Object(made_of)
-        found = self._member(made_of, "__init__")
+        framed = stand_ins.object_of(self, made_of, arguments, line)
+        made = framed or Object(made_of)
+        if framed is None and self.executing:
+            self.objects.append(made)
+        found = self.member(made_of, "__init__")
         if found is not None and isinstance(found, Function):
             self.call_function(found, _after(made, arguments))
+        elif framed is not None:
+            stand_ins.fill(framed, framed.kind, arguments)
         else:
             for place, name in enumerate(_fields(made_of)):
                 if (given := arguments.get(name, place)) is not None:
                     made.attributes[name] = given
+        for later in ("__post_init__", "model_post_init") if self.executing else ():
+            if isinstance(method := self.member(made_of, later), Function):
+                self.call_function(method, Arguments((exactly(made),), open=True))
         return made
 
     def _call_object(self, target: Object, arguments: Arguments, line: int) -> Values:
-        method = self._member(target.made_of, "__call__")
+        method = self.member(target.made_of, "__call__")
         return self.call(method, _after(target, arguments), line) if method is not None else UNKNOWN
 
     def attribute(self, owner: object, name: str) -> Values:
@@ -444,9 +632,16 @@ class Interpreter(Evaluator):
             return super().attribute(owner, name)
         if name in owner.attributes:
             return owner.attributes[name]
-        found = self._member(owner.made_of, name)
+        found = self.declared_by_class(owner, name)
         if found is None:
-            return UNKNOWN
+            return exactly(Attribute(owner, name)) if isinstance(owner, Framed) else UNKNOWN
+        return found
+
+    def declared_by_class(self, owner: Object, name: str) -> Values | None:
+        """What an object has under a name by its class; None where that says nothing."""
+        found = self.member(owner.made_of, name)
+        if found is None:
+            return None
         if isinstance(found, Made):
             return self._of_decorated(owner, found)
         return exactly(Applied(found, Arguments((exactly(owner),))) if isinstance(found, Function) else found)
@@ -463,7 +658,7 @@ class Interpreter(Evaluator):
             return Values(tuple(Applied(one, first) for one in inner.known), inner.complete)
         return inner if how == "staticmethod" else exactly(found)
 
-    def _member(self, made_of: object, name: str) -> object | None:
+    def member(self, made_of: object, name: str) -> object | None:
         """What a class, or one that it comes from, defines under a name."""
         if not isinstance(made_of, Class):
             return None
@@ -471,13 +666,19 @@ class Interpreter(Evaluator):
         return found.known[0] if len(found.known) == 1 else None
 
     def _binop(self, node: ast.BinOp, scope: Scope) -> Values:
-        if isinstance(node.op, ast.BitOr):
+        if isinstance(node.op, ast.BitOr | ast.BitAnd):
             left, right = self.value(node.left, scope), self.value(node.right, scope)
             for reader in self.readers:
-                piped = getattr(reader, "piped", None)
-                if piped is not None and (found := piped(self, left, right)) is not None:
+                combined = getattr(reader, "piped" if isinstance(node.op, ast.BitOr) else "anded", None)
+                if combined is not None and (found := combined(self, left, right)) is not None:
                     return found  # type: ignore[no-any-return]
         return super()._binop(node, scope)
+
+    def _subscript(self, node: ast.Subscript, scope: Scope) -> Values:
+        owner = self.value(node.value, scope)
+        if owner.known and all(isinstance(one, Class) or stand_ins.kind_of(self, one) for one in owner.known):
+            return owner  # a class with its parameters, as in `Agent[Context]`
+        return super()._subscript(node, scope)
 
     def _import_any(self, source: ast.Import | ast.ImportFrom, binding: Binding, scope: Scope) -> Values:
         if isinstance(source, ast.ImportFrom):
@@ -491,27 +692,36 @@ class Interpreter(Evaluator):
 
     def _from_program(self, node: ast.ImportFrom, name: str, scope: Scope) -> Values | None:
         """What is imported from another file of the program; None where there is no such file."""
-        base = self._file_of(scope).parent
-        for _ in range(max(node.level - 1, 0)):
-            base = base.parent
-        roots = [base] if node.level else [base, *list(base.parents)[:MOST_ABOVE]]
         parts = (node.module or "").split(".") if node.module else []
+        is_there = False
+        for path in self._files(parts, node.level, scope):
+            if (module := self._module(path)) is not None:
+                is_there = True
+                if (found := module.names.get(name) or self._submodule(path, name)) is not None:
+                    return found
+        is_framework = bool(parts) and not node.level and any(parts[0] in reader.PACKAGES for reader in self.readers)
+        return UNKNOWN if is_there and not is_framework else None
+
+    def _files(self, parts: list[str], level: int, scope: Scope) -> Iterable[Path]:
+        """The files of the program that can be a module."""
+        base = self._file_of(scope).parent
+        for _ in range(max(level - 1, 0)):
+            base = base.parent
+        roots = [base] if level else [base, *list(base.parents)[:MOST_ABOVE]]
         for root in dict.fromkeys(roots):
             for path in (
                 root.joinpath(*parts).with_suffix(".py") if parts else None,
                 root.joinpath(*parts, "__init__.py"),
             ):
-                if path is not None and path.is_file() and (module := self._module(path)) is not None:
-                    return module.names.get(name, self._submodule(path, name))
-        return None
+                if path is not None and path.is_file():
+                    yield path
 
-    def _submodule(self, path: Path, name: str) -> Values:
-        inner = self._module(path.parent / f"{name}.py") if path.name == "__init__.py" else None
-        if inner is None:
-            return UNKNOWN
-        made = Object(None)
-        made.attributes = inner.names
-        return exactly(made)
+    def _submodule(self, path: Path, name: str) -> Values | None:
+        """A module of a package of the program."""
+        if path.name != "__init__.py":
+            return None
+        inner = self._module(path.parent / f"{name}.py") or self._module(path.parent / name / "__init__.py")
+        return None if inner is None else exactly(_of_names(inner))
 
     def _module(self, path: Path) -> FlowScope | None:
         """The names of another file, gone through once."""
@@ -536,6 +746,14 @@ class Interpreter(Evaluator):
         return next((path for path, module in self._modules.items() if module is scope), self.file)
 
 
+def _scope_of_decorator(decorator: ast.expr, function: Function, node: ast.AST) -> Scope:
+    """Where a decorator is looked up: one that is called like its method is not that method."""
+    callee = decorator.func if isinstance(decorator, ast.Call) else decorator
+    itself = isinstance(callee, ast.Name) and callee.id == getattr(node, "name", "")
+    in_class = isinstance(getattr(function.scope, "tree", None), ast.ClassDef)
+    return function.scope.parent or function.scope if itself and in_class else function.scope
+
+
 def _after(first: object, arguments: Arguments) -> Arguments:
     """Arguments with an object before them."""
     return Arguments((exactly(first), *arguments.positional), arguments.keywords, arguments.open)
@@ -558,6 +776,48 @@ def _holder(name: str, scope: FlowScope, *, outermost: bool) -> FlowScope | None
                 break
         here = here.parent
     return found
+
+
+def _replace_in(held: dict[str, Values], changed: dict[int, tuple[object, object]], *, both: bool) -> None:
+    """Puts what collections have become where they are held; where that may not have happened, `both` are there."""
+    for name, values in list(held.items()):
+        if any(id(one) in changed for one in values.known):
+            new = Values(tuple(changed[id(one)][1] if id(one) in changed else one for one in values.known))
+            again = values | new if both else new
+            held[name] = _loose(Values(again.known, values.complete, values.cyclic))
+
+
+def _loose(values: Values) -> Values:
+    """One collection in no order, for too many that it could be."""
+    if len(values.known) <= MOST_LISTS or not all(isinstance(one, Sequence) for one in values.known):
+        return values
+    items = {id(one): one for held in values.known for item in held.items for one in item.known}
+    complete = all(item.complete for held in values.known for item in held.items)
+    whole = Values(tuple(items.values()), complete)
+    return Values((Sequence((whole,), ordered=False),), values.complete, values.cyclic)
+
+
+def _of_names(module: FlowScope) -> Object:
+    """A module as an object: its names stay those of the module."""
+    made = Object(None)
+    made.attributes = module.names
+    return made
+
+
+def _is_bound(name: str, scope: Scope | None) -> bool:
+    while scope is not None:
+        if scope.find(name):
+            return True
+        scope = scope.parent
+    return False
+
+
+def _method_around(scope: Scope) -> Any:
+    """The scope of the method that a scope is in."""
+    here: Any = scope
+    while here is not None and not isinstance(getattr(here.parent, "tree", None), ast.ClassDef):
+        here = here.parent
+    return here
 
 
 def _as_read(target: ast.expr) -> ast.expr:

@@ -27,7 +27,6 @@ from guardagent.workflow.graph import END, START
 from guardagent.workflow.source.interpret import Interpreter
 from guardagent.workflow.source.langgraph_objects import (
     Branch,
-    Code,
     CodeOf,
     CodeTool,
     SourceGraph,
@@ -37,6 +36,7 @@ from guardagent.workflow.source.langgraph_objects import (
     names_in,
     tools_in,
 )
+from guardagent.workflow.source.live_function import Code
 from guardagent.workflow.source.scopes import Object
 
 AGENTS = {"create_agent", "create_react_agent"}

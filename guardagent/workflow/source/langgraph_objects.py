@@ -22,12 +22,12 @@ from guardagent.workflow.code.values import (
     path_of,
     text,
 )
-from guardagent.workflow.extract.functions import Body, Readable, look_into_code
+from guardagent.workflow.extract.functions import Body, Readable
 from guardagent.workflow.extract.langgraph_open import GraphOfCode, Opened, TaskLike, Tool, Unopened
+from guardagent.workflow.source.live_function import Code
 from guardagent.workflow.source.scopes import Object
 
 if TYPE_CHECKING:
-    from guardagent.workflow.code.evaluate import Evaluator
     from guardagent.workflow.source.interpret import Interpreter
 
 _MODELS = ("langchain", "langchain_core", "langchain_openai", "langchain_anthropic")
@@ -115,46 +115,12 @@ class SourceGraph(GraphOfCode):
 
 
 @dataclass(eq=False)
-class Code(Readable):
-    """A function of the program, with the arguments that it is given already."""
-
-    function: object
-    interpreter: Interpreter
-
-    def body(self) -> Body:
-        function, given = _unbound(self.function)
-        return look_into_code(function, self.interpreter, given)
-
-    def readable(self) -> tuple[Evaluator, Function | None]:
-        return self.interpreter, _unbound(self.function)[0]
-
-    def place(self) -> tuple[str | None, int | None]:
-        function, _ = _unbound(self.function)
-        wrapped = self.interpreter.wrapped.get(id(function.tree), ())
-        if wrapped and isinstance(wrapped[0], Function):
-            function = wrapped[0]
-        return function.file or str(self.interpreter.file), function.tree.lineno
-
-
-def _unbound(function: object) -> tuple[Function, Arguments]:
-    given = Arguments()
-    while isinstance(function, Applied):
-        first = function.arguments
-        given = Arguments(
-            first.positional + given.positional, {**first.keywords, **given.keywords}, first.open or given.open
-        )
-        function = function.function
-    assert isinstance(function, Function)
-    return function, given
-
-
-@dataclass(eq=False)
 class Unread(Readable):
     """A function of which not even the code is there."""
 
     name: str
 
-    def body(self) -> Body:
+    def body(self, given: Arguments | None = None) -> Body:  # noqa: ARG002 - it could do anything with them
         why = f"{self.name} is defined elsewhere" if self.name else "what it runs is not known"
         return Body(goto=None, unknown=(why,), source_known=False)
 

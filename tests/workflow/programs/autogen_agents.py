@@ -90,18 +90,18 @@ def an_agent_alone():
     return agent()
 
 
-@case("a:tool", tools={"a": ["mail", "search"]})
+@case("a:tool", tools={"a": "mail search"})
 def functions_as_tools():
     return agent(tools=[mail, FunctionTool(search, description="s")], reflect_on_tool_use=True, max_tool_iterations=4)
 
 
-@case("a:tool", tools={"a": ["finder", "mail"]})
+@case("a:tool", tools={"a": "finder mail"})
 def tools_of_a_workbench_under_other_names():
     tools = [FunctionTool(search, description="s"), FunctionTool(mail, description="m")]
     return agent(workbench=StaticWorkbench(tools, {"search": ToolOverride(name="finder")}))
 
 
-@case("a:tool", tools={"a": ["mail"]}, widened="a")
+@case("a:tool", tools={"a": "mail"}, widened="a")
 def tools_that_are_known_only_later():
     return agent(workbench=[Remote(), StaticWorkbench([FunctionTool(mail, description="m")])])
 
@@ -119,7 +119,7 @@ class Tool(BaseTool):
         return input("who is there? ")
 
 
-@case("a:tool", tools={"a": ["delete", "pay", "ring"]}, gated={"a": ["pay", "ring"]})
+@case("a:tool", tools={"a": "pay delete ring"}, gated={"a": "pay ring"})
 def tools_that_ask_a_person():
     return agent(tools=[pay, delete, Tool()])
 
@@ -129,12 +129,12 @@ def a_person():
     return UserProxyAgent("a", input_func=lambda prompt: "yes")
 
 
-@case("a:tool", tools={"a": ["code_executor"]})
+@case("a:tool", tools={"a": "code_executor"})
 def code_that_nobody_approves():
     return CodeExecutorAgent("a", Executor())
 
 
-@case("a:tool", tools={"a": ["code_executor"]}, gated={"a": ["code_executor"]})
+@case("a:tool", tools={"a": "code_executor"}, gated={"a": "code_executor"})
 def code_that_a_person_approves():
     def approve(request):
         print(request.code)
@@ -143,7 +143,7 @@ def code_that_a_person_approves():
     return CodeExecutorAgent("a", Executor(), model_client=model(), approval_func=approve)
 
 
-@case("a:tool", tools={"a": ["code_executor"]})
+@case("a:tool", tools={"a": "code_executor"})
 def code_that_a_person_approves_now_and_then():
     def approve(request):
         if "rm" in request.code:
@@ -153,7 +153,7 @@ def code_that_a_person_approves_now_and_then():
     return CodeExecutorAgent("a", Executor(), approval_func=approve)
 
 
-@case("a:tool", tools={"a": ["code_executor"]})
+@case("a:tool", tools={"a": "code_executor"})
 def code_that_a_model_approves():
     judge = model()
 
@@ -164,7 +164,7 @@ def code_that_a_model_approves():
     return CodeExecutorAgent("a", Executor(), approval_func=approve)
 
 
-@case("a:tool", tools={"a": ["code_executor"]})
+@case("a:tool", tools={"a": "code_executor"})
 def code_that_is_always_approved():
     return CodeExecutorAgent("a", Executor(), approval_func=lambda request: ApprovalResponse(approved=True, reason="-"))
 
@@ -173,17 +173,17 @@ def _post(code):
     raise NotImplementedError
 
 
-@case("a:tool", tools={"a": ["code_executor"]}, gated={"a": ["code_executor"]})
+@case("a:tool", tools={"a": "code_executor"}, gated={"a": "code_executor"})
 def code_that_somebody_approves_somewhere():
     return CodeExecutorAgent("a", Executor(), approval_func=lambda request: _post(request.code))
 
 
-@case("a:tool b:tool", "__start__>a a?b b>a a>__end__", tools={"a": ["b", "search"], "b": ["mail"]})
+@case("a:tool b:tool", "__start__>a a?b b>a a>__end__", tools={"a": "b search", "b": "mail"})
 def an_agent_as_a_tool():
     return agent(tools=[AgentTool(agent("b", tools=[mail])), search])
 
 
-@case("a:tool x y:human", "__start__>a a?x x>y y@x x?a y?a a?y a>__end__", tools={"a": ["writers"]})
+@case("a:tool x y:human", "__start__>a a?x x>y y@x x?a y?a a?y a>__end__", tools={"a": "writers"})
 def a_team_as_a_tool():
     """The team keeps its place from one call to the next."""
     team = RoundRobinGroupChat(

@@ -82,7 +82,7 @@ def is_long(message):
     return len(message.to_model_text()) > 9
 
 
-@case("a b:tool c", "__start__>a a?b a?c b>__end__ c>__end__", tools={"b": ["mail"]})
+@case("a b:tool c", "__start__>a a?b a?c b>__end__ c>__end__", tools={"b": "mail"})
 def branches_by_functions():
     return team(flow(agent("a"), agent("b", tools=[mail]), agent("c"), a_b=is_long, a_c=lambda m: not is_long(m)))
 
@@ -109,7 +109,18 @@ def one_that_is_never_run():
     return GraphFlow([agent("a"), agent("b"), agent("c")], graph=graph)
 
 
-@case("a b:tool", "__start__>a a>b b>__end__", tools={"b": ["mail"]})
+@case(
+    "boss x y z w",
+    "__start__>boss boss>x x?y x?z y>w z>w y@boss z@boss w@boss boss?__end__ y?__end__ z?__end__ w?__end__",
+    joins={"w": ["y", "z"]},
+)
+def a_flow_that_waits_in_vain():
+    """Only one of y and z speaks, and so w never does: the flow stops."""
+    inner = flow(*map(agent, "xyzw"), x_y="yes", x_z=lambda m: "yes" not in m.to_model_text(), y_w="", z_w="")
+    return RoundRobinGroupChat([agent("boss"), team(inner, name="inner")], max_turns=9)
+
+
+@case("a b:tool", "__start__>a a>b b>__end__", tools={"b": "mail"})
 def filtered():
     inner = agent("b", tools=[mail])
     return team(flow(agent("a"), MessageFilterAgent("b", inner, MessageFilterConfig(per_source=[])), a_b=""))

@@ -95,7 +95,7 @@ def selector():
     )
 
 
-@case("a b:tool", "__start__?a __start__?b a?a a?b b?a b?b", tools={"b": ["mail", "search"]})
+@case("a b:tool", "__start__?a __start__?b a?a a?b b?a b?b", tools={"b": "mail search"})
 def selector_that_allows_repeating():
     return SelectorGroupChat(
         [agent("a"), agent("b", tools=[mail, search])], model_client=model(), allow_repeated_speaker=True
@@ -202,7 +202,7 @@ def swarm():
 @case(
     "a b:tool user:human",
     "__start__>a a?b a?user a@a b?user b?a b@b user>__end__ a?__end__ b?__end__",
-    tools={"b": ["mail"]},
+    tools={"b": "mail"},
 )
 def swarm_with_a_person_outside():
     return Swarm(
@@ -256,7 +256,7 @@ def swarm_with_an_agent_of_its_own():
     "a b:tool MagenticOneOrchestrator",
     "__start__>MagenticOneOrchestrator MagenticOneOrchestrator?a MagenticOneOrchestrator?b a>MagenticOneOrchestrator "
     "b>MagenticOneOrchestrator MagenticOneOrchestrator?__end__",
-    tools={"b": ["search"]},
+    tools={"b": "search"},
 )
 def magentic():
     return MagenticOneGroupChat([agent("a"), agent("b", tools=[search])], model_client=model())

@@ -60,12 +60,12 @@ def team(*tasks, **more):
     return Crew(**{"agents": agents, **more}, tasks=list(tasks))
 
 
-@case("a:tool b", "__start__>a a>b b>__end__", tools={"a": ["search"]})
+@case("a:tool b", "__start__>a a>b b>__end__", tools={"a": "search"})
 def in_a_line():
     return team(job("a", who("x", tools=[search])), job("b", who("y")))
 
 
-@case("a:tool b:tool", "__start__>a a>b b>__end__", tools={"a": ["mail"], "b": ["search"]})
+@case("a:tool b:tool", "__start__>a a>b b>__end__", tools={"a": "mail", "b": "search"})
 def a_tasks_own_tools_replace_its_agents():
     x = who("x", tools=[search])
     return team(job("a", x, tools=[mail]), job("b", x))
@@ -144,7 +144,7 @@ def a_person_reviews():
 @case(
     "a:tool a/human_input:human b",
     "__start__>a a>a/human_input a/human_input@a a/human_input>b b>__end__",
-    tools={"a": ["mail"]},
+    tools={"a": "mail"},
 )
 def a_person_reviews_what_tools_did():
     """The tools were called before the person sees anything: the person is a node after them."""
@@ -163,20 +163,20 @@ def guardrails_in_words():
     return team(job("a", who("x"), guardrails=["It is short.", "It is true."]))
 
 
-@case("a:tool b", "__start__>a a>b b>__end__", tools={"a": ["search"]})
+@case("a:tool b", "__start__>a a>b b>__end__", tools={"a": "search"})
 def a_manager_that_is_made():
     return team(
         job("a", who("x", tools=[search])), job("b", who("y")), process=Process.hierarchical, manager_llm="gpt-4o-mini"
     )
 
 
-@case("a:tool", "__start__>a a>__end__", tools={"a": ["mail", "search"]})
+@case("a:tool", "__start__>a a>__end__", tools={"a": "search mail"})
 def a_manager_who_chooses_the_agent():
     agents = [who("x", tools=[search]), who("y", tools=[mail])]
     return Crew(agents=agents, tasks=[job("a")], process=Process.hierarchical, manager_agent=who("boss"))
 
 
-@case("a:tool b:tool", "__start__>a a>b b>__end__", tools={"a": ["search"], "b": ["mail", "search"]})
+@case("a:tool b:tool", "__start__>a a>b b>__end__", tools={"a": "search", "b": "mail search"})
 def work_that_can_be_delegated():
     """What the others can do is done within the task of who delegates to them."""
     x, y = who("x", tools=[search]), who("y", tools=[mail], allow_delegation=True)
@@ -188,12 +188,12 @@ def nobody_to_delegate_to():
     return team(job("a", who("x", allow_delegation=True)))
 
 
-@case("a:tool", "__start__>a a>__end__", tools={"a": ["pay_bill"]}, gated={"a": ["pay_bill"]})
+@case("a:tool", "__start__>a a>__end__", tools={"a": "pay_bill"}, gated={"a": "pay_bill"})
 def a_tool_that_asks_a_person():
     return team(job("a", who("x", tools=[Pay()])))
 
 
-@case("a:tool", "__start__>a a>__end__", tools={"a": ["search"]}, widened="a")
+@case("a:tool", "__start__>a a>__end__", tools={"a": "search"}, widened="a")
 def tools_of_a_server():
     return team(job("a", who("x", tools=[search], mcps=["https://example.com/mcp"])))
 
@@ -203,12 +203,12 @@ def only_tools_of_a_server():
     return team(job("a", who("x", mcps=["https://example.com/mcp"])))
 
 
-@case("a:tool", "__start__>a a>__end__", tools={"a": ["search"]})
+@case("a:tool", "__start__>a a>__end__", tools={"a": "search"})
 def an_agent_alone():
     return who("a", tools=[search])
 
 
-@case("a:tool", "__start__>a a>__end__", tools={"a": ["search"]})
+@case("a:tool", "__start__>a a>__end__", tools={"a": "search"})
 def a_task_alone():
     return job("a", who("x", tools=[search]))
 
@@ -247,17 +247,17 @@ class Poems:
         return Crew(agents=self.agents, tasks=self.tasks, process=Process.sequential)
 
 
-@case("write:tool edit:human", "__start__>write write>edit edit>__end__", tools={"write": ["search"]})
+@case("write:tool edit:human", "__start__>write write>edit edit>__end__", tools={"write": "search"})
 def a_class_of_a_crew():
     return Poems
 
 
-@case("write:tool edit:human", "__start__>write write>edit edit>__end__", tools={"write": ["search"]})
+@case("write:tool edit:human", "__start__>write write>edit edit>__end__", tools={"write": "search"})
 def an_object_of_a_class_of_a_crew():
     return Poems()
 
 
-@case("write:tool edit:human", "__start__>write write>edit edit>__end__", tools={"write": ["search"]})
+@case("write:tool edit:human", "__start__>write write>edit edit>__end__", tools={"write": "search"})
 def the_crew_that_it_makes():
     return Poems().crew()
 
@@ -293,7 +293,7 @@ class Configured:
 @case(
     "look:tool send:tool send/human_input:human",
     "__start__>look look>send send>send/human_input send/human_input@send send/human_input>__end__",
-    tools={"look": ["search"], "send": ["mail"]},
+    tools={"look": "search", "send": "mail"},
 )
 def a_class_with_files():
     return Configured

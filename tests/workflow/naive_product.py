@@ -1,0 +1,104 @@
+"""What the paths of a graph do to a rule, worked out call by call, in the plainest way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from guardagent.policy.automaton import Automaton
+from guardagent.workflow.graph import Graph
+
+Trace = tuple[str, ...]
+
+
+class Paths:
+    """The paths of a small graph. A place on one is (a node, whether a tool was called there)."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._after = {node.id: [one.target for one in graph.edges if one.source == node.id] for node in graph.nodes}
+
+    def calls(self, node: str, *, called: bool) -> tuple[str, ...]:
+        """The tools that can be called next in a node."""
+        one = self._graph.by_id[node]
+        several = len(one.tools) > 1 or one.metadata.get("model_chooses")
+        return one.tools if one.kind not in ("entry", "exit") and (several or not called) else ()
+
+    def following(self, node: str, *, called: bool) -> list[str]:
+        return self._after[node] if self.may_leave(node, called=called) else []
+
+    def may_end(self, node: str, *, called: bool) -> bool:
+        return self.may_leave(node, called=called) and (node in self._graph.exit_ids or not self._after[node])
+
+    def may_leave(self, node: str, *, called: bool) -> bool:
+        one = self._graph.by_id[node]
+        return called or not one.tools or one.kind in ("entry", "exit") or bool(one.metadata.get("model_chooses"))
+
+    def traces(self, longest: int) -> set[tuple[Trace, bool]]:
+        """(the calls so far, whether the run can end there), of all paths with so many calls."""
+        start: tuple[str, bool, Trace] = (self._graph.entry_id, False, ())
+        seen, waiting = {start}, [start]
+        for node, called, trace in waiting:  # grows while it is read
+            tools = self.calls(node, called=called) if len(trace) < longest else ()
+            further = [(node, True, (*trace, tool)) for tool in tools]
+            further += [(target, False, trace) for target in self.following(node, called=called)]
+            waiting += [one for one in dict.fromkeys(further) if one not in seen]
+            seen.update(further)
+        return {(trace, self.may_end(node, called=called)) for node, called, trace in seen}
+
+
+@dataclass(frozen=True)
+class Found:
+    """How the paths of a graph violate a rule.
+
+    Attributes:
+        steps: the nodes of a shortest path that breaks it, or ends while something is owed; None where none does.
+        postponed: whether a cycle can postpone for ever what is owed.
+    """
+
+    steps: int | None
+    postponed: bool
+
+
+Spot = tuple[str, bool, int]  # (a node, whether a tool was called there, the state of the automaton)
+
+
+def found(graph: Graph, automaton: Automaton, letters: dict[str, int]) -> Found:
+    """What the paths of a graph do to a rule, given as its automaton and the letters of tools there."""
+    paths = Paths(graph)
+
+    def called(spot: Spot) -> Iterator[Spot]:
+        node, before, state = spot
+        return ((node, True, automaton.table[state][letters[tool]]) for tool in paths.calls(node, called=before))
+
+    def left(spot: Spot) -> Iterator[Spot]:
+        node, before, state = spot
+        return ((target, False, state) for target in paths.following(node, called=before))
+
+    def broken(spot: Spot) -> bool:
+        node, before, state = spot
+        owed_at_end = paths.may_end(node, called=before) and not automaton.accepting[state]
+        return automaton.violated[state] or owed_at_end
+
+    def owing(spot: Spot) -> bool:
+        return not automaton.accepting[spot[2]]
+
+    level, seen, steps = [(graph.entry_id, False, 0)], set[Spot](), None
+    for length in range(1, 1000):
+        for spot in level:  # grows while it is read
+            level += [one for one in dict.fromkeys(called(spot)) if one not in level and one not in seen]
+        seen.update(level)
+        if steps is None and any(map(broken, level)):
+            steps = length
+        level = list(dict.fromkeys(one for spot in level for one in left(spot) if one not in seen))
+    after = {spot: [one for one in (*called(spot), *left(spot)) if owing(one)] for spot in seen if owing(spot)}
+    arrivals = [target for spot in after for target in left(spot) if owing(target)]
+    return Found(steps, any(_leads_back(spot, after) for spot in arrivals))
+
+
+def _leads_back(spot: Spot, after: dict[Spot, list[Spot]]) -> bool:
+    """Whether a cycle goes by here; one that is entered is no cycle of calls within one node."""
+    waiting = list(after[spot])
+    for one in waiting:  # grows while it is read
+        waiting += [target for target in after[one] if target not in waiting]
+    return spot in waiting

@@ -1,0 +1,104 @@
+"""What is no target: `verify` says what is wrong with it, ends with status 2, and soon."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Ran
+
+Cli = Callable[..., Ran]
+Write = Callable[..., Path]
+
+SOURCES = {
+    "a syntax error": ("graph = (", "flow.py:1: not Python"),
+    "an import that fails": ("import no_such_module", "flow.py:1: ModuleNotFoundError: No module named"),
+    "an import of its own that fails": ("from flow_parts import x", "No module named 'flow_parts'"),
+    "sys.exit": ("import sys\nsys.exit('no')", "importing it calls sys.exit('no')"),
+    "a process that ends": ("import os\nos._exit(0)", "importing it ended the process"),
+    "an error while importing": ("graph = {}['x']", "flow.py:1: KeyError: 'x'"),
+    "an interrupt": ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+    "recursion without end": ("def f(): return f()\nf()", "RecursionError"),
+    "a text": ("graph = 'a > b'", "a builtins.str is no workflow"),
+    "nothing": ("graph = None", "is no workflow"),
+    "something that prints and has no graph": ("print('{}'); graf = 1", "no attribute 'graph'; did you mean 'graf'"),
+}
+
+
+@pytest.mark.parametrize("case", SOURCES)
+def test_a_module_that_gives_no_graph(cli: Cli, write: Write, case: str) -> None:
+    """Whatever it prints, none of it is in the answer."""
+    source, problem = SOURCES[case]
+    ran = cli("verify", f"{write('flow.py', source)}:graph", "--format", "json")
+    assert (ran.status, ran.out) == (2, "")
+    assert problem in unwrapped(ran.err)
+
+
+def unwrapped(text: str) -> str:
+    return " ".join(text.split())
+
+
+NODES = [{"id": "s", "kind": "entry"}, {"id": "e", "kind": "exit"}]
+GRAPH = {"name": "g", "framework": "json", "entry_id": "s", "exit_ids": ["e"], "nodes": NODES, "edges": []}
+GRAPHS: dict[str, tuple[Any, str]] = {
+    "a dangling edge": ({"edges": [{"source": "s", "target": "x"}]}, "edges[0].target: there is no node 'x'"),
+    "ids that stand twice": ({"nodes": [*NODES, {"id": "e", "kind": "llm"}]}, "nodes[2].id: 'e' is the id of another"),
+    "no entry": ({"nodes": [{"id": "s", "kind": "llm"}, NODES[1]]}, "the nodes of kind entry are none"),
+    "two entries": ({"nodes": [*NODES, {"id": "s2", "kind": "entry"}]}, "the nodes of kind entry are 's', 's2'"),
+}
+
+
+@pytest.mark.parametrize("case", GRAPHS)
+def test_json_that_is_no_graph(cli: Cli, write: Write, case: str) -> None:
+    """With the place in it."""
+    changed, problem = GRAPHS[case]
+    ran = cli("verify", write("graph.json", json.dumps({**GRAPH, **changed})))
+    assert (ran.status, ran.out) == (2, "")
+    assert problem in unwrapped(ran.err)
+
+
+MUCH = {
+    "numbers": ("[", "1, ", "1]"),
+    "one text": ('"', "a", '"'),
+    "brackets": ("", "[", ""),
+    "brackets that end": ('{"nodes": ', "[", "]" * 10 + "}"),
+    "other keys": ("{", '"k": 1, ', '"l": 1}'),
+    "numbers as nodes": ('{"nodes": [', "1, ", "1]}"),
+    "a text as nodes": ('{"nodes": "', "a", '"}'),
+    "a text as an id": ('{"nodes": [{"id": "', "a", '"}]}'),
+    "numbers as metadata": ('{"nodes": [{"id": "a", "kind": "llm", "metadata": [', "1, ", "1]}]}"),
+    "a name": ('{"name": "', "a", '"}'),
+    "spaces": ("", " ", ""),
+    "zeros": ("", "\0", ""),
+}
+MEASURED = """
+import resource, sys
+from guardagent.cli import main
+try:
+    main(["verify", sys.argv[1]])
+except SystemExit as stop:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    print(stop.code, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+"""
+
+
+@pytest.mark.parametrize("case", MUCH)
+def test_much_json_that_is_no_graph(tmp_path: Path, case: str) -> None:
+    """Ten million bytes: bounded in time, and in memory but for what the text itself takes."""
+    start, more, end = MUCH[case]
+    path = tmp_path / "much.json"
+    path.write_text(start + more * (10_000_000 // len(more)) + end)
+    ran = subprocess.run(
+        [sys.executable, "-c", MEASURED, str(path)], capture_output=True, text=True, timeout=30, check=True
+    )
+    status, seconds, memory = map(float, ran.stdout.split())
+    assert status == 2
+    assert "much.json" in unwrapped(ran.stderr)
+    assert seconds < 5
+    assert memory < 400_000_000

@@ -1,0 +1,161 @@
+"""Rules on every path: in which way they are violated, by which path, and by which calls on it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from guardagent.policy.load import compile_rules
+from guardagent.workflow.graph import Graph
+from guardagent.workflow.report import RuleResult
+from guardagent.workflow.rules import rule_results
+from tests.workflow.graphs import graph_of
+
+ONE_EACH = {tool: [tool] for tool in "abcd"}
+
+
+def result_of(graph: Graph, rule: str) -> RuleResult:
+    (result,) = rule_results(graph, compile_rules([rule]))
+    return result
+
+
+def on(
+    edges: str,
+    rule: str,
+    tools: Mapping[str, Sequence[str]] | None = None,
+    *,
+    chooses: Collection[str] = (),
+    exits: Sequence[str] = ("end",),
+) -> RuleResult:
+    """What is said of a rule on a graph whose nodes a, b, c and d call the tools of their names."""
+    return result_of(graph_of(edges, tools=ONE_EACH | dict(tools or {}), chooses=chooses, exits=exits), rule)
+
+
+def said(result: RuleResult) -> tuple[str | None, str]:
+    return result.mechanism, " ".join(result.witness)
+
+
+# --- the three ways
+
+
+def test_a_step_that_nothing_can_mend() -> None:
+    """On the shortest path that has it, and no further."""
+    result = on("start>b b>c c>a a>end start?d d>a", "G !tool:a")
+    assert said(result) == ("bad_prefix", "start d a")
+    assert result.emitted == ((), ("d",), ("a",))
+
+
+@pytest.mark.parametrize(("edges", "last"), [("start>a a>end a?b b>end", "end"), ("start>a a?x a?b b>end", "x")])
+def test_what_is_owed_where_a_path_ends(edges: str, last: str) -> None:
+    """At an exit, and at a dead end."""
+    assert said(on(edges, "tool:a -> F tool:b")) == ("unmet_at_end", f"start a {last}")
+
+
+def test_what_is_owed_at_an_exit_that_leads_on() -> None:
+    """A run may end there."""
+    assert said(on("start>a a>end end>b b>done", "F tool:b", exits=("end", "done")))[0] == "unmet_at_end"
+
+
+def test_what_a_cycle_can_postpone_for_ever() -> None:
+    """The witness goes into the cycle and once around."""
+    result = on("start>a a>x x?y y>x x?b b>end", "tool:a -> F tool:b")
+    assert said(result) == ("postponed_by_cycle", "start a x y x")
+    assert result.cycle == ("y", "x")
+
+
+def test_the_shortest_cycle_is_told() -> None:
+    """Even around a single node."""
+    result = on("start>x x?y y?z z>x y>y x?b b>end", "F tool:b")
+    assert (result.witness, result.cycle) == (("start", "x", "y", "z", "x"), ("y", "z", "x"))
+    assert on("start>x x>x x?b b>end", "F tool:b").cycle == ("x",)
+
+
+@pytest.mark.parametrize("edges", ["start>a a>b b>x x?y y>x x?end", "start>a a?b b>a b?end", "start>x x?y y>x x?end"])
+def test_a_cycle_that_postpones_nothing(edges: str) -> None:
+    """What is owed is done before it or on the way around, or nothing is owed."""
+    assert on(edges, "tool:a -> F tool:b").status == "proved"
+
+
+def test_what_comes_and_goes_within_a_node_is_not_postponed() -> None:
+    """Around the cycle, something is owed whenever the node is left; but in between, it was not."""
+    assert on("start>n n>n", "G(tool:b && Y tool:a -> X true)", {"n": ["a", "b"]}).status == "proved"
+    assert on("start>n n>n", "G(tool:b -> X true) ", {"n": ["b"]}).mechanism == "postponed_by_cycle"
+
+
+def test_a_path_that_ends_is_told_before_a_cycle() -> None:
+    """However long it is."""
+    assert said(on("start>x x?x x?c c>d d>end", "F tool:b")) == ("unmet_at_end", "start x c d end")
+
+
+def test_what_is_not_reached_is_on_no_path() -> None:
+    """Nor what only leads in."""
+    assert on("start>b b>end x>a a>b", "G !tool:a").status == "proved"
+
+
+@pytest.mark.parametrize(("rule", "status"), [("G !tool:a", "proved"), ("F tool:a", "violated"), ("true", "proved")])
+def test_a_graph_that_calls_nothing(rule: str, status: str) -> None:
+    """Its only trace has no steps."""
+    assert on("start>end", rule).status == status
+
+
+def test_a_rule_that_nothing_can_keep() -> None:
+    """Broken before the first step."""
+    assert said(on("start>a a>end", "false")) == ("bad_prefix", "start")
+
+
+# --- what a node calls
+
+
+@pytest.mark.parametrize(
+    ("rule", "mechanism"),
+    [
+        ("G !tool:p", "bad_prefix"),
+        ("G !tool:r", "bad_prefix"),
+        ("F tool:p", "unmet_at_end"),
+        ("G(tool:q -> O tool:p)", "bad_prefix"),
+        ("G(tool:p -> O tool:q)", "bad_prefix"),
+        ("(F tool:p) || (F tool:q) || (F tool:r)", None),
+        ("G(tool:p -> !X true)", "bad_prefix"),
+    ],
+)
+def test_several_tools_in_any_order(rule: str, mechanism: str | None) -> None:
+    """One or more of them."""
+    assert on("start>n n>end", rule, {"n": ["p", "q", "r"]}).mechanism == mechanism
+
+
+@pytest.mark.parametrize(
+    ("rule", "fixed", "chosen"),
+    [
+        ("F tool:p", "proved", "violated"),
+        ("G(tool:p -> !X tool:p)", "proved", "violated"),
+        ("G !tool:p", "violated", "violated"),
+        ("true", "proved", "proved"),
+    ],
+)
+def test_a_tool_that_a_model_may_choose(rule: str, fixed: str, chosen: str) -> None:
+    """Called once where no model chooses; not at all, or several times, where one does."""
+    assert on("start>n n>end", rule, {"n": ["p"]}).status == fixed
+    assert on("start>n n>end", rule, {"n": ["p"]}, chooses="n").status == chosen
+
+
+def test_the_calls_of_a_witness_are_the_fewest() -> None:
+    """In each node that it comes by."""
+    result = on("start>n n>m m>end", "G !(tool:r && O tool:p)", {"n": ["p", "q"], "m": ["q", "r"]}, chooses="nm")
+    assert result.emitted == ((), ("p",), ("r",))
+
+
+def test_entry_and_exit_are_silent() -> None:
+    """Whatever tools they are said to have."""
+    graph = graph_of("start>end")
+    nodes = tuple(replace(node, tools=("a",)) for node in graph.nodes)
+    assert result_of(replace(graph, nodes=nodes), "G !tool:a").status == "proved"
+
+
+def test_a_long_chain_is_followed_without_recursion() -> None:
+    """With a cycle at its end."""
+    chain = " ".join(f"n{at}>n{at + 1}" for at in range(20_000))
+    result = on(f"start>a a>n0 {chain} n20000>n0", "tool:a -> F tool:b")
+    assert result.mechanism == "postponed_by_cycle"
+    assert len(result.cycle) == 20_001

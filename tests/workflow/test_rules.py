@@ -1,0 +1,140 @@
+"""What is known of a policy's rules before the agent runs: what follows from each for the order of tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from guardagent import load_policies
+from guardagent.policy.load import compile_rules
+from guardagent.testing import ScriptedModel
+from guardagent.workflow.report import RuleResult
+from guardagent.workflow.rules import rule_results
+from tests.workflow.graphs import graph_of
+
+TOOLS = {tool: [tool] for tool in ("a", "b", "c")}
+TAGS = {"two": frozenset({"a", "b"})}
+
+
+def result_of(rule: str, calls: str) -> RuleResult:
+    """What is said of a rule on the one path that makes these calls."""
+    nodes = ["start", *(f"{tool}{at}" for at, tool in enumerate(calls)), "end"]
+    edges = " ".join(f"{one}>{other}" for one, other in pairwise(nodes))
+    graph = graph_of(edges, tools={node: [node[0]] for node in nodes[1:-1]})
+    (result,) = rule_results(graph, compile_rules([rule], tags=TAGS))
+    return result
+
+
+def on(rule: str, *calls: str) -> str:
+    """P, V or U for each path: proved, violated, undecidable."""
+    return "".join(result_of(rule, one).status[0].upper() for one in calls)
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),  # on paths that call b, a; a, b; a; b; nothing
+    [
+        ("before(a(), true, b(), true)", "PVVPP"),
+        ("before(a(x=v), true, b(), true)", "PVVPP"),
+        ("before(a(x=.*), true, b(x=.*), true)", "UVVPP"),
+        ("before(a(x=v), true, b(x=v), true)", "UVVPP"),
+        ("before(a(), true, f:b(), output(f) == 1)", "UVVPP"),
+        ("before(a(), true, b(), false)", "VVVPP"),
+        ("before(a(x=1), true, b(), true)", "PUUPP"),
+        ("before(a(x=v, y=v), true, b(), true)", "PUUPP"),
+        ("before(a(x=v), v > 1, b(), true)", "PUUPP"),
+        ("before(a(), false, b(), true)", "PPPPP"),
+        ("before(@two(), true, c(), true)", "VVVVP"),
+        ("after(a(), true, b(), true)", "VPVPP"),
+        ("after(a(x=v), true, b(x=v), true)", "VUVPP"),
+        ("after(a(x=1), true, b(), true)", "UUUPP"),  # a call whose x is a text makes it unknown
+        ("after(a(), fact(sure) == true, b(), true)", "UUUPP"),
+        ("seq(b(), a())", "PVVPP"),
+        ("forall(a(), false)", "VVVPP"),
+        ("forall(a(x=v), v > 1)", "UUUPP"),
+        ("forall(a(), true)", "PPPPP"),
+        ("exists(a(), true)", "PPPVV"),
+        ("exists(a(x=.*), true)", "UUUVV"),  # a call without x would not do
+        ("exists(a(), false)", "VVVVV"),
+        ("NOT exists(a(x=v), true)", "VVVPP"),
+        ("NOT exists(a(x=1), true)", "UUUPP"),
+        ("NOT forall(a(), false)", "PPPVV"),
+        ("NOT before(a(), true, b(), true)", "VPPVV"),
+        ("NOT before(a(), true, b(x=1), true)", "UPPVV"),
+        ("NOT after(a(), true, b(), true)", "PVPVV"),
+        ("NOT after(a(x=1), true, b(), true)", "UVUVV"),
+        ("before(a(), true, b(x=1), true) AND (G !tool:b)", "VVVVP"),
+        ("before(a(), true, b(x=1), true) OR (F tool:b)", "PPVPP"),
+        ("before(a(), true, b(x=1), true) OR forall(a(x=v), v > 1)", "UUUPP"),
+    ],
+)
+def test_what_follows_from_a_rule_over_data(rule: str, expected: str) -> None:
+    """A path that breaks the order breaks the rule; where data may decide, it is undecidable."""
+    assert on(rule, "ba", "ab", "a", "b", "") == expected
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),  # on paths that call b, a; a; b; nothing
+    [
+        ("G(tool:a -> (O tool:b && O decision:yes))", "UVPP"),
+        ("G(tool:a -> (O tool:b || pii))", "PUPP"),
+        ("tool:a -> F action:write", "UUPP"),
+        ("G !pii", "UUUP"),
+        ("(G !pii) AND (G !tool:a)", "VVUP"),
+        ("(G !pii) OR (G !tool:a)", "UUPP"),
+        ("F pii", "UUUV"),
+        ("H(pii) || tool:b", "PUPP"),
+    ],
+)
+def test_what_a_host_says_is_not_known_before(rule: str, expected: str) -> None:
+    """An action, a decision or a tag may be anything; what holds or is broken anyway is said all the same."""
+    assert on(rule, "ba", "a", "b", "") == expected
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (
+            "G(tool:a -> O decision:yes)",
+            "it is about decision:yes, which a host says while the agent runs; the rest is",
+        ),
+        ("forall(a(x=v), v > 1)", "it is about data; the rest is judged while the agent runs"),
+        ("before(a(), true, f:b(), output(f) == 1)", "the order of tools that follows from it holds on every path"),
+        ("G(tool:a -> O tool:b)", "it holds on every path"),
+        ("G !tool:a", "it is broken on this path"),
+        ("F tool:c", "the path ends while something is owed"),
+    ],
+)
+def test_why_is_said(rule: str, message: str) -> None:
+    """In words."""
+    assert message in result_of(rule, "ba").message
+
+
+def test_each_rule_of_a_policy_has_its_result(write: Callable[..., Path]) -> None:
+    """A list of formulas must all hold; a rule in words is for the session."""
+    policies = load_policies(
+        write(
+            "p.yaml",
+            """
+            version: 1
+            tags: {writes: [a, b]}
+            policies:
+              - id: listed
+                temporal: ["G !tool:c", "G(tool:a -> O tool:b)"]
+              - id: tagged
+                temporal: F @writes
+              - id: worded
+                request: Be kind.
+            """,
+        ),
+        model=ScriptedModel([]),
+    )
+    graph = graph_of("start>a a>end", tools=TOOLS)
+    found = {one.id: (one.status, one.witness) for one in rule_results(graph, policies)}
+    assert found == {
+        "listed": ("violated", ("start", "a")),
+        "tagged": ("proved", ()),
+        "worded": ("undecidable", ()),
+    }
