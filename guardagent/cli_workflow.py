@@ -36,6 +36,7 @@ def verify(
 ) -> None:
     """Prove a workflow graph against the structural checks and the rules of a policy, before it runs."""
     from guardagent.policy.load import load_policies
+    from guardagent.workflow.paths import without_collections
     from guardagent.workflow.reports import FORMATS, render, show
     from guardagent.workflow.targets import graph_of_target
     from guardagent.workflow.verify import verify as verified
@@ -43,13 +44,13 @@ def verify(
     if output not in FORMATS:
         raise UnknownNameError("format", output, FORMATS)
     rules = load_policies(policies) if policies else None
-    report = verified(
-        graph_of_target(target), rules, require_human=require_human, sensitive_tools=sensitive or (), name=target
-    )
-    if out is None:
-        show(report, output, sys.stdout)
-    else:
-        _write(render(report, output), out)
+    with without_collections():
+        found = graph_of_target(target)
+        report = verified(found, rules, require_human=require_human, sensitive_tools=sensitive or (), name=target)
+        if out is None:
+            show(report, output, sys.stdout)
+        else:
+            _write(render(report, output), out)
     raise typer.Exit(0 if report.passed else 1)
 
 

@@ -38,9 +38,10 @@ class Immediate:
         if matched is False:
             return None
         value = self._condition(env)
-        if value is True and not (self._asks_known and trace.in_flight):
+        open_ends = self._asks_known and trace.in_flight
+        if value is True and not open_ends:
             return None
-        if matched is not True or value is not False:
+        if matched is not True or value is not False or open_ends:
             return self._undecided(trace, call, matched, value)
         evidence: dict[str, Any] = {}
         self._explain(env, evidence)

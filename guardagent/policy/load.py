@@ -74,6 +74,7 @@ def compiled(
         requests=requests,
         tools=file.tools,
         tags=file.tags,
+        functions=library.functions,
         failed_output=_pattern(file.failed_output),
         unlisted=file.unlisted,
         digest=file.digest,
@@ -153,4 +154,6 @@ def compile_rules(texts: Sequence[str], **names: Any) -> Policies:
         first = sum(len(rule.parts) for rule in rules)
         rules.append(Rule(Source(f"rule {at}", text), [read_rule(text)], library, first))
     digest = hashlib.sha256(repr((texts, sorted(library.tags.items()))).encode()).hexdigest()
-    return Policies(rules, library.views, tools=library.tools, tags=library.tags, digest=digest)
+    return Policies(
+        rules, library.views, tools=library.tools, tags=library.tags, functions=library.functions, digest=digest
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -56,6 +56,7 @@ class Policies:
         tags: the sets of tools, by name.
         ignored: findings of `verify` that are accepted.
         path: the policy file.
+        functions: the state functions, by name.
         failed_output: a compiled pattern of the outputs of failed calls, or None.
     """
 
@@ -67,6 +68,7 @@ class Policies:
         requests: Sequence[tuple[Source, Check]] = (),
         tools: Mapping[str, Sequence[str] | None] | None = None,
         tags: Mapping[str, frozenset[str]] | None = None,
+        functions: Mapping[str, Callable[..., Any]] = EMPTY,
         failed_output: Any = None,
         unlisted: Literal["allow", "deny"] = "allow",
         digest: str = "",
@@ -77,6 +79,7 @@ class Policies:
         self.parts = tuple(part for rule in rules for part in rule.parts)
         self.rule_of = tuple(rule for rule in rules for _ in rule.parts)
         self.requests = tuple(requests)
+        self.functions = functions
         self.failed_output = failed_output
         self.digest = digest
         self.unlisted = unlisted

@@ -26,6 +26,7 @@ _SILENT = ("entry", "exit")
 State = tuple[int, int]  # (state of the automaton, number of the node)
 _NOWHERE: State = (-1, -1)  # what comes before a state where a path begins
 _STAY: tuple[int, ...] = ()
+_FEW = 50  # states of an automaton
 Kind = tuple[tuple[str, ...], bool]  # the tools that a node can call, and whether it may call none
 
 
@@ -77,6 +78,13 @@ class NumberedGraph:
             self.ends[numbered.numbers[exit_id]] = True
 
 
+class _Sparse(dict[int, State | int]):
+    """As a list that is None nearly everywhere: of a rule with many states, in each of which few nodes are reached."""
+
+    def __missing__(self, _: int) -> None:
+        return None
+
+
 class Product:
     """The product of a graph and one rule.
 
@@ -95,7 +103,10 @@ class Product:
         self._class_of = [classes[kind] for kind in graph.kinds]
         self._kinds = [graph.callable[classes.index(number)] for number in range(max(classes) + 1)]
         self._leaving = self._all_leaving()
-        self._parents: dict[int, dict[int, State | int]] = {state: {} for state in self._leaving}
+        few = len(self._leaving) <= _FEW
+        self._parents: dict[int, list[State | int | None] | _Sparse] = {
+            state: [None] * len(graph.ids) if few else _Sparse() for state in self._leaving
+        }
         self._reached: list[tuple[int, list[int]]] = []
 
     def _classes(self) -> list[int]:
@@ -187,12 +198,12 @@ class Product:
                 for target in after[node]:
                     found = leaving[classes[target]]
                     if found is _STAY:  # most nodes mean nothing to a rule
-                        if target not in same:
+                        if same[target] is None:
                             same[target] = node
                             stayed.append(target)
                         continue
                     for left in found:
-                        if target not in self._parents[left]:
+                        if self._parents[left][target] is None:
                             self._parents[left][target] = at, node
                             following[left].append(target)
         return {at: nodes for at, nodes in following.items() if nodes}
@@ -203,6 +214,7 @@ class Product:
             path.append(state)
             at, node = state
             before = self._parents[at][node]
+            assert before is not None
             state = before if isinstance(before, tuple) else (at, before)
         return path[::-1]
 

@@ -153,6 +153,14 @@ def test_entry_and_exit_are_silent() -> None:
     assert result_of(replace(graph, nodes=nodes), "G !tool:a").status == "proved"
 
 
+@pytest.mark.parametrize(("bound", "mechanism"), [(98, "bad_prefix"), (99, None)])
+def test_a_rule_with_many_states(bound: int, mechanism: str | None) -> None:
+    """One for each call that is still in time."""
+    chain = " ".join(f"c{at}>c{at + 1}" for at in range(97))
+    tools = {f"c{at}": ["c"] for at in range(98)}
+    assert on(f"start>a a>c0 {chain} c97>b b>end", f"tool:a -> F[<={bound}] tool:b", tools).mechanism == mechanism
+
+
 def test_a_long_chain_is_followed_without_recursion() -> None:
     """With a cycle at its end."""
     chain = " ".join(f"n{at}>n{at + 1}" for at in range(20_000))

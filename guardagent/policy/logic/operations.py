@@ -1,0 +1,343 @@
+"""What the language does with values, where they may be open: as `policy/values.py`, case by case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any, Final
+
+from guardagent.policy.logic import expressions as ex
+from guardagent.policy.logic.expressions import Expression, Node, conj, neg, same
+from guardagent.policy.logic.symbols import Symbols
+from guardagent.policy.logic.values import (
+    FALSE,
+    NO_ORIGIN,
+    UNKNOWN,
+    Given,
+    Leaf,
+    Listed,
+    Mapped,
+    Odd,
+    Scalar,
+    SomeList,
+    SomeMapping,
+    Value,
+    conjunction,
+    decided,
+    disjunction,
+    inverse,
+    joined,
+    of_leaf,
+    only_if,
+    truth,
+)
+from guardagent.policy.patterns import folded_name, regex_test
+from guardagent.policy.values import Unknown, exact, kind_of, parsed
+from guardagent.types import thaw
+
+UNDECIDED: Final = object()  # of a value that is asked for as it is, and is open
+_SORTS = {"text": "text", "number": "number", "truth value": "truth"}
+
+
+class Operations:
+    """What the language does with values.
+
+    Args:
+        symbols: makes what is not known.
+        settle: gives the value of an expression without variables: then no constant is folded.
+    """
+
+    def __init__(self, symbols: Symbols, settle: Callable[[Node], Any] | None = None) -> None:
+        self.symbols = symbols
+        self._settle = settle
+
+    # --- what is given
+
+    def given(self, value: Any) -> Value:
+        """A value that is there as it is. Null is unknown."""
+        return UNKNOWN if value is None else of_leaf(self._leaf(value))
+
+    def _leaf(self, value: Any) -> Leaf:
+        kind = kind_of(value)
+        if kind in ("list", "mapping"):
+            return Given("list" if kind == "list" else "mapping", value)
+        if kind is None:
+            return Odd(value)
+        content: Any = exact(value) if kind == "number" else str(value) if kind == "text" else bool(value)
+        if type(content) is Unknown:
+            return Odd(value)
+        sort: Any = _SORTS[kind]
+        return Scalar(sort, content if self._settle is None else ex.fixed(sort, content), value)
+
+    def plain(self, value: Value) -> Any:
+        """The value as it is; `Unknown`, or UNDECIDED where it is not decided which it is."""
+        for guard, leaf in value.cases:
+            holds = self._closed(guard)
+            if holds is UNDECIDED:
+                return UNDECIDED
+            if holds:
+                return self._plain(leaf)
+        return Unknown()
+
+    def _closed(self, expression: Expression) -> Any:
+        if not isinstance(expression, Node):
+            return expression
+        if expression.is_open:
+            return UNDECIDED
+        if expression.name == "fixed":
+            return expression.parts[0]
+        return UNDECIDED if self._settle is None else self._settle(expression)
+
+    def _plain(self, leaf: Leaf) -> Any:
+        match leaf:
+            case Scalar():
+                return self._closed(leaf.payload) if leaf.origin is NO_ORIGIN else leaf.origin
+            case Given(content=content) | Odd(content=content):
+                return thaw(content)
+            case Listed(items):
+                found = [self.plain(item) for item in items]
+                return UNDECIDED if any(one is UNDECIDED for one in found) else [_null(one) for one in found]
+            case Mapped(items):
+                named = {name: self.plain(item) for name, item in items}
+                return (
+                    UNDECIDED
+                    if any(one is UNDECIDED for one in named.values())
+                    else {k: _null(v) for k, v in named.items()}
+                )
+        return UNDECIDED
+
+    def items_of(self, leaf: Leaf) -> Sequence[Value] | None:
+        """The items of a list; None where they are not known."""
+        if isinstance(leaf, Given):
+            return [self.given(one) for one in leaf.content]
+        return leaf.items if isinstance(leaf, Listed) else None
+
+    def fields_of(self, leaf: Leaf) -> dict[str, Value] | None:
+        """The keys and values of a mapping; None where more may be there."""
+        if isinstance(leaf, Given):
+            return {name: self.given(one) for name, one in leaf.content.items()}
+        return dict(leaf.items) if isinstance(leaf, Mapped) else None
+
+    # --- comparisons
+
+    def compare(self, left: Value, sign: str, right: Value) -> Value:
+        match sign:
+            case "==":
+                return self.equal(left, right)
+            case "!=":
+                return inverse(self.equal(left, right))
+            case "in":
+                return self.contains(left, right)
+            case "<":
+                return _pairs(left, right, _less)
+            case ">":
+                return _pairs(right, left, _less)
+            case "<=":
+                return inverse(_pairs(right, left, _less))
+        return inverse(_pairs(left, right, _less))
+
+    def equal(self, left: Value, right: Value) -> Value:
+        return _pairs(left, right, self._equal)
+
+    def _equal(self, left: Leaf, right: Leaf) -> Value:
+        if left.kind != right.kind or left.kind == "odd":
+            return UNKNOWN
+        if isinstance(left, Scalar) and isinstance(right, Scalar):
+            return decided(same(left.payload, right.payload))
+        return self._equal_lists(left, right) if left.kind == "list" else self._equal_mappings(left, right)
+
+    def _equal_lists(self, left: Leaf, right: Leaf) -> Value:
+        first, second = self.items_of(left), self.items_of(right)
+        if first is None or second is None:
+            return self.symbols.any_truth(("equal", frozenset((left, right))))
+        return FALSE if len(first) != len(second) else conjunction(map(self.equal, first, second))
+
+    def _equal_mappings(self, left: Leaf, right: Leaf) -> Value:
+        first, second = self.fields_of(left), self.fields_of(right)
+        if first is None or second is None:
+            return self.symbols.any_truth(("equal", frozenset((left, right))))
+        return FALSE if first.keys() != second.keys() else conjunction(self.equal(first[k], second[k]) for k in first)
+
+    def contains(self, item: Value, whole: Value) -> Value:
+        return joined((guard, self._contains(item, leaf)) for guard, leaf in whole.cases)
+
+    def _contains(self, item: Value, whole: Leaf) -> Value:
+        if whole.kind == "list":
+            items = self.items_of(whole)
+            if items is None:
+                return self.symbols.any_truth(("in", item, whole))
+            return disjunction(self.equal(item, one) for one in items)
+        texts = [(guard, leaf) for guard, leaf in item.cases if isinstance(leaf, Scalar) and leaf.kind == "text"]
+        if isinstance(whole, Scalar) and whole.kind == "text":
+            return joined((guard, decided(ex.within(leaf.payload, whole.payload))) for guard, leaf in texts)
+        if whole.kind != "mapping":
+            return UNKNOWN
+        return joined((guard, self._has(whole, leaf.payload)) for guard, leaf in texts)
+
+    def _has(self, whole: Leaf, key: Expression) -> Value:
+        """Whether a mapping has a key."""
+        if isinstance(whole, Given) and self._closed(key) is not UNDECIDED:
+            return decided(self._closed(key) in whole.content)
+        fields = self.fields_of(whole)
+        if fields is not None:
+            return decided(ex.disj(*(same(key, name) for name in fields if isinstance(name, str))))
+        assert isinstance(whole, SomeMapping)
+        if key in dict(whole.items):
+            return decided(truth=True)
+        if whole.names is not None and not isinstance(key, Node) and key not in whole.names:
+            return FALSE
+        there = self.symbols.truth(("has", whole.key, key))
+        if not isinstance(key, Node):
+            self.symbols.axioms.append(ex.implies(self.field(of_leaf(whole), key).known, there))
+        return decided(there)
+
+    # --- numbers
+
+    def arithmetic(self, left: Value, sign: str, right: Value) -> Value:
+        def result(first: Leaf, second: Leaf) -> Value:
+            if not (isinstance(first, Scalar) and isinstance(second, Scalar)):
+                return UNKNOWN
+            return _computed(first, sign, second)
+
+        return _pairs(left, right, result)
+
+    def length(self, value: Value) -> Value:
+        return joined((guard, self._length(leaf)) for guard, leaf in value.cases)
+
+    def _length(self, leaf: Leaf) -> Value:
+        match leaf:
+            case Scalar("text", payload):
+                return number(ex.size(payload))
+            case Given(content=content):
+                return self.given(len(content))
+            case Listed(items) | Mapped(items):
+                return self.given(len(items))
+            case SomeList(key) | SomeMapping(key):
+                return number(self.symbols.size(key))
+        return UNKNOWN
+
+    # --- fields and items
+
+    def field(self, value: Value, name: str) -> Value:
+        return joined((guard, self._field(leaf, name)) for guard, leaf in value.cases)
+
+    def _field(self, leaf: Leaf, name: str) -> Value:
+        match leaf:
+            case Scalar("text", payload):
+                return self._in_json(payload, lambda whole: self.field(whole, name), ("field", name))
+            case Given("mapping", content):
+                return self.given(content.get(name))
+            case Mapped(items):
+                return dict(items).get(name, UNKNOWN)
+            case SomeMapping(key, items, names):
+                if names is not None and name not in names:
+                    return UNKNOWN
+                return dict(items).get(name) or self.symbols.inside(key, name)
+        return UNKNOWN
+
+    def _in_json(self, text: Expression, look: Callable[[Value], Value], what: Any) -> Value:
+        """What is in a text that is read as JSON."""
+        content = self._closed(text)
+        if content is UNDECIDED:
+            return self.symbols.any_value(("json", text, what))
+        found = parsed(content)
+        return UNKNOWN if type(found) is Unknown else look(self.given(found))
+
+    def item(self, value: Value, index: Value) -> Value:
+        def found(whole: Leaf, at: Leaf) -> Value:
+            if not isinstance(at, Scalar):
+                return UNKNOWN
+            if isinstance(whole, Scalar) and whole.kind == "text":
+                return self._in_json(whole.payload, lambda read: self.item(read, of_leaf(at)), ("item", at))
+            return self._item(whole, at)
+
+        return _pairs(value, index, found)
+
+    def _item(self, whole: Leaf, at: Scalar) -> Value:
+        if whole.kind == "mapping" and at.kind == "text":
+            return self._item_of_mapping(whole, at.payload)
+        if whole.kind != "list" or at.kind != "number":
+            return UNKNOWN
+        items = self.items_of(whole)
+        if items is not None and not isinstance(at.payload, Node):
+            place = int(at.payload)
+            return items[place] if place == at.payload and -len(items) <= place < len(items) else UNKNOWN
+        if items is not None:
+            places = [(place, item) for n, item in enumerate(items) for place in (n, n - len(items))]
+            return joined((same(at.payload, place), item) for place, item in places)
+        assert isinstance(whole, SomeList)
+        if not isinstance(at.payload, Node) and Fraction(at.payload).denominator != 1:
+            return UNKNOWN
+        there = self.symbols.long_enough(whole.key, at.payload)
+        return only_if(there, self.symbols.inside(whole.key, at.payload))
+
+    def _item_of_mapping(self, whole: Leaf, key: Expression) -> Value:
+        if not isinstance(key, Node):
+            return self._field(whole, key)
+        fields = self.fields_of(whole)
+        if fields is None:
+            return self.symbols.any_value((whole, key))
+        return joined((same(key, name), item) for name, item in fields.items() if isinstance(name, str))
+
+    # --- patterns
+
+    def matches(self, value: Value, regex: str) -> Value:
+        return joined((guard, self._matches(leaf, regex)) for guard, leaf in value.cases)
+
+    @staticmethod
+    def _matches(leaf: Leaf, regex: str) -> Value:
+        if not isinstance(leaf, Scalar) or leaf.kind != "text":
+            return UNKNOWN
+        if isinstance(leaf.payload, Node):
+            return decided(ex.matching(leaf.payload, regex))
+        found = regex_test(regex)(leaf.payload)
+        return UNKNOWN if type(found) is Unknown else decided(found)
+
+    def is_literal(self, value: Value, literal: Any) -> Value:
+        """Whether a value is the literal of a pattern: unknown where only case or space is another."""
+        if not isinstance(literal, str):
+            return self.equal(value, self.given(literal))
+        return joined((guard, _like(leaf, literal)) for guard, leaf in value.cases)
+
+
+def number(payload: Expression) -> Value:
+    return of_leaf(Scalar("number", payload))
+
+
+def _null(value: Any) -> Any:
+    return None if type(value) is Unknown else value
+
+
+def _pairs(left: Value, right: Value, result: Callable[[Leaf, Leaf], Value]) -> Value:
+    """The result for each pair of cases."""
+    found = []
+    for first, one in left.cases:
+        for second, other in right.cases:
+            both = conj(first, second)
+            if both is not False:
+                found.append((both, result(one, other)))
+    return joined(found)
+
+
+def _less(left: Leaf, right: Leaf) -> Value:
+    if left.kind != right.kind or not isinstance(left, Scalar) or not isinstance(right, Scalar) or left.kind == "truth":
+        return UNKNOWN
+    return decided(ex.less(left.payload, right.payload))
+
+
+def _computed(left: Scalar, sign: str, right: Scalar) -> Value:
+    if left.kind != "number" or right.kind != "number":
+        return UNKNOWN
+    possible = neg(same(right.payload, 0)) if sign in "/%" else True
+    if possible is False:
+        return UNKNOWN
+    return only_if(possible, number(ex.computed(left.payload, sign, right.payload)))
+
+
+def _like(leaf: Leaf, literal: str) -> Value:
+    if not isinstance(leaf, Scalar) or leaf.kind != "text":
+        return UNKNOWN
+    yes, folded = same(leaf.payload, literal), folded_name(literal)
+    if isinstance(leaf.payload, Node):
+        return truth(yes, neg(ex.alike(leaf.payload, folded)))
+    return truth(yes, folded_name(leaf.payload) != folded)

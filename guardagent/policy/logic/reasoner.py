@@ -1,0 +1,134 @@
+"""What can still be complied with in a session, what would mend a call, and what each rule says of it.
+
+Nothing is said to be possible that the session itself would not allow.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from guardagent.arguments import malformed
+from guardagent.policy.logic import likely
+from guardagent.policy.logic.expressions import Node
+from guardagent.policy.logic.opened import OPEN, Open, refuse_inside
+from guardagent.policy.logic.operations import Operations
+from guardagent.policy.logic.question import Question
+from guardagent.policy.logic.search import Found, Search
+from guardagent.policy.logic.solving import SECONDS, solver
+from guardagent.policy.logic.symbols import Symbols
+from guardagent.policy.logic.values import Value, when_false, when_true
+from guardagent.policy.values import kind_of
+from guardagent.types import EMPTY
+
+if TYPE_CHECKING:
+    from guardagent.session import Session
+
+CHANGES = 3  # arguments that a remedy changes at most
+TRIES = 4  # a remedy may take as long as so many questions
+_JSON_TYPE = {"text": "string", "number": "number", "truth value": "boolean", "list": "array", "mapping": "object"}
+
+
+class Reasoner:
+    """Answers questions about the next call of a session.
+
+    Args:
+        session: it is asked as it is at each question.
+        functions: what `state(...)` can ask; a function that is not among them may say anything.
+        seconds: how long one question may take.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        functions: Mapping[str, Callable[..., Any]] | None = None,
+        *,
+        seconds: float = SECONDS,
+    ) -> None:
+        self._session = session
+        self._functions = getattr(session.policies, "functions", EMPTY) if functions is None else functions
+        self._seconds = seconds
+
+    # --- the questions
+
+    def can_comply(
+        self, tool: str, args: Mapping[str, Any], *, more: bool = False, facts: Mapping[str, Any] | None = None
+    ) -> bool | None:
+        """Whether some completion of a call would be allowed; None: it is not known.
+
+        Args:
+            tool: of the call.
+            args: its arguments; `Open` stands for those whose values are open.
+            more: whether other arguments may be added.
+            facts: what the host knows at this call.
+
+        Raises:
+            InputError: something inside of an argument is open.
+        """
+        return self._found(tool, args, more=more, facts=facts).possible
+
+    def witness(
+        self, tool: str, args: Mapping[str, Any], *, more: bool = False, facts: Mapping[str, Any] | None = None
+    ) -> Mapping[str, Any] | None:
+        """Arguments with which the session would allow the call; None where none were found."""
+        return self._found(tool, args, more=more, facts=facts).args
+
+    def remedy(
+        self, tool: str, args: Mapping[str, Any], *, facts: Mapping[str, Any] | None = None
+    ) -> Mapping[str, Any] | None:
+        """The fewest arguments, with new values, with which a call is allowed; empty where it is, None: none found."""
+        if malformed(tool, args, facts):
+            return None
+        spoken_of = likely.mentioned(self._session.policies, tool)
+        names = [*(name for name in args if name in spoken_of), *sorted(spoken_of - args.keys())]
+        until = time.monotonic() + TRIES * self._seconds
+        for changed in (some for count in range(CHANGES + 1) for some in combinations(names, count)):
+            opened = {name: Open(_like(args.get(name))) for name in changed}
+            found = self._found(tool, {**args, **opened}, more=False, facts=facts)
+            if found.args is not None:
+                return {name: found.args[name] for name in changed}
+            if time.monotonic() > until:
+                break
+        return None
+
+    def judge(
+        self, tool: str, args: Mapping[str, Any], *, facts: Mapping[str, Any] | None = None
+    ) -> Mapping[str, bool | None]:
+        """Of each rule, whether a call keeps it; None: it is not known. Z3 computes all of it."""
+        if malformed(tool, args, facts):
+            return dict.fromkeys((rule.id for rule in self._session.policies.rules), None)
+        operations = Operations(Symbols(), lambda expression: solver().settled(expression))
+        with self._session._lock:  # noqa: SLF001 - it is asked as it is now
+            question = Question.of(self._session, operations, tool, operations.given(args), facts, self._functions)
+            return {rule.id: self._truth(question.rule(rule)) for rule in self._session.policies.rules}
+
+    def _truth(self, value: Value) -> bool | None:
+        for answer, expression in ((True, when_true(value)), (False, when_false(value))):
+            closed = isinstance(expression, Node) and not expression.is_open
+            holds = solver(self._seconds).settled(expression) if closed else expression
+            if holds is True or (isinstance(holds, Node) and solver(self._seconds).holds(holds)):
+                return answer
+        return None
+
+    # --- completions
+
+    def _found(self, tool: str, args: Mapping[str, Any], *, more: bool, facts: Mapping[str, Any] | None) -> Found:
+        if malformed(tool, args, facts):
+            return Found(possible=False)
+        refuse_inside(args)
+        with self._session._lock:  # noqa: SLF001 - one moment
+            return Search(self._session, self._functions, tool, args, facts, more=more, seconds=self._seconds).found()
+
+
+def _like(value: Any) -> Mapping[str, Any]:
+    """A schema of values of the same kind, other than null."""
+    kind = kind_of(value)
+    if kind is None:
+        return {"type": list(_JSON_TYPE.values())}
+    whole = kind == "number" and type(value) is int
+    return {"type": "integer" if whole else _JSON_TYPE[kind]}
+
+
+__all__ = ["OPEN", "Open", "Reasoner"]

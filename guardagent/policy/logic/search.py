@@ -1,0 +1,218 @@
+"""The search for a completion of a call that the session allows.
+
+A few likely values are tried. Then the rules are evaluated with what is open left open, and Z3 is asked where that does
+not decide; what it proposes is tried, and what the session says of it is learned.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from guardagent.policy.findings import Call
+from guardagent.policy.logic import likely
+from guardagent.policy.logic.expressions import Expression, conj, implies, neg
+from guardagent.policy.logic.opened import Open, allows, open_value
+from guardagent.policy.logic.operations import Operations
+from guardagent.policy.logic.present import Present, same_values
+from guardagent.policy.logic.question import Question
+from guardagent.policy.logic.solving import MISSING, Model, solver
+from guardagent.policy.logic.symbols import Symbols
+from guardagent.policy.logic.values import (
+    UNKNOWN,
+    Given,
+    Mapped,
+    Odd,
+    Scalar,
+    SomeMapping,
+    Value,
+    of_leaf,
+    when_true,
+)
+from guardagent.policy.policies import Concern
+from guardagent.policy.values import kind_of
+from guardagent.types import EMPTY
+
+if TYPE_CHECKING:
+    from guardagent.session import Session
+
+ROUNDS = 12  # completions that a model proposes and the session refuses
+FEW = 24  # completions that are tried before anything else
+TRIED = 300  # completions that are tried before a solver is asked
+ASKED = 4  # of these, where each of them asks a program or a model
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Whether there is a completion, and one; None: it is not known."""
+
+    possible: bool | None
+    args: Mapping[str, Any] | None = None
+
+
+_NONE, _PERHAPS = Found(possible=False), Found(None)
+
+
+class Search:
+    """Looks for a completion of one call.
+
+    Args:
+        session: as it is now.
+        functions: what `state(...)` can ask.
+        tool: of the call.
+        args: its arguments, those that are open as `Open`.
+        facts: what the host knows at this call.
+        more: whether other arguments may be added.
+        seconds: how long it may take, about.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        functions: Mapping[str, Callable[..., Any]],
+        tool: str,
+        args: Mapping[str, Any],
+        facts: Mapping[str, Any] | None,
+        *,
+        more: bool,
+        seconds: float,
+    ) -> None:
+        self._session, self._functions, self._seconds = session, functions, seconds
+        self._tool, self._args, self._facts = tool, args, facts
+        self._open = {name: value for name, value in args.items() if isinstance(value, Open)}
+        self._fixed = {name: value for name, value in args.items() if name not in self._open}
+        self._more = more
+        self._added = self._addable() if more else ()
+        self._values: dict[str, Value] = {}
+
+    def found(self) -> Found:
+        if self._is_refused():
+            return _NONE
+        if not self._open and not self._more:
+            return Found(possible=True, args=dict(self._args)) if self._allows(self._args) else _NONE
+        return self._try_likely(FEW) or self._reasoned()
+
+    def _reasoned(self) -> Found:
+        operations = Operations(Symbols())
+        question = Question.of(
+            self._session, operations, self._tool, self._arguments(operations), self._facts, self._functions
+        )
+        allowed = question.allowed(self._session.policies.rules)
+        if allowed is False:
+            return _NONE
+        return self._try_likely(TRIED) or self._ask(operations, question, allowed)
+
+    def _addable(self) -> tuple[str, ...]:
+        """Arguments that may be added, of which a rule speaks."""
+        declared = self._concern.arguments
+        names = sorted(likely.mentioned(self._session.policies, self._tool) - self._args.keys())
+        return tuple(name for name in names if declared is None or name in declared)
+
+    @property
+    def _concern(self) -> Concern:
+        return self._session.policies.concern(Call(self._tool, {}))
+
+    def _is_refused(self) -> bool:
+        """Whether no rule has to be asked."""
+        concern = self._concern
+        undeclared = concern.arguments is not None and not self._args.keys() <= concern.arguments
+        return self._session.halted or bool(concern.problem) or not concern.listed or undeclared
+
+    def _allows(self, args: Mapping[str, Any]) -> bool:
+        return self._session.check(self._tool, args, facts=self._facts, reserve=False).label == 0
+
+    def _is_witness(self, args: Mapping[str, Any]) -> bool:
+        """Whether the session allows these arguments, and they are what was asked for."""
+        fits = all(allows(one.schema or EMPTY, args.get(name)) for name, one in self._open.items())
+        return fits and self._allows(args)
+
+    # --- by trying
+
+    def _try_likely(self, limit: int) -> Found | None:
+        """Values that the rules, the facts and the calls so far speak of; all that there are, where they are few."""
+        seen = likely.Seen(self._session, self._facts)
+        domains = [seen.values(name, one.schema) for name, one in self._open.items()]
+        domains += [[MISSING, *seen.values(name, None)] for name in self._added]
+        names = (*self._open, *self._added)
+        limit = min(limit, ASKED) if self._session.policies.requests else limit
+        for values in likely.combined(domains, limit):
+            args = self._with(dict(zip(names, values, strict=True)))
+            if self._is_witness(args):
+                return Found(possible=True, args=args)
+        return _NONE if not self._more and likely.are_all([one.schema for one in self._open.values()], limit) else None
+
+    def _with(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {**self._fixed, **{name: one for name, one in values.items() if one is not MISSING}}
+
+    # --- by asking
+
+    def _arguments(self, operations: Operations) -> Value:
+        for name, one in self._open.items():
+            self._values[name] = open_value(operations, ("open", name), one.schema or EMPTY)
+        fixed = {name: operations.given(value) for name, value in self._fixed.items()}
+        if not self._more:
+            return of_leaf(Mapped(tuple({**fixed, **self._values}.items())))
+        certain = tuple({**fixed, **self._values}.items())
+        added = {name: operations.symbols.any_value(("args", name)) for name in self._added}
+        self._values.update(added)
+        return of_leaf(SomeMapping("args", certain, self._concern.arguments))
+
+    def _ask(self, operations: Operations, question: Question, allowed: Expression) -> Found:
+        asserted = [allowed]
+        until = time.monotonic() + self._seconds
+        here = solver(self._seconds)
+        for _ in range(ROUNDS):
+            answer = here.ask(asserted, operations.symbols)
+            if answer == "unsat":
+                return _NONE
+            if here.model is None or time.monotonic() > until:
+                return _PERHAPS
+            args = self._with({name: here.model.value(value) for name, value in self._values.items()})
+            if self._is_witness(args):
+                return Found(possible=True, args=args)
+            learned = [*self._answers(operations, question.moments, here.model), *self._not_again(operations, args)]
+            if not learned:
+                return _PERHAPS
+            asserted += learned
+        return _PERHAPS
+
+    def _not_again(self, operations: Operations, args: Mapping[str, Any]) -> list[Expression]:
+        """These arguments are refused; where some are no scalars, others that look alike might not be."""
+        found = []
+        for name, value in self._values.items():
+            given = operations.given(args.get(name))
+            if not all(isinstance(leaf, Scalar) for _, leaf in given.cases):
+                return []
+            found.append(when_true(operations.equal(value, given)) if given.cases else neg(value.known))
+        fits = all(allows(one.schema or EMPTY, args.get(name)) is not None for name, one in self._open.items())
+        return [neg(conj(*found))] if fits else []
+
+    @staticmethod
+    def _answers(operations: Operations, moments: Sequence[Present], model: Model) -> Iterator[Expression]:
+        """What state functions really say of the arguments that a model has in mind."""
+        for moment in moments:
+            for function, arguments, answer in moment.asked:
+                plain = [model.value(one) for one in arguments]
+                if MISSING not in plain and all(kind_of(one) in ("text", "number", "truth value") for one in plain):
+                    said = moment.answer(function, plain)
+                    yield implies(same_values(operations, arguments, plain), _is(operations, answer, said, depth=3))
+
+
+def _is(operations: Operations, answer: Value, said: Value, *, depth: int) -> Expression:
+    """That an open value is one that is there."""
+    if said == UNKNOWN:
+        return neg(answer.known)
+    leaf = said.cases[0][1]
+    if not isinstance(leaf, Given):
+        return answer.known if isinstance(leaf, Odd) else when_true(operations.equal(answer, said))
+    of_kind = [(guard, one) for guard, one in answer.cases if one.kind == leaf.kind]
+    if leaf.kind != "mapping" or not depth or not of_kind:
+        return conj(*(guard for guard, _ in of_kind)) if of_kind else False
+    guard, whole = of_kind[0]
+    fields = operations.fields_of(leaf) or {}
+    inside = [
+        _is(operations, operations.field(of_leaf(whole), name), one, depth=depth - 1) for name, one in fields.items()
+    ]
+    return conj(guard, *inside)

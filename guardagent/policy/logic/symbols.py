@@ -1,0 +1,110 @@
+"""Values of which nothing, or only a little, is known: each has a key, and equal keys mean the same value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, Final
+
+from guardagent.policy.logic.expressions import Expression, Node, conj, less, neg, variable, whole_variable
+from guardagent.policy.logic.values import Leaf, Scalar, SomeList, SomeMapping, Value, truth
+
+KINDS: Final = ("number", "text", "truth", "list", "mapping")
+
+
+class Symbols:
+    """Makes open values.
+
+    Attributes:
+        axioms: what holds of them in any case.
+        named: those that a person is told of: their descriptions -> their values.
+        insides: the key of a list or mapping -> what has been looked at in it.
+    """
+
+    def __init__(self) -> None:
+        self.axioms: list[Expression] = []
+        self.named: dict[str, Value] = {}
+        self.insides: dict[Hashable, dict[Any, Value]] = {}
+        self._known: dict[Any, Any] = {}
+        self._fresh = 0
+
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What was made for a key, whatever else shares it."""
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]
+
+    def name(self, letter: str) -> str:
+        self._fresh += 1
+        return f"{letter}{self._fresh}"
+
+    def truth(self, key: Hashable) -> Node:
+        """A truth that is known to be one."""
+        return self.once(("truth", key), lambda: variable("truth", self.name("b")))  # type: ignore[no-any-return]
+
+    def any_truth(self, key: Hashable) -> Value:
+        """True, false or unknown."""
+        return truth(conj(known := self.truth((key, "known")), it := self.truth(key)), conj(known, neg(it)))
+
+    def size(self, key: Hashable) -> Node:
+        """A whole number that is not negative."""
+
+        def made() -> Node:
+            self.axioms.append(neg(less(found := whole_variable(self.name("n")), 0)))
+            return found
+
+        return self.once(("size", key), made)  # type: ignore[no-any-return]
+
+    def any_value(self, key: Hashable, named: str = "", kinds: Sequence[str] = KINDS, *, known: bool = False) -> Value:
+        """A value of one of these kinds; or unknown, unless it is known."""
+        value: Value = self.once(("value", key), lambda: self._made(key, kinds, known=known))
+        if named:
+            self.named[named] = value
+        return value
+
+    def inside(self, key: Hashable, at: Hashable) -> Value:
+        """What is in a list or mapping of which nothing is known."""
+        value = self.any_value((key, at))
+        self.insides.setdefault(key, {})[at] = value
+        return value
+
+    def _made(self, key: Hashable, kinds: Sequence[str], *, known: bool) -> Value:
+        return self.one_of([self._leaf(kind, key) for kind in kinds], known=known)
+
+    def one_of(self, leaves: Iterable[Leaf], *, known: bool) -> Value:
+        """One of some, whichever; or unknown."""
+        left = list(leaves)
+        cases: list[tuple[Expression, Leaf]] = []
+        before: list[Expression] = []
+        for at, leaf in enumerate(left):
+            last = known and at == len(left) - 1
+            here = True if last else variable("truth", self.name("k"))
+            cases.append((conj(*map(neg, before), here), leaf))
+            before.append(here)
+        return Value(tuple(cases))
+
+    def _leaf(self, kind: str, key: Hashable) -> Leaf:
+        if kind == "list":
+            return SomeList(key)
+        if kind == "mapping":
+            return SomeMapping(key)
+        assert kind in ("number", "text", "truth")
+        return Scalar(kind, variable(kind, self.name("v")))  # type: ignore[arg-type]
+
+    def simple(self) -> list[Expression]:
+        """That only what is looked into is a list or a mapping: for examples that are easy to read."""
+        found: list[Expression] = []
+        for key, value in self._known.items():
+            if isinstance(value, Value) and key[0] == "value":
+                nested = key[1] in self.insides
+                wanted = [
+                    guard for guard, leaf in value.cases if isinstance(leaf, SomeMapping | SomeList) is not nested
+                ]
+                found += map(neg, wanted)
+        return found
+
+    def long_enough(self, key: Hashable, index: Expression) -> Expression:
+        """Whether a list has an item of this number."""
+        below = (
+            index if not isinstance(index, Node) and index >= 0 else -1 - index if not isinstance(index, Node) else 0
+        )
+        return less(below, self.size(key))

@@ -1,0 +1,173 @@
+"""The values of the language where something is open: cases, each of one kind, of which at most one is so.
+
+    Value     (guard, leaf), ...; where no guard holds, the value is unknown
+    a leaf    Scalar | Given | Listed | Mapped | SomeList | SomeMapping | Odd
+
+A truth is a value as well: where it is known, its guard holds, and its payload says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from guardagent.policy.logic.expressions import Expression, Sort, conj, disj, neg
+
+NO_ORIGIN: Final = object()
+Kind = Literal["truth", "number", "text", "list", "mapping", "odd"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A truth value, a number or a text. `origin`: what it was before it became exact, where it was given."""
+
+    kind: Sort
+    payload: Expression
+    origin: Any = field(default=NO_ORIGIN, compare=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Given:
+    """A list or mapping that is there as it is."""
+
+    kind: Literal["list", "mapping"]
+    content: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A list of so many items."""
+
+    items: tuple[Value, ...]
+    kind: Kind = "list"
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """A mapping with just these keys."""
+
+    items: tuple[tuple[str, Value], ...]
+    kind: Kind = "mapping"
+
+
+@dataclass(frozen=True, slots=True)
+class SomeList:
+    """A list of which nothing is known; two of one key are the same."""
+
+    key: Hashable
+    kind: Kind = "list"
+
+
+@dataclass(frozen=True, slots=True)
+class SomeMapping:
+    """A mapping of which some keys may be known. `names`: those that it can have at all; None: any."""
+
+    key: Hashable
+    items: tuple[tuple[str, Value], ...] = ()
+    names: frozenset[str] | None = None
+    kind: Kind = "mapping"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Odd:
+    """What is there, and is nothing to compare or compute with: an object of the host, or NaN."""
+
+    content: Any
+    kind: Kind = "odd"
+
+
+Leaf = Scalar | Given | Listed | Mapped | SomeList | SomeMapping | Odd
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Cases, of which at most one holds."""
+
+    cases: tuple[tuple[Expression, Leaf], ...] = ()
+
+    @property
+    def known(self) -> Expression:
+        return disj(*(guard for guard, _ in self.cases))
+
+
+UNKNOWN: Final = Value()
+
+
+def of_leaf(leaf: Leaf) -> Value:
+    return Value(((True, leaf),))
+
+
+def joined(cases: Iterable[tuple[Expression, Value]]) -> Value:
+    """The value of the one case that holds."""
+    found: dict[Leaf, Expression] = {}
+    for guard, value in cases:
+        for inner, leaf in value.cases:
+            both = conj(guard, inner)
+            if both is not False:
+                found[leaf] = disj(found.get(leaf, False), both)
+    return Value(tuple((guard, leaf) for leaf, guard in found.items()))
+
+
+def only_if(guard: Expression, value: Value) -> Value:
+    return value if guard is True else joined([(guard, value)])
+
+
+# --- truths
+
+
+def decided(truth: Expression) -> Value:
+    """A truth that is known."""
+    return Value(((True, Scalar("truth", truth)),))
+
+
+TRUE: Final = decided(truth=True)
+FALSE: Final = decided(truth=False)
+
+
+def truth(yes: Expression, no: Expression) -> Value:
+    """A truth by when it is true and when it is false."""
+    known = disj(yes, no)
+    return UNKNOWN if known is False else Value(((known, Scalar("truth", yes)),))
+
+
+def when_true(value: Value) -> Expression:
+    return disj(*(conj(guard, leaf.payload) for guard, leaf in _truths(value)))
+
+
+def when_false(value: Value) -> Expression:
+    return disj(*(conj(guard, neg(leaf.payload)) for guard, leaf in _truths(value)))
+
+
+def _truths(value: Value) -> list[tuple[Expression, Scalar]]:
+    return [(guard, leaf) for guard, leaf in value.cases if isinstance(leaf, Scalar) and leaf.kind == "truth"]
+
+
+def conjunction(values: Iterable[Value]) -> Value:
+    """Kleene's *and*; it does not go on where it is false already."""
+    yes, no = [], []
+    for value in values:
+        yes.append(when_true(value))
+        no.append(when_false(value))
+        if no[-1] is True:
+            return FALSE
+    return truth(conj(*yes), disj(*no))
+
+
+def disjunction(values: Iterable[Value]) -> Value:
+    """Kleene's *or*, in the same way."""
+    yes, no = [], []
+    for value in values:
+        yes.append(when_true(value))
+        no.append(when_false(value))
+        if yes[-1] is True:
+            return TRUE
+    return truth(disj(*yes), conj(*no))
+
+
+def inverse(value: Value) -> Value:
+    return truth(when_false(value), when_true(value))
+
+
+def all_known(values: Sequence[Value]) -> Expression:
+    return conj(*(value.known for value in values))

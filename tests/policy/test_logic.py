@@ -1,0 +1,274 @@
+"""Data rules as first-order logic: as the evaluator, as trying every value, and as what a policy plainly implies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+from random import Random
+from typing import Any
+
+import pytest
+import re2
+
+from guardagent.errors import InputError
+from guardagent.policy.load import compile_rules
+from guardagent.policy.logic.abstract import Abstract
+from guardagent.policy.logic.expressions import alike, fixed, matching
+from guardagent.policy.logic.opened import OPEN, Open
+from guardagent.policy.logic.reasoner import Reasoner
+from guardagent.policy.logic.solving import solver
+from guardagent.policy.patterns import folded_name
+from guardagent.session import Session
+from tests.policy.data_cases import FUNCTIONS, STATES, TAGS, Maker
+from tests.policy.naive_data import Step
+from tests.policy.naive_values import UNKNOWN, Truth
+from tests.policy.test_data_rules import Run, answer, case_of
+
+TRIPLES = 300  # in each of the runs
+RUNS = 4
+DOMAIN: dict[str, tuple[Any, list[Any]]] = {
+    "id": ({"enum": ["a", "b", "ab", "A"]}, ["a", "b", "ab", "A"]),
+    "n": ({"type": "integer", "minimum": 0, "maximum": 3}, [0, 1, 2, 3]),
+    "on": ({"type": "boolean"}, [True, False]),
+}
+
+
+class Played(Run):
+    """A session after all moves of a case, and the call that is proposed then."""
+
+    session: Session
+    call: Step
+
+    def _ask(self, call: Step) -> None:
+        self.session, self.call = self._session, call
+
+    def verdict(self, args: Any) -> Truth:
+        return answer(self.session.check(self.call.tool, args, facts=self.call.facts, reserve=False))
+
+
+def played(seed: int) -> Played:
+    run = Played(case := case_of(seed))
+    run.play(case)
+    return run
+
+
+def session_of(*rules: str, state: Any = None, **facts: Any) -> Session:
+    return compile_rules(rules, functions=FUNCTIONS).session(state, facts)
+
+
+@pytest.mark.parametrize("run", range(RUNS))
+def test_it_agrees_with_the_evaluator(run: int) -> None:
+    """On every rule, history and call, all of which Z3 computes; and enough of them are kept, broken and unknown."""
+    seen = Counter[Truth]()
+    for seed in range(run * TRIPLES, (run + 1) * TRIPLES):
+        case = played(seed)
+        expected = case.verdict(case.call.args)
+        judged = Reasoner(case.session, FUNCTIONS).judge(case.call.tool, case.call.args, facts=case.call.facts)
+        assert judged == {"rule 1": None if expected is UNKNOWN else expected}, f"seed {seed}"
+        seen[expected] += 1
+    assert min(seen[value] for value in (True, False, UNKNOWN)) > 0.07 * TRIPLES
+
+
+def test_a_completion_is_found_where_there_is_one() -> None:
+    """What can be complied with is what some of all values comply with."""
+    found = Counter[bool | None]()
+    for seed in range(300):
+        case, names = played(seed), Random(seed).sample(sorted(DOMAIN), 1 + seed % 2)  # noqa: S311 - a fixed seed
+        args = {name: value for name, value in case.call.args.items() if name not in names}
+        every = product(*(DOMAIN[name][1] for name in names))
+        possible = any(case.verdict({**args, **dict(zip(names, values, strict=True))}) is True for values in every)
+        opened = {name: Open(DOMAIN[name][0]) for name in names}
+        said = Reasoner(case.session, FUNCTIONS).can_comply(case.call.tool, {**args, **opened}, facts=case.call.facts)
+        assert said in (possible, None), f"seed {seed}"
+        found[said] += 1
+    assert found[None] <= 3
+    assert min(found[True], found[False]) > 20
+
+
+SHORT, SOME = Open({"type": "string", "maxLength": 3}), Open({"enum": ["a", "b"]})
+# the rules, the arguments, what is said with them, and with others added
+COMPLETIONS: dict[str, tuple[list[str], dict[str, Any], bool | None, bool | None]] = {
+    "no number is both": (["forall(pay(n=n), n > 5)", "forall(pay(n=n), n < 3)"], {"n": OPEN}, False, False),
+    "one is between": (["forall(pay(n=n), n > 5.25)", "forall(pay(n=n), n < 5.5)"], {"n": OPEN}, True, True),
+    "no whole one is": (["forall(pay(n=n), 5 < n && n < 6)"], {"n": Open({"type": "integer"})}, False, False),
+    "two open ones": (["forall(pay(n=n, m=m), n + m == 1007)"], {"n": OPEN, "m": 3}, True, True),
+    "a text": (["forall(pay(id=/x+y/), false)"], {"id": SHORT}, True, True),
+    "the text that is wanted": (["forall(pay(id=i), i matches /x[0-9]{3,4}y/)"], {"id": OPEN}, True, True),
+    "too short a text": (["forall(pay(id=i), len(i) > 3)"], {"id": SHORT}, False, False),
+    "it is written out": (["forall(pay(n=n), n <= 2)"], {"n": 3}, False, False),
+    "one is not there yet": (["forall(pay(n=n), n <= 2)"], {}, False, True),
+    "what the state says": (['forall(pay(id=i), state(owner(i)) == "b")'], {"id": OPEN}, True, True),
+    "what it never says": (["forall(pay(id=i), state(owner(i)) == 1)"], {"id": SOME}, False, False),
+    "what is missing before": (["before(pay(id=i), true, get(id=i), true)"], {"id": OPEN}, False, False),
+    "the order of steps": (["G !tool:pay"], {"id": OPEN}, False, False),
+    "a schema that is not read": (['forall(pay(id=i), i > "x")'], {"id": Open({"pattern": "^x"})}, None, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rules", "args", "alone", "more"), [pytest.param(*one, id=name) for name, one in COMPLETIONS.items()]
+)
+def test_completions(rules: list[str], args: dict[str, Any], alone: bool | None, more: bool | None) -> None:
+    """Open arguments, and such as are not written yet."""
+    reasoner = Reasoner(session_of(*rules, state=STATES[0]), FUNCTIONS)
+    assert reasoner.can_comply("pay", args) is alone
+    assert reasoner.can_comply("pay", args, more=True) is more
+
+
+def test_a_witness_is_allowed() -> None:
+    """It completes the call that was asked about, after what has happened."""
+    session = session_of("before(pay(id=i, n=n), true, f:get(id=i), n <= output(f).k)", state=None)
+    permit = session.check("get", {"id": "q"}).permit
+    session.record({"k": 7.5}, permit=permit)
+    found = Reasoner(session).witness("pay", {"id": OPEN, "n": Open({"type": "number", "minimum": 7.25})})
+    assert found is not None
+    assert found["id"] == "q"
+    assert 7.25 <= found["n"] <= 7.5
+
+
+def test_a_remedy_changes_as_little_as_can_be() -> None:
+    """One argument where one is enough, none where the call is allowed; none is found where there is none."""
+    reasoner = Reasoner(session_of('forall(pay(n=n, id=i), n <= 500 && i != "x")', "forall(get(), false)"))
+    assert reasoner.remedy("pay", {"n": 700, "id": "y", "note": "z"}) == {"n": 500}
+    assert set(reasoner.remedy("pay", {"n": 700, "id": "x"}) or ()) == {"n", "id"}
+    assert reasoner.remedy("pay", {"n": 7, "id": "y"}) == {}
+    assert reasoner.remedy("get", {"id": "y"}) is None
+
+
+def test_no_world_of_the_calls_in_flight_is_left_out() -> None:
+    """A call complies however they end."""
+    session = session_of("forall(pay(n=n), n > 1 && (failed(last(get())) -> n < 4) && (!failed(last(get())) -> n > 2))")
+    session.check("get")
+    found = Reasoner(session).witness("pay", {"n": Open({"type": "integer"})})
+    assert found == {"n": 3}
+
+
+def test_what_is_odd_is_answered() -> None:
+    """A call that is none complies with nothing; what is no value of JSON is unknown; a part cannot be open."""
+
+    def fails() -> Any:
+        raise OSError
+
+    reasoner = Reasoner(session_of("forall(f:pay(n=n), n < 5 && state(owner(args(f).id)) == 1)", state=fails))
+    assert reasoner.can_comply("pay", {"id": OPEN}) is False
+    assert reasoner.judge("pay", {"n": float("nan"), "id": "\ud800"}) == {"rule 1": None}
+    assert reasoner.judge("pay", {"n": 2**70, "id": None}) == {"rule 1": False}
+    assert reasoner.can_comply(5, {}) is False  # type: ignore[arg-type]
+    assert reasoner.remedy("pay", []) is None  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="something in argument 'xs' is open"):
+        reasoner.can_comply("pay", {"xs": [OPEN]})
+
+
+def test_patterns_mean_what_they_mean() -> None:
+    """Z3 matches as RE2 does, and takes case and space as the language does."""
+    z3, chance = solver(), Random(1)  # noqa: S311 - a fixed seed
+    pieces = ["a", "[a-c]", "[^a]", r"\d", r"\W", ".", "(ab|c)", "(?:b|)", r"\.", r"[\s_-]", "é"]
+    counts = ["", "", "*", "+", "?", "{2}", "{0,1}", "{1,}", "*?"]
+    for _ in range(150):
+        regex = "".join(chance.choice(pieces) + chance.choice(counts) for _ in range(chance.choice([1, 2, 3])))
+        for _ in range(4):
+            text = "".join(chance.choice("abc1. \n_-é\\") for _ in range(chance.choice([0, 1, 2, 3, 4])))
+            expected = re2.fullmatch(regex, text) is not None
+            assert z3.settled(matching(fixed("text", text), regex)) is expected, (regex, text)
+    for text in (" STRASSE", "straße ", "Strase", "\u017ftrasse", "\u00a0strasse\u2003", "st rasse"):
+        same = folded_name(text) == "strasse"
+        assert z3.settled(alike(fixed("text", text), "strasse")) is same, text
+
+
+# what can never be called, and its twin, which can
+NEVER: dict[str, tuple[list[str], list[str]]] = {
+    "numbers": (["forall(pay(n=a), a < 3 && a > 5)"], ["forall(pay(n=a), a < 5 && a > 3)"]),
+    "kinds": (["forall(pay(n=a), a > 1)", 'forall(pay(n=a), a != "x")'], ["forall(pay(n=a), a > 1)"]),
+    "texts": (["forall(pay(i=/a.*/), false)", "forall(pay(i=i), i matches /a+/)"], ["forall(pay(i=/a.*/), false)"]),
+    "facts": (["forall(pay(), fact(a.b) && !fact(a.b))"], ["forall(pay(), fact(a.b) && !fact(a.c))"]),
+    "a partner that there cannot be": (
+        ["before(pay(i=i), true, f:get(i=i), output(f).k > 3 && output(f).k <= 3)"],
+        ["before(pay(i=i), true, f:get(i=i), output(f).k > 3 || output(f).k < 3)"],
+    ),
+    "in a circle": (
+        ["before(pay(), true, get(), true)", "before(get(), true, pay(), true)"],
+        ["before(pay(), true, get(), true)"],
+    ),
+    "counted": (
+        ["before(pay(), true, get(), true)", "forall(pay(), count(get()) == 0)"],
+        ["before(pay(), true, get(), true)", "forall(pay(), count(get()) == 1)"],
+    ),
+    "asked of the state": (
+        ["forall(pay(i=i), state(owner(i)) == 1)", 'forall(pay(i=i), state(owner(i)) == "a")'],
+        ["forall(pay(i=i), state(owner(i)) == 1)", 'forall(pay(i=i, j=j), state(owner(j)) == "a")'],
+    ),
+    "steps": (["G(tool:pay -> O tool:get)", "forall(get(), false)"], ["G(tool:pay -> O tool:get)"]),
+    "selected": (
+        ["forall(pay(), failed(last(f:get(), !failed(f))))"],
+        ["forall(pay(), failed(last(f:get())))"],
+    ),
+    "alternatives": (["NOT (exists(pay()))"], ["(forall(pay(), false)) OR (forall(get(), true))"]),
+}
+
+
+@pytest.mark.parametrize(("faulty", "right"), [pytest.param(*one, id=name) for name, one in NEVER.items()])
+def test_what_can_never_be_called(faulty: list[str], right: list[str]) -> None:
+    """A contradiction is proved, and its corrected twin is not."""
+    assert Abstract(compile_rules(faulty, functions=FUNCTIONS)).never("pay")
+    assert not Abstract(compile_rules(right, functions=FUNCTIONS)).never("pay")
+
+
+@pytest.mark.parametrize(
+    ("faulty", "right"),
+    [
+        ("forall(pay(n=a), a > 3 || a <= 3)", "forall(pay(n=a), a > 3 || a < 3)"),
+        ("forall(pay(n=a), a > 5 -> a > 3)", "forall(pay(n=a), a > 3 -> a > 5)"),
+        ("forall(pay(), count(get()) >= 0)", "forall(pay(), count(get()) > 0)"),
+        ("before(pay(n=n), n > 3 && n < 2, get(), true)", "before(pay(n=n), n < 3 && n > 2, get(), true)"),
+        ("after(pay(n=n), n > 3 && n < 2, get(), true)", "after(pay(n=n), n < 3 && n > 2, get(), true)"),
+    ],
+)
+def test_what_never_constrains(faulty: str, right: str) -> None:
+    """A rule that nothing violates is proved to be one, and its corrected twin is not."""
+    policies = compile_rules([faulty, right])
+    assert [Abstract(policies).always(rule) for rule in policies.rules] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("stronger", "weaker"),
+    [
+        ("forall(pay(n=n), n <= 100)", "forall(pay(n=n), n <= 200)"),
+        ("before(pay(), true, get(), true)", "before(pay(), true, get|find(), true)"),
+        (
+            "before(pay(i=i), true, f:get(i=i), output(f).k > 3)",
+            "before(pay(i=i), true, f:get(i=i), output(f).k > 2)",
+        ),
+        ("(after(pay(), true, get(), true)) AND (forall(pay(), false))", "after(pay(), true, get(), true)"),
+    ],
+)
+def test_what_says_nothing_new(stronger: str, weaker: str) -> None:
+    """A rule implies one that asks for less, and not the other way round."""
+    policies = compile_rules([stronger, weaker])
+    first, second = policies.rules
+    abstract = Abstract(policies)
+    assert abstract.implies(first, second)
+    assert not abstract.implies(second, first)
+
+
+def test_an_example_says_what_has_to_be_so() -> None:
+    """A call of the one rule that the other denies, in words."""
+    policies = compile_rules(
+        ["forall(pay(n=n), n <= fact(limit))", "before(pay(n=n), n > 5, f:get(), output(f).k == n)"]
+    )
+    first, second = policies.rules
+    found = Abstract(policies).example("pay", kept=[second], violated=[first])
+    assert found is not None
+    assert found.words.startswith(f"pay(n={found.args['n']}")
+    assert "fact(limit) is " in found.words
+
+
+def test_proofs_hold_in_sessions() -> None:
+    """What is proved of a generated rule is so in every session that is tried."""
+    for seed in range(60):
+        rule = case_of(seed).rule
+        policies = compile_rules([rule], functions=FUNCTIONS, tags=TAGS)
+        always = Abstract(policies).always(policies.rules[0])
+        for other in range(3):
+            run = Played(case := Maker(1000 * seed + other).case(rule))
+            run.play(case)
+            assert not (always and run.verdict(run.call.args) is False), f"seed {seed}, {other}"
