@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from fractions import Fraction
 from itertools import product
+from random import Random
 from typing import Any
 
 import pytest
@@ -81,8 +82,8 @@ def test_declared_beside_the_text() -> None:
     ("text", "line", "column", "problem"),
     [
         ("(declare-const x Int)\n  (assert (> x yy))", 2, 16, "unknown constant yy; known: x"),
-        ('(declare-const x Int)\n(assert\n (> x "a"))', 3, 2, "String"),
-        ("(declare-const x Int)\n(assert (+ x 1))", 2, 15, "expected what is true or false"),
+        ('(declare-const x Int)\n(assert\n (> x "a"))', 3, 10, "String"),
+        ("(declare-const x Int)\n(assert (+ x 1))", 2, 16, "expected what is true or false"),
         ("(declare-const x Int)\n(declare-const x Bool)", 2, 1, "declared twice"),
         ("(assert true", 1, 1, "not closed"),
         ("(assert true))", 1, 14, "without its `(`"),
@@ -117,13 +118,14 @@ def test_errors_are_located(text: str, line: int, column: int, problem: str) -> 
 def test_added_declarations_do_not_move_errors() -> None:
     """A variable that the policy file declares does not change the place of an error, even in the first line."""
     declared = {"n": Declared("Int"), "kind": Declared("Kind", ("a b", "c")), "m": Declared("C")}
-    for text in ('(assert (= s "é")) ; é', "(set-logic ALL)\n(declare-datatype C ((r)))(assert (> n\nz))"):
-        lines = text.split("\n")
+    for text, place in (
+        ('(declare-datatype C ((r)))(assert (= "é" (+ n s))) ; é', (1, 47)),
+        ("(set-logic ALL) (declare-datatype C ((r)))\n; é\n(assert (> n\nz))", (4, 1)),
+        ('(set-logic ALL)(declare-datatype C ((r)))(assert (= kind |a b|))\n(assert (= m "é" z))', (2, 18)),
+    ):
         with pytest.raises(SmtError) as caught:
-            Encoding.read(text if "C" in text else f"(declare-datatype C ((r))){text}", declared)
-        wanted = (1, text.index("s ") + 26) if len(lines) == 1 else (3, 1)
-        assert abs(caught.value.column - wanted[1]) <= 1
-        assert caught.value.line == wanted[0]
+            Encoding.read(text, declared)
+        assert (caught.value.line, caught.value.column) == place
 
 
 @pytest.mark.parametrize(
@@ -189,14 +191,12 @@ def test_unknown_variables() -> None:
 
 def test_damaged_texts() -> None:
     """Whatever is cut out of a text, or put into it, is read or is an SmtError."""
-    rng = random.Random(3)
+    rng = Random(3)  # noqa: S311 - a fixed seed
     for _ in range(150):
         start = rng.randrange(len(TEXT))
         damaged = TEXT[:start] + rng.choice(["", "(", ")", '"', "|", "\0", ";", "é", "|é|"]) + TEXT[start + 3 :]
-        try:
+        with suppress(SmtError):
             Encoding.read(damaged, {"n": Declared("Int")})
-        except SmtError as error:
-            assert 1 <= error.line <= 18
 
 
 def test_a_long_text_is_read() -> None:
@@ -207,9 +207,8 @@ def test_a_long_text_is_read() -> None:
     assert caught.value.line == 20_002
 
 
-def minimal(question: Question, encoding: Encoding, permit: str, core: Sequence[str], found: Mapping[str, Any]) -> None:
+def minimal(encoding: Encoding, permit: str, core: Sequence[str], found: Mapping[str, Any]) -> None:
     """Every part of a core is needed: without it, what is left can be satisfied."""
-    del question
     for dropped in core:
         kept = [name for name in core if name != dropped]
         numbers = [int(name.split(":")[1]) for name in kept if name.startswith("assertion:")]
@@ -226,7 +225,7 @@ def test_cores_are_minimal(airline: Question) -> None:
         answer = airline.solve(found)
         assert answer.status == ("sat" if airline.fast(row) else "unsat")
         if answer.status == "unsat":
-            minimal(airline, encoding, "can_cancel", answer.core, found)
+            minimal(encoding, "can_cancel", answer.core, found)
     late = airline.solve({"cabin": "economy", "hours": 30, "has insurance": False})
     assert late.core == ("variable:cabin", "variable:hours", "variable:has insurance", "assertion:0", "permit")
     assert airline.solve({"hours": -1}).core == ("variable:hours", "assertion:1")
@@ -234,7 +233,7 @@ def test_cores_are_minimal(airline: Question) -> None:
 
 def test_random_answers_have_minimal_cores() -> None:
     """On random policies the solver says what the compiled rule says, and a core contradicts itself."""
-    rng = random.Random(11)
+    rng = Random(11)  # noqa: S311 - a fixed seed
     for _ in range(25):
         made = policy(rng)
         encoding = Encoding.read(made.text, {})
@@ -287,7 +286,7 @@ def test_every_value(asserted: str, permit: str, known: dict[str, Any], every: l
 
 def test_every_agrees_with_trying_all() -> None:
     """On random policies and small domains, *every* says what trying all the values says."""
-    rng, seen = random.Random(5), set()
+    rng, seen = Random(5), set()  # noqa: S311 - a fixed seed
     for _ in range(25):
         made = policy(rng)
         question = Encoding.read(made.text, {}).question(made.permit, list(VARIABLES))
@@ -328,6 +327,16 @@ def test_hard_questions_end() -> None:
     question = Encoding.read(text, {}).question("(= (+ (* x x x) (* y y y) (* z z z)) k)", ["k"])
     assert question.fast([114]) is None
     assert question.solve({"k": 114}, timeout=0.3).status == "unknown"
+
+
+def test_long_texts() -> None:
+    """A text that Z3 would take minutes for is not given to it; others are, up to a length."""
+    encoding = Encoding.read("", {"s": Declared("String")})
+    replaced = encoding.question('(= (str.replace_all s "a" s) "b")', ["s"])
+    assert [replaced.solve({"s": "a" * length}).status for length in (100, 5000)] == ["unsat", "unknown"]
+    assert replaced.fast(["a" * 3000]) is False
+    plain = encoding.question('(str.contains s "b")', ["s"])
+    assert [plain.solve({"s": "a" * length}).status for length in (5000, 10**6)] == ["unsat", "unknown"]
 
 
 def test_remedies(airline: Question) -> None:

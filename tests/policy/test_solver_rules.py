@@ -98,7 +98,7 @@ def test_leaving_out_what_is_optional_allows_nothing_that_some_value_forbids(
         "fact(hours)}", "fact(hours), required: false}"
     )
     policies = loaded(variables=optional)
-    values = {
+    values: dict[str, list[Any]] = {
         "cabin": ["basic_economy", "economy", "business"],
         "hours": [0, 24, Decimal("24.5"), 100],
         "insurance": [True, False],

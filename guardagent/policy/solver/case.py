@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from guardagent.policy.solver.answers import Status
@@ -13,6 +13,7 @@ from guardagent.policy.solver.z3_solver import Deadline, Z3Solver
 from guardagent.policy.solver.z3_text import solver_module
 
 FIRST = 0.1  # the part of the time after which the question is put in another way
+REMEMBERED = 32  # further questions
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +25,14 @@ class Case:
         solver: one that holds them.
         constants: the variables, as terms.
         sorts: the variables' sorts.
+        others: further questions that were put about the same constraints, to be asked again.
     """
 
     terms: Sequence[Any]
     solver: Z3Solver
     constants: Mapping[str, Any]
     sorts: Mapping[str, Sort]
+    others: dict[Hashable, Case] = field(default_factory=dict)
 
     def pairs(self, values: Mapping[str, Any]) -> list[tuple[Any, Any]]:
         """Variables and their values, as terms."""
@@ -52,6 +55,16 @@ class Case:
             return found
         simple = simplified([*self.terms, *further], self.pairs(values))
         return Z3Solver([simple], self.solver.context).model([], constants, deadline)
+
+    def other(self, key: Hashable, terms: Callable[[], Sequence[Any]]) -> Case:
+        """Another question about the same variables, put once."""
+        found = self.others.get(key)
+        if found is None:
+            if len(self.others) >= REMEMBERED:
+                self.others.clear()
+            whole = terms()
+            found = self.others[key] = Case(whole, Z3Solver(whole, self.solver.context), self.constants, self.sorts)
+        return found
 
 
 def simplified(terms: Sequence[Any], pairs: Sequence[tuple[Any, Any]]) -> Any:

@@ -10,10 +10,13 @@ from guardagent.policy.solver.z3_solver import Deadline, Z3Solver
 from guardagent.policy.solver.z3_text import solver_module
 
 PERMIT = "permit"
+MAX_TERMS = 1_000  # of more, those that are not needed cannot be found in time
 
 
 def minimal_core(case: Case, values: Mapping[str, Any], deadline: Deadline) -> tuple[str, ...]:
     """The names of the parts: `variable:x`, `assertion:0`, `permit`. What there is no time to leave out is kept."""
+    if len(case.terms) > MAX_TERMS:
+        return (*(f"variable:{name}" for name in values), PERMIT)
     return _Parts(case, values, deadline).minimal()
 
 
@@ -40,6 +43,8 @@ class _Parts:
 
     def _contradiction(self, names: Sequence[str]) -> list[str] | None:
         """Parts among these that contradict one another; None if they are not known to."""
+        if self._deadline.passed():
+            return None
         status, numbers = self._solver.core([self._marks[name] for name in names], self._deadline, FIRST)
         if status == "unsat":
             return [names[number] for number in numbers]

@@ -19,8 +19,8 @@ from guardagent.policy.solver.z3_text import (
     Z3Text,
     blanked,
     check_term,
+    new_context,
     parsed,
-    solver_module,
     sort_of,
     strange_signs,
 )
@@ -42,7 +42,7 @@ class Encoding:
     def __init__(self, script: Script, written: Z3Text, names: Mapping[str, str]) -> None:
         self._written, self._names = written, list(names)
         self._known = sorted({*script.symbols, *names})
-        self._context, self._lock = solver_module().Context(), threading.Lock()
+        self._context, self._lock = new_context(), threading.Lock()
         self._once = script.recursive  # Z3 does not read a recursive function twice
         self.assertions = tuple(script.assertions)
         self.comments: Mapping[str, str] = script.comments
@@ -111,7 +111,7 @@ class Encoding:
         sorts = {name: self.constants[name] for name in variables}
         context, lock = self._context, self._lock
         if self._once:
-            context, lock = solver_module().Context(), threading.Lock()
+            context, lock = new_context(), threading.Lock()
         with lock:
             terms, constants = self._parsed(context, rewritten)
             return Question(terms, {name: constants[name] for name in sorts}, sorts, lock)

@@ -7,18 +7,18 @@ values; else the question has one, and Z3 may not know.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Any
 
 from guardagent.policy.solver.answers import UNKNOWN, Answer
-from guardagent.policy.solver.case import Case, simplified
+from guardagent.policy.solver.case import Case
 from guardagent.policy.solver.literals import fits, moderate, term_of
 from guardagent.policy.solver.reduce import Group, reduced
 from guardagent.policy.solver.sorts import BOOL, Enumeration, Sort
 from guardagent.policy.solver.walk import TooLargeError
-from guardagent.policy.solver.z3_solver import Deadline, Z3Solver
+from guardagent.policy.solver.z3_solver import Deadline
 from guardagent.policy.solver.z3_text import solver_module, sort_of
 
 MAX_CASES = 300  # combinations of values that are tried one by one
@@ -81,12 +81,12 @@ def _one_case(
 ) -> Answer:
     if not rest:
         return Answer(case.ask(known, deadline))
-    constants = {name: case.constants[name] for name in rest}
+    key = frozenset(known), tuple(rest), tuple(tuple(limits.get(name, ())) for name in rest)
     try:
-        question = _opposite(case, known, constants, limits)
+        opposite = case.other(key, lambda: _opposite(case, known, rest, limits))
     except TooLargeError:
         return UNKNOWN
-    found, values = Z3Solver(question, case.solver.context).model([], constants, deadline)
+    found, values = opposite.model(known, [], rest, deadline)
     if found == "unsat":
         return Answer("sat")
     if found == "unknown" or values is None or not _allowed(values, case, limits):
@@ -105,17 +105,14 @@ def _confirmed(case: Case, known: Mapping[str, Any], values: dict[str, Any], dea
     return Answer("unsat", counterexample=values) if status == "unsat" else UNKNOWN
 
 
-def _opposite(
-    case: Case, known: Mapping[str, Any], constants: Mapping[str, Any], limits: Mapping[str, Sequence[Any]]
-) -> list[Any]:
+def _opposite(case: Case, known: Iterable[str], rest: Sequence[str], limits: Mapping[str, Sequence[Any]]) -> list[Any]:
     """The question for values with which the constraints cannot be satisfied."""
     z3 = solver_module()
-    what = reduced(case.terms, {*known, *constants})
+    what = reduced(case.terms, {*known, *rest})
     asked = [constant == term for constant, term in what.definitions]
-    for name, values in limits.items():
-        asked.append(z3.Or([constants[name] == term_of(value, constants[name]) for value in values]))
+    asked += [z3.Or([case.facts({name: value})[0] for value in values]) for name, values in limits.items()]
     held = z3.And([z3.BoolVal(True, case.solver.context), *what.formulas, *map(_some, what.groups)])  # noqa: FBT003
-    return [simplified([*asked, z3.Not(held)], case.pairs(known))]
+    return [*asked, z3.Not(held)]
 
 
 def _some(group: Group) -> Any:

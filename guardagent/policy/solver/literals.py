@@ -27,11 +27,11 @@ def fits(value: Any, sort: Sort) -> bool:
     return (kind is bool and sort == BOOL) or (kind is int and sort == INT)
 
 
-def moderate(value: Any) -> bool:
+def moderate(value: Any, longest: int = MAX_TEXT) -> bool:
     """Whether a value is not too large to ask a solver about."""
     if isinstance(value, str):
-        return len(value) <= MAX_TEXT
-    return max(value.numerator.bit_length(), value.denominator.bit_length()) <= MAX_BITS
+        return len(value) <= longest
+    return bool(max(value.numerator.bit_length(), value.denominator.bit_length()) <= MAX_BITS)
 
 
 def term_of(value: Any, constant: Any) -> Any:

@@ -12,16 +12,18 @@ from guardagent.policy.solver.case import Case
 from guardagent.policy.solver.core import minimal_core
 from guardagent.policy.solver.every import for_every
 from guardagent.policy.solver.fast import Fast, compiled, unable
-from guardagent.policy.solver.literals import fits, moderate
+from guardagent.policy.solver.literals import MAX_TEXT, fits, moderate
 from guardagent.policy.solver.reduce import Group, reduced
 from guardagent.policy.solver.remedy import remedy
 from guardagent.policy.solver.sorts import Sort
-from guardagent.policy.solver.walk import Symbols, TooLargeError
+from guardagent.policy.solver.walk import Symbols, TooLargeError, postorder
 from guardagent.policy.solver.z3_solver import Deadline, Z3Solver
 from guardagent.policy.solver.z3_text import solver_module
 
 _NONE: Mapping[str, Sequence[Any]] = MappingProxyType({})
 _SECONDS = 0.2  # for what does not depend on any call, once
+_LONGEST = 200  # characters of a text, where parts of it are replaced: Z3 takes minutes, and no limit stops it there
+_REPLACING = {"str.replace_all", "str.replace_re_all", "str.replace_re"}
 _FAILED = (ValueError, TypeError, OverflowError, RecursionError, MemoryError)
 
 
@@ -41,6 +43,7 @@ class Question:
         self.variables = variables
         self._lock, context = lock, terms[-1].ctx
         self._case = Case(terms, Z3Solver(terms, context), constants, variables)
+        self._longest = _LONGEST if _replaces(terms) else MAX_TEXT
         self.fast: Fast = _fast(terms, context, variables)
 
     def solve(
@@ -71,7 +74,7 @@ class Question:
         if any(name not in self.variables or name in known for name in every):
             return False
         return all(
-            name in self.variables and fits(value, self.variables[name]) and moderate(value)
+            name in self.variables and fits(value, self.variables[name]) and moderate(value, self._longest)
             for name, value in known.items()
         )
 
@@ -111,6 +114,14 @@ class Question:
                 return remedy(self._case, known, names, domains, Deadline(timeout))
             except (solver_module().Z3Exception, *_FAILED):
                 return None
+
+
+def _replaces(terms: Sequence[Any]) -> bool:
+    """Whether texts may become as long as the product of two."""
+    try:
+        return any(term.decl().name() in _REPLACING for term in postorder(terms) if solver_module().is_app(term))
+    except TooLargeError:
+        return True
 
 
 def _fast(terms: Sequence[Any], context: Any, variables: Mapping[str, Sort]) -> Fast:

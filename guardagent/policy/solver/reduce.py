@@ -12,7 +12,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent.policy.solver.walk import Symbol, Symbols, conjuncts, inverse, postorder, replaced, symbol_of
+from guardagent.policy.solver.walk import (
+    Symbol,
+    Symbols,
+    TooLargeError,
+    conjuncts,
+    inverse,
+    postorder,
+    replaced,
+    symbol_of,
+)
 from guardagent.policy.solver.z3_text import solver_module
 
 MAX_FORMULAS = 2_000
@@ -52,15 +61,17 @@ def reduced(terms: Iterable[Any], known: Iterable[str]) -> Reduced:
 
 class _Reduction:
     def __init__(self, terms: Iterable[Any], known: Iterable[str]) -> None:
+        terms = list(terms)
+        if len(terms) > MAX_FORMULAS or not postorder(terms):
+            raise TooLargeError
         self._symbols = Symbols()
         self._known: set[Symbol] = {(name, 0) for name in known}
         self._pending = conjuncts(replaced(one, {}) for one in terms)
         self._definitions: list[tuple[Any, Any]] = []
 
     def result(self) -> Reduced:
-        if len(self._pending) <= MAX_FORMULAS:
-            while self._literals() or self._equations() or self._unused() or self._one_sided():
-                pass
+        while self._literals() or self._equations() or self._unused() or self._one_sided():
+            pass
         return self._grouped()
 
     def _open(self, term: Any) -> frozenset[Symbol]:

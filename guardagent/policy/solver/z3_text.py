@@ -41,6 +41,14 @@ def solver_module() -> Any:
     return z3
 
 
+def new_context() -> Any:
+    """A context of Z3's. One thread at a time uses it; terms may be thrown away by any, whenever Python does that."""
+    z3 = solver_module()
+    context = z3.Context()
+    z3.Z3_enable_concurrent_dec_ref(context.ref())
+    return context
+
+
 def strange_signs(text: str) -> list[Edit]:
     """Z3 reads bytes, and a C string ends at NUL: other signs are escaped in texts, and blanked in comments."""
     if not _STRANGE.search(text):
@@ -124,6 +132,7 @@ def _located(message: str, written: Z3Text, known: Iterable[str], permit: Z3Text
     if match is None:
         return SmtError(f"Z3 does not accept it: {first}")
     line, column, problem = int(match[1]), int(match[2]), _said(match[3].strip(), known)
+    column += line > 1  # Z3 counts the columns of the first line from 1, those of the others from 0
     own = written.lines() + 1  # the line with `(assert`, before the permit's own
     if permit is None or line < own:
         return SmtError(problem, *written.origin(line, column))
