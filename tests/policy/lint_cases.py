@@ -248,6 +248,45 @@ DATA = [
 """,
     ),
     case(
+        "bank: what a data rule asks for is more than a solver rule permits",
+        ("contradictory", "small", "transfer"),
+        "a > 100",
+        "a > 10",
+        """policies:
+  - id: worth_it
+    temporal: forall(transfer(amount=a), a > 100 && fact(user_confirmed) == true)
+  - id: small
+    solver:
+      smt: (declare-const amount Real)
+      tools: {transfer: {permit: (<= amount 100.0), variables: {amount: {from: args.amount}}}}
+""",
+    ),
+    case(
+        "HR: what has to come first cannot be kept itself",
+        {("contradictory", "interviews", "interview"), ("contradictory", "interviewed", "hire")},
+        "r < 5 && r > 5",
+        "r < 5 && r > 1",
+        """policies:
+  - id: interviewed
+    temporal: before(hire(), true, interview(), true)
+  - id: interviews
+    temporal: forall(interview(round=r), r < 5 && r > 5)
+""",
+    ),
+    case(
+        "deployment: what has to be done by the end, twice",
+        ("duplicate", "summary_at_the_end", "write_summary"),
+        'exists(write_summary(kind="x"))\n    on',
+        'exists(write_summary(kind="y"))\n    on',
+        """policies:
+  - id: summary
+    temporal: exists(write_summary(kind="x"))
+  - id: summary_at_the_end
+    temporal: exists(write_summary(kind="x"))
+    on_violation: block
+""",
+    ),
+    case(
         "hospital: a condition that every number satisfies",
         ("vacuous", "dose", "prescribe"),
         "d < 50 || d >= 10",
@@ -589,6 +628,61 @@ SOLVER = [
           variables:
             percent: {from: args.percent}
             manager: {from: fact(is_manager)}
+""",
+    ),
+    solver(
+        "HR: two facts that only say the same of each other",
+        ("underconstrained", "bonus", "pay_bonus"),
+        "(assert (= earned agreed))",
+        "(assert (= earned agreed (> sum 10)))",
+        """  - id: bonus
+    solver:
+      smt: |
+        (declare-const earned Bool)
+        (declare-const agreed Bool)
+        (declare-const sum Int)
+        (assert (= earned agreed))
+      tools:
+        pay_bonus:
+          permit: (and earned (> sum 3))
+          variables:
+            sum: {from: args.sum}
+""",
+    ),
+    solver(
+        "deployment: a level of the file's own sort that the assertions exclude",
+        ("unreachable", "levels", "deploy"),
+        "(assert (not (= level canary)))",
+        "(assert (or approved (not (= level canary))))",
+        """  - id: levels
+    solver:
+      smt: |
+        (declare-const approved Bool)
+        (assert (not (= level canary)))
+      tools:
+        deploy:
+          permit: (or approved (= level preview))
+          variables:
+            level: {sort: Level, enum: [preview, canary, full], from: args.level}
+            approved: {from: fact(approved)}
+""",
+    ),
+    solver(
+        "airline: what is read in the conversation, or is not, and permits it either way",
+        ("underconstrained", "reasons", "cancel"),
+        "from: conversation(user), free: any",
+        "from: conversation(user)",
+        """  - id: reasons
+    solver:
+      smt: |
+        (declare-const reason String)
+        (declare-const insured Bool)
+      tools:
+        cancel:
+          permit: (and insured (= reason "health"))
+          variables:
+            reason: {from: conversation(user), free: any}
+            insured: {from: fact(insured)}
 """,
     ),
 ]

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import random
+import re
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from guardagent import InputError, load_policies
+from guardagent.cli import app, main
 from guardagent.policy.lint import LintFinding, lint
 from tests.policy.lint_cases import DATA, SOLVER, STEPS, Case
 
 CASES = [*STEPS, *DATA, *SOLVER]
+ROOT = Path(__file__).parents[2]
 
 
 def linted(text: str, folder: Path) -> list[LintFinding]:
@@ -18,15 +27,249 @@ def linted(text: str, folder: Path) -> list[LintFinding]:
     return lint(path)
 
 
+def found(text: str, folder: Path) -> set[tuple[str, str | None, str | None]]:
+    return {(one.kind, one.policy, one.tool) for one in linted(f"version: 1\n{text}", folder)}
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_fault_is_found(case: Case, tmp_path: Path) -> None:
     """The kind, the rule and the tool are told, and nothing else; every finding has its words."""
-    found = linted(case.text, tmp_path)
-    assert {(one.kind, one.policy, one.tool) for one in found} == case.found
-    assert all(one.message and one.example for one in found)
+    findings = linted(case.text, tmp_path)
+    assert {(one.kind, one.policy, one.tool) for one in findings} == case.found
+    assert all(one.message and one.example for one in findings)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_nothing_is_found_once_it_is_mended(case: Case, tmp_path: Path) -> None:
     """The corrected twin differs in one place, and is clean."""
     assert linted(case.mended, tmp_path) == []
+
+
+def test_every_kind_of_fault_is_planted() -> None:
+    """At least 25 policies; each kind more than once."""
+    kinds = [kind for case in CASES for kind, _, _ in case.found]
+    assert len(CASES) >= 25
+    assert min(kinds.count(kind) for kind in set(kinds)) >= 2
+    assert len(set(kinds)) == 7
+
+
+# --- what is meant as it is
+
+
+@pytest.mark.parametrize(
+    "policies",
+    [
+        "policies: [{id: a, temporal: 'G !tool:drop_table'}]",
+        "policies: [{id: a, temporal: 'forall(drop_table(), false)'}]",
+        "policies: [{id: a, temporal: 'NOT exists(drop_table(), true)'}]",
+        "policies: [{id: a, temporal: 'forall(get_time(), true)'}]",
+        "policies: [{id: a, temporal: 'tool:login'}]",
+        "policies: [{id: a, temporal: 'tool:ask U tool:answer'}]",
+        "policies: [{id: a, solver: {smt: (declare-const n Int), tools: {t: {permit: true, variables: {}}}}}]",
+        "policies: [{id: a, solver: {smt: (declare-const n Int), tools: {t: {permit: false, variables: {}}}}}]",
+        "tools: [a, b]\npolicies: [{id: a, temporal: 'G !pii'}]",
+        "tools: [a, b]\npolicies: [{id: a, temporal: 'before(a(), true, b(), true)'}]",
+    ],
+)
+def test_what_is_said_outright_is_meant(policies: str, tmp_path: Path) -> None:
+    """A ban, a tool that may always be called, the first call of all, labels that the host gives."""
+    assert found(policies, tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    ("weaker", "stronger", "expected"),
+    [
+        ("block", "warn", 0),
+        ("warn", "block", 1),
+        ("block", "escalate", 0),
+        ("escalate", "halt", 1),
+        ("halt", "block", 0),
+    ],
+)
+def test_a_rule_shadows_only_what_it_decides_too(weaker: str, stronger: str, expected: int, tmp_path: Path) -> None:
+    """A warning leaves a rule that blocks its work, and so does an approval, which lifts only what escalated."""
+    text = f"""policies:
+  - {{id: weaker, temporal: G(tool:a -> O (tool:b || tool:c)), on_violation: {weaker}}}
+  - {{id: stronger, temporal: G(tool:a -> O tool:b), on_violation: {stronger}}}
+"""
+    assert found(text, tmp_path) == ({("shadowed", "weaker", "a")} if expected else set())
+
+
+@pytest.mark.parametrize("severity", ["warn", "escalate"])
+def test_what_does_not_stop_a_call_contradicts_nothing(severity: str, tmp_path: Path) -> None:
+    """A call that breaks them may run, or be approved."""
+    text = f"""policies:
+  - {{id: one, temporal: "forall(t(n=n), n > 5)", on_violation: {severity}}}
+  - {{id: two, temporal: "forall(t(n=n), n < 5)"}}
+"""
+    assert found(text, tmp_path) == set()
+
+
+# --- against sessions
+
+RULES = (
+    "G(tool:a -> O tool:b)",
+    "G(tool:b -> O tool:c)",
+    "G(tool:c -> O tool:a)",
+    "G !tool:b",
+    "tool:a -> F tool:b",
+    "tool:c -> F[<=1] tool:a",
+    "G(tool:b -> X tool:c)",
+    "G(tool:a -> H !tool:b)",
+    "tool:b U tool:c",
+    "G(tool:b -> G !tool:c)",
+    "before(c(), true, b(), true)",
+    "after(a(), true, c(), true)",
+    "forall(a(), count(f:b()) > 0)",
+    "(G !tool:a) OR (G !tool:c)",
+)
+
+
+def kept_orders(path: Path) -> Iterator[tuple[tuple[str, ...], bool]]:
+    """Every order of up to five calls that a session allows, and whether it may end there."""
+    policies = load_policies(path)
+    for length in range(6):
+        for order in product("abc", repeat=length):
+            session = policies.session()
+            if all(_done(session, tool) for tool in order):
+                yield order, session.finish().label == 0
+
+
+def _done(session: object, tool: str) -> bool:
+    allowed: bool = session.check(tool).label == 0  # type: ignore[attr-defined]
+    if allowed:
+        session.record("done")  # type: ignore[attr-defined]
+    return allowed
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_can_never_be_called_never_is(seed: int, tmp_path: Path) -> None:
+    """A tool is told exactly if no order of calls that a session allows has it and ends well."""
+    texts = random.Random(seed).sample(RULES, 3)  # noqa: S311 - any three
+    path = tmp_path / "policies.yaml"
+    rules = "".join(f"  - id: rule {at}\n    temporal: {text}\n" for at, text in enumerate(texts))
+    path.write_text(f"version: 1\ntools: [a, b, c]\npolicies:\n{rules}")
+    told = {one.tool for one in lint(path) if one.kind == "contradictory"}
+    well = [order for order, ends in kept_orders(path) if ends]
+    never = {tool for tool in "abc" if not any(tool in order for order in well)}
+    if not well:
+        assert told == {None}
+    else:
+        assert told <= never
+        banned = {"b"} if "G !tool:b" in texts else set()
+        concerned = {tool for rule in load_policies(path).rules for tool in rule.tools}
+        assert never & concerned - banned <= told
+
+
+# --- files of the project
+
+
+@pytest.mark.parametrize("name", ["airline", "airline-solver", "retail"])
+def test_the_benchmark_leaves_only_tools_that_read(name: str) -> None:
+    """What no rule concerns only looks something up, thinks, or hands over."""
+    path = ROOT / "benchmarks" / "tau" / f"{name}.yaml"
+    harmless = ("calculate", "find_", "get_", "list_all_", "search_", "think", "transfer_to_human_agents")
+    findings = lint(path)
+    assert {one.kind for one in findings} == {"uncovered"}
+    assert all(one.tool is not None and one.tool.startswith(harmless) for one in findings)
+
+
+def test_the_starter_is_clean() -> None:
+    """What `init` writes has no findings."""
+    assert lint(ROOT / "guardagent" / "_starter" / "policies.yaml") == []
+
+
+def test_the_rules_of_agentproof_shadow_each_other(shared: Path, tmp_path: Path) -> None:
+    """Two of its 15 policies say what four others say, and nothing else is wrong with them."""
+    rules = json.loads((shared / "workflows" / "temporal_policies.json").read_text())
+    text = "".join(f"  - {json.dumps({'id': one['id'], 'temporal': one['dsl']})}\n" for one in rules)
+    assert found(f"policies:\n{text}", tmp_path) == {
+        ("shadowed", "email_requires_review", "draft_email"),
+        ("shadowed", "no_delete_production", "delete_production_db"),
+        ("shadowed", "no_drop_table", "drop_table"),
+        ("shadowed", "no_rm_rf", "rm_rf"),
+    }
+
+
+# --- nothing is run
+
+
+def test_no_content_is_run(tmp_path: Path) -> None:
+    """Neither the toolbox, of which the signatures are read, nor programs."""
+    (tmp_path / "state.py").write_text('''
+raise SystemExit("run")
+
+
+def owner(state, order_id: str, *, late=print("run")) -> str:
+    """Whose order it is."""
+''')
+    (tmp_path / "program.py").write_text("raise SystemExit")
+    text = """toolbox: state.py
+policies:
+  - {id: own, temporal: 'forall(pay(order=o), state(owner(o)) == fact(user))'}
+  - {id: polite, request: Be polite., program: program.py}
+"""
+    assert found(text, tmp_path) == set()
+    with pytest.raises(InputError, match="owner"):
+        found(text.replace("owner(o)", "owner(o, o)"), tmp_path)
+
+
+# --- the command
+
+
+def run(text: str, folder: Path, *options: str) -> tuple[int, str, str]:
+    path = folder / "policies.yaml"
+    path.write_text(f"version: 1\n{text}")
+    result = CliRunner().invoke(app, ["lint", str(path), *options])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_the_command_prints_findings_as_json(tmp_path: Path) -> None:
+    """One object in a line, and nothing else on standard output; exit 1."""
+    status, out, _ = run(STEPS[0].text.removeprefix("version: 1\n"), tmp_path, "--json")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert status == 1
+    assert [list(row) for row in rows] == [["kind", "policy", "tool", "message", "example"]] * 2
+
+
+def test_the_command_prints_findings_in_words(tmp_path: Path) -> None:
+    """The kind, the rule, what is wrong, and an example."""
+    status, out, _ = run("policies: [{id: a, temporal: 'tool:pay -> O tool:login'}]", tmp_path)
+    assert status == 1
+    assert out.startswith("vacuous: a (pay): `tool:pay -> O tool:login` speaks of the first step only")
+    assert "did you mean `G(tool:pay -> O tool:login)`?" in out
+
+
+def test_a_clean_file_exits_0(tmp_path: Path) -> None:
+    """Nothing on standard output."""
+    assert run("policies: [{id: a, temporal: 'G(tool:pay -> O tool:login)'}]", tmp_path)[:2] == (0, "")
+
+
+def test_what_could_not_be_decided_exits_3(tmp_path: Path) -> None:
+    """Where nothing is found, but not all could be looked at, a note says what."""
+    labels = " || ".join(f"label{at}" for at in range(9))
+    status, out, notes = run(f"policies: [{{id: a, temporal: G(({labels}) -> O tool:t)}}]", tmp_path)
+    assert (status, out) == (3, "")
+    assert notes.startswith("note: tools that can never be called: not decided")
+
+
+def test_a_wrong_file_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is told as by any other command, and exits 2."""
+    path = tmp_path / "policies.yaml"
+    path.write_text("version: 1\npolicies: [{id: a, temporal: 'G(tool:pay'}]")
+    with pytest.raises(SystemExit) as ended:
+        main(["lint", str(path)])
+    assert ended.value.code == 2
+    assert "policies.yaml:2" in capsys.readouterr().err
+
+
+def test_an_example_is_what_a_session_does(tmp_path: Path) -> None:
+    """The call that nothing supports is permitted, and denied once the implication is an equivalence."""
+    case = SOLVER[0]
+    (finding,) = linted(case.text, tmp_path)
+    said = re.match(r"cancel\(\), where booked (\d+) hours ago; cabin is ([\w ]+): permitted", finding.example)
+    assert said
+    call = "cancel", {"hours": int(said[1]), "cabin": said[2].replace(" ", "_")}
+    assert load_policies(tmp_path / "policies.yaml").session().check(*call).label == 0
+    (tmp_path / "policies.yaml").write_text(case.mended)
+    assert load_policies(tmp_path / "policies.yaml").session().check(*call).rules == ("eligible",)

@@ -83,7 +83,7 @@ from guardagent.cli import main
 try:
     main(["verify", sys.argv[1]])
 except SystemExit as stop:
-    usage = resource.getrusage(resource.RUSAGE_SELF)  # whose ru_maxrss begins with that of the process it was started by
+    usage = resource.getrusage(resource.RUSAGE_SELF)  # its ru_maxrss begins with that of the parent
     peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
     print(stop.code, usage.ru_utime + usage.ru_stime, int(peak) * 1024)
 """

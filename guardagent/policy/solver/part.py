@@ -154,12 +154,16 @@ _UNDECIDED = Finding(Unknown("the solver could not decide it in its time"))
 
 
 class Solved:
-    """A solver rule's part. It remembers nothing."""
+    """A solver rule's part. It remembers nothing.
+
+    Attributes:
+        governed: what permits a call of each tool.
+    """
 
     remembers = False
 
     def __init__(self, governed: Mapping[str, Governed], listen: Listen | None) -> None:
-        self._governed = governed
+        self.governed = governed
         self._listen = listen
         self.tools = frozenset(governed)
 
@@ -170,7 +174,7 @@ class Solved:
         return None
 
     def judge(self, trace: Trace, call: Call, _memory: Any) -> Finding | None:
-        governed = self._governed[call.tool]
+        governed = self.governed[call.tool]
         heard = self._listen(governed.asked, trace, call) if governed.asked and self._listen is not None else {}
         if not trace.in_flight or not governed.looks_back:
             return governed.judge(trace, call, heard)

@@ -42,6 +42,7 @@ class Question:
     ) -> None:
         self.variables = variables
         self._lock, context = lock, terms[-1].ctx
+        self.terms = tuple(terms)
         self._case = Case(terms, Z3Solver(terms, context), constants, variables)
         self._longest = _LONGEST if _replaces(terms) else MAX_TEXT
         self.fast: Fast = _fast(terms, context, variables)

@@ -1,0 +1,66 @@
+"""Vacuous, by the order of steps: a rule that no conversation breaks, or that is over after the first step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from guardagent.policy import ast
+from guardagent.policy.automaton import Automaton
+from guardagent.policy.findings import Call
+from guardagent.policy.formula import atoms
+from guardagent.policy.lint.finding import LintFinding
+from guardagent.policy.lint.steps import calls_of_kinds
+from guardagent.policy.lint.subject import Subject
+from guardagent.policy.lint.words import call_of, text_of
+from guardagent.policy.logic.combined import Parts
+from guardagent.policy.propositional import Propositional
+from guardagent.policy.rule import Rule
+
+_SILENT = 1  # the letter of a step that went well and satisfies no atom
+
+
+def check(subject: Subject) -> Iterator[LintFinding]:
+    for rule in subject.rules:
+        for at, (read, part) in enumerate(zip(Parts(rule.rules).parts, rule.parts, strict=True)):
+            if isinstance(read.rule, ast.Temporal) and isinstance(part, Propositional):
+                yield from _of_part(rule, part, atoms(read.rule.formula), text_of(rule, at, subject), subject)
+
+
+def _of_part(
+    rule: Rule, part: Propositional, names: Sequence[str], text: str, subject: Subject
+) -> Iterator[LintFinding]:
+    automaton = part.automaton
+    if not _can_deny(automaton):
+        tool = min(part.tools, default=None)
+        shown = tool or "another_tool"
+        message = f"no order of calls that go well breaks `{text}`; take it out, or say what it is to forbid"
+        yield LintFinding("vacuous", rule.id, tool, message, f"{shown}() as the first call, or again: always allowed")
+        return
+    first = automaton.table[0][_SILENT]
+    if automaton.satisfied[first]:
+        looked_at = _looked_at(part, names)
+        message = (
+            f"`{text}` speaks of the first step only, as a formula does that does not begin with G; "
+            f"did you mean `G({text})`?"
+        )
+        other = next((one for one in subject.tools if one not in part.tools), "another_tool")
+        example = f"{other}(), then {call_of(looked_at)}: allowed, since the first call was {other}()"
+        tool = looked_at.tool if looked_at.tool in part.tools else None
+        yield LintFinding("vacuous", rule.id, tool, message, example)
+
+
+def _can_deny(automaton: Automaton) -> bool:
+    """Whether calls that go well can break it, by themselves or by the end. Failing keeps nobody within a rule."""
+    reached, waiting = {0}, [0]
+    while waiting:
+        new = {target for at, target in enumerate(automaton.table[waiting.pop()]) if at % 2} - reached
+        reached |= new
+        waiting += new
+    return not all(automaton.accepting[state] for state in reached)
+
+
+def _looked_at(part: Propositional, names: Sequence[str]) -> Call:
+    """A call that is not fine in itself as the first one."""
+    automaton, alphabet = part.automaton, part.alphabet
+    calls = calls_of_kinds(set(names), [*sorted(part.tools), "another_tool"])
+    return next(one for one in calls if not automaton.satisfied[automaton.table[0][alphabet.index(one, ok=True)]])

@@ -1,0 +1,51 @@
+"""Looks at a policy file with every check that there is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from guardagent.policy.lint.checks import all_checks
+from guardagent.policy.lint.finding import LintFinding
+from guardagent.policy.lint.steps import Undecided
+from guardagent.policy.lint.subject import subject_of
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What a policy file was found to be.
+
+    Attributes:
+        findings: what is wrong, in the order of the rules.
+        undecided: what could not be decided, in words; nothing is found there, which says nothing.
+    """
+
+    findings: tuple[LintFinding, ...]
+    undecided: tuple[str, ...]
+
+
+def examine(path: Path | str) -> Examined:
+    """Looks at a policy file; neither its toolbox nor its programs are run.
+
+    Raises:
+        InputError: it cannot be loaded.
+    """
+    subject = subject_of(path)
+    found: list[LintFinding] = []
+    for check in all_checks():
+        try:
+            found += check(subject)
+        except Undecided:
+            subject.leave_open(check.__module__.rpartition(".")[2].replace("_", " "), "it would take too long")
+    order = {name: at for at, name in enumerate(subject.ids)}
+    found.sort(key=lambda one: order.get(one.policy or "", len(order)))
+    return Examined(tuple(dict.fromkeys(found)), tuple(dict.fromkeys(subject.undecided)))
+
+
+def lint(path: Path | str) -> list[LintFinding]:
+    """What is wrong with the rules of a policy file.
+
+    Raises:
+        InputError: it cannot be loaded.
+    """
+    return list(examine(path).findings)

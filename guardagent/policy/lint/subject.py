@@ -1,0 +1,121 @@
+"""The policy file that is looked at: loaded as for a session, with nothing of it that could run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NoReturn
+
+from guardagent.policy import ast
+from guardagent.policy.findings import Call
+from guardagent.policy.library import Library
+from guardagent.policy.lint.forms import bans
+from guardagent.policy.lint.stubs import stub_functions
+from guardagent.policy.load import compiled
+from guardagent.policy.policies import Policies
+from guardagent.policy.policy_file import PolicyFile, RuleSource, read_policy_file
+from guardagent.policy.rule import Rule
+from guardagent.types import Check, Context, Decision, Event
+
+
+@dataclass(eq=False)
+class Subject:
+    """A policy file that is looked at.
+
+    Attributes:
+        functions: stand for the state functions.
+        undecided: what could not be decided; the checks add to it.
+    """
+
+    file: PolicyFile
+    functions: Mapping[str, Callable[..., Any]]
+    policies: Policies
+    undecided: list[str] = field(default_factory=list)
+
+    @property
+    def ids(self) -> Sequence[str]:
+        return [source.id for source in self.file.rules]
+
+    @property
+    def rules(self) -> Sequence[Rule]:
+        """All rules that are no requests."""
+        return self.policies.rules
+
+    @cached_property
+    def blocking(self) -> Sequence[Rule]:
+        """The rules whose violation stops a call for good: a warning does not, and a person may approve."""
+        return [rule for rule in self.rules if rule.source.on_violation in (Decision.DENY, Decision.HALT)]
+
+    @property
+    def tags(self) -> Mapping[str, frozenset[str]]:
+        return self.file.tags
+
+    @cached_property
+    def sources(self) -> Mapping[str, RuleSource]:
+        return {source.id: source for source in self.file.rules}
+
+    @cached_property
+    def named(self) -> Sequence[str]:
+        """The tools that rules name, sorted."""
+        return sorted({tool for rule in self.rules for tool in rule.tools})
+
+    @cached_property
+    def tools(self) -> Sequence[str]:
+        """The tools that can be called at all; where the file does not say which there are, one more is among them."""
+        known = sorted(self.file.tools) if self.file.tools is not None else [*self.named_anywhere, "another_tool"]
+        return [tool for tool in known if self.policies.concern(Call(tool, {})).listed]
+
+    @cached_property
+    def named_anywhere(self) -> Sequence[str]:
+        """The tools that rules name, if only as something that has to come before; sorted."""
+        patterns = [one for rule in self.rules for read in rule.rules for one in ast.walk(read)]
+        names = [name for one in patterns if isinstance(one, ast.Pattern) for name in one.tools]
+        tagged = {tool for name in names if name[0] == "@" for tool in self.tags[name[1:]]}
+        return sorted({*self.named, *tagged, *(name for name in names if name[0] != "@")})
+
+    @cached_property
+    def banned(self) -> frozenset[str]:
+        """The tools that a rule forbids outright, as its author means."""
+        rules = (one for rule in self.rules for one in rule.rules)
+        outright = (tool for source in self.file.rules for tool in _denied_outright(source))
+        return frozenset({tool for one in rules for tool in bans(one, self.tags)} | set(outright))
+
+    @cached_property
+    def forbidding(self) -> frozenset[str]:
+        """The ids of rules that forbid tools outright."""
+        return frozenset(rule.id for rule in self.rules if any(bans(one, self.tags) for one in rule.rules))
+
+    def alone(self, rule: Rule, read: ast.Rule) -> Rule:
+        """One thing that a rule says, or could say, as a rule."""
+        return Rule(rule.source, [read], Library(self.functions, self.tags, self.file.tools))
+
+    def leave_open(self, what: str, why: str) -> None:
+        """Says that something was not decided."""
+        self.undecided.append(f"{what}: not decided: {why}")
+
+
+def subject_of(path: Path | str) -> Subject:
+    """Loads a policy file to look at it.
+
+    Raises:
+        InputError: it cannot be loaded.
+    """
+    file = read_policy_file(path)
+    functions = stub_functions(file.toolbox)
+    return Subject(file, functions, compiled(file, functions, lambda _: _never))
+
+
+def _denied_outright(source: RuleSource) -> Iterator[str]:
+    for tool, governed in source.solver.tools.items() if source.solver else ():
+        if governed.permit.text.strip() == "false":
+            yield tool
+
+
+def _never(_event: Event, _context: Context) -> NoReturn:
+    """Stands for what judges a rule in words."""
+    raise AssertionError("programs are not run here")
+
+
+_: Check = _never

@@ -1,0 +1,44 @@
+"""Examples, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from guardagent.policy.findings import Call
+from guardagent.policy.lint.steps import Step
+from guardagent.policy.lint.subject import Subject
+from guardagent.policy.logic.combined import Parts
+from guardagent.policy.rule import Rule
+
+
+def listed(words: Iterable[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def call_of(call: Call) -> str:
+    """A call, with what else it is."""
+    labels = [f"action {call.action}"] if call.action else []
+    labels += [f"decision {call.decision}"] if call.decision else []
+    labels += [f"tag {tag}" for tag in sorted(call.tags)]
+    return f"{call.tool}(){f' ({listed(labels)})' if labels else ''}"
+
+
+def calls_of(way: Sequence[Step]) -> str:
+    """Calls, one after the other."""
+    if not way:
+        return "no call at all"
+    return ", then ".join(f"{call_of(step.call)}{'' if step.ok else ', which fails'}" for step in way)
+
+
+def rules_of(ids: Sequence[str]) -> str:
+    """Rules, by their ids."""
+    return f"{'rule' if len(ids) == 1 else 'rules'} {listed(ids)}"
+
+
+def text_of(rule: Rule, at: int, subject: Subject) -> str:
+    """The text of a part of a rule, where it has one text for each; else all of it."""
+    texts = subject.sources[rule.id].texts
+    found = texts[at].text if len(texts) == len(Parts(rule.rules).parts) else rule.source.text
+    return " ".join(found.split())
