@@ -558,7 +558,9 @@ class Session:
             raise InputError("the snapshot was made under another policy; expected the same file and toolbox")
         seconds = content["permit_seconds"]
         name = content["session"]
-        session = cls(policies, state, content["facts"], messages=messages, id=name, permit_seconds=seconds, clock=clock)
+        session = cls(
+            policies, state, content["facts"], messages=messages, id=name, permit_seconds=seconds, clock=clock
+        )
         session._conversation.load(content)
         session._halted, session._approved = content["halted"], content["approved"]
         restored(session)

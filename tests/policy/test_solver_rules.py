@@ -86,7 +86,8 @@ def test_an_unknown_value_that_is_optional_must_not_matter(loaded: Callable[...,
     assert ask(policies, insurance=False).rules == ("cancelling",)
     verdict = ask(policies, insurance=True)
     assert verdict.rules == ()
-    assert 'reason: not known, and it matters: with reason "other" it is not permitted' in verdict.errors[0]
+    said = "reason: 'reason' is missing; and it matters: with reason \"other\" it is not permitted"
+    assert verdict.errors == (f"cancelling: not known: {said}",)
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -128,6 +129,13 @@ def test_a_free_value_may_be_whichever_permits(loaded: Callable[..., Policies]) 
     verdict = ask(policies, {"reason": "health"}, insurance="yes")
     assert verdict.label == 1
     assert "insurance: " in verdict.errors[0]
+
+
+def test_a_free_value_is_one_that_there_is(loaded: Callable[..., Policies]) -> None:
+    """Nothing outside of its `enum` is chosen."""
+    smt, variables = "(declare-const s String)", "s: {from: args.s, enum: [a, b], free: any}"
+    assert ask(loaded(smt, variables, '(not (= s "a"))')).label == 0
+    assert ask(loaded(smt, variables, '(not (or (= s "a") (= s "b")))')).rules == ("cancelling",)
 
 
 @pytest.mark.parametrize(

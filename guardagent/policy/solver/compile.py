@@ -85,8 +85,9 @@ def _governed(encoding: Encoding, tool: GovernedTool, library: Library) -> Gover
     compiler = Compiler(library)
     slot = compiler.place()
     variables = [_variable(encoding, name, one, compiler, slot) for name, one in tool.variables.items()]
+    chosen = {one.name: one.enum for one in variables if one.free and one.enum is not None}
     try:
-        question = encoding.question(tool.permit.text, [one.name for one in variables])
+        question = encoding.question(tool.permit.text, [one.name for one in variables], chosen)
     except SmtError as error:
         raise tool.permit.error(error.problem, error.line, error.column) from None
     return Governed(encoding, question, variables, slot, compiler.size)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from guardagent.errors import nearest
 from guardagent.policy.solver.answers import Answer
+from guardagent.policy.solver.literals import term_of
 from guardagent.policy.solver.problems import SmtError
 from guardagent.policy.solver.question import Question
 from guardagent.policy.solver.script import Assertion, Script
@@ -21,10 +23,12 @@ from guardagent.policy.solver.z3_text import (
     check_term,
     new_context,
     parsed,
+    solver_module,
     sort_of,
     strange_signs,
 )
 
+_NO_DOMAINS: Mapping[str, Sequence[Any]] = MappingProxyType({})
 _BUILT_IN = frozenset({"Bool", "Int", "Real", "String", "RegLan"})
 _SYMBOL = re.compile(r"[A-Za-z~!@$%^&*_+=<>.?/-][A-Za-z0-9~!@$%^&*_+=<>.?/-]*")
 
@@ -93,12 +97,15 @@ class Encoding:
         problem = f"{name!r} is of sort {found}; the policy file says {declared.sort}: expected them to agree"
         raise script.reader.error(problem, constant.start)
 
-    def question(self, permit: str, variables: Sequence[str]) -> Question:
+    def question(
+        self, permit: str, variables: Sequence[str], domains: Mapping[str, Sequence[Any]] = _NO_DOMAINS
+    ) -> Question:
         """Asks whether a predicate permits a call.
 
         Args:
             permit: the predicate: a term of sort Bool.
             variables: the constants whose values will be given, in this order.
+            domains: of those whose value may be chosen, the values that there are, where not all of their sort.
 
         Raises:
             SmtError: the permit is wrong, or a variable is not declared.
@@ -114,7 +121,16 @@ class Encoding:
             context, lock = new_context(), threading.Lock()
         with lock:
             terms, constants = self._parsed(context, rewritten)
+            terms[-1] = _within(terms[-1], constants, domains)
             return Question(terms, {name: constants[name] for name in sorts}, sorts, lock)
+
+
+def _within(permit: Any, constants: Mapping[str, Any], domains: Mapping[str, Sequence[Any]]) -> Any:
+    """The permit, of values that there are."""
+    z3 = solver_module()
+    for name, values in domains.items():
+        permit = z3.And(permit, z3.Or([constants[name] == term_of(value, constants[name]) for value in values]))
+    return permit
 
 
 def _declarations(script: Script, declared: Mapping[str, Declared]) -> list[Edit]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from guardagent.policy.findings import Call, Finding, Trace, in_every_world
 from guardagent.policy.solver.admitted import Refused, admitted
+from guardagent.policy.solver.answers import Answer
 from guardagent.policy.solver.encoding import Encoding, Question
 from guardagent.policy.solver.listener import Listen
 from guardagent.policy.solver.reading import Asked
@@ -90,23 +91,25 @@ class Governed:
         if refused or needed:
             return Finding(Unknown(*refused, *needed))
         known = {one.name: value for one, value in pairs if type(value) is not Unknown}
-        every = [one.name for one, _ in missing if not one.free]
-        answer = self.question.solve(known, every, self._domains)
+        every = {one.name: value for one, value in missing if not one.free}
+        answer = self.question.solve(known, tuple(every), self._domains)
         if answer.status == "sat":
             return None
         if answer.status == "unsat" and every:
-            return self._mattering(known, every, answer.counterexample or {})
+            return self._mattering(known, every, answer)
         return self._denied(known, answer.core) if answer.status == "unsat" else _UNDECIDED
 
-    def _mattering(self, known: Mapping[str, Any], every: Sequence[str], example: Mapping[str, Any]) -> Finding:
-        """A value that is not known would have to be known; or is not, as nothing permits the call."""
-        answer = self.question.solve(known, (), self._domains)
-        if answer.status == "unsat":
-            return self._denied(known, answer.core)
-        where = " and ".join(f"{name} {shown(value)}" for name, value in example.items())
-        names = ", ".join(every)
+    def _mattering(self, known: Mapping[str, Any], every: Mapping[str, Unknown], answer: Answer) -> Finding:
+        """What is not known would have to be; or would not, as nothing permits the call."""
+        anyway = self.question.solve(known, (), self._domains)
+        if anyway.status == "unsat":
+            return self._denied(known, anyway.core)
+        example = answer.counterexample or {}
+        matter = [name for name in every if f"variable:{name}" in answer.core] or list(every)
+        whys = [f"{name}: {'; '.join(every[name].why)}" for name in matter]
+        where = " and ".join(f"{name} {shown(example[name])}" for name in matter if name in example)
         return Finding(
-            Unknown(f"{names}: not known, and it matters{f': with {where} it is not permitted' * bool(where)}")
+            Unknown(*whys, f"and it matters: with {where} it is not permitted" if where else "and it matters")
         )
 
     def _solved(self, values: Sequence[Any], *, denied: bool) -> Finding | None:
