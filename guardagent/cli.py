@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from guardagent import __version__, cli_lint, cli_policies, cli_workflow
+from guardagent import __version__, cli_compile, cli_lint, cli_lock, cli_policies, cli_workflow
 from guardagent._files import parse_json, read_text
 from guardagent.errors import GuardError, InputError, ModelError
 from guardagent.guard import GuardAgent
@@ -69,6 +69,9 @@ RequireHardening = Annotated[
         help="Deny where a hardening layer is missing; see doctor.",
     ),
 ]
+Locked = Annotated[
+    Path | None, typer.Option("--locked", help="A lock file; nothing runs that does not stand in it. See lock.")
+]
 Prices = Annotated[
     str | None, typer.Option("--prices", help="US dollars per million prompt,completion tokens, such as 2,8.")
 ]
@@ -110,6 +113,9 @@ def guard(
     sandbox: SandboxName = "auto",
     require_hardening: RequireHardening = False,
     shots: Annotated[int, typer.Option("--shots", help="How many demonstrations the model is shown.")] = 3,
+    max_distance: Annotated[
+        float | None, typer.Option("--max-distance", help="How far from the run they may be: 0 equal, 1 nothing alike.")
+    ] = None,
     debug_rounds: Annotated[int, typer.Option("--debug-rounds", help="How often it may mend what it wrote.")] = 3,
     votes: Annotated[int, typer.Option("--votes", help="How many plans vote on the verdict.")] = 1,
     prompts: Annotated[str | None, typer.Option("--prompts", help="A folder of templates of your own.")] = None,
@@ -122,6 +128,7 @@ def guard(
     remember: Annotated[
         bool, typer.Option("--remember", help="Keep what was executed for `memory review`; needs a --memory of yours.")
     ] = False,
+    locked: Locked = None,
     show_code: Annotated[bool, typer.Option("--show-code", help="Show the program that decided.")] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show all that led to the verdict: prompts, plan, code, errors, calls.")
@@ -141,6 +148,7 @@ def guard(
         sandbox=sandbox,
         require_hardening=require_hardening,
         shots=shots,
+        max_distance=max_distance,
         debug_rounds=debug_rounds,
         votes=votes,
         prompts=prompts,
@@ -148,6 +156,7 @@ def guard(
         max_cost=max_cost,
         cache=cache,
         remember="review" if remember else "no",
+        locked=locked,
     )
     with guard_agent:
         verdict = guard_agent.guard(read_text(input), read_text(output_log), _facts(facts))
@@ -168,18 +177,24 @@ def run(
     toolbox: ToolboxFolder = None,
     sandbox: SandboxName = "auto",
     require_hardening: RequireHardening = False,
+    locked: Locked = None,
     as_json: Json = False,
 ) -> None:
     """Run one guard program file in the sandbox, over one run of an agent."""
     from guardagent.guard import judge_with
-    from guardagent.program import read_program
+    from guardagent.program_file import fresh_program
     from guardagent.sandbox import load_sandbox
     from guardagent.toolbox import Toolbox
 
     _one_stdin(program, input, output_log, facts)
     engine = load_sandbox(sandbox, require_hardening=require_hardening)
     tools = Toolbox.load(*(toolbox or []))
-    check = judge_with(read_program(program), engine, tools)
+    source = fresh_program(program, tools)
+    if locked is not None:
+        from guardagent.lock import Lock, programs, toolboxes
+
+        Lock.load(locked).require([*programs(Path(program)), *toolboxes(tools)])
+    check = judge_with(source, engine, tools)
     verdict = check(read_text(input), read_text(output_log), _facts(facts))
     engine.close()
     _report(verdict, as_json=as_json)
@@ -188,6 +203,8 @@ def run(
 cli_policies.register(app)
 cli_workflow.register(app)
 cli_lint.register(app)
+cli_lock.register(app)
+cli_compile.register(app)
 
 
 @toolbox_app.command("list")
@@ -251,10 +268,22 @@ def memory_add(
     memory: Annotated[str, typer.Option("--memory", help="The folder with that agent's folder.")],
 ) -> None:
     """Add demonstrations to an agent of yours; each is validated first, and all are added or none."""
-    from guardagent.memory import add_demonstrations
+    from guardagent.additions import add_demonstrations, place
 
-    count = add_demonstrations(Path(memory) / agent, demonstrations)
-    print(f"added {count} to {Path(memory) / agent / 'demonstrations.jsonl'}")
+    folder = Path(memory) / agent
+    count = add_demonstrations(folder, demonstrations)
+    print(f"added {count} to {place(folder)}")
+
+
+@memory_app.command("export")
+def memory_export(
+    *, agent: Annotated[str, typer.Option("--agent", help="Whose they are.")], memory: MemoryFolder = None
+) -> None:
+    """Print all demonstrations of an agent (JSON Lines), wherever they are kept."""
+    from guardagent.memory import Memory
+
+    for one in Memory(*([memory] if memory else [])).agent(agent).demonstrations:
+        print(one.to_json())
 
 
 @memory_app.command("review")

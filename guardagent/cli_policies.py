@@ -34,6 +34,9 @@ ModelName = Annotated[
 Workers = Annotated[int, typer.Option("--workers", min=1, help="How many processes judge at once.")]
 Out = Annotated[Path | None, typer.Option("--out", help="Keep the verdicts there, one JSON object in a line.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on after the verdicts that --out holds.")]
+Locked = Annotated[
+    Path | None, typer.Option("--locked", help="A lock file; nothing runs that does not stand in it. See lock.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object in a line and nothing else.")]
 
 
@@ -52,6 +55,7 @@ def check(
     workers: Workers = 1,
     out: Out = None,
     resume: Resume = False,
+    locked: Locked = None,
     as_json: Json = False,
 ) -> None:
     """Judge the call that each case proposes; where cases carry labels, measure the policies."""
@@ -60,7 +64,13 @@ def check(
     from guardagent.records import read_case
 
     run = _Run(
-        Job(cases, _loader(policies, model), read_case, judge_case), "cases", as_json, model, workers, out, resume
+        Job(cases, _loader(policies, model, locked), read_case, judge_case),
+        "cases",
+        as_json,
+        model,
+        workers,
+        out,
+        resume,
     )
     tally = run.judge(run.shown(every=True))
     raise typer.Exit(tally.status)
@@ -74,6 +84,7 @@ def audit(
     workers: Workers = 1,
     out: Out = None,
     resume: Resume = False,
+    locked: Locked = None,
     as_json: Json = False,
 ) -> None:
     """Replay whole traces, with what is owed at their end; in words, all that are not plainly allowed."""
@@ -82,7 +93,13 @@ def audit(
     from guardagent.records import read_trace
 
     run = _Run(
-        Job(traces, _loader(policies, model), read_trace, judge_trace), "traces", as_json, model, workers, out, resume
+        Job(traces, _loader(policies, model, locked), read_trace, judge_trace),
+        "traces",
+        as_json,
+        model,
+        workers,
+        out,
+        resume,
     )
     tally = run.judge(run.shown(every=False))
     raise typer.Exit(tally.status)
@@ -216,10 +233,10 @@ class _Run:
             yield lambda done: bar.update(task, completed=done)
 
 
-def _loader(path: str, model: str | None) -> Callable[[], Policies]:
+def _loader(path: str, model: str | None, locked: Path | None = None) -> Callable[[], Policies]:
     from guardagent.policy.load import load_policies
 
-    return partial(load_policies, path, model=model)
+    return partial(load_policies, path, model=model, locked=locked)
 
 
 def _size(path: str) -> int | None:

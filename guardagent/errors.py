@@ -5,6 +5,7 @@
     │   ├── ContentError        a toolbox, memory or program file: says file, line and what was expected
     │   └── UnknownNameError    a name that does not exist: says the nearest that does
     ├── ToolDenied              a call may not run; carries its verdict. Raised only by what had to stop the call
+    ├── NotCompiledError        no program passed its tests; carries the report
     ├── ModelError              no model is configured, or it did not answer
     │   └── AnswerError         it answered, and the answer is of no use: empty, cut off, no plan, no code
     └── SandboxError            a guard program did not run to its end
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from guardagent.compile.report import Report
     from guardagent.types import Verdict
 
 
@@ -56,6 +58,14 @@ class ToolDenied(GuardError):  # noqa: N818 - the public contract names it so
     def __init__(self, tool: str, verdict: Verdict) -> None:
         super().__init__(verdict.feedback() or f"{tool} may not run")
         self.tool, self.verdict = tool, verdict
+
+
+class NotCompiledError(GuardError):
+    """No program was compiled: none passed. `report` says what failed."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(f"no program passed its tests; nothing was compiled\n{report.to_text()}".rstrip())
+        self.report = report
 
 
 class ModelError(GuardError):

@@ -16,11 +16,12 @@ from guardagent.answers import Plan, read_code, read_plan
 from guardagent.error_kinds import NO_PROGRAM, kind_of
 from guardagent.errors import AnswerError, GuardError, LimitError, ProgramError, SandboxError
 from guardagent.flow import Flow
-from guardagent.memory import Demonstration, retrieve
+from guardagent.memory import Demonstration
 from guardagent.models import Completion
 from guardagent.program import Recorder, clock_of, failed_run, run_program
 from guardagent.prompts import ModelCall, Prompts
 from guardagent.redaction import Redactor
+from guardagent.retrieval import Query, hand_written, nearest, shortage
 from guardagent.sandbox import Sandbox
 from guardagent.toolbox import Tool, Toolbox
 from guardagent.types import Context, Event, Step, StepName, Verdict, Violation, freeze, thaw, unchecked
@@ -36,6 +37,7 @@ class Setup:
         engine: the sandbox for the engine that a plan names.
         shots: how many demonstrations a model is shown.
         least_similar: show the farthest ones instead of the nearest (Appendix M).
+        max_distance: how far from the run they may be, as in `retrieval.Query`.
         debug_rounds: how often an answer that is of no use, or code that does not run, goes back to the model.
         needs_check: whether a program that called no check may not allow. Only an evaluation without a toolbox says no.
     """
@@ -48,6 +50,7 @@ class Setup:
     demonstrations: Sequence[Demonstration] = ()
     shots: int = 3
     least_similar: bool = False
+    max_distance: float | None = None
     debug_rounds: int = 3
     redactor: Redactor = field(default_factory=Redactor)
     needs_check: bool = True
@@ -93,16 +96,18 @@ class Generation:
 
     def _retrieve(self) -> None:
         setup, texts = self._setup, (self._event.args["input"], self._event.output)
-        found = retrieve(setup.demonstrations, *texts, setup.shots, least_similar=setup.least_similar)
-        hide = self._redaction.hide
+        query = Query(*texts, setup.shots, setup.least_similar, setup.max_distance)
+        found, hide = nearest(setup.demonstrations, query), self._redaction.hide
         self._shown = [
-            Demonstration(hide(d.agent_input), hide(d.agent_output), tuple(hide(d.plan)), hide(d.code)) for d in found
+            Demonstration(hide(d.agent_input), hide(d.agent_output), tuple(hide(d.plan)), hide(d.code))
+            for d in (one.demonstration for one in found)
         ]
-        self._tell("retrieve", text="\n".join(d.to_json() for d in self._shown))
+        problem = shortage(setup.demonstrations, query, found)
+        self._tell("retrieve", text="\n".join(d.to_json() for d in self._shown), error=problem)
 
     def _plan(self) -> Generator[ModelCall, Completion, Plan]:
         setup, problem = self._setup, ""
-        tools = self._tools(shown.code for shown in setup.demonstrations)
+        tools = self._tools(known.code for known in (*hand_written(setup.demonstrations), *self._shown))
         for _ in range(1 + setup.debug_rounds):
             try:
                 trusted = {"request": setup.request, "specification": setup.specification, "problem": problem, **tools}

@@ -11,23 +11,27 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, cast, get_args
 
 from guardagent._files import MAX_BYTES
 from guardagent.cache import ResponseCache
-from guardagent.errors import GuardError, InputError, UnknownNameError
+from guardagent.errors import GuardError, InputError, NotCompiledError, UnknownNameError
 from guardagent.flow import Flow, adrive, drive
 from guardagent.fold import combine, deny_on_crash, deny_on_crash_flow, fold
 from guardagent.generate import CHECKED_BY, Setup
 from guardagent.learn import Remember, learner
+from guardagent.lock import Lock, agents, toolboxes
+from guardagent.lock import prompts as templates_of
 from guardagent.memory import Memory
 from guardagent.meter import Meter
 from guardagent.models import Model, load_model
-from guardagent.program import program_check, required_check
+from guardagent.models._later import LaterModel
+from guardagent.program import is_undecided, program_check, required_check
+from guardagent.program_file import staleness
 from guardagent.prompts import Prompts
 from guardagent.redaction import Redactor
 from guardagent.sandbox import Engines, Sandbox
@@ -35,11 +39,14 @@ from guardagent.toolbox import Toolbox
 from guardagent.types import Check, Context, Decision, Event, Verdict, unchecked
 from guardagent.votes import voted
 
+if TYPE_CHECKING:
+    from guardagent.compile import CompiledProgram
+
 Mode = Literal["auto", "program", "generate"]
 OnError = Literal["deny", "escalate", "raise"]
 
 _RUN = "agent_run"
-_CONTENT = (".py", ".md", ".jsonl")
+_CONTENT = (".py", ".md", ".jsonl", ".url")
 
 
 class GuardAgent:
@@ -54,6 +61,8 @@ class GuardAgent:
         toolbox: a Toolbox, or one or more folders of functions to add to the shipped ones.
         memory: a folder with one folder per agent.
         shots: how many demonstrations a model is shown.
+        max_distance: how far from the run they may be, as a share of the greatest possible distance, from 0 (equal) to
+            1 (nothing alike); what is farther is not shown, and the verdict's story says so.
         debug_rounds: how often a model may mend an answer that is of no use, or code that does not run.
         votes: how many plans a model makes; the most severe verdict that at least half of them reach stands.
         prompts: a folder of templates that override the shipped ones.
@@ -66,6 +75,7 @@ class GuardAgent:
         mode: `program` never asks a model, `generate` always does, `auto` only where no program is there.
         on_error: what a run that could not be checked is: `deny`, `escalate` (to a person) or `raise`.
         require_hardening: deny where the operating system cannot confine the sandbox's workers (`guardagent doctor`).
+        locked: a lock file (`guardagent lock`): nothing runs that does not stand in it as it is.
 
     Raises:
         InputError: the agent, a content file or an option is wrong.
@@ -81,6 +91,7 @@ class GuardAgent:
         toolbox: Toolbox | Path | str | Sequence[Path | str] | None = None,
         memory: Path | str | None = None,
         shots: int = 3,
+        max_distance: float | None = None,
         debug_rounds: int = 3,
         votes: int = 1,
         prompts: Path | str | None = None,
@@ -92,11 +103,13 @@ class GuardAgent:
         mode: Mode = "auto",
         on_error: OnError = "deny",
         require_hardening: bool = False,
+        locked: Path | str | None = None,
     ) -> None:
         _one_of("mode", mode, get_args(Mode))
         _one_of("on_error", on_error, get_args(OnError))
         _one_of("remember", remember, get_args(Remember))
         _at_least("shots", shots, 0)
+        _share("max_distance", max_distance)
         _at_least("debug_rounds", debug_rounds, 0)
         _at_least("votes", votes, 1)
         _dollars("max_cost", max_cost)
@@ -108,7 +121,11 @@ class GuardAgent:
             raise InputError("no guard request; expected one in words, or the name of a known agent")
         self.mode = mode
         self.on_error = on_error
-        self.model = None if self.program else _model(mode, model)
+        templates = Prompts(prompts)
+        if locked is not None:
+            self._require_locked(Lock.load(locked), templates)
+        self._locked = Path(locked) if locked is not None else None
+        self.model = _model(mode, model, later=self.program is not None)
         self._votes = votes
         self._max_cost = max_cost
         self._cache = ResponseCache(cache) if cache else None
@@ -118,9 +135,10 @@ class GuardAgent:
             self.specification,
             self.toolbox,
             self._engines.named,
-            Prompts(prompts),
+            templates,
             self.known.demonstrations if self.known else (),
             shots=shots,
+            max_distance=max_distance,
             debug_rounds=debug_rounds,
             redactor=Redactor(redact),
         )
@@ -152,16 +170,57 @@ class GuardAgent:
     @property
     def program(self) -> str | None:
         """The guard program that decides, or None where a model is needed."""
-        if self.mode == "generate" or self.known is None or self._differs():
+        if self.mode == "generate" or self.known is None or self._differs() or self.stale:
             return None
         return self.known.program
+
+    @cached_property
+    def stale(self) -> str:
+        """Why the agent's program may not decide any more, in words; empty where it may, or there is none."""
+        stored = self.known.stored if self.known else None
+        if self.known is None or stored is None or stored.header is None:
+            return stored.problem if stored else ""
+        return staleness(stored.header, self.known.request, self.known.whole_specification, self.toolbox)
 
     @cached_property
     def sources(self) -> tuple[Path, ...]:
         """The files and folders that this guard was made of."""
         folders = {tool.path.parent for tool in self.toolbox.values()} | ({self.known.path} if self.known else set())
         files = {path for folder in folders for path in folder.rglob("*") if path.suffix in _CONTENT}
+        files |= {self._locked} if self._locked else set()
         return tuple(sorted(folders | files | set(self.setup.prompts.sources)))
+
+    def compile(
+        self,
+        examples: Path | str | Iterable[Mapping[str, Any]],
+        *,
+        candidates: int = 1,
+        rounds: int = 3,
+        without: Iterable[str] = (),
+    ) -> CompiledProgram:
+        """Has the model write one program for all runs of the agent, and tests it: a checker that asks no model.
+
+        Args:
+            examples: labelled runs, as a JSON Lines file or as records.
+            candidates: how many programs are written and compared.
+            rounds: how often one that fails goes back to the model.
+            without: transformations of the examples to leave out.
+
+        Raises:
+            NotCompiledError: none passed; its report says what failed.
+            InputError: an example or an option is wrong.
+            ModelError: no model is configured, or it did not answer.
+        """
+        from guardagent.compile import Means, Subject, compile_program
+
+        known = self.known if self.known and not self._differs() else None
+        required, data, name = (known.required, known.data, known.name) if known else ((), {}, "")
+        subject = Subject(self.request, self.specification, self.toolbox, required, data, name)
+        means = Means(self.meter(), self._engines.named("auto"), self.setup.prompts, self.setup.redactor.redaction())
+        made = compile_program(subject, examples, means, candidates=candidates, rounds=rounds, without=without)
+        if made.program is None:
+            raise NotCompiledError(made.report)
+        return made.program
 
     def close(self) -> None:
         """Ends the sandbox workers that are kept warm; the guard can be used again afterwards."""
@@ -189,7 +248,9 @@ class GuardAgent:
         run = Event(_RUN, args={"input": agent_input}, output=output_log, agent=self.known.name if self.known else None)
         context = Context(facts=facts or {})
         if self.program is not None:
-            return self._program_check(run, context)
+            verdict = self._program_check(run, context)
+            if not (is_undecided(verdict) and self.model):
+                return verdict
         return (yield from self._generated(run, context))
 
     def _generated(self, run: Event, context: Context) -> Flow:
@@ -232,11 +293,24 @@ class GuardAgent:
                 f"the program of agent {self.known.name!r} was written for another request or specification; "
                 f"leave them out to use those in {self.known.path}"
             )
+        elif self.stale:
+            cause = (
+                f"the program of agent {self.known.name!r} is stale and does not decide: {self.stale}; compile it "
+                f"again: guardagent compile --agent {self.known.name} --examples FILE -o {self.known.program_path}"
+            )
         else:
             cause = f"agent {self.known.name!r} has no program; expected {self.known.program_path}"
         if self.mode == "program":
             return f"{cause}; mode 'program' asks no model"
         return f"{cause}; and no model is configured: name one as `model` or in GUARDAGENT_MODEL"
+
+    def _require_locked(self, lock: Lock, templates: Prompts) -> None:
+        """Before anything of it runs."""
+        lock.require(toolboxes(self.toolbox))
+        if self.known is not None:
+            lock.require(agents(self.known.path))
+        if self.mode != "program":
+            lock.require(templates_of(*templates.used))
 
     def _settle(self, verdict: Verdict) -> Verdict:
         if not verdict.errors or self.on_error == "deny":
@@ -349,12 +423,15 @@ def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
         raise UnknownNameError(option, str(value), known)
 
 
-def _model(mode: Mode, model: Model | str | None) -> Model | None:
-    """The model that may be asked where there is no program."""
+def _model(mode: Mode, model: Model | str | None, *, later: bool) -> Model | None:
+    """The model that may be asked where there is no program, or where that cannot decide: then it is loaded later."""
     if mode == "program":
         return None
     chosen = model or os.environ.get("GUARDAGENT_MODEL") or None
-    return load_model(chosen) if isinstance(chosen, str) else chosen
+    if not isinstance(chosen, str):
+        return chosen
+    load = partial(load_model, chosen)
+    return cast("Model", LaterModel(load)) if later else load()
 
 
 def _at_least(name: str, value: object, least: int) -> None:
@@ -366,6 +443,11 @@ def _dollars(name: str, value: object) -> None:
     """No cap that is never reached by mistake: not even NaN passes."""
     if value is not None and not (isinstance(value, int | float) and 0 <= value < math.inf):
         raise InputError(f"{name} is {value!r}; expected US dollars, or None for no cap")
+
+
+def _share(name: str, value: object) -> None:
+    if value is not None and not (isinstance(value, int | float) and 0 <= value <= 1):
+        raise InputError(f"{name} is {value!r}; expected a number from 0 to 1, or None for no limit")
 
 
 def _text(name: str, value: Any) -> None:

@@ -6,22 +6,23 @@ it is a demonstration, which models are shown for runs that are like it.
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import hashlib
 import json
 import logging
 import os
 import secrets
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from guardagent._content import shipped
 from guardagent._files import parse_json, read_text
+from guardagent.additions import grow, known
+from guardagent.demonstrations import Demonstration, demonstration
 from guardagent.errors import ContentError, InputError, UnknownNameError
-from guardagent.memory import AgentMemory, Demonstration, append_demonstrations, demonstration, read_demonstrations
+from guardagent.memory import AgentMemory
 from guardagent.types import Verdict
 
 Remember = Literal["no", "review", "always"]
@@ -70,7 +71,7 @@ def learner(remember: Remember, agent: AgentMemory | None) -> Callable[[Demonstr
         """Not to remember changes no verdict; it is only said."""
         try:
             _keep(agent.path, _candidate(found, verdict), at_once=remember == "always")
-        except (InputError, OSError) as error:
+        except (InputError, OSError, UnicodeError) as error:
             _log.warning("an executed guard was not remembered: %s", error)
 
     return learn
@@ -101,16 +102,16 @@ def settle(folder: Path, *, accepted: Collection[str] = (), rejected: Collection
             raise UnknownNameError("candidate", name, waiting, where=str(folder / PENDING))
         if name in accepted and name in rejected:
             raise InputError(f"candidate {name!r} is both accepted and rejected; expected one of them")
-    _learn(folder, [waiting[name].demonstration for name in accepted])
+    grow(folder, [waiting[name].demonstration for name in accepted])
     for name in (*accepted, *rejected):
         _file(folder, name).unlink(missing_ok=True)
 
 
 def _keep(folder: Path, candidate: Candidate, *, at_once: bool) -> None:
     if at_once:
-        _learn(folder, [candidate.demonstration])
+        grow(folder, [candidate.demonstration])
         return
-    if candidate.demonstration in read_demonstrations(folder / "demonstrations.jsonl"):
+    if known(folder, [candidate.demonstration]):
         return
     path = _file(folder, candidate.id)
     path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -120,14 +121,6 @@ def _keep(folder: Path, candidate: Candidate, *, at_once: bool) -> None:
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         json.dump(candidate.to_dict(), file, ensure_ascii=False)
     fresh.replace(path)
-
-
-def _learn(folder: Path, found: list[Demonstration]) -> None:
-    """Adds what is not known yet."""
-    path = folder / "demonstrations.jsonl"
-    with _locked(folder):
-        known = read_demonstrations(path)
-        append_demonstrations(path, [new for new in dict.fromkeys(found) if new not in known])
 
 
 def _candidate(found: Demonstration, verdict: Verdict) -> Candidate:
@@ -148,14 +141,3 @@ def _read(path: Path) -> Candidate:
     except (KeyError, TypeError, ValueError):
         raise ContentError("is no executed guard; expected id, time, label, reasons and demonstration", path) from None
     return Candidate(*head, demonstration(inner, path, 1))
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """One at a time, among threads and processes."""
-    import fcntl
-
-    (folder / PENDING).mkdir(mode=0o700, exist_ok=True)
-    with (folder / PENDING / ".lock").open("w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -36,7 +36,12 @@ class ModelOnly:
         """The verdict that the model gives, as a flow."""
         setup, facts = self.setup, thaw(context.facts)
         found = retrieve(
-            setup.demonstrations, event.args["input"], event.output, setup.shots, least_similar=setup.least_similar
+            setup.demonstrations,
+            event.args["input"],
+            event.output,
+            setup.shots,
+            least_similar=setup.least_similar,
+            max_distance=setup.max_distance,
         )
         data = {
             "agent_input": event.args["input"],

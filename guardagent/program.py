@@ -34,6 +34,9 @@ MAX_TEXT = 2_000_000  # characters in all the texts of a returned value
 MAX_MESSAGE = 200  # characters of an error that a program is told
 
 
+UNKNOWN = "unknown"
+"""Under this name in its details a program that cannot decide says what it lacks: a list of texts."""
+
 PARAMETERS = ("agent_input", "agent_output", "facts")
 
 
@@ -242,6 +245,8 @@ def _number(value: float) -> float:
 
 def _verdict(returned: Any, calls: list[ToolCall], checked_by: str, *, needs_check: bool) -> Verdict:
     claim = _claim(returned)
+    if claim["details"].get(UNKNOWN):
+        return _undecided(claim["details"], calls, checked_by)
     found = violations_of(calls)
     reasons = list(claim["reasons"])
     if found and (claim["label"] == 0 or not reasons):
@@ -264,6 +269,19 @@ def _verdict(returned: Any, calls: list[ToolCall], checked_by: str, *, needs_che
     )
 
 
+def is_undecided(verdict: Verdict) -> bool:
+    """Whether all that is known is that the program could not decide: then another way of judging may.
+
+    What a check denied, and what else could not be checked, stands.
+    """
+    return bool(verdict.details.get(UNKNOWN)) and not verdict.violations and len(verdict.errors) == 1
+
+
+def _undecided(details: Mapping[str, Any], calls: list[ToolCall], checked_by: str) -> Verdict:
+    error = f"the program cannot decide; it lacks: {'; '.join(details[UNKNOWN])}"
+    return replace(_unchecked(error, calls, checked_by), details=freeze(details), risk=details.get("risk"))
+
+
 def _claim(returned: Any) -> dict[str, Any]:
     """What the program returned, with the types that the contract names."""
     if not isinstance(returned, dict):
@@ -280,6 +298,11 @@ def _claim(returned: Any) -> dict[str, Any]:
         raise ProgramError("check returned details that are no dict")
     if not isinstance(claim["details"].get("risk"), str | None):
         raise ProgramError("check returned a details['risk'] that is no text")
+    unknown = claim["details"].get(UNKNOWN) or []
+    if not isinstance(unknown, list) or not all(isinstance(item, str) and item.strip() for item in unknown):
+        raise ProgramError(f"check returned details[{UNKNOWN!r}] that is no list of texts; expected what is missing")
+    if unknown and label == 0:
+        raise ProgramError(f"check returned label 0 with details[{UNKNOWN!r}]; expected label 1 where it cannot decide")
     if not isinstance(claim["answer"], str | None):
         raise ProgramError("check returned an answer that is neither text nor None")
     return claim

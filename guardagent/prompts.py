@@ -73,6 +73,12 @@ class Prompts:
         """The template files, those of a user's folder too."""
         return sorted(file for folder in self._folders for file in folder.glob("*.j2"))
 
+    @property
+    def used(self) -> list[Path]:
+        """The template files that stand for a name: of two, that of the user's folder."""
+        found = {file.name: file for folder in reversed(self._folders) for file in folder.glob("*.j2")}
+        return [found[name] for name in sorted(found)]
+
     def render(self, name: str, data: Mapping[str, Any], **trusted: Any) -> Prompt:
         """The messages of a template.
 

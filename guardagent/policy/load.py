@@ -24,20 +24,36 @@ if TYPE_CHECKING:
     from guardagent.models import Model
 
 
-def load_policies(path: Path | str, *, model: Model | str | None = None) -> Policies:
+def load_policies(path: Path | str, *, model: Model | str | None = None, locked: Path | str | None = None) -> Policies:
     """The rules of a policy file, compiled: immutable, and safe to share between threads.
 
     Args:
         path: the YAML file.
         model: what judges `request:` policies that have no program, and reads `conversation(...)` for solver rules.
+        locked: a lock file (`guardagent lock`): nothing is loaded that does not stand in it as it is.
 
     Raises:
         InputError: something in the file, or in a file that it names, is wrong. Where it can be said, the message
             begins with `file:line:`; nothing is loaded partly.
     """
     file = read_policy_file(path)
+    if locked is not None:
+        _require_locked(Path(locked), file)
     functions = Toolbox(list(file.toolbox)).functions
     return compiled(file, functions, lambda source: _request(source, file, model), model)
+
+
+def _require_locked(locked: Path, file: PolicyFile) -> None:
+    """Before anything of it runs. What a model would be asked with must be locked too."""
+    from guardagent import lock
+    from guardagent.prompts import Prompts
+
+    allowed = lock.Lock.load(locked)
+    allowed.require(lock.policies(file.path))
+    if any(rule.kind == "request" for rule in file.rules):
+        allowed.require(lock.toolboxes(Toolbox.load(*file.toolbox)))
+    if any(rule.program is None for rule in file.rules if rule.kind != "temporal"):
+        allowed.require(lock.prompts(*Prompts().used))
 
 
 def compiled(

@@ -38,12 +38,13 @@ def _judge(
     request: str, program: Path | None, toolbox: Sequence[Path], model: Model | str | None
 ) -> Callable[[str, str, Mapping[str, Any]], Verdict]:
     from guardagent.guard import GuardAgent, judge_with
-    from guardagent.program import read_program
+    from guardagent.program_file import fresh_program
     from guardagent.sandbox import Engines
     from guardagent.toolbox import Toolbox
 
     if program is not None:
-        return judge_with(read_program(program), Engines("auto").named("auto"), Toolbox.load(*toolbox))
+        tools = Toolbox.load(*toolbox)
+        return judge_with(fresh_program(program, tools, request), Engines("auto").named("auto"), tools)
     if model is None:
         raise InputError("a request needs a program or a model; expected `program:`, or load_policies(..., model=...)")
     return GuardAgent(request, model=model, toolbox=list(toolbox), mode="generate").guard

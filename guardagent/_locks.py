@@ -1,0 +1,50 @@
+"""One writer at a time, among threads and processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from guardagent.errors import InputError
+
+_NAME = ".lock"
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Holds a folder's lock. The system takes it back when its holder ends, however it ends.
+
+    Raises:
+        InputError: the folder cannot be written.
+    """
+    import fcntl
+
+    try:
+        handle = os.open(folder / _NAME, os.O_WRONLY | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
+    with os.fdopen(handle, "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Writes a file aside and renames it: a crash, of the machine too, leaves the old one or the new one."""
+    fresh = path.with_suffix(".new")
+    with fresh.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """What was renamed in a folder is there after a crash of the machine."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,163 @@
+"""The command that makes a guard program of a request: `compile`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from guardagent.errors import InputError
+
+if TYPE_CHECKING:
+    from guardagent.compile import Means, Subject
+    from guardagent.models import Model
+
+AgentName = Annotated[str | None, typer.Option("--agent", help="A known agent: a folder in the memory.")]
+RequestFile = Annotated[str | None, typer.Option("--request", help="The guard request, in words (a file).")]
+SpecificationFile = Annotated[str | None, typer.Option("--specification", help="What the agent does (a file).")]
+Examples = Annotated[str, typer.Option("--examples", help="Labelled runs, one JSON object in a line (a file, -).")]
+ModelName = Annotated[
+    str | None,
+    typer.Option("--model", help="The model that writes the program. [env: GUARDAGENT_MODEL]"),
+]
+Out = Annotated[Path, typer.Option("-o", "--out", help="The program's file; written only if it passes everything.")]
+Candidates = Annotated[int, typer.Option("--candidates", min=1, help="How many programs are written and compared.")]
+Rounds = Annotated[int, typer.Option("--rounds", min=0, help="How often one that fails goes back to the model.")]
+Without = Annotated[
+    list[str] | None, typer.Option("--without", help="A transformation of the examples to leave out; repeatable.")
+]
+Shown = Annotated[int, typer.Option("--show", min=0, help="How many examples the model is shown.")]
+ToolboxFolder = Annotated[list[str] | None, typer.Option("--toolbox", help="A folder of functions to add; repeatable.")]
+MemoryFolder = Annotated[str | None, typer.Option("--memory", help="A folder with one folder per agent.")]
+PromptsFolder = Annotated[str | None, typer.Option("--prompts", help="A folder of templates of your own.")]
+SandboxName = Annotated[str, typer.Option("--sandbox", help="The engine that runs programs: auto, monty, restricted.")]
+Redact = Annotated[
+    list[str] | None, typer.Option("--redact", help="What no model may see: a regular expression; repeatable.")
+]
+Prices = Annotated[
+    str | None, typer.Option("--prices", help="US dollars per million prompt,completion tokens, such as 2,8.")
+]
+MaxCost = Annotated[float | None, typer.Option("--max-cost", help="US dollars that compiling may take.")]
+CacheFolder = Annotated[str | None, typer.Option("--cache", help="A folder that keeps the model's answers.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the report as one JSON object and nothing else.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to an app."""
+    app.command("compile")(compile_)
+
+
+def compile_(
+    *,
+    examples: Examples,
+    out: Out,
+    agent: AgentName = None,
+    request: RequestFile = None,
+    specification: SpecificationFile = None,
+    model: ModelName = None,
+    candidates: Candidates = 1,
+    rounds: Rounds = 3,
+    without: Without = None,
+    shown: Shown = 6,
+    toolbox: ToolboxFolder = None,
+    memory: MemoryFolder = None,
+    prompts: PromptsFolder = None,
+    sandbox: SandboxName = "auto",
+    redact: Redact = None,
+    prices: Prices = None,
+    max_cost: MaxCost = None,
+    cache: CacheFolder = None,
+    as_json: Json = False,
+) -> None:
+    """Compile a request into a program that needs no model: tested on examples, and written only if it passes all."""
+    from guardagent.compile import compile_program
+
+    subject = _subject(agent, request, specification, toolbox, memory)
+    if out.is_dir() or not out.absolute().parent.is_dir():
+        raise InputError(f"{out}: cannot be written there; expected a file in a folder that exists")
+    means = _means(_model(model, prices), prompts, sandbox, redact, max_cost, cache, shown)
+    made = compile_program(subject, examples, means, candidates=candidates, rounds=rounds, without=without or ())
+    if made.program is not None:
+        made.program.save(out)
+    written = str(out) if made.program is not None else None
+    if as_json:
+        _print(json.dumps({"written": written, **made.report.to_dict()}, ensure_ascii=False))
+    else:
+        _print(made.report.to_text() + (f"Written to {out}" if written else "Nothing was written."))
+    raise typer.Exit(0 if written else 1)
+
+
+def _subject(
+    agent: str | None,
+    request: str | None,
+    specification: str | None,
+    toolbox: list[str] | None,
+    memory: str | None,
+) -> Subject:
+    """What the files say. A known agent's own request and specification stand where no others are given."""
+    from guardagent._files import read_text
+    from guardagent.compile import Subject
+    from guardagent.memory import Memory, read_specification
+    from guardagent.toolbox import Toolbox
+
+    if agent is None and request is None:
+        raise InputError("nothing to compile; expected --agent NAME or --request FILE")
+    known = Memory(*([memory] if memory else [])).agent(agent) if agent else None
+    front: dict[str, Any] = {"required_checks": known.required if known else (), "data": known.data if known else {}}
+    text = known.specification if known else ""
+    if specification is not None:
+        front, text = read_specification(Path(specification))
+    tools = Toolbox.load(*(toolbox or []))
+    for check in front["required_checks"]:
+        check.bind(tools)
+    words = read_text(request).strip() if request else known.request if known else ""
+    return Subject(words, text, tools, tuple(front["required_checks"]), front["data"], agent or "")
+
+
+def _means(
+    model: Model,
+    prompts: str | None,
+    sandbox: str,
+    redact: list[str] | None,
+    max_cost: float | None,
+    cache: str | None,
+    shown: int,
+) -> Means:
+    from guardagent.cache import ResponseCache
+    from guardagent.compile import Means
+    from guardagent.meter import Meter
+    from guardagent.prompts import Prompts
+    from guardagent.redaction import Redactor
+    from guardagent.sandbox import load_sandbox
+
+    meter = Meter(model, max_cost, ResponseCache(cache) if cache else None)
+    return Means(meter, load_sandbox(sandbox), Prompts(prompts), Redactor(redact or ()).redaction(), shown, _say)
+
+
+def _model(name: str | None, prices: str | None) -> Model:
+    """The model of an option or of the environment.
+
+    Raises:
+        ModelError: none is named.
+    """
+    from guardagent.errors import ModelError
+    from guardagent.models import load_model
+
+    chosen = name or os.environ.get("GUARDAGENT_MODEL")
+    if not chosen:
+        raise ModelError("no model is configured: name one with --model or in GUARDAGENT_MODEL")
+    return load_model(chosen, **({"prices": tuple(prices.split(","))} if prices else {}))
+
+
+def _say(words: str) -> None:
+    """To whoever waits at a terminal."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"{words}\n")
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode() + "\n")

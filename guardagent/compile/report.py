@@ -1,0 +1,136 @@
+"""What came of compiling: for a person as text, for machines as a dict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from guardagent.compile.candidate import Attempt, Candidate
+from guardagent.compile.disagreements import Disagreement
+from guardagent.compile.findings import Covered, Finding
+from guardagent.compile.trial import Outcome
+from guardagent.compile.world import World
+from guardagent.types import Usage
+
+_SHOWN = 10  # rows of a kind, in words
+_CUT = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What came of compiling one program.
+
+    Attributes:
+        passed: whether there is a program that passed everything.
+        outcomes: what the chosen program gave for each example; the last one that ran, where none passed.
+        chosen: the number of the candidate that was chosen; 0 where none was.
+    """
+
+    world: World
+    passed: bool
+    candidates: Sequence[Candidate]
+    chosen: int = 0
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    clauses: Sequence[Covered] = ()
+    findings: Sequence[Finding] = ()
+    disagreements: Sequence[Disagreement] = ()
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def attempt(self) -> Attempt:
+        """The version that the report is about: the chosen one, or the last of the best candidate."""
+        if self.chosen:
+            return next(one.last for one in self.candidates if one.number == self.chosen)
+        tried = [one.last for one in self.candidates if one.attempts]
+        ran = [attempt for attempt in tried if attempt.tried]
+        return min(ran, key=lambda attempt: len(attempt.failures)) if ran else tried[-1]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "passed": self.passed,
+            "agent": self.world.subject.name or None,
+            "chosen": self.chosen or None,
+            "problems": self.attempt.problems,
+            "examples": [self._row(example.id, example.label) for example in self.world.examples],
+            "tests": [tried.to_dict() for tried in self.attempt.tried],
+            "clauses": [row.to_dict() for row in self.clauses],
+            "findings": [finding.to_dict() for finding in self.findings],
+            "candidates": [
+                {"number": one.number, "passed": one.last.passed, "rounds": [each.to_dict() for each in one.attempts]}
+                for one in self.candidates
+            ],
+            "disagreements": [one.to_dict() for one in self.disagreements],
+            "model_calls": self.usage.calls,
+            "usage": {**asdict(self.usage), "seconds": round(self.usage.seconds, 3)},
+        }
+
+    def to_text(self) -> str:
+        return "\n".join(self._lines()) + "\n"
+
+    def _row(self, name: str, label: int) -> dict[str, Any]:
+        outcome = self.outcomes.get(name)
+        given = None if outcome is None else outcome.label
+        right = outcome is not None and not outcome.crash and given == label
+        error = (outcome.crash or outcome.undecided) if outcome else "no program ran"
+        return {"id": name, "expected": label, "given": given, "passed": right, "error": error or None}
+
+    def _lines(self) -> Iterator[str]:
+        rounds = sum(len(one.attempts) for one in self.candidates)
+        yield f"{'PASSED' if self.passed else 'FAILED'}: {len(self.candidates)} candidates, {rounds} versions"
+        for problem in self.attempt.problems:
+            yield f"  could not run: {_cut(problem)}"
+        yield from self._of_tests()
+        yield from self._of_examples()
+        yield from self._of_disagreements()
+        yield from self._of_clauses()
+        for finding in self.findings:
+            where = f" line {finding.line}" if finding.line else f" clause {finding.clause}" if finding.clause else ""
+            yield f"finding: {finding.kind}{where}: {_cut(finding.message)}"
+
+    def _of_tests(self) -> Iterator[str]:
+        for tried in self.attempt.tried:
+            yield f"  {tried.runs - len(tried.failures):>6} of {tried.runs:<6} {tried.name}: {tried.about}"
+            for failure in tried.failures[:_SHOWN]:
+                what = f" ({failure.note})" if failure.note else ""
+                yield f"    {failure.example.id}{what}: expected {failure.expected}, given {_cut(failure.given)}"
+            if len(tried.failures) > _SHOWN:
+                yield f"    … and {len(tried.failures) - _SHOWN} more"
+
+    def _of_examples(self) -> Iterator[str]:
+        yield "examples, expected and given:"
+        for example in self.world.examples:
+            outcome = self.outcomes.get(example.id)
+            yield f"  {example.id}: {example.label}, {_cut(str(outcome)) if outcome else 'not run'}"
+
+    def _of_disagreements(self) -> Iterator[str]:
+        if self.disagreements:
+            yield "inputs on which the candidates that passed disagree:"
+        for one in self.disagreements:
+            what = f" ({one.note})" if one.note else ""
+            yield f"  {one.example.id}{what}: " + ", ".join(f"{n}: {_cut(v)}" for n, v in one.given.items())
+            yield f"    input: {_cut(one.example.agent_input)}"
+            yield f"    output: {_cut(one.example.agent_output)}"
+
+    def _of_clauses(self) -> Iterator[str]:
+        if self.clauses:
+            yield "sentences of the request, the lines for them, and the examples that run these:"
+        for row in self.clauses:
+            lines, examples = _ranges(row.lines) or "none", len(row.examples)
+            yield f"  {row.clause}. {_cut(row.text, 100)}: lines {lines}, {examples} examples"
+
+
+def _cut(text: str, most: int = _CUT) -> str:
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def _ranges(lines: Sequence[int]) -> str:
+    """The numbers, with runs as 3-7."""
+    runs: list[list[int]] = []
+    for line in lines:
+        if runs and line == runs[-1][1] + 1:
+            runs[-1][1] = line
+        else:
+            runs.append([line, line])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

@@ -1,0 +1,30 @@
+"""A model that is loaded when it is first asked: for a guard whose program decides, and only sometimes cannot."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from guardagent.models import Model
+
+
+class LaterModel:
+    """Stands for the model that `load` gives: whatever is asked of it is asked of that one."""
+
+    def __init__(self, load: Callable[[], Model]) -> None:
+        self._load = load
+        self._lock = threading.Lock()
+        self._loaded: Model | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = self._load()
+        return getattr(self._loaded, name)
+
+    def close(self) -> None:
+        """Closes the model, if it was ever loaded and can be closed."""
+        close = getattr(self._loaded, "close", None)
+        if close is not None:
+            close()

@@ -1,0 +1,75 @@
+"""Profiles: what a run's texts consist of, in 792 bytes, from which a lower bound of an edit distance follows.
+
+A profile counts the characters of a text, and its pairs of neighbouring characters, in so many bins each. One edit
+removes at most one character and adds at most one, and it removes at most two pairs and adds at most two. So where one
+text has n characters (or 2n pairs) that the other lacks, at least n edits lie between them. That several characters
+share a bin, and that a count stops at 255, makes the difference smaller at most: it stays a lower bound.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_CHARACTERS = 128
+_PAIRS = 256
+_FULL = 255
+_AT_ONCE = 512  # so many profiles fit into a processor's cache, with what is computed of them
+
+PROFILE = np.dtype(
+    [
+        ("lengths", "<u4", (2,)),  # of the input and of the output
+        ("totals", "<u4", (2, 2)),  # of both, how many are counted: characters, pairs
+        ("counts", "u1", (2, _CHARACTERS + _PAIRS)),
+    ]
+)
+
+Profiles = NDArray[np.void]
+Numbers = NDArray[np.int64]
+
+
+def profile(agent_input: str, agent_output: str) -> Profiles:
+    """The profile of a run, as an array of one."""
+    made = np.zeros(1, PROFILE)
+    for part, text in enumerate((agent_input, agent_output)):
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+        counts = np.concatenate((_counts(codes % _CHARACTERS, _CHARACTERS), _counts(_pairs(codes), _PAIRS)))
+        made["lengths"][0, part] = len(codes)
+        made["counts"][0, part] = counts
+        made["totals"][0, part] = counts[:_CHARACTERS].sum(), counts[_CHARACTERS:].sum()
+    return made
+
+
+def lower_bounds(profiles: Profiles, asked: Profiles) -> Numbers:
+    """For each profile, how far its input and its output are at least from those that are asked for."""
+    bounds = np.empty((len(profiles), 2), np.int64)
+    for start in range(0, len(profiles), _AT_ONCE):
+        bounds[start : start + _AT_ONCE] = _bounds(profiles[start : start + _AT_ONCE], asked[0])
+    return bounds
+
+
+def upper_bounds(profiles: Profiles, asked: Profiles) -> Numbers:
+    """For each profile, how far it is at most: no two texts are farther apart than the longer one is long."""
+    greatest: Numbers = np.maximum(profiles["lengths"], asked["lengths"]).sum(axis=1, dtype=np.int64)
+    return greatest
+
+
+def _bounds(profiles: Profiles, asked: Any) -> Numbers:
+    either = np.maximum(profiles["counts"], asked["counts"])
+    sums = np.add.reduceat(either, (0, _CHARACTERS), axis=-1, dtype=np.uint16)  # 256 times 255 fits
+    lacking = sums - np.minimum(profiles["totals"], asked["totals"]).astype(np.int64)
+    lengths = np.abs(profiles["lengths"].astype(np.int64) - asked["lengths"].astype(np.int64))
+    greatest: Numbers = np.maximum(np.maximum(lacking[..., 0], (lacking[..., 1] + 1) // 2), lengths)
+    return greatest
+
+
+def _counts(bins: NDArray[np.uint32], size: int) -> NDArray[Any]:
+    return np.minimum(np.bincount(bins, minlength=size), _FULL)
+
+
+def _pairs(codes: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """A bin for each pair of neighbours: the upper bits of a product, which depend on all bits of both."""
+    mixed = codes[:-1] * np.uint32(0x9E3779B1) + codes[1:] * np.uint32(0x85EBCA6B)
+    return mixed >> np.uint32(24)
