@@ -32,7 +32,7 @@ from guardagent import Demonstration
 from guardagent.additions import grow
 from guardagent.memory import load_agent
 from guardagent.retrieval import Kept, Query, nearest
-from guardagent.retrieval.sqlite import Backend
+from guardagent.retrieval.stores.sqlite import Backend
 
 K, GROUP, SIZE = 3, 5, 2000
 SIGNS = "abcdefghijklmnopqrstuvwxyz 0123456789"

@@ -1,8 +1,8 @@
 """Retrieval: the demonstrations nearest to a run, and where a memory keeps many of them (paper, Section 4.2).
 
 The distance of two runs is the Levenshtein distance of their inputs plus that of their outputs. What is found is exact,
-however many there are: see `search.py`. A store is a module of this folder with a class `Backend(address)`; an address
-is a URL, and its scheme is the module's name.
+however many there are: see `search.py`. A store is a module of `stores/` with a class `Backend(address)`; an address is a
+URL, and its scheme is the module's name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from guardagent.errors import ContentError, UnknownNameError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-SCHEMES = ("sqlite", "chroma")
 _ADDRESS = "demonstrations.url"
 _DATABASE = "learned/demonstrations.db"
 
@@ -186,7 +185,7 @@ def store_of(folder: Path) -> Store | None:
 
 def own_store(folder: Path) -> Store:
     """The database in an agent's folder, which is made when something is added to it."""
-    from guardagent.retrieval.sqlite import Backend
+    from guardagent.retrieval.stores.sqlite import Backend
 
     return Backend(f"sqlite:{folder / _DATABASE}")
 
@@ -200,12 +199,16 @@ def open_store(address: str, path: Path | str) -> Store:
     scheme, colon, _ = address.partition(":")
     if not colon or "\n" in address:
         raise ContentError(f"{address!r} is no address; expected one line, such as chroma://localhost:8000/NAME", path)
-    if scheme not in SCHEMES:
-        raise UnknownNameError("store", scheme, SCHEMES, where=str(path))
     import importlib
+    import pkgutil
 
+    from guardagent.retrieval import stores
+
+    schemes = [module.name for module in pkgutil.iter_modules(stores.__path__)]
+    if scheme not in schemes:
+        raise UnknownNameError("store", scheme, schemes, where=str(path))
     try:
-        store: Store = importlib.import_module(f"{__name__}.{scheme}").Backend(address)
+        store: Store = importlib.import_module(f"{stores.__name__}.{scheme}").Backend(address)
     except ValueError as error:
         raise ContentError(str(error), path) from None
     return store

@@ -15,7 +15,7 @@ from guardagent import Demonstration, retrieve
 from guardagent.retrieval import Kept, Query, nearest
 from guardagent.retrieval.profiles import lower_bounds, profile, upper_bounds
 from guardagent.retrieval.search import search
-from guardagent.retrieval.sqlite import Backend
+from guardagent.retrieval.stores.sqlite import Backend
 
 Runs = Callable[..., list[Demonstration]]
 Run = tuple[str, str]

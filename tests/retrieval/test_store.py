@@ -16,7 +16,7 @@ from guardagent import ContentError, Demonstration, GuardAgent, InputError, retr
 from guardagent.additions import add_demonstrations, grow, known
 from guardagent.memory import load_agent, read_demonstrations
 from guardagent.retrieval import Query
-from guardagent.retrieval.sqlite import Backend
+from guardagent.retrieval.stores.sqlite import Backend
 from guardagent.testing import ScriptedModel
 from tests.answers import CODE, PLAN
 from tests.conftest import Ran
