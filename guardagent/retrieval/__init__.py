@@ -1,8 +1,8 @@
 """Retrieval: the demonstrations nearest to a run, and where a memory keeps many of them (paper, Section 4.2).
 
 The distance of two runs is the Levenshtein distance of their inputs plus that of their outputs. What is found is exact,
-however many there are: see `search.py`. A store is a module of `stores/` with a class `Backend(address)`; an address is a
-URL, and its scheme is the module's name.
+however many there are: see `search.py`. A store is a module of `stores/` with a class `Backend(address)`; an address
+is a URL, and its scheme is the module's name.
 """
 
 from __future__ import annotations
