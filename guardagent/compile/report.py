@@ -77,7 +77,8 @@ class Report:
 
     def _lines(self) -> Iterator[str]:
         rounds = sum(len(one.attempts) for one in self.candidates)
-        yield f"{'PASSED' if self.passed else 'FAILED'}: {len(self.candidates)} candidates, {rounds} versions"
+        counts = f"{_counted(len(self.candidates), 'candidate')}, {_counted(rounds, 'version')}"
+        yield f"{'PASSED' if self.passed else 'FAILED'}: {counts}"
         for problem in self.attempt.problems:
             yield f"  could not run: {_cut(problem)}"
         yield from self._of_tests()
@@ -134,3 +135,7 @@ def _ranges(lines: Sequence[int]) -> str:
         else:
             runs.append([line, line])
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}{'s' * (number != 1)}"
