@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,22 @@ def read_text(path: Path | str, *, limit: int = MAX_BYTES) -> str:
     if not text.strip():
         raise ContentError("empty; expected some text", name)
     return text
+
+
+def save_text(path: Path | str, text: str) -> None:
+    """Writes a file aside and renames it.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    path = Path(path)
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(path)
+    except OSError as error:
+        fresh.unlink(missing_ok=True)
+        raise InputError(f"{path}: cannot be written: {error.strerror}; expected a file in a folder of yours") from None
 
 
 def _standard_input(limit: int) -> bytes:

@@ -53,8 +53,7 @@ def read_code(answer: str) -> str:
     Raises:
         AnswerError: there is none, or more than one.
     """
-    answer = answer.replace("\r\n", "\n").replace("\r", "\n")
-    blocks = [(match[2].lower(), textwrap.dedent(match[3])) for match in _BLOCK.finditer(answer)]
+    answer, blocks = _lines(answer), _blocks(answer)
     if not blocks:
         if _CHECK.search(answer) and is_python(answer):
             return answer.strip() + "\n"
@@ -75,10 +74,15 @@ def read_judgement(answer: str) -> dict[str, Any]:
     Raises:
         AnswerError: there is none, or more than one.
     """
-    found = [value for value in _objects(answer) if "label" in value]
+    found = [value for value in objects(answer) if "label" in value]
     if len(found) != 1:
         raise AnswerError(f"the answer holds {len(found) or 'no'} JSON objects with a label; expected exactly one")
     return found[0]
+
+
+def python_blocks(answer: str) -> list[str]:
+    """The blocks of an answer that may be Python, whatever they hold."""
+    return [code for language, code in _blocks(answer) if language in _PYTHON]
 
 
 def holds_code(answer: str) -> bool:
@@ -92,6 +96,15 @@ def is_python(text: str) -> bool:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True
+
+
+def _blocks(answer: str) -> list[tuple[str, str]]:
+    """(language, code) of each block."""
+    return [(match[2].lower(), textwrap.dedent(match[3])) for match in _BLOCK.finditer(_lines(answer))]
+
+
+def _lines(answer: str) -> str:
+    return answer.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _steps(text: str) -> list[str]:
@@ -132,7 +145,7 @@ def _engine(text: str) -> str:
     return name
 
 
-def _objects(text: str) -> Iterator[dict[str, Any]]:
+def objects(text: str) -> Iterator[dict[str, Any]]:
     """The outermost JSON objects in a text; one with a key given twice is none."""
     decoder = json.JSONDecoder(object_pairs_hook=_unique)
     at = text.find("{")

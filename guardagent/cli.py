@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from guardagent import __version__, cli_compile, cli_lint, cli_lock, cli_policies, cli_workflow
+from guardagent import (
+    __version__,
+    cli_compare,
+    cli_compile,
+    cli_lint,
+    cli_lock,
+    cli_policies,
+    cli_toolbox,
+    cli_workflow,
+)
 from guardagent._files import parse_json, read_text
 from guardagent.errors import GuardError, InputError, ModelError
 from guardagent.guard import GuardAgent
@@ -128,6 +137,9 @@ def guard(
     remember: Annotated[
         bool, typer.Option("--remember", help="Keep what was executed for `memory review`; needs a --memory of yours.")
     ] = False,
+    shadow: Annotated[
+        float, typer.Option("--shadow", help="Have a share of the runs (0 to 1) judged again, by the other mode.")
+    ] = 0.0,
     locked: Locked = None,
     show_code: Annotated[bool, typer.Option("--show-code", help="Show the program that decided.")] = False,
     explain: Annotated[
@@ -157,14 +169,15 @@ def guard(
         cache=cache,
         remember="review" if remember else "no",
         locked=locked,
+        shadow=shadow,
     )
-    with guard_agent:
+    with guard_agent:  # it closes after the verdict is out: what is judged again keeps nobody waiting for it
         verdict = guard_agent.guard(read_text(input), read_text(output_log), _facts(facts))
-    if show_code:
-        from guardagent.render import show_code as show
+        if show_code:
+            from guardagent.render import show_code as show
 
-        show(guard_agent.program or _last_code(verdict), _console(stderr=as_json))
-    _report(verdict, as_json=as_json, explain=explain)
+            show(guard_agent.program or _last_code(verdict), _console(stderr=as_json))
+        _report(verdict, as_json=as_json, explain=explain)
 
 
 @app.command()
@@ -205,6 +218,8 @@ cli_workflow.register(app)
 cli_lint.register(app)
 cli_lock.register(app)
 cli_compile.register(app)
+cli_compare.register(app)
+cli_toolbox.register(toolbox_app)
 
 
 @toolbox_app.command("list")
@@ -293,25 +308,30 @@ def memory_review(
     memory: Annotated[str, typer.Option("--memory", help="The folder with that agent's folder.")],
     accept: Annotated[list[str] | None, typer.Option("--accept", help="Make it one (an id); repeatable.")] = None,
     reject: Annotated[list[str] | None, typer.Option("--reject", help="Drop it (an id); repeatable.")] = None,
+    right: Annotated[
+        list[str] | None,
+        typer.Option("--right", help="Make it an example: ID=program, ID=generated or ID=neither; repeatable."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Confirm or drop the guards that were executed and wait to become demonstrations."""
-    from guardagent.learn import pending, settle
+    """Confirm or drop what waits: guards that were executed, and runs that program and model judged differently."""
     from guardagent.memory import Memory
-    from guardagent.review import ask_each, show_waiting
+    from guardagent.review import Choices, Waiting, ask_each, settle_all, show_waiting
 
     folder = Memory(memory).agent(agent).path
-    if not accept and not reject:
-        waiting = pending(folder)
+    choices = Choices.of(accept or (), reject or (), right or ())
+    if not choices:
+        waiting = Waiting.of(folder)
         if as_json:
-            print(json.dumps({"pending": [candidate.to_dict() for candidate in waiting]}, ensure_ascii=False))
+            print(json.dumps(waiting.to_dict(), ensure_ascii=False))
             return
         if not sys.stdin.isatty():
             show_waiting(waiting, _console())
             return
-        accept, reject = ask_each(waiting, _console())
-    settle(folder, accepted=accept or (), rejected=reject or ())
-    print(f"{len(accept or ())} accepted, {len(reject or ())} rejected, {len(pending(folder))} waiting")
+        choices = ask_each(waiting, _console())
+    settle_all(folder, choices)
+    accepted = len(choices.accepted) + len(choices.right)
+    print(f"{accepted} accepted, {len(choices.rejected)} rejected, {len(Waiting.of(folder))} waiting")
 
 
 @app.command()
@@ -432,7 +452,7 @@ def _options(
 
 def _report(verdict: Verdict, *, as_json: bool, explain: bool = False) -> None:
     if as_json:
-        print(verdict.to_json(explain=explain))
+        print(verdict.to_json(explain=explain), flush=True)
     else:
         from guardagent.render import show_story, show_verdict
 

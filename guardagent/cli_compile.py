@@ -30,6 +30,10 @@ Rounds = Annotated[int, typer.Option("--rounds", min=0, help="How often one that
 Without = Annotated[
     list[str] | None, typer.Option("--without", help="A transformation of the examples to leave out; repeatable.")
 ]
+Inputs = Annotated[int, typer.Option("--inputs", min=0, help="On how many generated runs properties are tried.")]
+Crosshair = Annotated[
+    float, typer.Option("--crosshair", min=0, help="Seconds for CrossHair, where it is installed, to break a property.")
+]
 Shown = Annotated[int, typer.Option("--show", min=0, help="How many examples the model is shown.")]
 ToolboxFolder = Annotated[list[str] | None, typer.Option("--toolbox", help="A folder of functions to add; repeatable.")]
 MemoryFolder = Annotated[str | None, typer.Option("--memory", help="A folder with one folder per agent.")]
@@ -62,6 +66,8 @@ def compile_(
     candidates: Candidates = 1,
     rounds: Rounds = 3,
     without: Without = None,
+    inputs: Inputs = 200,
+    crosshair: Crosshair = 30.0,
     shown: Shown = 6,
     toolbox: ToolboxFolder = None,
     memory: MemoryFolder = None,
@@ -80,15 +86,40 @@ def compile_(
     if out.is_dir() or not out.absolute().parent.is_dir():
         raise InputError(f"{out}: cannot be written there; expected a file in a folder that exists")
     means = _means(_model(model, prices), prompts, sandbox, redact, max_cost, cache, shown)
-    made = compile_program(subject, examples, means, candidates=candidates, rounds=rounds, without=without or ())
+    made = compile_program(
+        subject,
+        examples,
+        means,
+        candidates=candidates,
+        rounds=rounds,
+        without=without or (),
+        inputs=inputs,
+        crosshair=crosshair,
+    )
     if made.program is not None:
         made.program.save(out)
     written = str(out) if made.program is not None else None
+    proposed = [] if written else [str(file) for one in made.report.proposals for file in one.write(out)]
     if as_json:
-        _print(json.dumps({"written": written, **made.report.to_dict()}, ensure_ascii=False))
+        report = {"written": written, "proposed": proposed, **made.report.to_dict()}
+        _print(json.dumps(report, ensure_ascii=False))
     else:
-        _print(made.report.to_text() + (f"Written to {out}" if written else "Nothing was written."))
+        _print(made.report.to_text() + _ending(written, proposed))
     raise typer.Exit(0 if written else 1)
+
+
+def _ending(written: str | None, proposed: list[str]) -> str:
+    """What there is now, and what a person has to do."""
+    if written:
+        return f"Written to {written}"
+    if not proposed:
+        return "Nothing was written."
+    files = "\n".join(f"  {file}" for file in proposed)
+    accept = f"guardagent toolbox accept {proposed[0]} --toolbox FOLDER"
+    return (
+        f"No program was written. A function is proposed, with tests, and nothing has run it:\n{files}\n"
+        f"Read it. If it is right, take it into a toolbox of yours and compile again with --toolbox FOLDER:\n  {accept}"
+    )
 
 
 def _subject(

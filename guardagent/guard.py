@@ -7,6 +7,8 @@ the run at hand (paper, Sections 4.2 and 4.3). The checks that the agent's speci
 from __future__ import annotations
 
 import asyncio
+import copy
+import logging
 import math
 import os
 import threading
@@ -35,6 +37,7 @@ from guardagent.program_file import staleness
 from guardagent.prompts import Prompts
 from guardagent.redaction import Redactor
 from guardagent.sandbox import Engines, Sandbox
+from guardagent.shadow import Shadow, watched_folder
 from guardagent.toolbox import Toolbox
 from guardagent.types import Check, Context, Decision, Event, Verdict, unchecked
 from guardagent.votes import voted
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
 
 Mode = Literal["auto", "program", "generate"]
 OnError = Literal["deny", "escalate", "raise"]
+
+_log = logging.getLogger("guardagent")
 
 _RUN = "agent_run"
 _CONTENT = (".py", ".md", ".jsonl", ".url")
@@ -76,6 +81,8 @@ class GuardAgent:
         on_error: what a run that could not be checked is: `deny`, `escalate` (to a person) or `raise`.
         require_hardening: deny where the operating system cannot confine the sandbox's workers (`guardagent doctor`).
         locked: a lock file (`guardagent lock`): nothing runs that does not stand in it as it is.
+        shadow: the share of runs, from 0 to 1, that the other side judges again in the background: what a program
+            decided a model, and the reverse. No verdict changes; disagreements wait for `guardagent memory review`.
 
     Raises:
         InputError: the agent, a content file or an option is wrong.
@@ -104,6 +111,7 @@ class GuardAgent:
         on_error: OnError = "deny",
         require_hardening: bool = False,
         locked: Path | str | None = None,
+        shadow: float = 0.0,
     ) -> None:
         _one_of("mode", mode, get_args(Mode))
         _one_of("on_error", on_error, get_args(OnError))
@@ -123,9 +131,9 @@ class GuardAgent:
         self.on_error = on_error
         templates = Prompts(prompts)
         if locked is not None:
-            self._require_locked(Lock.load(locked), templates)
+            self._require_locked(Lock.load(locked), templates, asks=mode != "program" or bool(shadow))
         self._locked = Path(locked) if locked is not None else None
-        self.model = _model(mode, model, later=self.program is not None)
+        self.model = self._asked = _model(mode, model, later=self.program is not None)
         self._votes = votes
         self._max_cost = max_cost
         self._cache = ResponseCache(cache) if cache else None
@@ -146,6 +154,7 @@ class GuardAgent:
         for required in self.known.required if self.known else ():
             required.bind(self.toolbox)
         _ = self.toolbox.functions  # a toolbox file that fails must fail now, not in a check
+        self._shadow = self._watching(shadow, model)
 
     def guard(self, input: str, output_log: str, facts: Mapping[str, Any] | None = None) -> Verdict:  # noqa: A002
         """Judges one run: label 0 and the answer if it may pass, label 1 and the reasons if not.
@@ -161,11 +170,13 @@ class GuardAgent:
         Raises:
             GuardError: only with `on_error="raise"`, for a run that could not be checked.
         """
-        return self._settle(drive(deny_on_crash_flow(self._flow(input, output_log, facts)), self.meter()))
+        verdict = drive(deny_on_crash_flow(self._flow(input, output_log, facts)), self.meter())
+        return self._settle(self._watched(verdict, input, output_log, facts))
 
     async def aguard(self, input: str, output_log: str, facts: Mapping[str, Any] | None = None) -> Verdict:  # noqa: A002
         """As `guard`, without blocking the event loop."""
-        return self._settle(await adrive(deny_on_crash_flow(self._flow(input, output_log, facts)), self.meter()))
+        verdict = await adrive(deny_on_crash_flow(self._flow(input, output_log, facts)), self.meter())
+        return self._settle(self._watched(verdict, input, output_log, facts))
 
     @property
     def program(self) -> str | None:
@@ -197,6 +208,8 @@ class GuardAgent:
         candidates: int = 1,
         rounds: int = 3,
         without: Iterable[str] = (),
+        inputs: int = 200,
+        crosshair: float = 30.0,
     ) -> CompiledProgram:
         """Has the model write one program for all runs of the agent, and tests it: a checker that asks no model.
 
@@ -205,6 +218,8 @@ class GuardAgent:
             candidates: how many programs are written and compared.
             rounds: how often one that fails goes back to the model.
             without: transformations of the examples to leave out.
+            inputs: on how many generated runs properties are tried.
+            crosshair: seconds for CrossHair, where it is installed, to break a property.
 
         Raises:
             NotCompiledError: none passed; its report says what failed.
@@ -217,15 +232,21 @@ class GuardAgent:
         required, data, name = (known.required, known.data, known.name) if known else ((), {}, "")
         subject = Subject(self.request, self.specification, self.toolbox, required, data, name)
         means = Means(self.meter(), self._engines.named("auto"), self.setup.prompts, self.setup.redactor.redaction())
-        made = compile_program(subject, examples, means, candidates=candidates, rounds=rounds, without=without)
+        options: dict[str, Any] = {"candidates": candidates, "rounds": rounds, "without": without}
+        made = compile_program(subject, examples, means, **options, inputs=inputs, crosshair=crosshair)
         if made.program is None:
             raise NotCompiledError(made.report)
         return made.program
 
     def close(self) -> None:
-        """Ends the sandbox workers that are kept warm; the guard can be used again afterwards."""
+        """Ends the sandbox workers that are kept warm; the guard can be used again afterwards.
+
+        Waits for the runs that `shadow` still has judged again.
+        """
+        if self._shadow is not None:
+            self._shadow.wait()
         self._engines.close()
-        close = getattr(self.model, "close", None)
+        close = getattr(self._asked, "close", None)
         if close is not None:
             close()
 
@@ -304,13 +325,40 @@ class GuardAgent:
             return f"{cause}; mode 'program' asks no model"
         return f"{cause}; and no model is configured: name one as `model` or in GUARDAGENT_MODEL"
 
-    def _require_locked(self, lock: Lock, templates: Prompts) -> None:
+    def _require_locked(self, lock: Lock, templates: Prompts, *, asks: bool) -> None:
         """Before anything of it runs."""
         lock.require(toolboxes(self.toolbox))
         if self.known is not None:
             lock.require(agents(self.known.path))
-        if self.mode != "program":
+        if asks:
             lock.require(templates_of(*templates.used))
+
+    def _watching(self, rate: float, model: Model | str | None) -> Shadow | None:
+        """What has runs judged again, by a copy of this guard in another mode; None where nothing is to be."""
+        folder = watched_folder(rate, self.known)
+        if folder is None:
+            return None
+        self._asked = self.model or _model("generate", model, later=True)
+        program, generated = self._sided("program", None), self._sided("generate", self._asked)
+        if self.stale:
+            _log.warning("no run is judged again: the program is stale (%s)", self.stale)
+            return None
+        if obstacle := program.obstacle or generated.obstacle:
+            raise InputError(f"shadow compares a program with a model: {obstacle}")
+        return Shadow(folder, rate, {"program": program.guard, "generated": generated.guard}, self.setup.redactor)
+
+    def _sided(self, mode: Mode, model: Model | None) -> GuardAgent:
+        """This guard in another mode, which remembers and watches nothing."""
+        other = copy.copy(self)
+        vars(other).update(mode=mode, model=model, on_error="deny", _learn=learner("no", None), _shadow=None)
+        return other
+
+    def _watched(self, verdict: Verdict, agent_input: str, output_log: str, facts: Mapping[str, Any] | None) -> Verdict:
+        """The verdict as it is; a sample of the runs is judged again later."""
+        if self._shadow is not None:
+            given = "generated" if verdict.story or self.program is None else "program"
+            self._shadow.watch(agent_input, output_log, facts, given, verdict)
+        return verdict
 
     def _settle(self, verdict: Verdict) -> Verdict:
         if not verdict.errors or self.on_error == "deny":
@@ -392,6 +440,8 @@ def _shared(*key: Any) -> GuardAgent:
 
 def _identity(value: Any) -> Any:
     """Stands for an argument: a plain one by its value, any other by itself, which lives as long as its guard."""
+    if value is None or type(value) is str:  # most of them; asking for a Mapping is slow
+        return (type(value).__name__, value)
     if isinstance(value, Mapping):
         return ("mapping", tuple((_identity(key), _identity(item)) for key, item in value.items()))
     if isinstance(value, list | tuple):

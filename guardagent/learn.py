@@ -12,7 +12,7 @@ import json
 import logging
 import os
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -107,20 +107,29 @@ def settle(folder: Path, *, accepted: Collection[str] = (), rejected: Collection
         _file(folder, name).unlink(missing_ok=True)
 
 
+def write_waiting(path: Path, record: Mapping[str, Any], most: int) -> None:
+    """Writes a record that waits for a person, for its owner's eyes alone, in a folder of at most so many.
+
+    Raises:
+        InputError: the folder is full.
+        OSError: it cannot be written.
+    """
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    if len(list(path.parent.glob("*.json"))) >= most:
+        raise InputError(f"{path.parent}: {most} are waiting already; see `guardagent memory review`")
+    fresh = path.with_suffix(f".{secrets.token_hex(4)}")
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        json.dump(record, file, ensure_ascii=False)
+    fresh.replace(path)
+
+
 def _keep(folder: Path, candidate: Candidate, *, at_once: bool) -> None:
     if at_once:
         grow(folder, [candidate.demonstration])
         return
     if known(folder, [candidate.demonstration]):
         return
-    path = _file(folder, candidate.id)
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    if len(list(path.parent.glob("*.json"))) >= MAX_PENDING:
-        raise InputError(f"{path.parent}: {MAX_PENDING} are waiting already; see `guardagent memory review`")
-    fresh = path.with_suffix(f".{secrets.token_hex(4)}")
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        json.dump(candidate.to_dict(), file, ensure_ascii=False)
-    fresh.replace(path)
+    write_waiting(_file(folder, candidate.id), candidate.to_dict(), MAX_PENDING)
 
 
 def _candidate(found: Demonstration, verdict: Verdict) -> Candidate:

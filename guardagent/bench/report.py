@@ -11,7 +11,7 @@ from guardagent.bench.report_generated import generated_tables, markdown
 
 Block = Mapping[str, Any]
 
-_MODES = {
+NOT_RUN = {
     "program": "not run: --mode program",
     "generate": "not run: needs a model (--mode generate --model M)",
     "model-only": "not run: needs a model (--mode model-only --model M)",
@@ -23,7 +23,7 @@ def table(summary: Block, evaluation: Evaluation) -> str:
     paper = evaluation.paper
     parts = [
         f"# {summary['name']}",
-        _about(summary),
+        about(summary),
         _main_table(summary, paper),
         _notes(summary, paper),
         *(_group_table(summary, dimension, paper) for dimension in summary["groups"]),
@@ -45,7 +45,8 @@ def percent_text(values: Mapping[str, float | None], metric: str) -> str:
     return "n/a" if value is None else f"{value:.1f}"
 
 
-def _about(summary: Block) -> str:
+def about(summary: Block) -> str:
+    """What was run, in words: version, mode, model and settings."""
     model = f", model {summary['model']}" if summary["model"] else ""
     told = {name: value for name, value in summary["settings"].items() if name not in ("mode", "model")}
     given = {name: value for name, value in told.items() if value is not None and value is not False}
@@ -61,19 +62,20 @@ def _about(summary: Block) -> str:
 
 def _main_table(summary: Block, paper: Sequence[PaperRow]) -> str:
     metrics = list(shares(summary))
-    rows = [_line("**this run**", "measured", summary["n"], shares(summary), metrics)]
-    rows += [_line(mode, said, None, {}, metrics) for mode, said in _MODES.items() if mode != summary["mode"]]
+    rows = [line("**this run**", "measured", summary["n"], shares(summary), metrics)]
+    rows += [line(mode, said, None, {}, metrics) for mode, said in NOT_RUN.items() if mode != summary["mode"]]
     rows += [_paper_line(row.method, row, metrics) for row in paper if row.group is None]
     return markdown(["guard", "source", "n", *metrics], rows)
 
 
 def _paper_line(first: str, row: PaperRow, metrics: Sequence[str]) -> list[str]:
-    return _line(first, f"paper ({row.source})", row.n, row.values, metrics)
+    return line(first, f"paper ({row.source})", row.n, row.values, metrics)
 
 
-def _line(
+def line(
     first: str, source: str, n: int | None, values: Mapping[str, float | None], metrics: Sequence[str]
 ) -> list[str]:
+    """A row of a table."""
     return [first, source, "-" if n is None else str(n), *(percent_text(values, name) for name in metrics)]
 
 
@@ -106,7 +108,7 @@ def _group_table(summary: Block, dimension: str, paper: Sequence[PaperRow]) -> s
     metrics = [name for name in shares(summary) if any(block[name] is not None for block in values.values())]
     rows = []
     for group, block in values.items():
-        rows.append(_line(group, "measured", groups[group]["n"], block, metrics))
+        rows.append(line(group, "measured", groups[group]["n"], block, metrics))
         quoted = (row for row in paper if row.group == (dimension, group))
         rows += [_paper_line(f"{group}: {row.method}", row, metrics) for row in quoted]
     return f"## By {dimension}\n\n" + markdown([dimension, "source", "n", *metrics], rows)

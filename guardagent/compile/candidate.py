@@ -10,8 +10,11 @@ from typing import Any
 from guardagent.answers import read_code, read_plan
 from guardagent.compile.examinations import Failure, Tried, examine
 from guardagent.compile.examples import Example
+from guardagent.compile.findings import Finding
 from guardagent.compile.gate import problems_of, without_header
 from guardagent.compile.means import Means
+from guardagent.compile.properties import Properties, read_properties
+from guardagent.compile.proposals import Proposal, read_proposal
 from guardagent.compile.trial import Trial
 from guardagent.compile.world import World
 from guardagent.errors import AnswerError
@@ -29,11 +32,15 @@ class Attempt:
     Attributes:
         problems: why it could not run at all.
         tried: what was tried with it.
+        properties: those that it was tried with.
+        proposal: a function that the model asks for instead.
     """
 
     program: str = ""
     problems: list[str] = field(default_factory=list)
     tried: list[Tried] = field(default_factory=list)
+    properties: Properties = field(default_factory=Properties)
+    proposal: Proposal | None = None
 
     @property
     def failures(self) -> list[Failure]:
@@ -46,6 +53,8 @@ class Attempt:
     @property
     def summary(self) -> str:
         """How it went, in a few words."""
+        if self.proposal:
+            return f"asks for a function that the toolbox lacks: {self.proposal.name}"
         if self.problems:
             return f"cannot run: {self.problems[0]}"
         runs = sum(tried.runs for tried in self.tried)
@@ -74,6 +83,20 @@ class Candidate:
     def last(self) -> Attempt:
         return self.attempts[-1]
 
+    @property
+    def changed_properties(self) -> list[int]:
+        """The clauses whose property is not what it first was: the model may have mended it, or made it easier."""
+        versions = [attempt.properties for attempt in self.attempts]
+        return [
+            number
+            for number in self.last.properties.numbers
+            if len({text for one in versions if (text := one.text_of(number))}) > 1
+        ]
+
+    @property
+    def _properties(self) -> Properties:
+        return self.attempts[-1].properties if self.attempts else Properties()
+
     def write(self) -> None:
         """Asks for a program, and again while it does not pass.
 
@@ -86,7 +109,7 @@ class Candidate:
             self.attempts.append(self._attempt(plan, answer))
             answer = ""
             self._means.tell(f"candidate {self.number}, version {len(self.attempts)}: {self.last.summary}")
-            if self.last.passed:
+            if self.last.passed or self.last.proposal:
                 return
 
     def _plan(self) -> tuple[str, str]:
@@ -95,7 +118,8 @@ class Candidate:
         for _ in range(1 + self._rounds):
             try:
                 answer = self._ask("compile_plan", {"examples": self._shown, "problem": problem})
-                return ("", answer) if _holds_program(answer) else (read_plan(answer).text, "")
+                whole = _holds_program(answer) or read_proposal(answer, self._world.subject)
+                return ("", answer) if whole else (read_plan(answer).text, "")
             except AnswerError as error:
                 problem = str(error)
         return "", ""  # the request itself must do
@@ -103,13 +127,21 @@ class Candidate:
     def _attempt(self, plan: str, answer: str) -> Attempt:
         try:
             answer = answer or self._ask("compile_mend" if self.attempts else "compile", self._data(plan))
+            if not _holds_program(answer) and (proposal := read_proposal(answer, self._world.subject)):
+                return Attempt(properties=self._properties, proposal=proposal)
             program = without_header(read_code(answer))
         except AnswerError as error:
-            return Attempt(problems=[str(error)])
-        if problems := problems_of(program, self._world.subject):
-            return Attempt(program, problems)
-        trial = Trial(program, self._means.sandbox, self._world.subject.toolbox)
-        return Attempt(program, tried=examine(trial, self._world))
+            return Attempt(problems=[str(error)], properties=self._properties)
+        subject, before = self._world.subject, self._properties
+        properties = read_properties(answer)
+        problems = problems_of(program, subject)
+        if properties.source:
+            problems += properties.problems(subject, before)
+        if problems:
+            return Attempt(program, problems, properties=before)
+        properties = properties if properties.source else before
+        trial = Trial(program, self._means.sandbox, subject.toolbox, properties)
+        return Attempt(program, tried=examine(trial, self._world), properties=properties)
 
     def _data(self, plan: str) -> dict[str, Any]:
         data: dict[str, Any] = {"plan": plan, "examples": self._shown}
@@ -118,18 +150,19 @@ class Candidate:
         program = next((attempt.program for attempt in reversed(self.attempts) if attempt.program), "")
         return data | {
             "program": program,
+            "properties": self._properties.source,
             "problems": "\n".join(self.last.problems),
             "failures": [self._told(failure) for failure in _spread(self.last.tried)],
             "count": f"{len(self.last.failures)} runs in all" if self.last.failures else "",
         }
 
     def _told(self, failure: Failure) -> dict[str, str]:
-        changed = {"changed": f"{failure.test}: {failure.note}"} if failure.note else {"changed": ""}
+        hide = self._means.redaction.hide
         return {
             **self._hidden(failure.example),
-            **changed,
+            "changed": hide(f"{failure.test}: {failure.note}") if failure.note else "",
             "expected": failure.expected,
-            "given": self._means.redaction.hide(failure.given),
+            "given": hide(failure.given),
         }
 
     def _hidden(self, example: Example) -> dict[str, str]:
@@ -152,6 +185,13 @@ class Candidate:
         prompt = self._means.prompts.render(template, data, **trusted)
         temperature = _TEMPERATURE if self.number > 1 else 0.0
         return self._means.ask(ModelCall(prompt, temperature, self.number - 1, self._means.redaction.nonce))
+
+
+def findings_of(candidate: Candidate) -> list[Finding]:
+    """What was not tried, and what was made easier, while it was written."""
+    found = [Finding("unchecked", tried.unchecked) for tried in candidate.last.tried if tried.unchecked]
+    why = "the model changed this property after it had written it; read it"
+    return [*found, *(Finding("changed", why, clause=number) for number in candidate.changed_properties)]
 
 
 def _holds_program(answer: str) -> bool:

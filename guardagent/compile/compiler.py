@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from guardagent._files import save_text
 from guardagent.compile import transformations
-from guardagent.compile.candidate import Candidate
+from guardagent.compile.candidate import Candidate, findings_of
 from guardagent.compile.disagreements import disagreements, most_cautious
 from guardagent.compile.examples import Example, digest_of_examples, read_examples
 from guardagent.compile.findings import Reading
@@ -18,7 +18,7 @@ from guardagent.compile.means import Means
 from guardagent.compile.report import Report
 from guardagent.compile.subject import Subject
 from guardagent.compile.trial import Trial
-from guardagent.compile.world import World
+from guardagent.compile.world import CROSSHAIR, INPUTS, World
 from guardagent.errors import InputError, ModelError
 from guardagent.fold import deny_on_crash, fold
 from guardagent.models import name_of
@@ -77,6 +77,8 @@ def compile_program(
     candidates: int = 1,
     rounds: int = 3,
     without: Iterable[str] = (),
+    inputs: int = INPUTS,
+    crosshair: float = CROSSHAIR,
 ) -> Compilation:
     """Has a model write a program, and tests it until it passes everything or the rounds are over.
 
@@ -87,21 +89,25 @@ def compile_program(
         candidates: how many programs are written and compared.
         rounds: how often a candidate that fails goes back to the model.
         without: transformations to leave out, where what they change does matter for this request.
+        inputs: on how many runs made of the examples properties are tried; 0 for none.
+        crosshair: for how many seconds CrossHair, where it is installed, may look for runs that break one; 0 for none.
 
     Raises:
         InputError: an option or an example is wrong.
         ModelError: the model did not answer, and no candidate had passed before.
         SandboxError: the sandbox does not work here.
     """
-    world = _world(subject, examples, without)
-    if candidates < 1 or rounds < 0:
-        raise InputError(f"candidates is {candidates} and rounds {rounds}; expected at least 1 and 0")
+    world = replace(_world(subject, examples, without), inputs=inputs, crosshair=crosshair)
+    if candidates < 1 or rounds < 0 or inputs < 0:
+        given = f"candidates is {candidates}, rounds {rounds} and inputs {inputs}"
+        raise InputError(f"{given}; expected at least 1, 0 and 0")
     made = _written(world, means, candidates, rounds)
     passed = {one.number: Trial(one.last.program, means.sandbox, subject.toolbox) for one in made if one.last.passed}
     in_dispute = disagreements(passed, world)
     if not passed:
         return Compilation(_failed(world, made, means), None)
     number = most_cautious(list(passed), in_dispute)
+    chosen = next(one for one in made if one.number == number)
     header = _header(passed[number].program, world, means)
     source = write(passed[number].program, header)
     reading = Reading.of(passed[number], world, offset=source.count("\n") - _lines(passed[number].program))
@@ -112,27 +118,11 @@ def compile_program(
         chosen=number,
         outcomes=dict(reading.outcomes),
         clauses=reading.clauses(),
-        findings=reading.findings(),
+        findings=[*reading.findings(), *findings_of(chosen)],
         disagreements=in_dispute,
         usage=means.meter.usage,
     )
     return Compilation(report, CompiledProgram(source, header, report, means.sandbox))
-
-
-def save_text(path: Path | str, text: str) -> None:
-    """Writes a file aside and renames it.
-
-    Raises:
-        InputError: it cannot be written.
-    """
-    path = Path(path)
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        fresh.write_text(text, encoding="utf-8")
-        fresh.replace(path)
-    except OSError as error:
-        fresh.unlink(missing_ok=True)
-        raise InputError(f"{path}: cannot be written: {error.strerror}; expected a file in a folder of yours") from None
 
 
 def _world(

@@ -25,7 +25,8 @@ class Finding:
         kind: `unexecuted` (a line that no example runs), `uncovered` (a sentence that no code is for), `unreached`
             (code for a sentence that no example runs), `undecided` (an example that is denied because the program could
             not decide), `quoted` (words of one example in the program), `unmeasured` (nothing told which lines run),
-            `skipped` (a transformation left out).
+            `skipped` (a transformation left out), `unchecked` (a clause or a test that nothing was tried for),
+            `changed` (a property that the model wrote anew).
     """
 
     kind: str

@@ -23,10 +23,10 @@ def problems_of(program: str, subject: Subject) -> list[str]:
         admit(program, frozenset(subject.toolbox))
     except ProgramError as error:
         return [str(error)]
-    return [*_unknown_names(program, subject), *_no_check(program, subject), *_unknown_clauses(program, subject)]
+    return [*unknown_names(program, subject), *_no_check(program, subject), *_unknown_clauses(program, subject)]
 
 
-def _unknown_names(program: str, subject: Subject) -> list[str]:
+def unknown_names(program: str, subject: Subject) -> list[str]:
     """Names that are read and nowhere made: most often a function that the toolbox does not have."""
     tree = syntax.parse(program)
     known = {*subject.toolbox, *_bound(tree), *dir(builtins), *INPUTS, "__name__"}

@@ -9,6 +9,7 @@ from typing import Any
 from guardagent.compile.candidate import Attempt, Candidate
 from guardagent.compile.disagreements import Disagreement
 from guardagent.compile.findings import Covered, Finding
+from guardagent.compile.proposals import Proposal
 from guardagent.compile.trial import Outcome
 from guardagent.compile.world import World
 from guardagent.types import Usage
@@ -46,6 +47,12 @@ class Report:
         ran = [attempt for attempt in tried if attempt.tried]
         return min(ran, key=lambda attempt: len(attempt.failures)) if ran else tried[-1]
 
+    @property
+    def proposals(self) -> list[Proposal]:
+        """The functions that the candidates ask for, each once."""
+        found = {one.last.proposal.name: one.last.proposal for one in self.candidates if one.last.proposal}
+        return list(found.values())
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "passed": self.passed,
@@ -54,6 +61,8 @@ class Report:
             "problems": self.attempt.problems,
             "examples": [self._row(example.id, example.label) for example in self.world.examples],
             "tests": [tried.to_dict() for tried in self.attempt.tried],
+            "proposals": [one.to_dict() for one in self.proposals],
+            "properties": self.attempt.properties.source or None,
             "clauses": [row.to_dict() for row in self.clauses],
             "findings": [finding.to_dict() for finding in self.findings],
             "candidates": [
@@ -81,6 +90,8 @@ class Report:
         yield f"{'PASSED' if self.passed else 'FAILED'}: {counts}"
         for problem in self.attempt.problems:
             yield f"  could not run: {_cut(problem)}"
+        for one in self.proposals:
+            yield f"  the toolbox lacks a function: {one.name}: {_cut(one.why)}"
         yield from self._of_tests()
         yield from self._of_examples()
         yield from self._of_disagreements()

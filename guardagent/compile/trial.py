@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
+from typing import Any
 
 from guardagent.compile.coverage import Instrumented
 from guardagent.compile.examples import Example
+from guardagent.compile.properties.source import Properties
 from guardagent.error_kinds import kind_of
 from guardagent.errors import LimitError, ProgramError, SandboxError
-from guardagent.program import Recorder, clock_of, failed_run, run_program
+from guardagent.program import Recorder, clock_of, copy_value, failed_run, run_program
 from guardagent.sandbox import Sandbox
 from guardagent.toolbox import Toolbox
 from guardagent.types import thaw
@@ -44,10 +46,11 @@ class Outcome:
 
 
 class Trial:
-    """One program, and the sandbox and toolbox that it runs with."""
+    """One program, its properties, and the sandbox and toolbox that it runs with."""
 
-    def __init__(self, program: str, sandbox: Sandbox, toolbox: Toolbox) -> None:
+    def __init__(self, program: str, sandbox: Sandbox, toolbox: Toolbox, properties: Properties | None = None) -> None:
         self.program = program
+        self.properties = properties or Properties()
         self._sandbox = sandbox
         self._toolbox = toolbox
         self._instrumented = Instrumented(program)
@@ -68,16 +71,30 @@ class Trial:
             return Outcome(1, crash=said)
         return Outcome(verdict.label, "; ".join(verdict.errors), reasons=verdict.reasons, answer=verdict.answer)
 
+    def returned(self, program: str, example: Example) -> Any:
+        """What another program returns for a run, as it is: no verdict is made of it.
+
+        Raises:
+            ProgramError: it raised, or returned anything but plain values.
+            LimitError: it went over a limit.
+            SandboxError: the sandbox itself does not work here.
+        """
+        functions, clock = Recorder(self._toolbox).functions(), clock_of(example.facts)
+        return copy_value(self._sandbox.run(program, _inputs(example), functions, clock))
+
     def lines_run(self, example: Example) -> frozenset[int]:
         """The lines within functions that run for an example; none where the program does not get to its end."""
         told: list[int] = []
         recorder, instrumented = Recorder(self._toolbox), self._instrumented
-        inputs = {
-            "agent_input": example.agent_input,
-            "agent_output": example.agent_output,
-            "facts": thaw(example.context.facts),
-        }
         functions = recorder.functions() | {instrumented.teller: lambda lines: told.extend(map(int, lines))}
         with contextlib.suppress(SandboxError):
-            self._sandbox.run(instrumented.source, inputs, functions, clock_of(example.facts))
+            self._sandbox.run(instrumented.source, _inputs(example), functions, clock_of(example.facts))
         return frozenset(told)
+
+
+def _inputs(example: Example) -> dict[str, Any]:
+    return {
+        "agent_input": example.agent_input,
+        "agent_output": example.agent_output,
+        "facts": thaw(example.context.facts),
+    }

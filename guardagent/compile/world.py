@@ -11,6 +11,11 @@ from guardagent.compile.examples import Example
 from guardagent.compile.fields import fields_of
 from guardagent.compile.subject import Subject
 
+INPUTS = 200
+"""On how many runs properties are tried, where nobody says otherwise."""
+
+CROSSHAIR = 30.0
+
 _MOST_VALUES = 12
 
 
@@ -20,11 +25,15 @@ class World:
 
     Attributes:
         without: the transformations that a person left out.
+        inputs: on how many runs that are made of the examples properties are tried.
+        crosshair: for how many seconds CrossHair may look for others, where it is installed.
     """
 
     subject: Subject
     examples: Sequence[Example]
     without: frozenset[str] = frozenset()
+    inputs: int = INPUTS
+    crosshair: float = CROSSHAIR
 
     @cached_property
     def field_values(self) -> Mapping[str, tuple[str, ...]]:

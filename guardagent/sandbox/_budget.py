@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from itertools import chain, islice
 from typing import Any, TypeVar
 
 from guardagent.errors import LimitError
@@ -15,6 +14,9 @@ MAX_CHARACTERS = 16_000_000
 MAX_NODES = 200_000  # values; one that is shared counts each time, since whoever walks it comes by each time
 MAX_DEPTH = 100
 MAX_SECONDS = 5.0  # of toolbox functions
+
+_TEXTS = (str, bytes)
+_LISTS = (list, tuple, set, frozenset)
 
 
 class Budget:
@@ -33,14 +35,29 @@ class Budget:
         level = list(values)
         for _ in range(MAX_DEPTH):
             self._nodes -= len(level)
-            self._characters -= sum(len(value) for value in level if isinstance(value, str | bytes))
-            if self._nodes < 0 or self._characters < 0:
-                bounds = f"{MAX_CHARACTERS:,} characters or {MAX_NODES:,} values"
-                raise LimitError(f"over its limits: it handed the host more than {bounds}")
-            level = list(islice(chain.from_iterable(map(_items, level)), self._nodes + 1))
+            level = self._below(level)
             if not level:
                 return
         raise LimitError(f"over its limits: it handed the host a value nested deeper than {MAX_DEPTH}")
+
+    def _below(self, level: list[Any]) -> list[Any]:
+        """What the values of one level hold: at most as many as are left, and then one value's items.
+
+        Each check comes by here with hundreds of values.
+        """
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, _TEXTS):
+                self._characters -= len(value)
+            elif isinstance(value, dict):
+                below += value
+                below += value.values()
+            elif isinstance(value, _LISTS):
+                below += value
+            if self._characters < 0 or len(below) > self._nodes:
+                bounds = f"{MAX_CHARACTERS:,} characters or {MAX_NODES:,} values"
+                raise LimitError(f"over its limits: it handed the host more than {bounds}")
+        return below
 
     def call(self, function: Callable[..., T], args: Iterable[Any], kwargs: dict[str, Any]) -> T:
         """Makes a call for a program.
@@ -56,9 +73,3 @@ class Budget:
             return function(*args, **kwargs)
         finally:
             self.seconds += time.monotonic() - started
-
-
-def _items(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return [*value.keys(), *value.values()]
-    return value if isinstance(value, list | tuple | set | frozenset) else ()

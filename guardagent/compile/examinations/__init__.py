@@ -49,12 +49,17 @@ class Failure:
 
 @dataclass(slots=True)
 class Tried:
-    """One kind of test: how many runs it took, and which were answered wrongly."""
+    """One kind of test: how many runs it took, and which were answered wrongly.
+
+    Attributes:
+        unchecked: what it could not try, and why: for a person to know.
+    """
 
     name: str
     about: str
     runs: int = 0
     failures: list[Failure] = field(default_factory=list)
+    unchecked: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         failures = [failure.to_dict() for failure in self.failures]

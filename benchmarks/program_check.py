@@ -1,0 +1,110 @@
+"""What a check by a guard program takes: `python benchmarks/program_check.py [ROUNDS]`, on runs of the EHR agent.
+
+Warm, through the public `guard`: p50 and p99 of wall time (wanted, on a quiet machine: 1.5 and 10 ms) and model calls.
+CPU time of this process against the same function called bare, without sandbox, recording and required checks (wanted:
+at most 25 times), measured in turn. Then 1,000 checks from 8 threads at once, after as many to warm up: whether each
+verdict is right, how long they took, and the memory of this process and its workers before and after.
+
+Exit status 1 where a verdict is wrong, a model was asked, or the memory grew by more than 8 MB.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from guardagent import GuardAgent, Verdict, guard
+
+THREADS, CHECKS = 8, 1000
+MAX_GROWTH = 8.0  # MB
+WANTED = {"p50": 1.5, "p99": 10.0, "ratio": 25.0}
+
+Run = tuple[str, str]
+
+
+def check(agent_input: str, log: str) -> Verdict:
+    return guard(None, agent_input, log, agent="ehragent")
+
+
+def timed(function: Callable[[str, str], Any], run: Run, number: int) -> tuple[float, float]:
+    """(wall, CPU) of one call in milliseconds; no log is seen twice, so that nothing that is kept of one helps."""
+    log = f"{run[1]} {number}"
+    started, cpu = time.perf_counter(), time.process_time()
+    function(run[0], log)
+    return (time.perf_counter() - started) * 1000, (time.process_time() - cpu) * 1000
+
+
+def bare(agent: GuardAgent) -> Callable[[str, str], Any]:
+    names = dict(agent.toolbox.functions)
+    exec(agent.program or "", names)  # noqa: S102 - our own program, for comparison
+    return lambda asked, log: names["check"](asked, log, {})
+
+
+def one_by_one(agent: GuardAgent, runs: list[Run], rounds: int) -> None:
+    function = bare(agent)
+    for number in range(5):
+        for run in runs:
+            timed(check, run, -number)
+            timed(function, run, -number)
+    pairs = [(timed(check, run, n), timed(function, run, n)) for n in range(rounds) for run in runs]
+    wall = [through[0] for through, _ in pairs]
+    cpu, own = (statistics.fmean(pair[side][1] for pair in pairs) for side in (0, 1))
+    p50, p99 = statistics.median(wall), statistics.quantiles(wall, n=100)[98]
+    shown = f"p50 {p50:6.2f} ms (wanted {WANTED['p50']})   p99 {p99:6.2f} ms (wanted {WANTED['p99']})"
+    print(f"{len(wall)} checks     {shown}")
+    print(f"CPU time        {cpu:6.2f} ms   bare {own:6.2f} ms   {cpu / own:5.1f} times (wanted {WANTED['ratio']:.0f})")
+
+
+def at_once(runs: list[Run]) -> list[str]:
+    """What was wrong with 1,000 checks from 8 threads."""
+    wanted = {run: check(*run).label for run in runs}
+    work = [(run, number) for number in range(CHECKS // len(runs)) for run in runs]
+
+    def right(one: tuple[Run, int]) -> bool:
+        (asked, log), number = one
+        verdict = check(asked, f"{log} {number}")
+        return verdict.label == wanted[one[0]] and not verdict.errors and not verdict.model_calls
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(right, work))
+        before, started = memory(), time.perf_counter()
+        wrong = sum(not well for well in pool.map(right, work))
+        seconds, grown = time.perf_counter() - started, memory() - before
+    print(f"{len(work)} checks from {THREADS} threads in {seconds:.2f} s: {wrong} wrong, or not without a model")
+    print(f"memory          {before:6.1f} MB before, {grown:+.1f} MB after")
+    found = {"wrong verdicts": wrong, "memory": grown > MAX_GROWTH}
+    return [name for name, problem in found.items() if problem]
+
+
+def memory() -> float:
+    """The memory of this process and its workers that is in use, in MB (Linux)."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split()
+    return sum(resident(number) for number in ["self", *children])
+
+
+def resident(process: str) -> float:
+    try:
+        pages = int(Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1_000_000
+
+
+def main() -> None:
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 250
+    agent = GuardAgent(agent="ehragent", mode="program")
+    assert agent.known is not None
+    runs = [(item.agent_input, item.agent_output) for item in agent.known.demonstrations]
+    one_by_one(agent, runs, rounds)
+    if problems := at_once(runs):
+        sys.exit(f"not as it should be: {', '.join(problems)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""Work that nobody waits for: one piece at a time, in a thread that ends when nothing is left, with a bound."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+Work = Callable[[], None]
+
+
+class Background:
+    """Does pieces of work in their order.
+
+    Args:
+        most: how many may wait; what comes while so many do is not taken.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._waiting: deque[Work] = deque()
+        self._thread: threading.Thread | None = None
+
+    def do(self, work: Work) -> bool:
+        """Takes a piece of work, which must not raise; False where too many wait already."""
+        with self._lock:
+            if len(self._waiting) >= self._most:
+                return False
+            self._waiting.append(work)
+            if self._thread is None or not self._thread.is_alive():  # in a fork, the parent's thread is not alive
+                self._thread = threading.Thread(target=self._work, daemon=True, name="guardagent-background")
+                self._thread.start()
+        return True
+
+    def wait(self) -> None:
+        """Until all of it is done."""
+        while (thread := self._thread) is not None and thread.is_alive():
+            thread.join()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._thread = None
+                    return
+                work = self._waiting.popleft()
+            work()

@@ -1,0 +1,50 @@
+"""The command that puts several evaluations side by side: `bench-compare`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from guardagent.errors import InputError
+
+if TYPE_CHECKING:
+    from guardagent.bench.compare import Comparison
+
+Folders = Annotated[list[Path], typer.Argument(help="Folders that `bench --out` wrote, of the same data.")]
+Compiled = Annotated[
+    Path | None, typer.Option("--compiled", help="The report of `compile --json`, for the break-even (a file).")
+]
+Out = Annotated[Path | None, typer.Option("--out", help="Where compare.md and compare.json go (a folder).")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to an app."""
+    app.command("bench-compare")(bench_compare)
+
+
+def bench_compare(folders: Folders, *, compiled: Compiled = None, out: Out = None, as_json: Json = False) -> None:
+    """Put evaluations side by side: metrics, what a check took, and from how many checks on compiling pays."""
+    from guardagent.bench.compare import compare
+    from guardagent.bench.compare_report import comparison_table
+
+    found = compare(folders, compiled)
+    table = comparison_table(found)
+    if out is not None:
+        _write(out, found, table)
+    sys.stdout.write(json.dumps(found.to_dict(), ensure_ascii=False) + "\n" if as_json else table)
+
+
+def _write(out: Path, found: Comparison, table: str) -> None:
+    from guardagent.bench.results import write_text
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{out}: cannot be made a folder: {error.strerror}") from None
+    write_text(out / "compare.md", table)
+    write_text(out / "compare.json", json.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n")

@@ -1,0 +1,81 @@
+"""The properties in an answer: a block of Python beside the one with the program."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from guardagent import syntax
+from guardagent.answers import python_blocks
+from guardagent.compile.gate import unknown_names
+from guardagent.compile.subject import Subject
+from guardagent.errors import ProgramError
+from guardagent.program import PARAMETERS
+from guardagent.sandbox._gate import admit, parse
+
+FAILED = "failed: "
+"""How a claim begins that is none: the property itself went wrong."""
+
+_DEFINES = re.compile(r"^def property_\d+\b", re.MULTILINE)
+_CHECK = re.compile(r"^def check\b", re.MULTILINE)
+_NAME = re.compile(r"property_([1-9]\d*)\Z")
+_ASK = """\
+    try:
+        said["{number}"] = property_{number}(agent_input, agent_output, facts)
+    except ValueError:
+        said["{number}"] = None
+    except Exception as error:
+        said["{number}"] = "failed: " + str(error)
+"""
+
+
+@dataclass(frozen=True)
+class Properties:
+    """The functions, as the model wrote them. `source` is empty where it wrote none."""
+
+    source: str = ""
+
+    @cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """The clauses that they are for."""
+        names = [node.name for node in syntax.parse(self.source).body if isinstance(node, ast.FunctionDef)]
+        return tuple(sorted({int(match[1]) for name in names if (match := _NAME.match(name))}))
+
+    @cached_property
+    def program(self) -> str:
+        """What the sandbox runs: `check` gives clause -> what its property says. A ValueError says that it cannot."""
+        asked = "".join(_ASK.format(number=number) for number in self.numbers)
+        head = f"def check({', '.join(PARAMETERS)}):\n    said = {{}}\n"
+        return f"{self.source.rstrip()}\n\n\n{head}{asked}    return said\n"
+
+    def text_of(self, number: int) -> str:
+        """One function, for comparing: comments and layout do not count."""
+        for node in syntax.parse(self.source).body:
+            if isinstance(node, ast.FunctionDef) and node.name == f"property_{number}":
+                return ast.unparse(node)
+        return ""
+
+    def problems(self, subject: Subject, before: Properties) -> list[str]:
+        """Why they may not run, or are no successors of those before; empty where they may."""
+        try:
+            parse(self.source)
+            admit(self.program, frozenset(subject.toolbox))
+        except ProgramError as error:
+            return [f"the properties: {error}"]
+        return [f"the properties: {problem}" for problem in self._problems(subject, before)]
+
+    def _problems(self, subject: Subject, before: Properties) -> list[str]:
+        known = {clause.number for clause in subject.clauses}
+        wrong = [number for number in self.numbers if number not in known]
+        gone = [number for number in before.numbers if number not in self.numbers]
+        found = [f"there is no clause {number}; expected numbers from 1 to {len(known)}" for number in wrong]
+        found += [f"property_{number} is gone; expected all of them, or no second block" for number in gone]
+        return [*found, *unknown_names(self.program, subject)]
+
+
+def read_properties(answer: str) -> Properties:
+    """The properties in an answer; none where no block defines any."""
+    blocks = [code for code in python_blocks(answer) if _DEFINES.search(code) and not _CHECK.search(code)]
+    return Properties("\n\n".join(blocks))
