@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import reduce
 from types import MappingProxyType
@@ -36,13 +36,18 @@ def deny_on_crash(check: Check) -> Check:
 
     def guarded(event: Event, context: Context) -> Verdict:
         started = time.perf_counter()
-        try:
-            verdict = _sound(check(event, context))
-        except Exception as error:  # noqa: BLE001 - this is the layer that turns any crash into a denial
-            verdict = _denial(error)
+        verdict = denied_on_crash(lambda: check(event, context))
         return verdict.timed((time.perf_counter() - started) * 1000)
 
     return guarded
+
+
+def denied_on_crash(ask: Callable[[], object]) -> Verdict:
+    """What is answered; a denial where it raises or answers anything but a verdict."""
+    try:
+        return _sound(ask())
+    except Exception as error:  # noqa: BLE001 - this is the layer that turns any crash into a denial
+        return _denial(error)
 
 
 def deny_on_crash_flow(flow: Flow) -> Flow:

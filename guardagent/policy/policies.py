@@ -11,7 +11,7 @@ from guardagent.policy.findings import Call, Part
 from guardagent.policy.patterns import folded_name
 from guardagent.policy.rule import Rule, Source
 from guardagent.policy.views import View, ViewSpec
-from guardagent.types import EMPTY, Check
+from guardagent.types import EMPTY, Check, Decision, Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,6 +96,22 @@ class Policies:
         self._by_tool: dict[str, Concern] = {tool: self._concern(Call(tool, {})) for tool in sorted(self._tools)}
         self._other = self._concern(Call("", {}))
         self._by_labels: dict[Any, Concern] = {}
+
+    @property
+    def declared_tools(self) -> frozenset[str] | None:
+        """The tools that exist, where the policy lists them (`tools:`); None where it does not."""
+        return None if self._declared is None else frozenset(self._declared)
+
+    @property
+    def quick(self) -> bool:
+        """Whether judging a call takes microseconds: no function of the operator, no model and no solver is asked."""
+        return not self.functions and not self.requests and not any(getattr(part, "slow", False) for part in self.parts)
+
+    def can_be_approved(self, verdict: Verdict) -> bool:
+        """Whether a person's approval would lift all that stands against an escalated call."""
+        sources = [rule.source for rule in self.rules] + [source for source, _ in self.requests]
+        lifted = {source.id for source in sources if source.on_violation in (Decision.ESCALATE, Decision.WARN)}
+        return not verdict.errors and lifted.issuperset(verdict.rules)
 
     @property
     def ids(self) -> tuple[str, ...]:

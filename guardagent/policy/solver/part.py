@@ -164,6 +164,7 @@ class Solved:
     """
 
     remembers = False
+    slow = True
 
     def __init__(self, governed: Mapping[str, Governed], listen: Listen | None) -> None:
         self.governed = governed

@@ -1,0 +1,38 @@
+"""Asks an approver. Whatever goes wrong there rejects the call."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+
+from guardagent.enforcement.approval import Approval, ApprovalRequest, Approver
+
+
+def ask(approver: Approver, request: ApprovalRequest) -> Approval:
+    """What a person says, asked in this thread."""
+    try:
+        said = approver(request)
+        if inspect.isawaitable(said):
+            if inspect.iscoroutine(said):
+                said.close()
+            return Approval(
+                "reject", reason="the approver is a coroutine function, and the tools here are called without await"
+            )
+        return Approval.read(said)
+    except Exception as error:  # noqa: BLE001 - nobody has approved
+        return _failed(error)
+
+
+async def aask(approver: Approver, request: ApprovalRequest) -> Approval:
+    """As `ask`, without blocking the event loop: a plain function is called in a thread."""
+    try:
+        if inspect.iscoroutinefunction(approver):
+            return Approval.read(await approver(request))
+        said = await asyncio.to_thread(approver, request)
+        return Approval.read(await said if inspect.isawaitable(said) else said)
+    except Exception as error:  # noqa: BLE001 - as above
+        return _failed(error)
+
+
+def _failed(error: Exception) -> Approval:
+    return Approval("reject", reason=f"a person could not be asked: {type(error).__name__}: {error}")

@@ -1,0 +1,197 @@
+"""The conversations that a guard knows: each has one session, which sub-agents share."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from guardagent.enforcement.calls import HostCall
+from guardagent.errors import InputError
+from guardagent.permit import Permit
+from guardagent.session import Session
+from guardagent.types import Decision, Verdict, freeze
+
+Key = tuple[str, str, Any]
+
+
+@dataclass(slots=True)
+class Conversation:
+    """One conversation.
+
+    Attributes:
+        session: judges its calls.
+        messages: what the host last showed of it.
+        lock: held while what follows is changed; never while a rule is asked.
+        calls: the host's ids of all calls that were proposed here.
+        open: call id -> the permits of those in flight, newest last.
+        escalated: what waits for a person: call -> the verdict that was shown.
+        replans: how many turns of the model in a row had calls denied.
+        step: the last of them.
+        hung: checks that did not end in time and are still under way.
+        restored: the calls of before are not known here by the host's ids; the first messages that show them tell.
+    """
+
+    id: str
+    session: Session
+    messages: Sequence[Mapping[str, Any]] = ()
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    calls: set[str] = field(default_factory=set)
+    open: dict[str, list[Permit]] = field(default_factory=dict)
+    escalated: dict[Key, Verdict] = field(default_factory=dict)
+    replans: int = 0
+    step: str | None = None
+    hung: int = 0
+    restored: bool = False
+
+    def unseen(self, call: HostCall) -> str | None:
+        """A call that the host's messages show and this guard never saw; None where there is none."""
+        if self.restored and call.seen is not None:
+            self.calls.update(call.seen)
+            self.restored = False
+        return next((one for one in call.seen or () if one not in self.calls), None)
+
+    def keep(self, call: HostCall, verdict: Verdict, max_replans: int) -> bool:
+        """Takes note of a verdict. True where it is the denial with which the agent has replanned often enough."""
+        with self.lock:
+            self.calls.add(call.id)
+            if verdict.label == 0:
+                self.replans, self.step = 0, None
+                self.open.setdefault(call.id, []).append(verdict.permit)
+                return False
+            if verdict.decision is Decision.ESCALATE:
+                self.escalated[key_of(call)] = verdict
+                return False
+            if call.step is None or call.step != self.step:
+                self.replans += 1
+            self.step = call.step
+            return self.replans > max_replans
+
+    def taken(self, call_id: str) -> Permit:
+        """The permit of a call whose outcome is to be recorded.
+
+        Raises:
+            InputError: none of this id is in flight.
+        """
+        with self.lock:
+            permits = self.open.get(call_id)
+            if not permits:
+                raise InputError(f"no call {call_id!r} is in flight in conversation {self.id!r}; nothing was recorded")
+            permit = permits.pop()
+            if not permits:
+                del self.open[call_id]
+            return permit
+
+    def put_back(self, call_id: str, permit: Permit) -> None:
+        """It stays in flight after all."""
+        with self.lock:
+            self.open.setdefault(call_id, []).append(permit)
+
+    def hang(self, more: int) -> None:
+        """Counts checks that nobody waits for any more."""
+        with self.lock:
+            self.hung += more
+
+    def permit(self, call_id: str) -> Permit:
+        """The permit of a call that is about to run.
+
+        Raises:
+            InputError: none of this id is in flight.
+        """
+        with self.lock:
+            permits = self.open.get(call_id)
+            if not permits:
+                raise InputError(f"no call {call_id!r} was allowed in conversation {self.id!r}; it may not run")
+            return permits[-1]
+
+    def shown(self, call: HostCall) -> Verdict:
+        """The verdict on which a person is asked about this very call. It can be answered once.
+
+        Raises:
+            InputError: nobody is asked about it.
+        """
+        with self.lock:
+            verdict = self.escalated.pop(key_of(call), None)
+        if verdict is None:
+            raise InputError(f"no call {call.id!r} of {call.tool} with these arguments waits for a person")
+        return verdict
+
+    def turned(self) -> None:
+        """The user has spoken: the agent may replan anew."""
+        with self.lock:
+            self.replans, self.step = 0, None
+
+
+class Conversations:
+    """Conversation id -> Conversation. An id that comes for the first time begins one.
+
+    Args:
+        begin: makes the session of a conversation, from its id and what gives its messages.
+    """
+
+    def __init__(self, begin: Callable[[str, Callable[[], Sequence[Mapping[str, Any]]]], Session]) -> None:
+        self._begin = begin
+        self._lock = threading.Lock()
+        self._known: dict[str, Conversation] = {}
+
+    def of(self, name: Any) -> Conversation:
+        """The conversation of this id.
+
+        Raises:
+            InputError: there is no id.
+        """
+        if not isinstance(name, str) or not name:
+            raise InputError(
+                f"the conversation's id is {name!r}; expected a text: the host has to name the conversation"
+            )
+        found = self._known.get(name)
+        return found if found is not None else self._began(name)
+
+    def _began(self, name: str) -> Conversation:
+        with self._lock:
+            if name not in self._known:
+                shown: list[Conversation] = []
+                session = self._begin(name, lambda: shown[0].messages if shown else ())
+                shown.append(Conversation(name, session))
+                self._known[name] = shown[0]
+            return self._known[name]
+
+    def known(self, name: str) -> Conversation:
+        """A conversation that has begun.
+
+        Raises:
+            InputError: it has not.
+        """
+        try:
+            return self._known[name]
+        except KeyError:
+            raise InputError(f"no conversation {name!r} has begun here; expected one of this guard") from None
+
+    def put(self, conversation: Conversation) -> None:
+        """Takes over a conversation that was restored.
+
+        Raises:
+            InputError: there is one of this id.
+        """
+        with self._lock:
+            if conversation.id in self._known:
+                raise InputError(f"conversation {conversation.id!r} has begun here already; it is not restored")
+            self._known[conversation.id] = conversation
+
+    def drop(self, name: str) -> None:
+        with self._lock:
+            self._known.pop(name, None)
+
+
+def key_of(call: HostCall) -> Key:
+    """Stands for a call and its arguments: what an approval is for."""
+    return (call.id, call.tool, _hashable(freeze(call.args)))
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return tuple(sorted((name, _hashable(item)) for name, item in value.items()))
+    if isinstance(value, tuple):
+        return tuple(_hashable(item) for item in value)
+    return (type(value).__name__, repr(value))

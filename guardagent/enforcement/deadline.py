@@ -1,0 +1,71 @@
+"""Work that must end in time: in a thread of its own, which is given up when it does not."""
+
+from __future__ import annotations
+
+import contextvars
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+MAX_THREADS = 64
+_IDLE_SECONDS = 30.0
+
+
+class DeadlinePool:
+    """Threads that do work whose caller waits for so long and no longer.
+
+    Work that hangs keeps its thread; when all threads hang, no more work is taken. The threads end with the process.
+    """
+
+    def __init__(self, most: int = MAX_THREADS) -> None:
+        self._most = most
+        self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads = self._idle = 0
+
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        """Begins a piece of work, in the caller's context.
+
+        Raises:
+            RuntimeError: all threads are busy.
+        """
+        future: Future[T] = Future()
+        context = contextvars.copy_context()
+
+        def do() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(context.run(work))
+            except BaseException as error:  # noqa: BLE001 - whoever waits gets it
+                future.set_exception(error)
+
+        with self._lock:
+            if self._idle:
+                self._idle -= 1
+            elif self._threads < self._most:
+                self._threads += 1
+                threading.Thread(target=self._run, daemon=True, name="guardagent-check").start()
+            else:
+                raise RuntimeError(f"{self._most} checks are under way and none ends")
+            self._work.put(do)
+        return future
+
+    def _run(self) -> None:
+        while True:
+            try:
+                do: Any = self._work.get(timeout=_IDLE_SECONDS)
+            except queue.Empty:
+                with self._lock:
+                    if self._work.empty():
+                        self._threads -= 1
+                        self._idle -= 1
+                        return
+                continue
+            do()
+            with self._lock:
+                self._idle += 1

@@ -1,0 +1,161 @@
+"""Names: a host's tool is known to the rules by one name, and rules and tools are held against each other at attach."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from guardagent.errors import InputError, nearest
+from guardagent.policy.policies import Policies
+from guardagent.types import EMPTY
+
+EVENTS = ("handoff", "resource.read", "prompt.get", "sampling.create", "elicitation.create")
+"""What is no tool call and is judged like one: the names under which rules speak of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as its host declares it: name, JSON schema of its arguments, and description."""
+
+    name: str
+    schema: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+    description: str = ""
+
+    @property
+    def digest(self) -> str:
+        content = json.dumps([self.name, self.schema, self.description], sort_keys=True, default=repr)
+        return hashlib.sha256(content.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What rules and tools have to do with each other.
+
+    Attributes:
+        rules_without_tools: rule id -> the tools that it names and this agent does not have.
+        tools_without_rules: the tools that no rule concerns, by their names in the host.
+        undeclared: the tools that the policy's `tools:` does not list: each of their calls is denied.
+        added, removed, changed: the tools that differ from those attached before.
+    """
+
+    rules_without_tools: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: EMPTY)
+    tools_without_rules: tuple[str, ...] = ()
+    undeclared: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        """What a person should know, a line each."""
+        said = [
+            f"rule {rule} names {_listed(tools)}, which this agent does not have"
+            for rule, tools in self.rules_without_tools.items()
+        ]
+        for tools, why in (
+            (self.tools_without_rules, "no rule concerns"),
+            (self.undeclared, "the policy's tools: does not list, so that every call of it is denied:"),
+            (self.removed, "gone since the guard was attached:"),
+            (self.changed, "changed since the guard was attached:"),
+        ):
+            said += [f"{why} {_listed(tools)}"] if tools else []
+        return said
+
+
+class Names:
+    """Host names and the rules' names of tools.
+
+    Args:
+        policies: the rules.
+        aliases: a tool's name in the host -> its name in the rules.
+        absent: tools that rules name and this agent is known not to have.
+
+    Raises:
+        InputError: an alias is none.
+    """
+
+    def __init__(self, policies: Policies, aliases: Mapping[str, str] = EMPTY, absent: Collection[str] = ()) -> None:
+        for host, name in aliases.items():
+            if not (isinstance(host, str) and isinstance(name, str) and host and name):
+                raise InputError(
+                    f"alias {host!r}: {name!r}; expected a tool's name in the host and its name in the rules"
+                )
+            if name in aliases and aliases[name] != name:
+                raise InputError(
+                    f"alias {host!r} leads to {name!r}, which is an alias itself; expected a name of the rules"
+                )
+        self._policies, self._aliases, self._absent = policies, dict(aliases), frozenset(absent)
+        self._digests: dict[str, str] | None = None
+
+    def resolve(self, host_name: str) -> str:
+        """The name under which the rules know a host's tool: resolved once, never an alias of an alias."""
+        return self._aliases.get(host_name, host_name)
+
+    def attach(self, specs: Iterable[ToolSpec]) -> Coverage:
+        """Holds an agent's tools against the rules; called again when they change.
+
+        Raises:
+            InputError: two tools have one name, or a rule names a tool that is probably a misspelling of one here.
+        """
+        specs = list(specs)
+        twice = _twice([spec.name for spec in specs]) or _twice(
+            [self.resolve(spec.name) for spec in specs], "resolve to"
+        )
+        if twice:
+            raise InputError(f"two tools {twice}; expected names of their own")
+        known = {self.resolve(spec.name): spec.name for spec in specs}
+        missing = self._missing(set(known))
+        self._refuse_misspelt(missing, set(known))
+        before, self._digests = self._digests, {spec.name: spec.digest for spec in specs}
+        return Coverage(missing, self._unruled(known), self._undeclared(known), **_changes(before, self._digests))
+
+    def _missing(self, known: set[str]) -> dict[str, tuple[str, ...]]:
+        """Rule -> tools that it names and that are not there."""
+        here = known | self._absent | set(EVENTS)
+        found = {rule.id: tuple(sorted(set(rule.tools) - here)) for rule in self._policies.rules}
+        return {rule: tools for rule, tools in found.items() if tools}
+
+    def _refuse_misspelt(self, missing: Mapping[str, tuple[str, ...]], known: set[str]) -> None:
+        """A rule about a tool that does not exist would never deny anything."""
+        declared = self._policies.declared_tools
+        unruled = known - {tool for rule in self._policies.rules for tool in rule.tools}
+        for rule, tools in missing.items():
+            for tool in tools:
+                if declared is None and difflib.get_close_matches(tool.lower(), sorted(unruled), n=1, cutoff=0.75):
+                    raise InputError(
+                        f"rule {rule!r} names the tool {tool!r}, which this agent does not have{nearest(tool, known)}; "
+                        f"correct the rule, declare an alias, or pass absent={{{tool!r}}} if the agent has no such tool"
+                    )
+
+    def _unruled(self, known: Mapping[str, str]) -> tuple[str, ...]:
+        if self._policies.requests:
+            return ()  # a rule in words concerns every call
+        ruled = {tool for rule in self._policies.rules for tool in rule.tools}
+        everywhere = any(not rule.tools for rule in self._policies.rules)
+        return () if everywhere else tuple(sorted(host for name, host in known.items() if name not in ruled))
+
+    def _undeclared(self, known: Mapping[str, str]) -> tuple[str, ...]:
+        declared = self._policies.declared_tools
+        return () if declared is None else tuple(sorted(host for name, host in known.items() if name not in declared))
+
+
+def _changes(before: Mapping[str, str] | None, after: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    if before is None:
+        return {}
+    return {
+        "added": tuple(sorted(after.keys() - before.keys())),
+        "removed": tuple(sorted(before.keys() - after.keys())),
+        "changed": tuple(sorted(name for name in after.keys() & before.keys() if after[name] != before[name])),
+    }
+
+
+def _twice(names: list[str], how: str = "are named") -> str:
+    again = sorted({name for name in names if names.count(name) > 1})
+    return f"{how} {again[0]!r}" if again else ""
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)

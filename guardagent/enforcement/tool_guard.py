@@ -1,0 +1,430 @@
+"""The guard of an agent's tools: it decides, whatever the host; an adapter translates."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from guardagent.enforcement.approval import Approval, ApprovalRequest, Approver
+from guardagent.enforcement.asking import aask, ask
+from guardagent.enforcement.calls import HostCall, Outcome
+from guardagent.enforcement.conversations import Conversation, Conversations
+from guardagent.enforcement.deadline import DeadlinePool
+from guardagent.enforcement.names import Coverage, Names, ToolSpec
+from guardagent.enforcement.telemetry import span
+from guardagent.enforcement.writing import Log, write_outcome, write_verdict
+from guardagent.errors import InputError
+from guardagent.fold import combine, denied_on_crash
+from guardagent.policy.load import load_policies
+from guardagent.policy.policies import Policies
+from guardagent.session import Session
+from guardagent.types import EMPTY, Decision, Verdict, unchecked
+
+if TYPE_CHECKING:
+    from guardagent.guard import GuardAgent
+
+MAX_REPLANS = 3
+MAX_ASKED = 3  # a person who edits a call that needs approval again is asked again, so often
+DEADLINE_SECONDS = 10.0
+
+_log = logging.getLogger("guardagent")
+
+
+class ToolGuard:
+    """Decides on each call of an agent's tools, and keeps what happened, per conversation.
+
+    Args:
+        policies: the rules, or their file.
+        state: what `state(...)` looks at: a live mapping, or a callable that gives it for a conversation's id.
+        facts: what the host knows: a mapping, or a callable that gives it for a call (`HostCall`).
+        aliases: a tool's name in the host -> its name in the rules.
+        absent: tools that rules name and this agent is known not to have.
+        approver: whom to ask about calls that are escalated, so that none is left to the host's own approval.
+        answers: judges the agent's final answers, too.
+        log: where every verdict is written, such as `guardagent.log.AuditLog`.
+        on_log_error: what a call is whose verdict cannot be written: `deny`, or `warn` in the host's log alone.
+        max_replans: how many turns of the model in a row may have calls denied and be followed by another.
+        deadline: seconds that a check may take; one that takes longer denies.
+
+    Raises:
+        InputError: an argument is wrong.
+    """
+
+    def __init__(
+        self,
+        policies: Policies | Path | str,
+        *,
+        state: Mapping[str, Any] | Callable[[str], Any] | None = None,
+        facts: Mapping[str, Any] | Callable[[HostCall], Mapping[str, Any]] = EMPTY,
+        aliases: Mapping[str, str] = EMPTY,
+        absent: Collection[str] = (),
+        approver: Approver | None = None,
+        answers: GuardAgent | None = None,
+        log: Log | None = None,
+        on_log_error: Literal["deny", "warn"] = "deny",
+        max_replans: int = MAX_REPLANS,
+        deadline: float = DEADLINE_SECONDS,
+    ) -> None:
+        if on_log_error not in ("deny", "warn"):
+            raise InputError(f"on_log_error is {on_log_error!r}; expected 'deny' or 'warn'")
+        if type(max_replans) is not int or max_replans < 0:
+            raise InputError(f"max_replans is {max_replans!r}; expected a whole number from 0")
+        if isinstance(deadline, bool) or not isinstance(deadline, int | float) or not deadline > 0:
+            raise InputError(f"deadline is {deadline!r}; expected seconds, more than 0")
+        self.policies = load_policies(policies) if isinstance(policies, str | Path) else policies
+        self.names = Names(self.policies, aliases, absent)
+        self.coverage = Coverage()
+        self.approver, self.answers = approver, answers
+        self._state, self._facts = state, facts
+        self._log, self._on_log_error, self._digest = log, on_log_error, getattr(self.policies, "digest", "")
+        self._max_replans, self._deadline = max_replans, deadline
+        asked = callable(state) or callable(facts) or log is not None
+        self._inline = isinstance(self.policies, Policies) and self.policies.quick and not asked
+        self._conversations = Conversations(self._begin)
+        self._pool = DeadlinePool()
+
+    # --- attaching
+
+    def attach(self, tools: Iterable[ToolSpec]) -> Coverage:
+        """Holds the agent's tools against the rules; called by adapters, and again whenever the tools change.
+
+        Raises:
+            InputError: a rule names a tool that is probably a misspelling of one of these, or two have one name.
+        """
+        self.coverage = self.names.attach(tools)
+        for line in self.coverage.lines():
+            _log.warning("attached: %s", line)
+        return self.coverage
+
+    # --- one call
+
+    def before(self, call: HostCall) -> Verdict:
+        """Decides on a call before it runs. Never raises: what goes wrong in here is a denial.
+
+        An allowed call is in flight: `use` its permit, run it with the arguments that gives, and say `after`.
+        """
+        with span(call) as told:
+            verdict = self._in_time(call, partial(self._decided, call))
+            for _ in range(MAX_ASKED):
+                if verdict.decision is not Decision.ESCALATE or self.approver is None:
+                    break
+                said = ask(self.approver, self.request(call, verdict))
+                verdict = self._in_time(call, partial(self._resolved, call, said))
+                call = applied(call, said)
+            told.say(verdict)
+        return verdict
+
+    async def abefore(self, call: HostCall) -> Verdict:
+        """As `before`, without blocking the event loop."""
+        with span(call) as told:
+            verdict = await self._ain_time(call, partial(self._decided, call))
+            for _ in range(MAX_ASKED):
+                if verdict.decision is not Decision.ESCALATE or self.approver is None:
+                    break
+                said = await aask(self.approver, self.request(call, verdict))
+                verdict = await self._ain_time(call, partial(self._resolved, call, said))
+                call = applied(call, said)
+            told.say(verdict)
+        return verdict
+
+    def use(self, call: HostCall, args: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Uses the permit of a call, just before it runs.
+
+        Args:
+            call: one that was allowed.
+            args: what the tool is about to get, where the host wants it compared.
+
+        Returns:
+            The arguments that were judged.
+
+        Raises:
+            InputError: there is no permit, or it was used, has expired or is for other arguments.
+        """
+        conversation = self._conversations.of(call.conversation)
+        permit = conversation.permit(call.id)
+        return dict(conversation.session.use(permit, self.names.resolve(call.tool), args))
+
+    def after(self, call: HostCall, outcome: Outcome) -> None:
+        """Records what came of a call. Never raises: a call whose outcome cannot be recorded stays in flight."""
+        _complain(self._in_time(call, partial(denied_on_crash, partial(self._record, call, outcome))))
+
+    async def aafter(self, call: HostCall, outcome: Outcome) -> None:
+        """As `after`, without blocking the event loop."""
+        _complain(await self._ain_time(call, partial(denied_on_crash, partial(self._record, call, outcome))))
+
+    # --- a person
+
+    def request(self, call: HostCall, verdict: Verdict) -> ApprovalRequest:
+        """What a person is asked about a call that was escalated: for the host's own approval."""
+        return ApprovalRequest(call.tool, call.args, verdict, str(call.conversation), call.id, call.agent)
+
+    def resolve(self, call: HostCall, said: Any) -> Verdict:
+        """A person has answered the host about a call that was escalated. Never raises.
+
+        An approval lifts only what escalated, of this very call, once. An edited call (`applied(call, approval)`) is
+        judged again, and may be escalated again.
+
+        Args:
+            call: as it was shown.
+            said: an `Approval`, or what `Approval.read` takes.
+        """
+        return self._in_time(call, partial(self._resolved, call, Approval.read(said)))
+
+    async def aresolve(self, call: HostCall, said: Any) -> Verdict:
+        """As `resolve`, without blocking the event loop."""
+        return await self._ain_time(call, partial(self._resolved, call, Approval.read(said)))
+
+    # --- a conversation
+
+    def turn(self, conversation: str) -> None:
+        """The user has spoken: the agent may replan anew."""
+        self._conversations.of(conversation).turned()
+
+    def session(self, conversation: str) -> Session:
+        """The session of a conversation.
+
+        Raises:
+            InputError: none of this id has begun.
+        """
+        return self._conversations.known(conversation).session
+
+    def end(self, conversation: str) -> Verdict:
+        """The conversation is over: what is still owed; then it is forgotten.
+
+        Raises:
+            InputError: none of this id has begun.
+        """
+        session = self.session(conversation)
+        verdict = denied_on_crash(session.finish)
+        self._conversations.drop(conversation)
+        session.retire()
+        return self._written("end", verdict, HostCall("", EMPTY, conversation))
+
+    def restore(self, snapshot: bytes, key: bytes, *, newest: int | None = None) -> Session:
+        """Goes on with a conversation from `session(id).snapshot(key)`, in another process.
+
+        Raises:
+            InputError: as `Policies.restore`; or the conversation has begun here.
+        """
+        shown: list[Conversation] = []
+        given = self._state
+        state = (lambda: given(shown[0].id)) if callable(given) else given
+        session = self.policies.restore(
+            snapshot, key, state=state, messages=lambda: shown[0].messages if shown else (), newest=newest
+        )
+        shown.append(Conversation(session.id, session, restored=True))
+        self._conversations.put(shown[0])
+        return session
+
+    def answer(
+        self, conversation: str, agent_input: str, output: str, facts: Mapping[str, Any] | None = None
+    ) -> Verdict:
+        """Judges an agent's final answer before the user sees it. Never raises. Without `answers` it is allowed."""
+        if self.answers is None:
+            return Verdict(Decision.ALLOW, checked_by="policy")
+        verdict = denied_on_crash(partial(self.answers.guard, agent_input, output, facts))
+        return self._written("answer", verdict, HostCall("agent_run", {"input": agent_input}, conversation))
+
+    async def aanswer(
+        self, conversation: str, agent_input: str, output: str, facts: Mapping[str, Any] | None = None
+    ) -> Verdict:
+        """As `answer`, without blocking the event loop."""
+        return await asyncio.to_thread(self.answer, conversation, agent_input, output, facts)
+
+    # --- inside
+
+    def _begin(self, name: str, messages: Callable[[], Sequence[Mapping[str, Any]]]) -> Session:
+        return self.policies.session(self._state_of(name), id=name, messages=messages)
+
+    def _state_of(self, conversation: str) -> Any:
+        return partial(self._state, conversation) if callable(self._state) else self._state
+
+    def _decided(self, call: HostCall) -> Verdict:
+        return self._kept(call, denied_on_crash(partial(self._judged, call)))
+
+    def _judged(self, call: HostCall) -> Verdict:
+        conversation = self._conversations.of(call.conversation)
+        if conversation.hung:
+            raise InputError(
+                f"a check of conversation {conversation.id!r} has not ended in time, and is still under way"
+            )
+        if (unseen := conversation.unseen(call)) is not None:
+            why = "which this guard never saw: history is what was recorded here"
+            raise InputError(f"the host's messages show call {unseen!r}, {why}")
+        if call.messages is not None:
+            conversation.messages = call.messages
+        return self._checked(conversation, call)
+
+    def _checked(self, conversation: Conversation, call: HostCall) -> Verdict:
+        facts = self._facts(call) if callable(self._facts) else self._facts
+        options: dict[str, Any] = {"tags": call.tags} if call.tags else {}
+        facts = {**facts, **call.facts} if call.facts else facts
+        verdict = conversation.session.check(
+            self.names.resolve(call.tool),
+            call.args,
+            facts=facts or None,
+            action=call.action,
+            agent=call.agent,
+            **options,
+        )
+        if isinstance(verdict, Verdict) and verdict.label == 0 and verdict.permit is None:
+            raise InputError(f"{call.tool} was allowed without a permit; expected the verdict of a session")
+        if verdict.decision is Decision.ESCALATE and not self.policies.can_be_approved(verdict):
+            return replace(verdict, decision=Decision.DENY, grant=None)  # nobody is asked for what would not help
+        return verdict
+
+    def _resolved(self, call: HostCall, said: Approval) -> Verdict:
+        self._note("approval", call, {"choice": said.choice, "by": said.by, "reason": said.reason})
+        verdict = denied_on_crash(partial(self._answered, call, said))
+        return self._kept(applied(call, said), verdict)
+
+    def _answered(self, call: HostCall, said: Approval) -> Verdict:
+        conversation = self._conversations.of(call.conversation)
+        shown = conversation.shown(call)
+        if said.choice == "reject":
+            reason = f"a person rejected this call{f': {said.reason}' if said.reason else ''}"
+            return replace(shown, decision=Decision.DENY, reasons=(reason,), violations=(), grant=None)
+        if said.choice == "edit":
+            return self._checked(conversation, applied(call, said))
+        for _ in range(MAX_ASKED):  # another call may come between
+            verdict = self._checked(conversation, call)
+            if verdict.decision is not Decision.ESCALATE or not set(verdict.rules) <= set(shown.rules):
+                return verdict
+            try:
+                return conversation.session.approve(verdict)
+            except InputError:
+                continue
+        raise InputError("other calls kept coming between the approval and the call; approve it again")
+
+    def _kept(self, call: HostCall, verdict: Verdict) -> Verdict:
+        """The verdict, once it is noted and written."""
+        if isinstance(call.conversation, str) and call.conversation:
+            conversation = self._conversations.of(call.conversation)
+            if conversation.keep(call, verdict, self._max_replans):
+                said = f"{conversation.replans} turns in a row were denied; control returns to the user"
+                details = {**verdict.details, "gave_up": True}
+                verdict = replace(verdict, reasons=(*verdict.reasons, said), details=details)
+        return self._written("verdict", verdict, call)
+
+    def _record(self, call: HostCall, outcome: Outcome) -> Verdict:
+        conversation = self._conversations.of(call.conversation)
+        if outcome.ended:
+            permit = conversation.taken(call.id)
+            try:
+                conversation.session.record(outcome.output, outcome.failed, permit)
+            except Exception:
+                conversation.put_back(call.id, permit)
+                raise
+        said = {"output": outcome.output, "failed": outcome.failed, "ended": outcome.ended}
+        self._note("outcome", call, said)
+        return Verdict(Decision.ALLOW, checked_by="policy")
+        return Verdict(Decision.ALLOW, checked_by="policy")
+
+    def _withdraw(self, call: HostCall, why: str) -> None:
+        """Records of a call that was allowed that it does not run."""
+        conversation = self._conversations.of(call.conversation)
+        conversation.session.record(f"not run: {why}", failed=True, permit=conversation.taken(call.id))
+
+    # --- in time
+
+    def _in_time(self, call: HostCall, work: Callable[[], Verdict]) -> Verdict:
+        if self._inline:  # a thread would take ten times as long as the check
+            return work()
+        try:
+            future = self._pool.submit(work)
+        except RuntimeError as error:
+            return unchecked(str(error), checked_by="policy")
+        try:
+            return future.result(self._deadline)
+        except TimeoutError:
+            return self._late(call, future)
+        except BaseException:
+            self._give_up(call, future)
+            raise
+
+    async def _ain_time(self, call: HostCall, work: Callable[[], Verdict]) -> Verdict:
+        if self._inline:
+            return work()
+        try:
+            future = self._pool.submit(work)
+        except RuntimeError as error:
+            return unchecked(str(error), checked_by="policy")
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(future), self._deadline)
+        except TimeoutError:
+            return self._late(call, future)
+        except BaseException:
+            self._give_up(call, future)
+            raise
+
+    def _late(self, call: HostCall, future: Future[Verdict]) -> Verdict:
+        self._give_up(call, future)
+        problem = f"the check of {call.tool} took more than {self._deadline:g} s"
+        _log.error("%s; the call is denied", problem)
+        return unchecked(problem, checked_by="policy")
+
+    def _give_up(self, call: HostCall, future: Future[Verdict]) -> None:
+        """Nobody waits for a check any more: until it ends its conversation is closed; what it allows does not run."""
+        with contextlib.suppress(InputError):
+            conversation = self._conversations.known(str(call.conversation))
+            conversation.hang(+1)
+            future.add_done_callback(lambda done: self._ended_late(call, conversation, done))
+
+    def _ended_late(self, call: HostCall, conversation: Conversation, done: Future[Verdict]) -> None:
+        try:
+            if not done.cancelled() and done.exception() is None and done.result().permit is not None:
+                self._withdraw(call, "its check did not end in time")
+        except Exception as error:  # noqa: BLE001 - then it stays in flight, which allows nothing
+            _log.error("a call whose check ended too late stays in flight: %s", error)
+        conversation.hang(-1)
+
+    # --- the log
+
+    def _written(self, kind: str, verdict: Verdict, call: HostCall) -> Verdict:
+        """The verdict, once it is in the log; a denial where it cannot be."""
+        if self._log is None:
+            return verdict
+        try:
+            write_verdict(self._log, self._digest, kind, call, verdict)
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong in a log
+            return self._unwritten(verdict, call, error)
+        return verdict
+
+    def _unwritten(self, verdict: Verdict, call: HostCall, error: Exception) -> Verdict:
+        _log.error("the audit log cannot be written: %s", error)
+        if self._on_log_error == "warn":
+            return verdict
+        if verdict.label == 0 and verdict.grant is not None:
+            self._withdraw(call, "its verdict could not be written to the audit log")
+        return combine(verdict, unchecked(f"the audit log cannot be written: {error}", checked_by="policy"))
+
+    def _note(self, kind: str, call: HostCall, said: Mapping[str, Any]) -> None:
+        """Has something written that no call waits for: where that fails, the next verdict meets the same fault."""
+        if self._log is None:
+            return
+        try:
+            write_outcome(self._log, self._digest, kind, call, said)
+        except Exception as error:  # noqa: BLE001 - as above
+            _log.error("the audit log cannot be written: %s", error)
+
+
+def _complain(recorded: Verdict) -> None:
+    for error in recorded.errors:
+        _log.error("an outcome was not recorded, and its call stays in flight: %s", error)
+
+
+def applied(call: HostCall, said: Approval) -> HostCall:
+    """The call as a person left it."""
+    return replace(call, args=said.args) if said.choice == "edit" else call
+
+
+def gave_up(verdict: Verdict) -> bool:
+    """Whether the agent has replanned often enough, so that control returns to the user."""
+    return bool(verdict.details.get("gave_up"))
