@@ -34,6 +34,12 @@ Inputs = Annotated[int, typer.Option("--inputs", min=0, help="On how many genera
 Crosshair = Annotated[
     float, typer.Option("--crosshair", min=0, help="Seconds for CrossHair, where it is installed, to break a property.")
 ]
+Divide = Annotated[
+    str,
+    typer.Option(
+        "--divide", help="Compile the request in parts: always, never, or auto: where it has more than 30 sentences."
+    ),
+]
 Shown = Annotated[int, typer.Option("--show", min=0, help="How many examples the model is shown.")]
 ToolboxFolder = Annotated[list[str] | None, typer.Option("--toolbox", help="A folder of functions to add; repeatable.")]
 MemoryFolder = Annotated[str | None, typer.Option("--memory", help="A folder with one folder per agent.")]
@@ -68,6 +74,7 @@ def compile_(
     without: Without = None,
     inputs: Inputs = 200,
     crosshair: Crosshair = 30.0,
+    divide: Divide = "auto",
     shown: Shown = 6,
     toolbox: ToolboxFolder = None,
     memory: MemoryFolder = None,
@@ -95,6 +102,7 @@ def compile_(
         without=without or (),
         inputs=inputs,
         crosshair=crosshair,
+        divide=divide,
     )
     if made.program is not None:
         made.program.save(out)

@@ -210,6 +210,7 @@ class GuardAgent:
         without: Iterable[str] = (),
         inputs: int = 200,
         crosshair: float = 30.0,
+        divide: str = "auto",
     ) -> CompiledProgram:
         """Has the model write one program for all runs of the agent, and tests it: a checker that asks no model.
 
@@ -220,6 +221,7 @@ class GuardAgent:
             without: transformations of the examples to leave out.
             inputs: on how many generated runs properties are tried.
             crosshair: seconds for CrossHair, where it is installed, to break a property.
+            divide: whether the request is compiled in parts: "always", "never", or "auto" where it is long.
 
         Raises:
             NotCompiledError: none passed; its report says what failed.
@@ -233,7 +235,8 @@ class GuardAgent:
         subject = Subject(self.request, self.specification, self.toolbox, required, data, name)
         means = Means(self.meter(), self._engines.named("auto"), self.setup.prompts, self.setup.redactor.redaction())
         options: dict[str, Any] = {"candidates": candidates, "rounds": rounds, "without": without}
-        made = compile_program(subject, examples, means, **options, inputs=inputs, crosshair=crosshair)
+        options |= {"inputs": inputs, "crosshair": crosshair, "divide": divide}
+        made = compile_program(subject, examples, means, **options)
         if made.program is None:
             raise NotCompiledError(made.report)
         return made.program

@@ -10,7 +10,7 @@ from typing import Any
 from guardagent.answers import read_code, read_plan
 from guardagent.compile.examinations import Failure, Tried, examine
 from guardagent.compile.examples import Example
-from guardagent.compile.findings import Finding
+from guardagent.compile.findings import Finding, Layout, PartRow
 from guardagent.compile.gate import problems_of, without_header
 from guardagent.compile.means import Means
 from guardagent.compile.properties import Properties, read_properties
@@ -69,15 +69,16 @@ class Candidate:
 
     Attributes:
         attempts: its versions, the last one last.
+        layout: what is known of its lines beforehand.
     """
 
     def __init__(self, number: int, world: World, means: Means, rounds: int) -> None:
         self.number = number
         self.attempts: list[Attempt] = []
+        self.layout = Layout()
         self._world = world
         self._means = means
         self._rounds = rounds
-        self._shown = [self._hidden(example) for example in _chosen(world.examples, means.shown)]
 
     @property
     def last(self) -> Attempt:
@@ -93,9 +94,22 @@ class Candidate:
             if len({text for one in versions if (text := one.text_of(number))}) > 1
         ]
 
+    def findings(self) -> list[Finding]:
+        """What was not tried, and what was made easier, while it was written."""
+        found = [Finding("unchecked", tried.unchecked) for tried in self.last.tried if tried.unchecked]
+        why = "the model changed this property after it had written it; read it"
+        return [*found, *(Finding("changed", why, clause=number) for number in self.changed_properties)]
+
+    def rows(self) -> list[PartRow]:
+        """The parts that it was folded of, where the request was divided."""
+        return []
+
     @property
     def _properties(self) -> Properties:
         return self.attempts[-1].properties if self.attempts else Properties()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"number": self.number, "passed": self.last.passed, "rounds": [one.to_dict() for one in self.attempts]}
 
     def write(self) -> None:
         """Asks for a program, and again while it does not pass.
@@ -105,12 +119,19 @@ class Candidate:
             SandboxError: the sandbox itself does not work here.
         """
         plan, answer = self._plan()
+        self._write(plan, answer)
+
+    def _write(self, plan: str = "", answer: str = "") -> None:
         for _ in range(1 + self._rounds):
             self.attempts.append(self._attempt(plan, answer))
             answer = ""
-            self._means.tell(f"candidate {self.number}, version {len(self.attempts)}: {self.last.summary}")
+            self._means.tell(f"{self._name}, version {len(self.attempts)}: {self.last.summary}")
             if self.last.passed or self.last.proposal:
                 return
+
+    @property
+    def _name(self) -> str:
+        return f"candidate {self.number}"
 
     def _plan(self) -> tuple[str, str]:
         """(plan, answer): a plan; or the answer, where that holds a whole program already."""
@@ -132,16 +153,24 @@ class Candidate:
             program = without_header(read_code(answer))
         except AnswerError as error:
             return Attempt(problems=[str(error)], properties=self._properties)
-        subject, before = self._world.subject, self._properties
-        properties = read_properties(answer)
-        problems = problems_of(program, subject)
-        if properties.source:
-            problems += properties.problems(subject, before)
-        if problems:
+        before, properties = self._properties, read_properties(answer)
+        if problems := self._problems(program, properties):
             return Attempt(program, problems, properties=before)
-        properties = properties if properties.source else before
-        trial = Trial(program, self._means.sandbox, subject.toolbox, properties)
+        return self._examined(program, properties if properties.source else before)
+
+    def _examined(self, program: str, properties: Properties) -> Attempt:
+        trial = Trial(self._runnable(program), self._means.sandbox, self._world.subject.toolbox, properties)
         return Attempt(program, tried=examine(trial, self._world), properties=properties)
+
+    def _problems(self, program: str, properties: Properties) -> list[str]:
+        """Why they may not run."""
+        subject = self._world.subject
+        wrong = properties.problems(subject, self._properties) if properties.source else []
+        return [*problems_of(program, subject), *wrong]
+
+    def _runnable(self, program: str) -> str:
+        """What runs of a program that was written."""
+        return program
 
     def _data(self, plan: str) -> dict[str, Any]:
         data: dict[str, Any] = {"plan": plan, "examples": self._shown}
@@ -171,8 +200,25 @@ class Candidate:
             "agent_input": hide(example.agent_input),
             "agent_output": hide(example.agent_output),
             "facts": hide(json.dumps(facts, ensure_ascii=False, default=str)) if facts else "",
-            "label": f"label {example.label}",
+            "label": self._label(example),
         }
+
+    def _label(self, example: Example) -> str:
+        """What the model is told of the right answer."""
+        return f"label {example.label}"
+
+    @property
+    def _shown(self) -> list[dict[str, str]]:
+        return [self._hidden(example) for example in _chosen(self._showable, self._means.shown)]
+
+    @property
+    def _showable(self) -> Sequence[Example]:
+        return self._world.examples
+
+    @property
+    def _task(self) -> dict[str, Any]:
+        """What the templates are told of the part of the request that the program is for; all of it here."""
+        return {"part": (), "context": ()}
 
     def _ask(self, template: str, data: dict[str, Any]) -> str:
         subject = self._world.subject
@@ -181,17 +227,11 @@ class Candidate:
             "specification": subject.specification,
             "clauses": subject.clauses,
             "tools": list(subject.toolbox.values()),
+            **self._task,
         }
         prompt = self._means.prompts.render(template, data, **trusted)
         temperature = _TEMPERATURE if self.number > 1 else 0.0
         return self._means.ask(ModelCall(prompt, temperature, self.number - 1, self._means.redaction.nonce))
-
-
-def findings_of(candidate: Candidate) -> list[Finding]:
-    """What was not tried, and what was made easier, while it was written."""
-    found = [Finding("unchecked", tried.unchecked) for tried in candidate.last.tried if tried.unchecked]
-    why = "the model changed this property after it had written it; read it"
-    return [*found, *(Finding("changed", why, clause=number) for number in candidate.changed_properties)]
 
 
 def _holds_program(answer: str) -> bool:

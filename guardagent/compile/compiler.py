@@ -10,10 +10,11 @@ from typing import Any
 
 from guardagent._files import save_text
 from guardagent.compile import transformations
-from guardagent.compile.candidate import Candidate, findings_of
+from guardagent.compile.candidate import Candidate
 from guardagent.compile.disagreements import disagreements, most_cautious
+from guardagent.compile.division import Divided, Division, division_of
 from guardagent.compile.examples import Example, digest_of_examples, read_examples
-from guardagent.compile.findings import Reading
+from guardagent.compile.findings import Finding, Reading
 from guardagent.compile.means import Means
 from guardagent.compile.report import Report
 from guardagent.compile.subject import Subject
@@ -79,6 +80,7 @@ def compile_program(
     without: Iterable[str] = (),
     inputs: int = INPUTS,
     crosshair: float = CROSSHAIR,
+    divide: str = "auto",
 ) -> Compilation:
     """Has a model write a program, and tests it until it passes everything or the rounds are over.
 
@@ -91,6 +93,7 @@ def compile_program(
         without: transformations to leave out, where what they change does matter for this request.
         inputs: on how many runs made of the examples properties are tried; 0 for none.
         crosshair: for how many seconds CrossHair, where it is installed, may look for runs that break one; 0 for none.
+        divide: whether the request is compiled in parts: "always", "never", or "auto" where it has many sentences.
 
     Raises:
         InputError: an option or an example is wrong.
@@ -101,7 +104,8 @@ def compile_program(
     if candidates < 1 or rounds < 0 or inputs < 0:
         given = f"candidates is {candidates}, rounds {rounds} and inputs {inputs}"
         raise InputError(f"{given}; expected at least 1, 0 and 0")
-    made = _written(world, means, candidates, rounds)
+    division = division_of(subject, means, divide, rounds)
+    made = _written(world, means, candidates, rounds, division)
     passed = {one.number: Trial(one.last.program, means.sandbox, subject.toolbox) for one in made if one.last.passed}
     in_dispute = disagreements(passed, world)
     if not passed:
@@ -110,7 +114,8 @@ def compile_program(
     chosen = next(one for one in made if one.number == number)
     header = _header(passed[number].program, world, means)
     source = write(passed[number].program, header)
-    reading = Reading.of(passed[number], world, offset=source.count("\n") - _lines(passed[number].program))
+    offset = source.count("\n") - _lines(passed[number].program)
+    reading = Reading.of(passed[number], world, offset, chosen.layout)
     report = Report(
         world,
         passed=True,
@@ -118,8 +123,9 @@ def compile_program(
         chosen=number,
         outcomes=dict(reading.outcomes),
         clauses=reading.clauses(),
-        findings=[*reading.findings(), *findings_of(chosen)],
+        findings=[*reading.findings(), *chosen.findings(), *_undivided(division)],
         disagreements=in_dispute,
+        parts=chosen.rows(),
         usage=means.meter.usage,
     )
     return Compilation(report, CompiledProgram(source, header, report, means.sandbox))
@@ -137,6 +143,11 @@ def _world(
     _ = subject.toolbox.functions  # a toolbox file that fails must fail now, not in a test
     world = World(subject, read_examples(examples), left_out)
     for example in world.examples:
+        if odd := set(example.clauses) - {clause.number for clause in subject.clauses}:
+            expected = f"numbers from 1 to {len(subject.clauses)}"
+            raise InputError(
+                f"example {example.id!r} breaks sentence {min(odd)}, which is not there; expected {expected}"
+            )
         if example.label == 0 and world.must_deny(example):
             raise InputError(
                 f"example {example.id!r} has label 0, but a required check of the specification denies it; expected "
@@ -145,10 +156,11 @@ def _world(
     return world
 
 
-def _written(world: World, means: Means, candidates: int, rounds: int) -> list[Candidate]:
+def _written(world: World, means: Means, candidates: int, rounds: int, division: Division) -> list[Candidate]:
     made: list[Candidate] = []
     for number in range(1, candidates + 1):
-        candidate = Candidate(number, world, means, rounds)
+        divided = Divided(number, division, world, means, rounds) if division.parts else None
+        candidate = divided or Candidate(number, world, means, rounds)
         try:
             candidate.write()
         except ModelError:
@@ -159,8 +171,13 @@ def _written(world: World, means: Means, candidates: int, rounds: int) -> list[C
     return made
 
 
+def _undivided(division: Division) -> list[Finding]:
+    return [Finding("undivided", f"the request stayed whole: {division.undivided}")] if division.undivided else []
+
+
 def _failed(world: World, made: Sequence[Candidate], means: Means) -> Report:
     report = Report(world, passed=False, candidates=made, usage=means.meter.usage)
+    report = replace(report, parts=report.candidate.rows())
     if report.attempt.tried:
         trial = Trial(report.attempt.program, means.sandbox, world.subject.toolbox)
         report.outcomes.update({example.id: trial.outcome(example) for example in world.examples})

@@ -19,13 +19,19 @@ _KEYS = ("id", "agent_input", "agent_output", "label")
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One run with its label: 1 where the guard should deny it. `facts` are what the host knows in this run."""
+    """One run with its label: 1 where the guard should deny it.
+
+    Attributes:
+        facts: what the host knows in this run.
+        clauses: sentences of the request that the run breaks, where somebody said so.
+    """
 
     id: str
     agent_input: str
     agent_output: str
     label: int
     facts: Mapping[str, Any] = field(default_factory=dict)
+    clauses: tuple[int, ...] = ()
 
     @property
     def event(self) -> Event:
@@ -59,7 +65,11 @@ def read_examples(source: Path | str | Iterable[Example | Mapping[str, Any]]) ->
 def digest_of_examples(examples: Sequence[Example]) -> str:
     """The digest of what was tested, whatever the order and the form of the file."""
     rows = sorted(
-        json.dumps([e.id, e.agent_input, e.agent_output, e.label, thaw(e.facts)], sort_keys=True, default=str)
+        json.dumps(
+            [e.id, e.agent_input, e.agent_output, e.label, thaw(e.facts), *([e.clauses] if e.clauses else [])],
+            sort_keys=True,
+            default=str,
+        )
         for e in examples
     )
     return digest_of("\n".join(rows))
@@ -81,7 +91,14 @@ def _example(record: Mapping[str, Any], path: str, line: int) -> Example:
         raise ContentError(f"key 'id' is {name!r}; expected a text", path, line)
     if not isinstance(facts, Mapping):
         raise ContentError("key 'facts' is no object; expected what the host knows", path, line)
-    return Example(str(name), record["agent_input"], record["agent_output"], label, dict(facts))
+    clauses = record.get("clauses") or []
+    if not isinstance(clauses, list) or not all(type(one) is int for one in clauses) or (clauses and label == 0):
+        raise ContentError(
+            f"key 'clauses' is {clauses!r}; expected the numbers of sentences that a run with label 1 breaks",
+            path,
+            line,
+        )
+    return Example(str(name), record["agent_input"], record["agent_output"], label, dict(facts), tuple(clauses))
 
 
 def _refuse_unusable(examples: Sequence[Example], name: str) -> None:

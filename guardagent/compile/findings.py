@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from guardagent import syntax
 from guardagent.compile.clauses import marked_lines
 from guardagent.compile.coverage import statement_lines
+from guardagent.compile.examinations import Failure
 from guardagent.compile.quotes import quoted_by
 from guardagent.compile.trial import Outcome, Trial
 from guardagent.compile.world import World
@@ -26,7 +28,8 @@ class Finding:
             (code for a sentence that no example runs), `undecided` (an example that is denied because the program could
             not decide), `quoted` (words of one example in the program), `unmeasured` (nothing told which lines run),
             `skipped` (a transformation left out), `unchecked` (a clause or a test that nothing was tried for),
-            `changed` (a property that the model wrote anew).
+            `changed` (a property that the model wrote anew); of a divided request also `context` (a sentence that the
+            model took for no rule), `unexercised` (a part that denies no example), `undivided` (why it stayed whole).
     """
 
     kind: str
@@ -57,6 +60,44 @@ class Covered:
 
 
 @dataclass(frozen=True, slots=True)
+class PartRow:
+    """A part of a divided request: what it was when it was last tried alone, and the examples that it denies."""
+
+    name: str
+    clauses: tuple[int, ...]
+    passed: bool
+    versions: int
+    problems: Sequence[str]
+    failures: Sequence[Failure]
+    denies: Sequence[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "clauses": list(self.clauses),
+            "passed": self.passed,
+            "versions": self.versions,
+            "problems": list(self.problems),
+            "failures": [failure.to_dict() for failure in self.failures],
+            "denies": list(self.denies),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What is known of a program's lines without its comments.
+
+    Attributes:
+        around: lines that the host wrote: not for an example to run.
+        clauses: clause -> the lines that are for it, where a comment need not say so.
+        context: the clauses that need no code of their own.
+    """
+
+    around: frozenset[int] = frozenset()
+    clauses: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    context: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """A program, read together with what the examples run of it. `offset`: lines that the file has above it."""
 
@@ -65,12 +106,13 @@ class Reading:
     ran: Mapping[str, frozenset[int]]
     outcomes: Mapping[str, Outcome]
     offset: int = 0
+    layout: Layout = field(default_factory=Layout)
 
     @classmethod
-    def of(cls, trial: Trial, world: World, offset: int = 0) -> Reading:
+    def of(cls, trial: Trial, world: World, offset: int = 0, layout: Layout | None = None) -> Reading:
         ran = {example.id: trial.lines_run(example) for example in world.examples}
         outcomes = {example.id: trial.outcome(example) for example in world.examples}
-        return cls(trial, world, ran, outcomes, offset)
+        return cls(trial, world, ran, outcomes, offset, layout or Layout())
 
     def clauses(self) -> list[Covered]:
         """The table of the request's sentences."""
@@ -78,7 +120,8 @@ class Reading:
         starts = _starts(program)
         rows = []
         for clause in self.world.subject.clauses:
-            lines = marked.get(clause.number, set())
+            lines, own = marked.get(clause.number, set()), self.layout.clauses.get(clause.number, frozenset())
+            lines |= own if lines.isdisjoint(own) else set()  # another part may name the sentence too
             first = {starts[line] for line in lines if line in starts}
             rows.append(Covered(clause.number, clause.text, self._shifted(lines), self._running(first)))
         return rows
@@ -86,13 +129,13 @@ class Reading:
     def findings(self) -> list[Finding]:
         return [*self._unexecuted(), *self._of_clauses(), *self._undecided(), *self._quoted(), *self._skipped()]
 
-    def _running(self, lines: set[int]) -> tuple[str, ...]:
+    def _running(self, lines: AbstractSet[int]) -> tuple[str, ...]:
         """The examples that run any of these lines. What stands outside of functions always runs."""
         inside = set(statement_lines(self.trial.program))
         always = bool(lines - inside)
         return tuple(example.id for example in self.world.examples if always or lines & self.ran[example.id])
 
-    def _shifted(self, lines: set[int]) -> tuple[int, ...]:
+    def _shifted(self, lines: AbstractSet[int]) -> tuple[int, ...]:
         return tuple(sorted(line + self.offset for line in lines))
 
     def _unexecuted(self) -> Iterator[Finding]:
@@ -101,14 +144,14 @@ class Reading:
             yield Finding("unmeasured", "which lines run could not be measured: none told")
             return
         code = self.trial.program.split("\n")
-        for line in sorted(set(statement_lines(self.trial.program)) - ran):
+        for line in sorted(set(statement_lines(self.trial.program)) - ran - self.layout.around):
             yield Finding("unexecuted", f"no example runs: {code[line - 1].strip()}", line + self.offset)
 
     def _of_clauses(self) -> Iterator[Finding]:
         for row in self.clauses():
-            if not row.lines:
+            if not row.lines and row.clause not in self.layout.context:
                 yield Finding("uncovered", f"no code says that it is for: {row.text}", clause=row.clause)
-            elif not row.examples:
+            elif row.lines and not row.examples:
                 yield Finding("unreached", f"no example runs the code for: {row.text}", row.lines[0], row.clause)
 
     def _undecided(self) -> Iterator[Finding]:

@@ -8,7 +8,8 @@ from typing import Any
 
 from guardagent.compile.candidate import Attempt, Candidate
 from guardagent.compile.disagreements import Disagreement
-from guardagent.compile.findings import Covered, Finding
+from guardagent.compile.examinations import Failure
+from guardagent.compile.findings import Covered, Finding, PartRow
 from guardagent.compile.proposals import Proposal
 from guardagent.compile.trial import Outcome
 from guardagent.compile.world import World
@@ -36,16 +37,22 @@ class Report:
     clauses: Sequence[Covered] = ()
     findings: Sequence[Finding] = ()
     disagreements: Sequence[Disagreement] = ()
+    parts: Sequence[PartRow] = ()
     usage: Usage = field(default_factory=Usage)
 
     @property
-    def attempt(self) -> Attempt:
-        """The version that the report is about: the chosen one, or the last of the best candidate."""
+    def candidate(self) -> Candidate:
+        """The candidate that the report is about: the chosen one, or the best."""
         if self.chosen:
-            return next(one.last for one in self.candidates if one.number == self.chosen)
-        tried = [one.last for one in self.candidates if one.attempts]
-        ran = [attempt for attempt in tried if attempt.tried]
-        return min(ran, key=lambda attempt: len(attempt.failures)) if ran else tried[-1]
+            return next(one for one in self.candidates if one.number == self.chosen)
+        written = [one for one in self.candidates if one.attempts]
+        ran = [one for one in written if one.last.tried]
+        return min(ran, key=lambda one: len(one.last.failures)) if ran else written[-1]
+
+    @property
+    def attempt(self) -> Attempt:
+        """Its last version."""
+        return self.candidate.last
 
     @property
     def proposals(self) -> list[Proposal]:
@@ -63,12 +70,10 @@ class Report:
             "tests": [tried.to_dict() for tried in self.attempt.tried],
             "proposals": [one.to_dict() for one in self.proposals],
             "properties": self.attempt.properties.source or None,
-            "clauses": [row.to_dict() for row in self.clauses],
+            "clauses": [row.to_dict() | self._denied_for(row.clause) for row in self.clauses],
             "findings": [finding.to_dict() for finding in self.findings],
-            "candidates": [
-                {"number": one.number, "passed": one.last.passed, "rounds": [each.to_dict() for each in one.attempts]}
-                for one in self.candidates
-            ],
+            "parts": [row.to_dict() for row in self.parts],
+            "candidates": [one.to_dict() for one in self.candidates],
             "disagreements": [one.to_dict() for one in self.disagreements],
             "model_calls": self.usage.calls,
             "usage": {**asdict(self.usage), "seconds": round(self.usage.seconds, 3)},
@@ -84,6 +89,11 @@ class Report:
         error = (outcome.crash or outcome.undecided) if outcome else "no program ran"
         return {"id": name, "expected": label, "given": given, "passed": right, "error": error or None}
 
+    def _denied_for(self, clause: int) -> dict[str, list[str]]:
+        """The examples that the part of a sentence denies, where the request was divided."""
+        rows = [row for row in self.parts if clause in row.clauses]
+        return {"denies": list(rows[0].denies)} if rows else {}
+
     def _lines(self) -> Iterator[str]:
         rounds = sum(len(one.attempts) for one in self.candidates)
         counts = f"{_counted(len(self.candidates), 'candidate')}, {_counted(rounds, 'version')}"
@@ -92,6 +102,7 @@ class Report:
             yield f"  could not run: {_cut(problem)}"
         for one in self.proposals:
             yield f"  the toolbox lacks a function: {one.name}: {_cut(one.why)}"
+        yield from self._of_parts()
         yield from self._of_tests()
         yield from self._of_examples()
         yield from self._of_disagreements()
@@ -100,14 +111,20 @@ class Report:
             where = f" line {finding.line}" if finding.line else f" clause {finding.clause}" if finding.clause else ""
             yield f"finding: {finding.kind}{where}: {_cut(finding.message)}"
 
+    def _of_parts(self) -> Iterator[str]:
+        if self.parts:
+            yield "compiled in parts, each tried alone:"
+        for row in self.parts:
+            state, denies = "passed" if row.passed else "FAILED", ", ".join(row.denies) or "no example"
+            yield f"  {row.name}: {state}, {_counted(row.versions, 'version')}, denies {_cut(denies)}"
+            for problem in row.problems:
+                yield f"    could not run: {_cut(problem)}"
+            yield from _failures(row.failures, named=True)
+
     def _of_tests(self) -> Iterator[str]:
         for tried in self.attempt.tried:
             yield f"  {tried.runs - len(tried.failures):>6} of {tried.runs:<6} {tried.name}: {tried.about}"
-            for failure in tried.failures[:_SHOWN]:
-                what = f" ({failure.note})" if failure.note else ""
-                yield f"    {failure.example.id}{what}: expected {failure.expected}, given {_cut(failure.given)}"
-            if len(tried.failures) > _SHOWN:
-                yield f"    … and {len(tried.failures) - _SHOWN} more"
+            yield from _failures(tried.failures)
 
     def _of_examples(self) -> Iterator[str]:
         yield "examples, expected and given:"
@@ -129,7 +146,17 @@ class Report:
             yield "sentences of the request, the lines for them, and the examples that run these:"
         for row in self.clauses:
             lines, examples = _ranges(row.lines) or "none", len(row.examples)
-            yield f"  {row.clause}. {_cut(row.text, 100)}: lines {lines}, {examples} examples"
+            denied = "".join(f", denies {_cut(', '.join(ids))}" for ids in self._denied_for(row.clause).values() if ids)
+            yield f"  {row.clause}. {_cut(row.text, 100)}: lines {lines}, {examples} examples{denied}"
+
+
+def _failures(failures: Sequence[Failure], *, named: bool = False) -> Iterator[str]:
+    for failure in failures[:_SHOWN]:
+        what = ", ".join(one for one in (failure.test if named else "", failure.note) if one)
+        where = f"{failure.example.id} ({what})" if what else failure.example.id
+        yield f"    {where}: expected {failure.expected}, given {_cut(failure.given)}"
+    if len(failures) > _SHOWN:
+        yield f"    … and {len(failures) - _SHOWN} more"
 
 
 def _cut(text: str, most: int = _CUT) -> str:
