@@ -19,12 +19,12 @@ from typing import Any
 from guardagent.errors import InputError
 from guardagent.permit import Permit
 from guardagent.session import Session
+from guardagent.together import Call, judge_together, withdraw
 from guardagent.types import EMPTY, Decision, Verdict, freeze, unchecked
 
 MAX_REPLANS = 3  # the paper's
 _EXPECTED = "expected a call (tool, args), a list of calls, or None"
 
-Call = tuple[str, Mapping[str, Any]]
 AgentStep = Callable[[str | None], Any]
 AsyncAgentStep = Callable[[str | None], Awaitable[Any]]
 
@@ -131,38 +131,20 @@ class _Planning:
             return self._again([(_NO_CALL, unchecked(str(error), checked_by="policy"))])
         if not calls:
             return self._ended("the agent proposes no call", None)
-        judged = list(zip(*self._judged(calls), strict=True))
+        judged = list(zip(*judge_together(self._session, calls, self._options), strict=True))
         worst = max((verdict for _, verdict in judged), key=lambda verdict: verdict.decision.severity)
         if worst.decision is Decision.ESCALATE:
-            self._withdraw(judged)
+            withdraw(self._session, [verdict for _, verdict in judged])
             return self._ended("a person's approval is needed", worst)
         if worst.decision is Decision.HALT or self._session.halted:
             self._count(judged)
-            self._withdraw(judged)
+            withdraw(self._session, [verdict for _, verdict in judged])
             return self._ended("the session is halted", worst)
         if worst.label == 0:
             calls_to_run = [AllowedCall(tool, freeze(args), one, one.permit) for (tool, args), one in judged]
             return self._ended("allowed", worst, tuple(calls_to_run))
-        self._withdraw(judged)
+        withdraw(self._session, [verdict for _, verdict in judged])
         return self._again(judged)
-
-    def _judged(self, calls: Sequence[Call]) -> tuple[Sequence[Call], Sequence[Verdict]]:
-        """Calls and their verdicts. Of several, nothing takes its place unless all may."""
-        if len(calls) == 1:
-            return calls, [self._session.check(*calls[0], **self._options)]
-        tried = self._session.fork().check_all(calls, **self._options)
-        severe = [call for call, verdict in zip(calls, tried, strict=True) if verdict.decision >= Decision.ESCALATE]
-        if severe:  # put by itself, so that a halt holds, and an approval finds its call
-            return self._judged(severe[:1])
-        if any(verdict.label for verdict in tried):
-            return calls, tried
-        return calls, self._session.check_all(calls, **self._options)
-
-    def _withdraw(self, judged: Sequence[tuple[Call, Verdict]]) -> None:
-        """Records of placed calls that they do not run: another thread's call came between, and had one denied."""
-        for _, verdict in judged:
-            if verdict.permit is not None and verdict.label == 0:
-                self._session.record("not run: it was proposed with a call that is denied", True, verdict.permit)  # noqa: FBT003
 
     def _again(self, judged: Sequence[tuple[Call, Verdict]]) -> Enforced | None:
         self._count(judged)

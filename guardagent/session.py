@@ -242,10 +242,18 @@ class Session:
             allowed: list[tuple[str, Mapping[str, Any]]] = []
             verdicts = []
             for call in calls:
-                verdict = _in_other_orders(base, [*allowed, call], options) or self.check(*call, **options)
+                denial = _in_other_orders(base, [*allowed, call], options)
+                verdict = self.check(*call, **options) if denial is None else self._held(denial, call, options)
                 allowed += [call] if verdict.label == 0 else []
                 verdicts.append(verdict)
             return verdicts
+
+    def _held(self, denial: Verdict, call: tuple[str, Mapping[str, Any]], options: Mapping[str, Any]) -> Verdict:
+        """The verdict on a call that some order denies. What halts or escalates as it was given does so for good."""
+        asked = self.check(*call, **{**options, "reserve": False})
+        if asked.decision >= Decision.ESCALATE:
+            return self.check(*call, **options)
+        return replace(denial, decision=Decision.DENY)
 
     def approve(self, verdict: Verdict) -> Verdict:
         """A person has approved a call that was escalated: it is judged again as it was proposed.

@@ -80,6 +80,20 @@ def test_calls_proposed_together_must_be_fine_in_every_order() -> None:
     assert [verdict.label for verdict in session_of("G !tool:x").check_all(together)] == [0, 0]
 
 
+def test_a_call_that_halts_or_escalates_does_so_among_others_too(write: Write) -> None:
+    """A halt holds, and an escalated call can be approved."""
+    policies = write("""policies:
+- {id: never, temporal: "G !tool:delete", on_violation: halt}
+- {id: ask, temporal: "G !tool:refund", on_violation: escalate}
+""")
+    halted = policies.session()
+    assert [str(verdict.decision) for verdict in halted.check_all([("find", {}), ("delete", {})])] == ["allow", "halt"]
+    assert halted.halted
+    asked = policies.session()
+    _, verdict = asked.check_all([("find", {}), ("refund", {})])
+    assert asked.approve(verdict).label == 0
+
+
 def test_of_many_calls_only_the_given_order_is_judged() -> None:
     """Seven orders are too many."""
     session = session_of("forall(refund(), count(f:refund()) < 5)")
