@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from guardagent.permit import Permit
     from guardagent.policy.load import load_policies
     from guardagent.policy.policies import Policies
+    from guardagent.proposals.chat import aguarded_chat, guarded_chat
+    from guardagent.proposals.turn import GuardedTurn
     from guardagent.replan import Enforced, aenforce, enforce
     from guardagent.session import Session
     from guardagent.workflow.graph import Graph
@@ -35,12 +37,15 @@ if TYPE_CHECKING:
 _LATER = {
     "Enforced": "guardagent.replan",
     "Graph": "guardagent.workflow.graph",
+    "GuardedTurn": "guardagent.proposals.turn",
     "Permit": "guardagent.permit",
     "Policies": "guardagent.policy.policies",
     "Report": "guardagent.workflow.report",
     "Session": "guardagent.session",
     "aenforce": "guardagent.replan",
+    "aguarded_chat": "guardagent.proposals.chat",
     "enforce": "guardagent.replan",
+    "guarded_chat": "guardagent.proposals.chat",
     "load_policies": "guardagent.policy.load",
     "verify": "guardagent.workflow.verify",
 }
@@ -56,6 +61,7 @@ __all__ = [
     "Graph",
     "GuardAgent",
     "GuardError",
+    "GuardedTurn",
     "InputError",
     "LimitError",
     "Limits",
@@ -77,8 +83,10 @@ __all__ = [
     "Violation",
     "aenforce",
     "aguard",
+    "aguarded_chat",
     "enforce",
     "guard",
+    "guarded_chat",
     "load_policies",
     "retrieve",
     "verify",

@@ -7,7 +7,7 @@ import email.utils
 import random
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from guardagent.errors import AnswerError, InputError, ModelError
 from guardagent.models._secrets import scrub
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from guardagent.models import Completion
     from guardagent.types import Usage
+
+T = TypeVar("T")
 
 MAX_ANSWER = 200_000  # characters
 _MAX_MESSAGE = 300
@@ -50,7 +52,7 @@ class Endpoint:
         self._max_connections = max_connections
         self._slots: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
 
-    async def ask(self, send: Callable[[], Awaitable[Completion]]) -> Completion:
+    async def ask(self, send: Callable[[], Awaitable[T]]) -> T:
         """The answer that `send` brings, tried again while its failures may pass.
 
         Raises:
@@ -86,7 +88,7 @@ class Endpoint:
         whole = str(text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half a character is none
         return Completion(scrub(whole), usage)
 
-    async def _attempts(self, send: Callable[[], Awaitable[Completion]], ends: float) -> Completion:
+    async def _attempts(self, send: Callable[[], Awaitable[T]], ends: float) -> T:
         import openai
 
         for attempt in range(self._retries + 1):

@@ -6,13 +6,15 @@ import asyncio
 import math
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from guardagent.models import Completion, Message
 from guardagent.models._background import submit, wait
-from guardagent.models._endpoint import Endpoint
+from guardagent.models._chat import ChatAnswer, calls_of, candidate
+from guardagent.models._deltas import Deltas
+from guardagent.models._endpoint import MAX_ANSWER, Endpoint
 from guardagent.models._prices import checked_prices, cost_of
 from guardagent.models._secrets import hide_secrets_in_logs, keep_secret
 from guardagent.types import Usage
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 Clients = dict[tuple[asyncio.AbstractEventLoop, str, str], "AsyncOpenAI"]  # by event loop, URL and key
 
 _DEFAULT_URL = "https://api.openai.com/v1"
+_CAN_DO_WITHOUT = ("temperature", "n", "stream_options")  # options that some endpoints refuse
 
 
 class Backend:
@@ -68,7 +71,7 @@ class Backend:
         weakref.finalize(self, _abandon, self._clients)
         # Some models refuse some options: what an endpoint said once is remembered.
         self._limit_option = "max_tokens"
-        self._takes_temperature = True
+        self._refused: set[str] = set()
 
     def __repr__(self) -> str:
         return f"<model {self.name}>"
@@ -86,6 +89,31 @@ class Backend:
         """As `complete`, for an event loop."""
         return await asyncio.wrap_future(submit(self._ask(messages, temperature)))
 
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]],
+        *,
+        candidates: int = 1,
+        stream: bool = False,
+        temperature: float = 0.0,
+    ) -> ChatAnswer:
+        """As the protocol of a `ChatModel` says."""
+        return wait(self._chat(_chat_request(messages, tools, candidates, stream=stream), temperature))
+
+    async def achat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]],
+        *,
+        candidates: int = 1,
+        stream: bool = False,
+        temperature: float = 0.0,
+    ) -> ChatAnswer:
+        """As `chat`, for an event loop."""
+        asking = self._chat(_chat_request(messages, tools, candidates, stream=stream), temperature)
+        return await asyncio.wrap_future(submit(asking))
+
     def close(self) -> None:
         """Ends the connections that are kept; the model can be used again afterwards."""
         if self._clients:
@@ -95,50 +123,85 @@ class Backend:
         return await self._endpoint.ask(lambda: self._send(messages, temperature))
 
     async def _send(self, messages: Sequence[Message], temperature: float) -> Completion:
+        written = [{"role": message.role, "content": message.content} for message in messages]
+        return self._completion(await self._create({"messages": written}, temperature))
+
+    async def _chat(self, asked: dict[str, Any], temperature: float) -> ChatAnswer:
+        return await self._endpoint.ask(lambda: self._send_chat(asked, temperature))
+
+    async def _send_chat(self, asked: dict[str, Any], temperature: float) -> ChatAnswer:
+        answer = await self._create(asked, temperature)
+        if "stream" in asked:
+            return await self._assembled(answer, asked.get("n", 1))
+        found = [
+            candidate(
+                getattr(one.message, "content", None) or getattr(one.message, "refusal", None),
+                calls_of(one.message),
+                getattr(one, "finish_reason", None),
+                MAX_ANSWER,
+            )
+            for one in self._choices(answer)
+        ]
+        return ChatAnswer(tuple(found), self._usage(answer))
+
+    async def _assembled(self, chunks: Any, candidates: int) -> ChatAnswer:
+        """The answers of a stream, once it has ended."""
+        import openai
+
+        deltas, usage = Deltas(), self._usage(None)
+        async for chunk in chunks:
+            deltas.add(chunk)
+            usage = self._usage(chunk) if getattr(chunk, "usage", None) else usage
+            if deltas.size > MAX_ANSWER * candidates:
+                await chunks.close()
+                raise self._endpoint.error(f"sends more than {MAX_ANSWER:,} characters")
+        if not deltas.ended:
+            request = chunks.response.request
+            raise openai.APIConnectionError(message="the stream broke off", request=request)
+        return ChatAnswer(deltas.whole(MAX_ANSWER), usage)
+
+    async def _create(self, asked: Mapping[str, Any], temperature: float) -> Any:
         import openai
 
         client = self._client()
         hide_secrets_in_logs()
         while True:
-            request = self._request(messages, temperature)
+            request = self._request(asked, temperature)
             try:
-                return self._completion(await client.chat.completions.create(**request))
+                return await client.chat.completions.create(**request)
             except openai.BadRequestError as error:
                 self._adapt(str(error.param or ""), str(error))
-                if self._request(messages, temperature) == request:
+                if self._request(asked, temperature) == request:
                     raise
 
-    def _request(self, messages: Sequence[Message], temperature: float) -> dict[str, Any]:
-        request: dict[str, Any] = {
-            "model": self._model,
-            "messages": [{"role": message.role, "content": message.content} for message in messages],
-            self._limit_option: self.max_tokens,
-        }
-        if self._takes_temperature:
-            request["temperature"] = temperature
-        return request
+    def _request(self, asked: Mapping[str, Any], temperature: float) -> dict[str, Any]:
+        request = {"model": self._model, **asked, self._limit_option: self.max_tokens, "temperature": temperature}
+        return {name: value for name, value in request.items() if name not in self._refused}
 
     def _adapt(self, option: str, message: str) -> None:
         """Notes which option was refused: this request, and all others, then ask without it."""
         if option == "max_tokens" or "'max_tokens'" in message:
             self._limit_option = "max_completion_tokens"
-        if option == "temperature" or "'temperature'" in message:
-            self._takes_temperature = False
+        self._refused |= {name for name in _CAN_DO_WITHOUT if option == name or f"'{name}'" in message}
 
-    def _completion(self, answer: ChatCompletion) -> Completion:
-        choices = getattr(answer, "choices", None)
-        if not choices or not getattr(choices[0], "message", None):
+    def _choices(self, answer: ChatCompletion) -> list[Any]:
+        choices: list[Any] = getattr(answer, "choices", None) or []
+        if not choices or not all(getattr(choice, "message", None) for choice in choices):
             told = getattr(answer, "error", None)  # some endpoints say so, with the status of a success
             raise self._endpoint.error(
                 "gave what is no chat completion; expected `choices` with a `message`" + (f": {told}" if told else "")
             )
+        return choices
+
+    def _completion(self, answer: ChatCompletion) -> Completion:
+        choices = self._choices(answer)
         message = choices[0].message
         called_tool = not message.content and bool(message.tool_calls or message.function_call)
         return self._endpoint.completion(
             message.content, choices[0].finish_reason, self._usage(answer), called_tool=called_tool
         )
 
-    def _usage(self, answer: ChatCompletion) -> Usage:
+    def _usage(self, answer: Any) -> Usage:
         usage = getattr(answer, "usage", None)
         counts = [_count(getattr(usage, name, None)) for name in ("prompt_tokens", "completion_tokens")]
         told = getattr(usage, "cost", None)  # some endpoints say it themselves
@@ -186,6 +249,20 @@ class Backend:
                 f"has a key that cannot be sent; expected plain ASCII text in {self._api_key_env}"
             )
         return key or "none"
+
+
+def _chat_request(
+    messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], candidates: int, *, stream: bool
+) -> dict[str, Any]:
+    """What is asked, without the options that every request has."""
+    asked: dict[str, Any] = {"messages": list(messages)}
+    if tools:
+        asked["tools"] = list(tools)
+    if candidates > 1:
+        asked["n"] = candidates
+    if stream:
+        asked |= {"stream": True, "stream_options": {"include_usage": True}}
+    return asked
 
 
 async def _disconnect(clients: Clients) -> None:

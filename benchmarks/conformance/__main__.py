@@ -1,0 +1,71 @@
+"""An order desk with rules, and agents that keep them or do not: `python -m benchmarks.conformance --episodes 1000`.
+
+Each episode is played twice from the same seed: with the guard, and without. Whether the rules are kept is judged by
+the book, in plain Python, not by the guard (see policy.md and by_the_book.py). The exit status is 1 where the guard let
+a call through that the book forbids, refused one that it allows, or did not keep harm away.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from benchmarks.conformance.agents import AGENTS
+from benchmarks.conformance.desk import shop_rules
+from benchmarks.conformance.scores import measured, scores, sound
+
+_COLUMNS = {
+    "conformance": "conformance %",
+    "conformance_calls": "of calls %",
+    "harm": "harm %",
+    "utility": "utility %",
+    "made": "calls made",
+    "judged": "judged",
+    "refused": "refused",
+    "let_through": "let through",
+    "blocked": "blocked",
+    "cpu_us_p50": "µs p50",
+    "cpu_us_p99": "µs p99",
+    "reading_us_p50": "reading µs p50",
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.conformance", description=__doc__)
+    parser.add_argument("--episodes", type=int, default=1000, help="of each agent, with the guard and without (1000)")
+    parser.add_argument("--agents", default=",".join(AGENTS), help=f"some of {', '.join(AGENTS)}; all where not said")
+    parser.add_argument("--seed", type=int, default=0, help="of the first episode; the others follow (0)")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object for each agent, with and without the guard"
+    )
+    asked = parser.parse_args(arguments)
+    names = asked.agents.split(",")
+    if unknown := [name for name in names if name not in AGENTS]:
+        parser.error(f"unknown agent {unknown[0]!r}; expected some of {', '.join(AGENTS)}")
+    if asked.episodes < 1:
+        parser.error("expected at least one episode")
+    rows = []
+    for name in names:
+        for rules in (None, shop_rules()):
+            episodes = measured(name, asked.episodes, asked.seed, rules)
+            rows.append({"agent": name, "guarded": rules is not None, **scores(episodes)})
+            if asked.json:
+                print(json.dumps(rows[-1]), flush=True)
+    if not asked.json:
+        print(table(rows))
+    return 0 if all(sound(row) for row in rows if row["guarded"]) else 1
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """The scores as a table in Markdown."""
+    lines = [["agent", "guard", *_COLUMNS.values()], ["---"] * (2 + len(_COLUMNS))]
+    for row in rows:
+        cells = ["" if row[name] is None else f"{row[name]:,}" for name in _COLUMNS]
+        lines.append([row["agent"], "yes" if row["guarded"] else "no", *cells])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

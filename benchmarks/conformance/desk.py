@@ -1,0 +1,116 @@
+"""The host of an agent: makes what it proposes, with the guard before it or without."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from benchmarks.conformance.shop import TOOLS
+from benchmarks.conformance.tasks import Call
+from guardagent import InputError, Policies, load_policies
+from guardagent.permit import Permit
+from guardagent.proposals.offered import Offered
+from guardagent.together import judge_together
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What a host makes of a call: `refused` says why it is not made; `permit` is the guard's, where there is one.
+
+    `judged` is false where the call was not looked at, since the turn fell for another one.
+    """
+
+    call: Call
+    refused: str = ""
+    allowed: bool = True
+    judged: bool = True
+    permit: Permit | None = None
+
+
+class Desk(Protocol):
+    """Decides on turns, and is told what came of the calls."""
+
+    def decide(self, turn: Sequence[Call]) -> list[Decided]: ...
+
+    def record(self, decided: Decided, output: Any) -> None: ...
+
+
+class Unguarded:
+    """Makes whatever is proposed."""
+
+    def decide(self, turn: Sequence[Call]) -> list[Decided]:
+        return [Decided(call) for call in turn]
+
+    def record(self, decided: Decided, output: Any) -> None:
+        """Nobody wants to know."""
+
+
+class Guarded:
+    """Reads the arguments strictly and asks a session; of a turn everything is made or nothing.
+
+    Attributes:
+        seconds: the CPU time of the session for each judged call, its record included; of a turn its share.
+        reading: that of holding its arguments to the schema of its tool.
+    """
+
+    def __init__(self, rules: Policies, database: Mapping[str, Any], confirmed: Sequence[str]) -> None:
+        self._session = rules.session(state=database, facts={"confirmed": list(confirmed)})
+        self.seconds: list[float] = []
+        self.reading: list[float] = []
+
+    def record(self, decided: Decided, output: Any) -> None:
+        started = time.process_time()
+        self._session.record(output, permit=decided.permit)
+        self.seconds[-1] += time.process_time() - started
+
+    def decide(self, turn: Sequence[Call]) -> list[Decided]:
+        started = time.process_time()
+        read = [_read(call) for call in turn]
+        self.reading += [(time.process_time() - started) / len(turn)] * len(turn)
+        if any(isinstance(one, str) for one in read):
+            return [
+                Decided(call, one, allowed=False) if isinstance(one, str) else Decided(call, _VOID, judged=False)
+                for call, one in zip(turn, read, strict=True)
+            ]
+        proposed = [(tool, one) for (tool, _), one in zip(turn, read, strict=True) if not isinstance(one, str)]
+        started = time.process_time()
+        asked, verdicts = judge_together(self._session, proposed, {})
+        self.seconds += [(time.process_time() - started) / len(turn)] * len(turn)
+        found = {id(call): verdict for call, verdict in zip(asked, verdicts, strict=True)}
+        made = all(id(call) in found and not found[id(call)].label for call in proposed)
+        decided = []
+        for call, one in zip(turn, proposed, strict=True):
+            verdict = found.get(id(one))
+            if verdict is None:
+                decided.append(Decided(call, _VOID, judged=False))
+                continue
+            said = verdict.feedback() if verdict.label else "" if made else _VOID
+            decided.append(Decided(call, said, allowed=not verdict.label, permit=verdict.permit if made else None))
+        return decided
+
+
+_VOID = "not made, as another call of this turn is refused"
+
+
+@cache
+def shop_rules() -> Policies:
+    """policy.yaml."""
+    return load_policies(Path(__file__).parent / "policy.yaml")
+
+
+@cache
+def _offered() -> Offered:
+    return Offered(TOOLS)
+
+
+def _read(call: Call) -> dict[str, Any] | str:
+    """The arguments of a call, or why it is none."""
+    tool, arguments = call
+    try:
+        return _offered().read(tool, arguments) if isinstance(arguments, str) else _offered().fitting(tool, arguments)
+    except InputError as error:
+        return str(error)

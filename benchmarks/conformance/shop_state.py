@@ -1,0 +1,56 @@
+"""What the rules ask the shop's database. None stands for what there is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def _of(state: dict[str, Any], table: str, key: str, field: str) -> Any:
+    row = state[table].get(key) if isinstance(key, str) else None
+    return None if row is None else row[field]
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def owner(state: dict[str, Any], order_id: str) -> str | None:
+    """The customer of an order."""
+    return _text(_of(state, "orders", order_id, "customer"))
+
+
+def status(state: dict[str, Any], order_id: str) -> str | None:
+    """Open, shipped, returned or cancelled."""
+    return _text(_of(state, "orders", order_id, "status"))
+
+
+def late(state: dict[str, Any], order_id: str) -> bool | None:
+    """Whether an order is late."""
+    found = _of(state, "orders", order_id, "late")
+    return found if isinstance(found, bool) else None
+
+
+def paid_with(state: dict[str, Any], order_id: str) -> str | None:
+    """The payment method of an order."""
+    return _text(_of(state, "orders", order_id, "payment"))
+
+
+def refundable(state: dict[str, Any], order_id: str) -> int | None:
+    """What an order came to, less what was refunded."""
+    total = _of(state, "orders", order_id, "total")
+    return None if total is None else total - sum(one["amount"] for one in state["orders"][order_id]["refunds"])
+
+
+def payment_owner(state: dict[str, Any], payment_id: str) -> str | None:
+    """The customer of a payment method."""
+    return _text(_of(state, "payments", payment_id, "customer"))
+
+
+def payment_kind(state: dict[str, Any], payment_id: str) -> str | None:
+    """Card or voucher."""
+    return _text(_of(state, "payments", payment_id, "kind"))
+
+
+def address_owner(state: dict[str, Any], address_id: str) -> str | None:
+    """The customer of an address."""
+    return _text(_of(state, "addresses", address_id, "customer"))
