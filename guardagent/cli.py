@@ -17,6 +17,8 @@ from guardagent import (
     cli_compile,
     cli_lint,
     cli_lock,
+    cli_log,
+    cli_mcp,
     cli_policies,
     cli_toolbox,
     cli_workflow,
@@ -38,9 +40,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 toolbox_app = typer.Typer(help="The functions that guard programs may call.", no_args_is_help=True)
+log_app = typer.Typer(help="Audit logs: what guards have decided.", no_args_is_help=True)
 memory_app = typer.Typer(help="The known target agents and their demonstrations.", no_args_is_help=True)
 app.add_typer(toolbox_app, name="toolbox")
 app.add_typer(memory_app, name="memory")
+app.add_typer(log_app, name="log")
 
 
 class Mode(StrEnum):
@@ -217,6 +221,8 @@ cli_policies.register(app)
 cli_workflow.register(app)
 cli_lint.register(app)
 cli_lock.register(app)
+cli_log.register(log_app)
+cli_mcp.register(app)
 cli_compile.register(app)
 cli_compare.register(app)
 cli_toolbox.register(toolbox_app)

@@ -5,6 +5,7 @@
     │   ├── ContentError        a toolbox, memory or program file: says file, line and what was expected
     │   └── UnknownNameError    a name that does not exist: says the nearest that does
     ├── ToolDenied              a call may not run; carries its verdict. Raised only by what had to stop the call
+    ├── LogError                the audit log cannot be written; what was to be logged is not acknowledged
     ├── NotCompiledError        no program passed its tests; carries the report
     ├── ModelError              no model is configured, or it did not answer
     │   └── AnswerError         it answered, and the answer is of no use: empty, cut off, no plan, no code
@@ -68,6 +69,10 @@ class NotCompiledError(GuardError):
         self.report = report
 
 
+class LogError(GuardError):
+    """The audit log cannot be written, so that what was to be logged must not be taken as logged."""
+
+
 class ModelError(GuardError):
     """A model is needed and none is configured, or it did not give a usable answer."""
 
@@ -100,3 +105,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
     hint = f"; did you mean {close[0]!r}?" if close else ";"
     return f"{hint} known: {', '.join(names[:20])}{', …' if len(names) > 20 else ''}"
+
+
+def in_words(error: BaseException) -> str:
+    """The kind of an error and its text, whatever that text does when it is asked for."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - an error of somebody else's
+        return type(error).__name__

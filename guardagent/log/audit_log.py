@@ -1,0 +1,254 @@
+"""Appends to a log: from threads, event loops, several processes, and on in what a process forks.
+
+Whoever appends puts the text of an entry into a queue. Then one of those who wait takes all that is there, chains it
+to the end of the file, and commits it for everybody: so many who append at once share one commit, and one who appends
+alone waits for nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Self
+from weakref import WeakSet
+
+from guardagent.errors import LogError
+from guardagent.log.chain import Chain, Entry
+from guardagent.log.entries import Entries
+from guardagent.log.head import Head, HeadFile
+from guardagent.log.keys import checked_key
+from guardagent.log.stores import open_store
+
+_AT_ONCE = 1000
+_FORK_WAITS = 5.0  # seconds for a commit to end; the thread that commits may be the one that forks, in a signal handler
+_open: WeakSet[AuditLog] = WeakSet()
+
+
+class _Waiting:
+    """An entry that is to be committed: then it has its number, or the error that kept it from being."""
+
+    __slots__ = ("error", "seq", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.seq = 0
+        self.error: str | None = None
+
+    @property
+    def settled(self) -> bool:
+        return self.seq > 0 or self.error is not None
+
+
+class AuditLog:
+    """A log to which entries are appended. Made where there is none; its folder must be there.
+
+    Args:
+        path: `.db` or `.sqlite` is an SQLite file, `.jsonl` JSON Lines.
+        redact: paths of values that are not to be written, such as `args.card.number`, `args.*.ssn`, `output.token`.
+        key: at least 16 random bytes; hashes are HMACs then.
+        head: a file that holds the log's head after every commit; best on another volume.
+        durable: whether entries are written through to the disk before they are acknowledged. If not, they survive
+            the end of this process, however it ends, but no loss of power.
+        clock: gives seconds since the epoch.
+
+    Raises:
+        InputError: the key or a path is none.
+        LogError: the log cannot be written, was changed, was made with another key, or is shorter than its head says.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        redact: Iterable[str] = (),
+        key: bytes | None = None,
+        head: Path | str | None = None,
+        durable: bool = True,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.path = Path(path)
+        self._chain = Chain(checked_key(key, "key") if key is not None else None)
+        self._entries = Entries(redact, self._chain, clock)
+        self._head_file = HeadFile(Path(head), self._chain) if head is not None else None
+        self._store = open_store(self.path, durable=durable)
+        self._known: Entry | None = None  # the last entry that was seen
+        self._require_no_shorter()
+        self._closed = False
+        self._held = self._torn = False  # by a fork: before it, and by one in the middle of a commit
+        self._start()
+        _open.add(self)
+
+    def _start(self) -> None:
+        self._waiting: deque[_Waiting] = deque()
+        self._committing = threading.Lock()
+        self._workers: ThreadPoolExecutor | None = None
+
+    def append(self, record: Mapping[str, Any]) -> int:
+        """Appends an entry, and waits until it is committed.
+
+        Args:
+            record: its fields, with a `kind`; any values. The log adds the time and the hashes of inputs.
+
+        Returns:
+            Its sequence number, from 1.
+
+        Raises:
+            LogError: it could not be written, or nobody knows whether it was.
+        """
+        return self._committed(self._queued(record))
+
+    async def aappend(self, record: Mapping[str, Any]) -> int:
+        """As `append`, while the event loop goes on. An entry is written also if the task is cancelled."""
+        waiting = self._queued(record)
+        if self._workers is None:
+            self._workers = ThreadPoolExecutor(max_workers=1, thread_name_prefix="guardagent-log")
+        try:
+            future = self._workers.submit(self._committed, waiting)
+        except RuntimeError as error:  # it was closed meanwhile, or the interpreter ends
+            raise LogError(f"{self.path}: the log cannot be written: {error}") from None
+        return await asyncio.shield(asyncio.wrap_future(future))
+
+    def head(self) -> Head:
+        """Where the log ends now: what an operator keeps elsewhere.
+
+        Raises:
+            LogError: the log cannot be read, or was changed.
+        """
+        with self._committing:
+            self._require_open()
+            last = self._store.last()
+            self._require(last)
+            return Head.after(last, self._chain)
+
+    def close(self) -> None:
+        """Commits what is waiting. Nothing can be appended any more."""
+        with self._committing:
+            if not self._closed:
+                while self._waiting:
+                    self._commit_some()
+                self._closed = True
+                self._store.close()
+        if self._workers is not None:
+            self._workers.shutdown(wait=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- committing
+
+    def _queued(self, record: Mapping[str, Any]) -> _Waiting:
+        self._require_open()
+        waiting = _Waiting(self._entries.text(record))
+        self._waiting.append(waiting)
+        return waiting
+
+    def _committed(self, waiting: _Waiting) -> int:
+        with self._committing:
+            while not waiting.settled:
+                self._require_open()
+                self._commit_some()
+        if waiting.error is not None:
+            raise LogError(waiting.error)
+        return waiting.seq
+
+    def _commit_some(self) -> None:
+        """What waits now, in its order."""
+        batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _AT_ONCE))]
+        try:
+            self._commit(batch)
+        except LogError as error:
+            _fail(batch, str(error))
+        except BaseException:
+            _fail(batch, f"{self.path}: interrupted; nobody knows whether this was logged")
+            raise
+
+    def _commit(self, batch: list[_Waiting]) -> None:
+        entries: list[Entry] = []
+
+        def make(last: Entry | None, torn: int) -> list[Entry]:
+            self._require(last)
+            recovered = [self._entries.text({"kind": "recovered", "bytes": torn})] if torn else []
+            entries.extend(self._chain.chained(last, [*recovered, *(one.text for one in batch)]))
+            return entries
+
+        self._store.append(make)
+        self._known = entries[-1]
+        if self._head_file is not None:
+            self._head_file.update(Head.after(self._known, self._chain))
+        for one, entry in zip(batch, entries[-len(batch) :], strict=True):
+            one.seq = entry.seq
+
+    def _require(self, last: Entry | None) -> None:
+        """Makes sure that the end of the file is one to go on from, where it is not what was written here."""
+        known = self._known
+        if last == known and known is not None:
+            return
+        if known is not None and (last is None or last.seq <= known.seq):
+            raise LogError(f"{self.path}: entry {known.seq:,} was cut off or changed; nothing is added to the log")
+        if last is not None and last.keyed and not self._chain.keyed:
+            raise LogError(f"{self.path}: was made with a key; expected that key")
+        if last is not None and (wrong := self._chain.altered(last)):
+            raise LogError(f"{self.path}: entry {last.seq:,} {wrong}; nothing is added to the log")
+        self._known = last
+
+    def _require_no_shorter(self) -> None:
+        """The head is read first: others may append meanwhile."""
+        kept = self._head_file.read() if self._head_file is not None else None
+        last = self._store.last()
+        self._require(last)
+        if kept is not None and self._head_file is not None:
+            self._head_file.compare(kept, Head.after(last, self._chain))
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise LogError(f"{self.path}: the log is closed")
+        if self._torn:
+            raise LogError(f"{self.path}: this process was forked in the middle of a commit; open the log anew")
+
+    # --- forks: nothing of SQLite may be open in one, since its locks are not inherited and its notes of them are
+
+    def before_fork(self) -> None:
+        """Waits for the commit that is going on, and leaves nothing open."""
+        self._held = self._committing.acquire(timeout=_FORK_WAITS)
+        if self._held:
+            self._store.close()
+
+    def after_fork(self) -> None:
+        """In the parent: goes on."""
+        if self._held:
+            self._held = False
+            self._committing.release()
+
+    def after_fork_in_child(self) -> None:
+        """What was waiting is the parent's."""
+        self._torn, self._held = not self._held, False
+        self._start()
+
+
+def _fail(batch: Iterable[_Waiting], error: str) -> None:
+    for one in batch:
+        one.error = error
+
+
+def _each(step: Callable[[AuditLog], None]) -> Callable[[], None]:
+    def run() -> None:
+        for log in list(_open):
+            step(log)
+
+    return run
+
+
+os.register_at_fork(
+    before=_each(AuditLog.before_fork),
+    after_in_parent=_each(AuditLog.after_fork),
+    after_in_child=_each(AuditLog.after_fork_in_child),
+)

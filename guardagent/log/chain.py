@@ -1,0 +1,105 @@
+"""The chain: each entry's hash covers its text, its sequence number and the hash before it.
+
+    {"entry":{…},"prev":"sha256:…","seq":2}      what is hashed: JSON, its keys sorted, in ASCII, without space
+
+With a key, hashes are HMACs. Keys are derived, one for each use: what an agent writes into its arguments is hashed too,
+and must never come out as the hash of an entry.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+FIRST = "none"  # the hash before the first entry
+_KEYED = "hmac-sha256:"
+
+
+class Entry(NamedTuple):
+    """One entry: its sequence number from 1, its text (a JSON object), the hash before it and its own."""
+
+    seq: int
+    text: str
+    prev: str
+    hash: str
+
+    @property
+    def line(self) -> str:
+        """The entry as a line of JSON Lines: what is hashed, with the hash added at its end."""
+        return f'{_hashed(self.seq, self.text, self.prev)[:-1]},"hash":"{self.hash}"}}'
+
+    @property
+    def keyed(self) -> bool:
+        return str(self.hash).startswith(_KEYED)
+
+
+class Damaged(Exception):  # noqa: N818 - what the log is
+    """A log cannot be read on here: it was changed."""
+
+
+class Chain:
+    """Makes and checks hashes.
+
+    Args:
+        key: what makes them HMACs.
+    """
+
+    def __init__(self, key: bytes | None = None) -> None:
+        self.keyed = key is not None
+        self._entry = _hasher(key, b"guardagent log entry")
+        self._value = _hasher(key, b"guardagent log value")
+        self._head = _hasher(key, b"guardagent log head")
+
+    def value_hash(self, text: str) -> str:
+        """The hash of a value's canonical text."""
+        return self._value(text)
+
+    def head_hash(self, count: int, digest: str) -> str:
+        return self._head(f"{count} {digest}")
+
+    def chained(self, last: Entry | None, texts: Sequence[str]) -> list[Entry]:
+        """Entries with these texts, after the last one."""
+        seq, prev = (last.seq, last.hash) if last is not None else (0, FIRST)
+        entries = []
+        for text in texts:
+            seq += 1
+            entry = Entry(seq, text, prev, self._entry(_hashed(seq, text, prev)))
+            entries.append(entry)
+            prev = entry.hash
+        return entries
+
+    def altered(self, entry: Entry) -> str | None:
+        """What is wrong with an entry by itself; None where nothing is."""
+        if type(entry.text) is str and self._entry(_hashed(entry.seq, entry.text, entry.prev)) == entry.hash:
+            return None
+        if self.keyed and not entry.keyed:
+            return "its hash was made without the key"
+        return "was changed, or made with another key" if self.keyed else "was changed"
+
+    def problem(self, entry: Entry, before: Entry | None) -> str | None:
+        """What is wrong with an entry that stands after another one; None where nothing is."""
+        expected = before.seq + 1 if before else 1
+        if entry.seq != expected:
+            return f"is missing or was moved: entry {entry.seq} stands in its place"
+        if altered := self.altered(entry):
+            return altered
+        if entry.prev != (before.hash if before else FIRST):
+            return "does not follow the entry before it"
+        return None
+
+
+def _hashed(seq: int, text: str, prev: str) -> str:
+    return f'{{"entry":{text},"prev":"{prev}","seq":{seq}}}'
+
+
+def _hasher(key: bytes | None, use: bytes) -> Callable[[str], str]:
+    if key is None:
+        return lambda text: f"sha256:{hashlib.sha256(_bytes(text)).hexdigest()}"
+    derived = hmac.digest(key, use, "sha256")
+    return lambda text: f"{_KEYED}{hmac.digest(derived, _bytes(text), 'sha256').hex()}"
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

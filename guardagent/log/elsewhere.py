@@ -1,0 +1,83 @@
+"""Redacted values where they stand a second time: in reasons, in the evidence of a violation, in other arguments.
+
+Numbers and short texts are found as whole words, longer texts anywhere. A value that is written in another way there (a
+card number with spaces) is not found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from guardagent.log.values import canonical
+
+MARK = "[redacted]"
+MOST = 100  # redacted values that are looked for; where there are more, everything is redacted
+_LONG = 6  # characters from which a text is looked for within words, too
+
+
+def leaves(value: Any) -> Iterable[Any]:
+    """The texts and numbers in a JSON value."""
+    if isinstance(value, dict):
+        if value.keys() == {"$object"}:
+            yield from leaves(value["$object"][1:])  # the type's name is no secret
+            return
+        for item in value.values():
+            yield from leaves(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from leaves(item)
+    elif value is not None and not isinstance(value, bool) and value != "":
+        yield value
+
+
+class Elsewhere:
+    """Takes some values out of others.
+
+    Args:
+        hidden: text or number -> what stands for it where it is a value of its own; in texts that is `[redacted]`.
+    """
+
+    def __init__(self, hidden: Mapping[Any, Any]) -> None:
+        self._hidden = hidden
+        forms = sorted({form for leaf in hidden for form in _forms(leaf)}, key=len, reverse=True)
+        self._long = [form for form in forms if len(form) >= _LONG]
+        short = [_word(form) for form in forms if len(form) < _LONG]
+        self._short = re.compile("|".join(short)) if short else None
+
+    def hide(self, value: Any) -> Any:
+        """A JSON value without them."""
+        if isinstance(value, dict):
+            return value if value.keys() == {"redacted"} else self._mapping(value)
+        if isinstance(value, list):
+            return [self.hide(item) for item in value]
+        if value is None or isinstance(value, bool):
+            return value
+        if value in self._hidden:
+            return self._hidden[value]
+        return self._text(value) if isinstance(value, str) else value
+
+    def _mapping(self, value: dict[str, Any]) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for key, item in value.items():
+            name = self._text(key)
+            while name in made:
+                name += "'"
+            made[name] = self.hide(item)
+        return made
+
+    def _text(self, text: str) -> str:
+        for form in self._long:
+            text = text.replace(form, MARK)
+        return self._short.sub(MARK, text) if self._short else text
+
+
+def _forms(leaf: Any) -> Iterable[str]:
+    """How a value may stand in a text."""
+    text = str(leaf)
+    return {text, canonical(text)[1:-1], repr(text)[1:-1]}
+
+
+def _word(text: str) -> str:
+    return rf"(?<!\w){re.escape(text)}(?!\w)"

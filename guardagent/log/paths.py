@@ -1,0 +1,59 @@
+"""Paths to values in an entry, such as `args.card.number`: which of them are redacted.
+
+`*` is any one name or position, `**` any number of them. Names are compared without case. A path goes through lists as
+if they were not there: `args.people.ssn` is that of everyone in the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from guardagent.errors import InputError, UnknownNameError
+
+Path = tuple[str, ...]
+Paths = tuple[Path, ...]
+"""What is left of the paths at some place; an empty one ends there."""
+
+
+def parsed(texts: Iterable[str], fields: Iterable[str]) -> Paths:
+    """Paths, each beginning with the name of a field of an entry.
+
+    Raises:
+        InputError: one of them is none.
+    """
+    if isinstance(texts, str):
+        raise InputError(f"redact is the text {texts!r}; expected a list of paths")
+    return tuple(_parsed(text, frozenset(fields)) for text in texts)
+
+
+def within(paths: Paths, name: str) -> Paths:
+    """What is left of paths one level deeper, at a name."""
+    folded = _folded(name)
+    return tuple(left for path in paths for left in _within(path, folded))
+
+
+def _within(path: Path, name: str) -> Iterable[Path]:
+    if not path:
+        return
+    first, rest = path[0], path[1:]
+    if first == "**":
+        yield path
+        if not rest:
+            yield ()
+        else:
+            yield from _within(rest, name)
+    elif first in ("*", name):
+        yield rest
+
+
+def _parsed(text: str, fields: frozenset[str]) -> Path:
+    if not isinstance(text, str) or not all(part.strip() for part in text.split(".")):
+        raise InputError(f"redact: {text!r} is no path; expected names and dots, such as args.card.number")
+    path = tuple(map(_folded, text.split(".")))
+    if path[0] not in fields and path[0] != "**":
+        raise UnknownNameError("field", path[0], fields, where=f"redact: {text!r}")
+    return path
+
+
+def _folded(name: str) -> str:
+    return name.strip().casefold()

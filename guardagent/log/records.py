@@ -1,0 +1,106 @@
+"""What is written of a verdict, and of what came of a call: plain mappings, for `AuditLog.append`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from guardagent.log.entries import moment
+
+if TYPE_CHECKING:
+    from guardagent.permit import Permit
+    from guardagent.types import Verdict
+
+
+def verdict_record(
+    verdict: Verdict,
+    *,
+    tool: str,
+    args: Mapping[str, Any],
+    conversation: str,
+    agent: str | None = None,
+    call_id: str | None = None,
+    policy: str | None = None,
+    permit: Permit | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """What is written of a verdict.
+
+    Args:
+        verdict: the verdict.
+        tool: what was proposed.
+        args: the arguments that were judged; the log adds their hash.
+        conversation: the session's id.
+        agent: which agent of the session proposed it.
+        call_id: the host's own name for the call.
+        policy: the digest of the policy; that of the permit where it is not given.
+        permit: what an allowed call may run with; its nonce is not written, only the nonce's hash.
+        facts: what the host knew at this call; the log adds their hash.
+    """
+    return {
+        "kind": "verdict",
+        "conversation": conversation,
+        "agent": agent,
+        "tool": tool,
+        "call_id": call_id,
+        "args": args,
+        **({"facts": facts} if facts else {}),
+        "decision": str(verdict.decision),
+        "label": verdict.label,
+        "rules": verdict.rules,
+        "reasons": verdict.reasons,
+        "violations": [violation.to_dict() for violation in verdict.violations],
+        "errors": verdict.errors,
+        "checked_by": verdict.checked_by,
+        "policy": policy or (permit.policy if permit is not None else None),
+        "permit": _permit(permit),
+        "elapsed_ms": round(verdict.elapsed_ms, 3),
+    }
+
+
+def outcome_record(
+    *,
+    tool: str,
+    status: Literal["ok", "failed", "unknown"],
+    conversation: str,
+    output: Any = None,
+    agent: str | None = None,
+    call_id: str | None = None,
+    permit: Permit | None = None,
+    elapsed_ms: float | None = None,
+) -> dict[str, Any]:
+    """What is written of the outcome of a call.
+
+    Args:
+        tool: what ran.
+        status: how it ended.
+        conversation: the session's id.
+        output: what it gave back; the log adds its hash.
+        agent: which agent of the session had proposed it.
+        call_id: the host's own name for the call.
+        permit: what it ran with: its place names the verdict that this is the outcome of.
+        elapsed_ms: how long it ran.
+    """
+    return {
+        "kind": "outcome",
+        "conversation": conversation,
+        "agent": agent,
+        "tool": tool,
+        "call_id": call_id,
+        "status": status,
+        "output": output,
+        "permit": _permit(permit),
+        "elapsed_ms": round(elapsed_ms, 3) if elapsed_ms is not None else None,
+    }
+
+
+def _permit(permit: Permit | None) -> dict[str, Any] | None:
+    if permit is None:
+        return None
+    return {
+        "session": permit.session,
+        "place": permit.place,
+        "expires": moment(permit.expires),
+        "nonce_hash": f"sha256:{hashlib.sha256(permit.nonce.encode()).hexdigest()}",
+    }

@@ -1,0 +1,111 @@
+"""Chooses entries of a log: of a conversation, a tool, a decision, a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from guardagent.errors import ContentError, InputError, UnknownNameError
+from guardagent.log.chain import Damaged, Entry
+from guardagent.log.entries import moment
+from guardagent.log.stores import reading
+from guardagent.log.values import canonical
+from guardagent.types import Decision
+
+
+class Logged(NamedTuple):
+    """An entry, and the fields in it."""
+
+    entry: Entry
+    fields: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What is asked for; None asks for any.
+
+    Attributes:
+        since: the first moment, as it stands in entries.
+        until: the last one.
+        last: how many at most, from the end.
+    """
+
+    conversation: str | None = None
+    tool: str | None = None
+    decision: str | None = None
+    since: str | None = None
+    until: str | None = None
+    last: int | None = None
+
+    def of(self, path: Path) -> Iterator[Logged]:
+        """These entries, in their order; they are not verified.
+
+        Raises:
+            InputError: the file cannot be read, or is no log, or damaged so that it cannot be read on.
+        """
+        if self.last is None:
+            return self._admitted(path)
+        return iter([*islice(self._admitted(path, backwards=True), self.last)][::-1])
+
+    def _admitted(self, path: Path, *, backwards: bool = False) -> Iterator[Logged]:
+        log, wanted, entry = reading(path), self._wanted(), None
+        parts = [f'"{name}":{canonical(value)}' for name, value in wanted.items()]  # stand in the text of all of them
+        try:
+            for entry in log.backwards() if backwards else log:
+                if all(part in entry.text for part in parts):
+                    fields = _fields(entry, path)
+                    if self._admits(fields, wanted):
+                        yield Logged(entry, fields)
+        except Damaged as damaged:
+            near = f"{'before' if backwards else 'after'} entry {entry.seq}" if entry else "at its beginning"
+            raise ContentError(f"the log cannot be read on, {near}: {damaged}; see `log verify`", path) from None
+
+    def _wanted(self) -> dict[str, str]:
+        named = {"conversation": self.conversation, "tool": self.tool, "decision": self.decision}
+        return {name: value for name, value in named.items() if value is not None}
+
+    def _admits(self, fields: dict[str, Any], wanted: dict[str, str]) -> bool:
+        return (
+            all(fields.get(name) == value for name, value in wanted.items())
+            and (self.since is None or str(fields["time"]) >= self.since)
+            and (self.until is None or str(fields["time"]) <= self.until)
+        )
+
+
+def known_decision(name: str | None) -> str | None:
+    """The name of a decision.
+
+    Raises:
+        UnknownNameError: there is none of this name.
+    """
+    if name is not None and name not in set(Decision):
+        raise UnknownNameError("decision", name, [str(one) for one in Decision])
+    return name
+
+
+def read_moment(text: str | None, option: str) -> str | None:
+    """A time that a person wrote, as it stands in entries; in UTC where it names no zone.
+
+    Raises:
+        InputError: it is none.
+    """
+    if text is None:
+        return None
+    try:
+        given = datetime.fromisoformat(text)
+        return moment((given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp())
+    except (ValueError, OverflowError):
+        raise InputError(f"{option} {text!r} is no time; expected one such as 2026-11-02T10:30:00Z") from None
+
+
+def _fields(entry: Entry, path: Path) -> dict[str, Any]:
+    try:
+        fields = {"time": "", **json.loads(entry.text)}
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ContentError(f"entry {entry.seq} is no JSON object: {error}; see `log verify`", path) from None
+    return fields

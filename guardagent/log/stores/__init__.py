@@ -1,0 +1,89 @@
+"""Where entries are kept: one file per store, with its `SUFFIXES`, a `Store` that appends and a `Reading`."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from guardagent.errors import UnknownNameError
+from guardagent.log.chain import Entry
+
+Make = Callable[[Entry | None, int], Sequence[Entry]]
+"""The entries to append, given the last one, and how many bytes of an unfinished write were dropped after it."""
+
+
+class Store(Protocol):
+    """Appends entries to a file. One thread uses it at a time; other processes may use the same file."""
+
+    def __init__(self, path: Path, *, durable: bool) -> None:
+        """Opens a file, and makes it where there is none.
+
+        Raises:
+            LogError: it cannot be written, or is no log.
+        """
+
+    def last(self) -> Entry | None:
+        """The last entry."""
+        ...
+
+    def append(self, make: Make) -> None:
+        """Appends all or none; when it returns, they are there, and were written through to the disk if `durable`.
+
+        Raises:
+            LogError: nothing was appended, or nobody knows.
+        """
+
+    def close(self) -> None:
+        """Leaves nothing open; what is appended afterwards opens the file again."""
+
+
+class Reading(Protocol):
+    """Reads a file without changing it, in constant memory, while others may append."""
+
+    notes: list[str]
+    """What is worth saying of it, and no damage."""
+
+    def __iter__(self) -> Iterator[Entry]:
+        """The entries in their order.
+
+        Raises:
+            Damaged: it cannot be read on; entries were changed.
+            InputError: it is missing, cannot be read, or is no log.
+        """
+        ...
+
+    def backwards(self) -> Iterator[Entry]:
+        """The entries, the last one first."""
+        ...
+
+
+def open_store(path: Path, *, durable: bool) -> Store:
+    """The store of a file, by its suffix.
+
+    Raises:
+        UnknownNameError: no store has this suffix.
+        LogError: it cannot be written, or is no log.
+    """
+    store: Store = _module(path).Store(path, durable=durable)
+    return store
+
+
+def reading(path: Path) -> Reading:
+    """What reads a file, by its suffix.
+
+    Raises:
+        UnknownNameError: no store has this suffix.
+    """
+    found: Reading = _module(path).Reading(path)
+    return found
+
+
+def _module(path: Path) -> Any:
+    modules = [importlib.import_module(f"{__name__}.{one.name}") for one in pkgutil.iter_modules(__path__)]
+    by_suffix = {suffix: module for module in modules for suffix in module.SUFFIXES}
+    if path.suffix not in by_suffix:
+        raise UnknownNameError("kind of log", path.suffix, by_suffix, where=str(path))
+    return by_suffix[path.suffix]

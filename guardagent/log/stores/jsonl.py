@@ -1,0 +1,229 @@
+"""A log as JSON Lines: each line is an entry, with its hash at its end. Several processes may append, under its lock.
+
+A batch is one write, followed by one fsync. Who is killed in the middle of it leaves an unfinished line at the end,
+which nobody was told is there; whoever appends next drops it and says so in the log. A whole entry that is followed by
+anything but the end of its line is no unfinished one: it was changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator
+from io import BufferedReader
+from pathlib import Path
+
+from guardagent._locks import sync_folder
+from guardagent.errors import ContentError, InputError, LogError
+from guardagent.log.chain import Damaged, Entry
+from guardagent.log.stores import Make
+
+SUFFIXES = (".jsonl",)
+
+_BEGINNING = b'{"entry":'
+_LINE = re.compile(rb'\{"entry":(\{.*\}),"prev":"([^"]*)","seq":([1-9][0-9]{0,17}),"hash":"([^"]*)"\}', re.DOTALL)
+_MAX_LINE = 64 * 2**20
+_BLOCK = 64 * 2**10
+_PATIENCE = 20.0  # seconds that one waits for another process
+_PAUSE = 0.0005
+
+
+class Store:
+    """Appends to one file."""
+
+    def __init__(self, path: Path, *, durable: bool) -> None:
+        self._path = path
+        self._durable = durable
+        self._handle: int | None = None
+        self._seen = False
+        self._size, self._last = -1, None  # as of the last time that the end was read or written here
+        with self._writing() as handle:
+            self._read_end(handle)
+
+    _last: Entry | None
+
+    def last(self) -> Entry | None:
+        """The last entry."""
+        with self._writing() as handle:
+            self._read_end(handle)
+            return self._last
+
+    def append(self, make: Make) -> None:
+        """One write, and one fsync."""
+        with self._writing() as handle:
+            torn = self._read_end(handle)
+            entries = make(self._last, torn)
+            if torn:
+                os.ftruncate(handle, self._size)
+            data = "".join([f"{entry.line}\n" for entry in entries]).encode()
+            self._write(handle, data)
+            self._size, self._last = self._size + len(data), entries[-1]
+
+    def close(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+        self._handle, self._size = None, -1
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[int]:
+        """The file, locked."""
+        import fcntl
+
+        try:
+            handle = self._opened()
+            _lock(handle, self._path)
+            try:
+                self._require_same_file(handle)
+                yield handle
+            finally:
+                fcntl.flock(handle, fcntl.LOCK_UN)
+        except OSError as error:
+            self.close()
+            raise LogError(f"{self._path}: the log cannot be written: {error.strerror}") from None
+        except Damaged as damaged:
+            raise LogError(f"{self._path}: {damaged}; nothing is added to it") from None
+
+    def _opened(self) -> int:
+        if self._handle is None:
+            new = not self._path.exists()
+            if new and self._seen:
+                raise LogError(f"{self._path}: is gone: the log was moved or removed")
+            self._handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._seen = True
+            if new:
+                sync_folder(self._path.parent)
+        return self._handle
+
+    def _require_same_file(self, handle: int) -> None:
+        opened, there = os.fstat(handle), os.stat(self._path)  # noqa: PTH116 - quicker
+        if (opened.st_dev, opened.st_ino) != (there.st_dev, there.st_ino):
+            raise LogError(f"{self._path}: is not the file that was opened: the log was moved or replaced")
+
+    def _read_end(self, handle: int) -> int:
+        """Finds the last entry, where others have written since; gives how many bytes after it are unfinished."""
+        size = os.fstat(handle).st_size
+        if size == self._size:
+            return 0
+        with open(handle, "rb", closefd=False) as file:
+            tail, *lines = _two(_lines_backwards(file, size))
+        if _is_whole(tail):
+            os.write(handle, b"\n")
+            tail, lines, size = b"", [tail], size + 1
+        self._size, self._last = size - len(tail), _entry(lines[0]) if lines else None
+        return len(tail)
+
+    def _write(self, handle: int, data: bytes) -> None:
+        try:
+            left = memoryview(data)
+            while left:
+                left = left[os.write(handle, left) :]
+            if self._durable:
+                os.fsync(handle)
+        except BaseException:
+            with contextlib.suppress(OSError):  # else the next one drops what was written of it
+                os.ftruncate(handle, self._size)
+            raise
+
+
+class Reading:
+    """Reads one file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.notes: list[str] = []
+
+    def __iter__(self) -> Iterator[Entry]:
+        with self._open() as file:
+            while line := file.readline(_MAX_LINE):
+                if line.endswith(b"\n"):
+                    yield _entry(line[:-1])
+                else:
+                    yield from self._end(line)
+
+    def backwards(self) -> Iterator[Entry]:
+        """From the end."""
+        with self._open() as file:
+            size = file.seek(0, os.SEEK_END)
+            for number, line in enumerate(_lines_backwards(file, size)):
+                if number:
+                    yield _entry(line)
+                else:
+                    yield from self._end(line)
+
+    def _end(self, tail: bytes) -> Iterator[Entry]:
+        if _is_whole(tail):
+            yield _entry(tail)
+        elif tail:
+            self.notes.append(f"the last {len(tail):,} bytes are an unfinished entry, which was never acknowledged")
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[BufferedReader]:
+        try:
+            with self._path.open("rb") as file:
+                beginning = file.peek(len(_BEGINNING))[: len(_BEGINNING)]
+                if not _BEGINNING.startswith(beginning):
+                    raise ContentError("is no log; expected entries of one", self._path, 1)
+                yield file
+        except FileNotFoundError:
+            raise InputError(f"{self._path}: no such file") from None
+        except OSError as error:
+            raise InputError(f"{self._path}: cannot be read: {error.strerror}") from None
+
+
+def _is_whole(tail: bytes) -> bool:
+    """Whether what follows the last end of a line is an entry that lacks nothing but its own.
+
+    Raises:
+        Damaged: it is one, and something else follows it: no write that was cut short ends so.
+    """
+    found = _LINE.match(tail)
+    if len(tail) >= _MAX_LINE or (found and found.end() < len(tail)):
+        raise Damaged("the end of its line was changed")
+    return found is not None
+
+
+def _entry(line: bytes) -> Entry:
+    found = _LINE.fullmatch(line)
+    try:
+        text, prev, seq, digest = (part.decode("ascii") for part in found.groups()) if found else ("",) * 4
+    except UnicodeDecodeError:
+        found = None
+    if found is None:
+        raise Damaged("its line was changed")
+    return Entry(int(seq), text, prev, digest)
+
+
+def _lines_backwards(file: BufferedReader, size: int) -> Iterator[bytes]:
+    """The lines without their ends, the last first: that is what follows the last end of a line, often nothing."""
+    kept, at = b"", size
+    while at:
+        begin = max(0, at - _BLOCK)
+        file.seek(begin)
+        first, *lines = (file.read(at - begin) + kept).split(b"\n")
+        yield from reversed(lines)
+        kept, at = first, begin
+        if len(kept) > _MAX_LINE:
+            raise Damaged("holds a line that is too long")
+    yield kept
+
+
+def _two(lines: Iterable[bytes]) -> list[bytes]:
+    return [line for line, _ in zip(lines, range(2), strict=False)]
+
+
+def _lock(handle: int, path: Path) -> None:
+    """Waits until nobody else writes, but not for ever."""
+    import fcntl
+
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise LogError(f"{path}: another process has been writing for {_PATIENCE:.0f} s") from None
+            time.sleep(_PAUSE)
+        else:
+            return

@@ -1,0 +1,241 @@
+"""A log in an SQLite file: each row is an entry. Several processes may append to it.
+
+A batch is one transaction, which reads the last row and appends after it. In WAL mode nobody who reads keeps anybody
+from appending.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from guardagent._locks import locked, sync_folder
+from guardagent.errors import ContentError, InputError, LogError
+from guardagent.log.chain import Damaged, Entry
+from guardagent.log.stores import Make
+
+SUFFIXES = (".db", ".sqlite", ".sqlite3")
+
+_APPLICATION = 0x47414C47
+_VERSION = 1
+_SCHEMA = (
+    "CREATE TABLE entries (seq INTEGER PRIMARY KEY, entry TEXT NOT NULL, prev TEXT NOT NULL, hash TEXT NOT NULL)",
+    "CREATE TRIGGER kept BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'nothing is removed from a log'); END",
+    "CREATE TRIGGER fixed BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'nothing is changed in a log'); END",
+)
+_COLUMNS = "seq, entry, prev, hash"
+_INSERT = f"INSERT INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?)"  # noqa: S608
+_LAST = f"SELECT {_COLUMNS} FROM entries ORDER BY seq DESC LIMIT 1"  # noqa: S608
+_PATIENCE = 20.0  # seconds that one waits for another process
+_AT_ONCE = 1024
+
+
+class Store:
+    """Appends to one file."""
+
+    def __init__(self, path: Path, *, durable: bool) -> None:
+        self._path = path
+        self._durable = durable
+        self._db: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
+        with self._failing():
+            self._opened()
+
+    def last(self) -> Entry | None:
+        """The last entry."""
+        with self._failing():
+            return _last(self._opened())
+
+    def append(self, make: Make) -> None:
+        """One transaction."""
+        with self._failing():
+            db = self._opened()
+            self._require_same_file()
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                db.executemany(_INSERT, make(_last(db), 0))
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:  # an error such as a full disk has ended it already
+                    db.execute("ROLLBACK")
+                raise
+
+    def close(self) -> None:
+        """The last process to close it moves everything into the one file."""
+        if self._db is not None:
+            self._db.close()
+        self._db = None
+
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        """After an error, the next one starts with a connection of its own."""
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            with contextlib.suppress(sqlite3.Error):
+                self.close()
+            said = error.strerror if isinstance(error, OSError) else error
+            raise LogError(f"{self._path}: the log cannot be written: {said}") from None
+        except InputError as error:
+            raise LogError(f"the log cannot be written: {error}") from None
+        except Damaged as damaged:
+            raise LogError(f"{self._path}: {damaged}; nothing is added to it") from None
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._db is None:
+            with contextlib.ExitStack() as undo:
+                if not self._path.exists() or not self._path.stat().st_size:
+                    _create(self._path, fresh=self._file is None)
+                db = sqlite3.connect(
+                    f"{self._path.resolve().as_uri()}?mode=rw",
+                    uri=True,
+                    timeout=_PATIENCE,
+                    isolation_level=None,
+                    check_same_thread=False,
+                )
+                undo.callback(db.close)
+                _require_log(db, self._path)
+                db.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
+                self._file = self._file or _identity(self._path)
+                undo.pop_all()
+            self._db = db
+        return self._db
+
+    def _require_same_file(self) -> None:
+        """SQLite would go on writing to a file that was removed."""
+        if _identity(self._path) != self._file:
+            raise LogError(f"{self._path}: is not the file that was opened: the log was moved or replaced")
+
+
+class Reading:
+    """Reads one file in portions, so that nobody who appends waits for a reader who takes long."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.notes: list[str] = []
+
+    def __iter__(self) -> Iterator[Entry]:
+        query = f"SELECT {_COLUMNS} FROM entries WHERE seq > ? ORDER BY seq LIMIT {_AT_ONCE}"  # noqa: S608
+        last = -math.inf  # a row may have any number
+        while rows := self._portion(query, last):
+            yield from rows
+            last = rows[-1].seq
+
+    def backwards(self) -> Iterator[Entry]:
+        """From the end."""
+        query = f"SELECT {_COLUMNS} FROM entries WHERE seq < ? ORDER BY seq DESC LIMIT {_AT_ONCE}"  # noqa: S608
+        first = math.inf
+        while rows := self._portion(query, first):
+            yield from rows
+            first = rows[-1].seq
+
+    def _portion(self, query: str, bound: float) -> list[Entry]:
+        while True:
+            before = _state(self._path)
+            try:
+                with contextlib.closing(_connect_reading(self._path, *before)) as db:
+                    _require_log(db, self._path)
+                    rows = [Entry(*row) for row in db.execute(query, (bound,))]
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+                problem: Exception | None = error
+            else:
+                problem = None
+            if before[0] or before == _state(self._path):  # else somebody began to write where nobody did
+                break
+        if problem is not None:
+            raise _unreadable(self._path, problem)
+        return rows
+
+
+def _create(path: Path, *, fresh: bool) -> None:
+    """Makes the file aside and renames it; one that was opened before and is gone is not made again."""
+    if not fresh:
+        raise LogError(f"{path}: is gone: the log was moved or removed")
+    with locked(path.parent):
+        if path.exists() and path.stat().st_size:
+            return
+        if _wal(path).exists():  # SQLite would take what stands in it for a part of the new file
+            raise LogError(
+                f"{path}: is gone, but {_wal(path).name} holds entries of it: bring the log back to its place"
+            )
+        new = path.with_name(f".{path.name}.new")
+        for left in ("", "-journal", "-wal", "-shm"):  # by one that was killed here
+            Path(f"{new}{left}").unlink(missing_ok=True)
+        os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as db:
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute(f"PRAGMA application_id = {_APPLICATION}")
+            db.execute(f"PRAGMA user_version = {_VERSION}")
+            for statement in _SCHEMA:
+                db.execute(statement)
+        new.replace(path)
+        sync_folder(path.parent)
+
+
+def _require_log(db: sqlite3.Connection, path: Path) -> None:
+    """Nothing in the file may make reading or writing the table do something else."""
+    application = db.execute("PRAGMA application_id").fetchone()[0]
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if (application, version) != (_APPLICATION, _VERSION):
+        raise ContentError("is no log, or one of another release", path)
+    made = [row[0] for row in db.execute("SELECT sql FROM sqlite_schema ORDER BY rowid LIMIT 9")]
+    if made != list(_SCHEMA):
+        raise Damaged("the file holds other tables or triggers than a log")
+
+
+def _last(db: sqlite3.Connection) -> Entry | None:
+    row = db.execute(_LAST).fetchone()
+    return Entry(*row) if row else None
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = os.stat(path)  # noqa: PTH116 - quicker, and asked at every commit
+    return found.st_dev, found.st_ino
+
+
+def _state(path: Path) -> tuple[bool, int, int]:
+    """Whether there is a file of what was written last, and what tells that the main one was written to."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    return _wal(path).exists(), found.st_mtime_ns, found.st_size
+
+
+def _connect_reading(path: Path, wal: bool, *_: int) -> sqlite3.Connection:  # noqa: FBT001
+    """Without a WAL file nobody writes, and nothing but the one file is looked at.
+
+    A WAL file is read with it. Its index is made beside it, or where that cannot be written, in memory: then no one
+    may write there while we read, and whoever could is not locked out.
+    """
+    uri = f"{path.resolve().as_uri()}?mode=ro"
+    if not wal:
+        return _connect(f"{uri}&immutable=1")
+    if os.access(path.parent, os.W_OK) or Path(f"{path}-shm").exists():
+        return _connect(uri)
+    db = _connect(f"{uri}&vfs=unix-none")
+    db.execute("PRAGMA locking_mode = EXCLUSIVE")
+    return db
+
+
+def _connect(uri: str) -> sqlite3.Connection:
+    return sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)
+
+
+def _wal(path: Path) -> Path:
+    return Path(f"{path}-wal")
+
+
+def _unreadable(path: Path, error: Exception) -> Exception:
+    """What was a log and cannot be read any more is damaged; what never was one is not."""
+    if type(error) is sqlite3.DatabaseError and "not a database" in str(error):
+        return ContentError(f"is no log: {error}", path)
+    if isinstance(error, sqlite3.OperationalError) and "UTF-8" not in str(error):
+        return InputError(f"{path}: cannot be read: {error}")
+    return Damaged(f"the file cannot be read: {error}")

@@ -1,0 +1,166 @@
+"""Any value as JSON, in one way only: equal values have equal texts, and nothing looks like what it is not.
+
+| value | becomes |
+|---|---|
+| texts, integers, finite floats, booleans, None, lists, mappings with texts as keys | themselves, a tuple as a list |
+| what JSON has not: NaN, bytes, sets, dates, decimals, mappings with other keys, objects | `{"$object": [type, …]}` |
+| what is redacted, what is too long | `{"redacted": …}`, `{"cut": …}` |
+
+A mapping that has such a key and no other is written as one with other keys: no agent can make what it writes look
+redacted.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime, time
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePath
+from types import MappingProxyType
+from typing import Any
+from uuid import UUID
+
+from guardagent.log.paths import Paths, within
+
+_TAGS = frozenset({"redacted", "cut", "$object"})
+_MAX_DEPTH = 100
+_MAX_VALUES = 100_000
+_TEXT = frozenset({str})
+_WIDE = 2**63
+_MAX_BITS = 10_000  # of an integer: Python refuses to print longer ones
+_SHOWN = (Decimal, datetime, date, time, UUID, PurePath)  # types whose texts say all there is
+_MAPPINGS = (dict, MappingProxyType)
+_ATOMS = frozenset({str, bool, type(None)})  # most values: what is asked of them is asked quickly
+
+Hide = Callable[[Any], Any]
+
+canonical = json.JSONEncoder(
+    sort_keys=True, allow_nan=False, separators=(",", ":"), check_circular=False, default=dict
+).encode
+"""The text of a JSON value, which may hold tuples and frozen mappings: keys sorted, no space, in ASCII."""
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value has the text that `plain` of it has: quickly, and false where that is not plain to see."""
+    inside = [value]
+    for one in inside:  # it grows while it is gone through
+        kind = type(one)
+        if kind in _MAPPINGS:
+            if not _TEXT.issuperset(map(type, one)) or (len(one) == 1 and not _TAGS.isdisjoint(one)):
+                return False
+            inside += [item for item in one.values() if type(item) not in _ATOMS]
+        elif kind is list or kind is tuple:
+            inside += [item for item in one if type(item) not in _ATOMS]
+        elif not ((kind is int and -_WIDE < one < _WIDE) or (kind is float and math.isfinite(one))):
+            return False
+        if len(inside) > _MAX_DEPTH:
+            return False
+    return True
+
+
+def plain(value: Any, paths: Paths = (), hide: Hide | None = None) -> Any:
+    """A value as JSON.
+
+    Args:
+        value: anything; what has neither end nor bound is cut off.
+        paths: what in it is redacted.
+        hide: what stands for a value that is redacted.
+    """
+    return value if type(value) in _ATOMS and not paths else _Walk(hide).of(value, paths, 0)
+
+
+class _Walk:
+    """One walk through a value."""
+
+    __slots__ = ("_hide", "_left")
+
+    def __init__(self, hide: Hide | None) -> None:
+        self._hide = hide
+        self._left = _MAX_VALUES
+
+    def of(self, value: Any, paths: Paths, depth: int) -> Any:
+        if paths and () in paths and self._hide is not None:
+            return self._hide(value)
+        kind = type(value)
+        if kind in _ATOMS:
+            return value
+        if kind is int:
+            return value if value.bit_length() < _MAX_BITS else _object("int", hex(value))
+        if kind is float:
+            return value if math.isfinite(value) else _object("float", str(value))
+        if depth > _MAX_DEPTH or self._left < 0:
+            return _object(_name(kind), "nested too deep, or too large")
+        if kind in _MAPPINGS or isinstance(value, Mapping):
+            return self._mapping(value, paths, depth)
+        if kind is list or kind is tuple:
+            return self._items(value, paths, depth)
+        return self._other(value, paths, depth)
+
+    def _mapping(self, value: Mapping[Any, Any], paths: Paths, depth: int) -> Any:
+        self._left -= len(value)
+        made = {}
+        for key, item in value.items():
+            if type(key) is not str:
+                return self._pairs(value, paths, depth)
+            inside = within(paths, key) if paths else ()
+            made[key] = item if type(item) in _ATOMS and not inside else self.of(item, inside, depth + 1)
+        if len(made) == 1 and not _TAGS.isdisjoint(made):
+            return self._pairs(value, paths, depth)
+        return made
+
+    def _pairs(self, value: Mapping[Any, Any], paths: Paths, depth: int) -> Any:
+        of = self.of
+        pairs = [
+            [of(key, (), depth + 1), of(item, within(paths, str(key)) if paths else (), depth + 1)]
+            for key, item in value.items()
+        ]
+        return _object("dict", sorted(pairs, key=canonical))
+
+    def _items(self, value: Sequence[Any], paths: Paths, depth: int) -> list[Any]:
+        """A path reaches into the items of a list as if it named each of them."""
+        self._left -= len(value)
+        if not paths:
+            return [item if type(item) in _ATOMS else self.of(item, (), depth + 1) for item in value]
+        return [
+            self.of(item, (*paths, *within(paths, str(at))), depth + 1)  # what a path goes on with after a list
+            for at, item in enumerate(value)
+        ]
+
+    def _other(self, value: Any, paths: Paths, depth: int) -> Any:
+        kind = type(value)
+        if isinstance(value, Enum):
+            return self.of(value.value, paths, depth + 1)
+        if isinstance(value, str):
+            return str.__str__(value)
+        if isinstance(value, int | float):
+            return self.of(int(value) if isinstance(value, int) else float(value), paths, depth + 1)
+        if isinstance(value, list | tuple):
+            return self._items(value, paths, depth)
+        if isinstance(value, set | frozenset):
+            return _object(_name(kind), sorted(self._items(list(value), paths, depth), key=canonical))
+        if isinstance(value, bytes | bytearray):
+            return _object(_name(kind), value.hex())
+        if isinstance(value, _SHOWN):
+            return _object(_name(kind), str(value))
+        inside = _fields(value)
+        return _object(_name(kind)) if inside is None else _object(_name(kind), self._mapping(inside, paths, depth))
+
+
+def _fields(value: Any) -> Mapping[str, Any] | None:
+    """What an object of declared fields holds; None for any other: no code of its own is run to describe it."""
+    if is_dataclass(value):
+        return {one.name: getattr(value, one.name, None) for one in fields(value)}
+    declared = getattr(type(value), "model_fields", None)  # of Pydantic
+    return {name: getattr(value, name, None) for name in declared} if isinstance(declared, Mapping) else None
+
+
+def _object(kind: str, *value: Any) -> dict[str, Any]:
+    return {"$object": [kind, *value]}
+
+
+def _name(kind: type) -> str:
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

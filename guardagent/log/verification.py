@@ -1,0 +1,127 @@
+"""Reads a log through, and says whether every entry is there and as it was written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from guardagent.log.chain import Chain, Damaged, Entry
+from guardagent.log.head import Head
+from guardagent.log.stores import reading
+
+
+@dataclass(frozen=True, slots=True)
+class LogReport:
+    """What was found.
+
+    Attributes:
+        status: `whole`; `tampered`, from entry `first_bad` on; `unchecked` where a key is needed.
+        entries: how many were read and are whole.
+        head: the log's head, where it is whole.
+        first_bad: the sequence number of the first entry that is not as it was, or not there.
+        problem: what is wrong with it.
+        notes: what is worth knowing, and no damage.
+    """
+
+    path: str
+    status: Literal["whole", "tampered", "unchecked"]
+    entries: int
+    head: Head | None = None
+    first_bad: int | None = None
+    problem: str | None = None
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "path": self.path,
+            "status": self.status,
+            "entries": self.entries,
+            "first_bad": self.first_bad,
+            "problem": self.problem,
+            "head": self.head.to_dict() if self.head is not None else None,
+            "notes": list(self.notes),
+        }
+
+    def to_text(self) -> str:
+        if self.status == "whole" and self.head is not None:
+            said = f"{self.path}: whole, {self.entries:,} entries; the last has the hash {self.head.digest}"
+        elif self.first_bad is None:
+            said = f"{self.path}: {self.status}: {self.problem}"
+        else:
+            said = f"{self.path}: {self.status}: entry {self.first_bad:,} {self.problem}"
+        return "\n".join([said, *(f"note: {note}" for note in self.notes)])
+
+
+def verify_log(path: Path | str, *, key: bytes | None = None, head: Head | None = None) -> LogReport:
+    """Reads a log through, in constant memory, and changes nothing. Others may append to it meanwhile.
+
+    Args:
+        path: the log.
+        key: the one it was made with.
+        head: one of this log that was kept elsewhere, however old: what it knows of must still be there.
+
+    Raises:
+        InputError: the file is missing, cannot be read, or is no log.
+    """
+    return _Verification(Path(path), Chain(key), head).report()
+
+
+class _Verification:
+    """One reading of a log."""
+
+    def __init__(self, path: Path, chain: Chain, head: Head | None) -> None:
+        self._path = path
+        self._chain = chain
+        self._kept = head
+        self._reading = reading(path)
+        self._last: Entry | None = None
+        self._missed = head is not None and head.count > 0
+        self._keyless = False
+
+    def report(self) -> LogReport:
+        if self._kept is not None and self._kept.mac is not None and not self._chain.keyed:
+            return self._found("unchecked", problem="the head was made with a key; expected that key")
+        if self._kept is not None and (forged := self._kept.forged(self._chain)):
+            return self._found("tampered", problem=forged)
+        problem = self._first_problem()
+        if self._keyless:
+            return self._found("unchecked", problem="it was made with a key; expected that key")
+        if problem is not None:
+            return self._found("tampered", self._count + 1, problem)
+        return self._found("whole")
+
+    @property
+    def _count(self) -> int:
+        return self._last.seq if self._last is not None else 0
+
+    def _first_problem(self) -> str | None:
+        try:
+            for entry in self._reading:
+                if entry.keyed and not self._chain.keyed and self._last is None:
+                    self._keyless = True
+                    return None
+                if problem := self._chain.problem(entry, self._last) or self._differs_from_head(entry):
+                    return problem
+                self._last = entry
+        except Damaged as damaged:
+            return str(damaged)
+        if self._missed and self._kept is not None:
+            return f"is missing: the log was cut, since its head knows {self._kept.count:,} entries"
+        return None
+
+    def _differs_from_head(self, entry: Entry) -> str | None:
+        if self._kept is None or entry.seq != self._kept.count:
+            return None
+        self._missed = False
+        return None if entry.hash == self._kept.digest else "is not the one that the head knows: this is another log"
+
+    def _found(
+        self,
+        status: Literal["whole", "tampered", "unchecked"],
+        first_bad: int | None = None,
+        problem: str | None = None,
+    ) -> LogReport:
+        head = Head.after(self._last, self._chain) if status == "whole" else None
+        notes = tuple(self._reading.notes)
+        return LogReport(str(self._path), status, self._count, head, first_bad, problem, notes)

@@ -1,0 +1,47 @@
+"""Writes a log in another form: as JSON Lines, which can be verified as the log itself, or as a table."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable
+from typing import Any, Literal, TextIO
+
+from guardagent.log.selection import Logged
+
+COLUMNS = (
+    "seq time kind conversation agent tool call_id decision label rules reasons errors status args args_hash facts "
+    "facts_hash output output_hash violations checked_by policy permit elapsed_ms other prev hash"
+).split()
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_as(form: Literal["jsonl", "csv"], entries: Iterable[Logged], to: TextIO) -> int:
+    """Writes entries, and says how many."""
+    return _write_table(entries, to) if form == "csv" else _write_lines(entries, to)
+
+
+def _write_lines(entries: Iterable[Logged], to: TextIO) -> int:
+    return sum(to.write(f"{entry.line}\n") > 0 for entry, _ in entries)
+
+
+def _write_table(entries: Iterable[Logged], to: TextIO) -> int:
+    """A row for each; what has no column of its own stands together in `other`."""
+    writer = csv.writer(to, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    return sum(writer.writerow(_row(one)) > 0 for one in entries)
+
+
+def _row(one: Logged) -> list[Any]:
+    other = {name: value for name, value in one.fields.items() if name not in COLUMNS}
+    chained = {"seq": one.entry.seq, "prev": one.entry.prev, "hash": one.entry.hash}
+    row = {**one.fields, **chained, "other": other or None}
+    return [_cell(row.get(name)) for name in COLUMNS]
+
+
+def _cell(value: Any) -> Any:
+    """No text that an agent wrote is a formula to a spreadsheet."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = value if isinstance(value, str) else json.dumps(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text

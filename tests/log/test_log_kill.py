@@ -1,0 +1,66 @@
+"""`kill -9` at random moments: every acknowledged entry is there, and the chain is whole."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from guardagent.log import Head, verify_log
+from tests.log.logs import read
+
+ROUNDS = 20
+
+KILLED = """
+import os, random, signal, sys, threading, time
+from guardagent.log import AuditLog
+path, head, rng = sys.argv[1], sys.argv[2], random.Random(sys.argv[1])
+
+def write(name, pipe):
+    log = AuditLog(path, head=head)
+    def work(thread):
+        for number in range(100_000):
+            text = f"{name} {thread} {number}"
+            log.append({"kind": "verdict", "args": {"text": text}})
+            os.write(pipe, f"{text}\\n".encode())
+    threads = [threading.Thread(target=work, args=(one,)) for one in range(2)]
+    [one.start() for one in threads]
+    [one.join() for one in threads]
+
+for turn in range(int(sys.argv[3])):
+    pipe, end = os.pipe()
+    writers = []
+    for one in range(2):
+        writers.append(os.fork())
+        if not writers[-1]:
+            os.close(pipe)
+            write(f"{turn} {one}", end)
+    os.close(end)
+    said = os.read(pipe, 100)
+    for writer in writers:
+        time.sleep(rng.random() * 0.03)
+        os.kill(writer, signal.SIGKILL)
+        os.waitpid(writer, 0)
+    while more := os.read(pipe, 65536):
+        said += more
+    sys.stdout.write(said.decode())
+    sys.stdout.flush()
+"""
+
+
+@pytest.mark.parametrize("suffix", [".db", ".jsonl"])
+def test_what_was_acknowledged_outlives_its_writers(tmp_path: Path, suffix: str) -> None:
+    """Two writers with two threads each are killed, twenty times; the next ones go on."""
+    path, head = tmp_path / f"audit{suffix}", tmp_path / "head"
+    command = [sys.executable, "-c", KILLED, str(path), str(head), str(ROUNDS)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    acknowledged = set(ran.stdout.splitlines())
+    report = verify_log(path, head=Head.load(head))
+    assert report.status == "whole", report.problem
+    there = [one["args"]["text"] for one in read(path) if one["kind"] == "verdict"]
+    assert len(acknowledged) > ROUNDS
+    assert acknowledged <= set(there)
+    assert len(there) - len(acknowledged) <= 4 * ROUNDS
+    assert len(there) == len(set(there))
