@@ -2,8 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-# Frameworks whose extractors are tested in environments of their own: they cannot all be installed together.
-FRAMEWORKS ?= langgraph openai-agents autogen crewai adk pydantic-graph llama-index
+# Frameworks whose extractors and adapters are tested in environments of their own: not all can be installed together.
+FRAMEWORKS ?= langgraph openai-agents mcp autogen crewai adk pydantic-graph llama-index
 
 .PHONY: demo test test-frameworks lint format clean
 
@@ -16,7 +16,7 @@ test: lint
 test-frameworks: $(FRAMEWORKS:%=test-framework-%)
 
 test-framework-%: .venv-%/ready
-	.venv-$*/bin/pytest -p no:xdist -W default $(wildcard tests/workflow/test_*$(subst -,_,$*)*.py)
+	.venv-$*/bin/pytest -p no:xdist -W default $(foreach part,workflow adapters,$(wildcard tests/$(part)/test_*$(subst -,_,$*)*.py))
 
 .venv-%/ready: pyproject.toml
 	$(PYTHON) -m venv .venv-$*

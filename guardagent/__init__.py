@@ -22,6 +22,8 @@ from guardagent.toolbox import Tool, Toolbox
 from guardagent.types import Check, Context, Decision, Event, Verdict, Violation
 
 if TYPE_CHECKING:
+    from guardagent.enforcement.tool_guard import ToolGuard
+    from guardagent.log import AuditLog
     from guardagent.permit import Permit
     from guardagent.policy.load import load_policies
     from guardagent.policy.policies import Policies
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 # What is loaded when it is first asked for: whoever judges finished runs needs none of it.
 _LATER = {
+    "AuditLog": "guardagent.log",
     "Enforced": "guardagent.replan",
     "Graph": "guardagent.workflow.graph",
     "GuardedTurn": "guardagent.proposals.turn",
@@ -42,6 +45,7 @@ _LATER = {
     "Policies": "guardagent.policy.policies",
     "Report": "guardagent.workflow.report",
     "Session": "guardagent.session",
+    "ToolGuard": "guardagent.enforcement.tool_guard",
     "aenforce": "guardagent.replan",
     "aguarded_chat": "guardagent.proposals.chat",
     "enforce": "guardagent.replan",
@@ -51,6 +55,7 @@ _LATER = {
 }
 
 __all__ = [
+    "AuditLog",
     "Check",
     "ContentError",
     "Context",
@@ -77,6 +82,7 @@ __all__ = [
     "Session",
     "Tool",
     "ToolDenied",
+    "ToolGuard",
     "Toolbox",
     "UnknownNameError",
     "Verdict",

@@ -102,8 +102,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     if not names:
         return "; none is defined"
-    close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
-    hint = f"; did you mean {close[0]!r}?" if close else ";"
+    folded = {one.lower(): one for one in names}
+    close = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
+    hint = f"; did you mean {folded[close[0]]!r}?" if close else ";"
     return f"{hint} known: {', '.join(names[:20])}{', …' if len(names) > 20 else ''}"
 
 

@@ -9,7 +9,7 @@ from functools import reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from guardagent.errors import GuardError
+from guardagent.errors import GuardError, in_words
 from guardagent.types import Check, Context, Decision, Event, Verdict, unchecked
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _sound(verdict: object) -> Verdict:
 
 
 def _denial(error: Exception) -> Verdict:
-    return unchecked(str(error) if isinstance(error, GuardError) else f"{type(error).__name__}: {error}")
+    return unchecked(str(error) if isinstance(error, GuardError) else in_words(error))
 
 
 def combine(first: Verdict, second: Verdict) -> Verdict:

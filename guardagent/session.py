@@ -339,7 +339,7 @@ class Session:
         with self._lock:
             call = self._call_of(permit) if permit is not None else self._only_call()
             try:
-                kept, status = freeze(output), self._status(output, failed)
+                kept, status = freeze(output), self.status_of(output, failed)
             except RecursionError:
                 raise InputError(f"the output of {call.tool} is nested too deep; record it as a text") from None
             self._conversation.settle(call, kept, status)
@@ -353,7 +353,8 @@ class Session:
         names = ", ".join(f"{call.tool} (call {call.place})" for call in in_flight)
         raise InputError(f"several calls are in flight: {names}; expected the permit of the one that is recorded")
 
-    def _status(self, output: Any, failed: bool | None) -> Status:  # noqa: FBT001 - as in `record`
+    def status_of(self, output: Any, failed: bool | None) -> Status:  # noqa: FBT001 - as in `record`
+        """How a call ended that gave back this; see `record`."""
         pattern = self.policies.failed_output
         if pattern is not None and output is not None and pattern.search(_text(output)):
             return "failed"
@@ -429,7 +430,7 @@ class Session:
             verdict = self._verdict(call, judged, judged.decision(), started) if judge else ALLOWED
             conversation.place(call, judged)
             failed = None if self.policies.failed_output is None else False
-            conversation.settle(call, freeze(event.output), event.status or self._status(event.output, failed))
+            conversation.settle(call, freeze(event.output), event.status or self.status_of(event.output, failed))
             return verdict
 
     # --- the end, and in between

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from guardagent.types import EMPTY, Verdict, thaw
+from guardagent.errors import in_words
+from guardagent.types import EMPTY, Verdict, freeze, thaw
 
 Choice = Literal["approve", "reject", "edit"]
+_NONE = "the answer was no approval"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +34,9 @@ class ApprovalRequest:
 
     def text(self) -> str:
         """The request in words. Whatever an argument holds, it cannot pass for a line of ours or hide a part of it."""
-        who = f" (agent {escaped(self.agent)})" if self.agent else ""
-        lines = [f"Approve {escaped(self.tool)}{who} in conversation {escaped(self.conversation)}?"]
-        lines += [f"  {escaped(name)} = {escaped(value)}" for name, value in self.args.items()]
+        who = f" (agent {_named(self.agent)})" if self.agent else ""
+        lines = [f"Approve {_named(self.tool)}{who} in conversation {_named(self.conversation)}?"]
+        lines += [f"  {_named(name)} = {escaped(value)}" for name, value in self.args.items()]
         lines += [f"Why you are asked: {escaped(reason)}" for reason in self.verdict.reasons]
         return "\n".join(lines)
 
@@ -70,13 +72,14 @@ class Approval:
     @classmethod
     def read(cls, said: Any) -> Approval:
         """From what a host hands over: an Approval, a bool, a choice or a mapping with `choice`; all else rejects."""
-        if isinstance(said, Approval) and said.choice in ("approve", "reject", "edit"):
-            return said
-        if said is True or said == "approve":
-            return cls("approve")
+        if isinstance(said, Approval) and (said.choice != "edit" or isinstance(said.args, Mapping)):
+            return said if said.choice in ("approve", "reject", "edit") else cls("reject", reason=_NONE)
         if isinstance(said, Mapping):
             return cls._of_mapping(said)
-        return cls("reject", reason="" if said in (False, "reject") else "the answer was no approval")
+        if said is True or (isinstance(said, str) and said == "approve"):
+            return cls("approve")
+        refused = said is False or (isinstance(said, str) and said == "reject")
+        return cls("reject", reason="" if refused else _NONE)
 
     @classmethod
     def _of_mapping(cls, said: Mapping[str, Any]) -> Approval:
@@ -86,8 +89,18 @@ class Approval:
             return cls("approve", by=by)
         if choice == "edit" and isinstance(args, Mapping):
             return cls("edit", args, by=by)
-        reason = str(said.get("reason") or "") if choice == "reject" else "the answer was no approval"
+        given = said.get("reason")
+        reason = (given if isinstance(given, str) else "") if choice == "reject" else _NONE
         return cls("reject", reason=reason, by=by)
+
+    def readied(self, ready: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None) -> Approval:
+        """With edited arguments as the tool would get them; a rejection where they do not fit it."""
+        if self.choice != "edit":
+            return self
+        try:
+            return replace(self, args=freeze(self.args if ready is None else ready(self.args)))
+        except Exception as error:  # noqa: BLE001 - a host's validation
+            return Approval("reject", reason=f"the edited arguments do not fit: {in_words(error)}", by=self.by)
 
 
 Approver = Callable[[ApprovalRequest], "Approval | bool | Awaitable[Approval | bool]"]
@@ -105,14 +118,21 @@ def terminal_approver(request: ApprovalRequest) -> Approval:
 
 
 def escaped(value: Any) -> str:
-    """A value as one line in which nothing is hidden: what does not print is shown as its code."""
-    text = value if isinstance(value, str) and value.isprintable() and value.isidentifier() else _json(value)
-    return "".join(one if one.isprintable() else _code(one) for one in text)
+    """A value as one line of JSON in which nothing is hidden: what does not show is written as its code."""
+    text = json.dumps(thaw(value), ensure_ascii=False, default=repr)
+    return "".join(one if one.isprintable() and one not in _INVISIBLE else _code(one) for one in text)
 
 
-def _json(value: Any) -> str:
-    return json.dumps(thaw(value), ensure_ascii=False, default=repr)
+def _named(name: Any) -> str:
+    """A name, in quotes only where it is no plain one."""
+    return name if isinstance(name, str) and name.isascii() and name.isidentifier() else escaped(name)
 
 
 def _code(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
+
+
+# What Unicode takes for printable and shows as nothing: joiners, fillers, variation selectors, an empty Braille cell.
+_INVISIBLE = frozenset(
+    map(chr, (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), 0x2800, 0x3164))
+).union(map(chr, (*range(0xFE00, 0xFE10), 0xFFA0, *range(0xE0100, 0xE01F0))))

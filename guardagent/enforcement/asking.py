@@ -6,6 +6,7 @@ import asyncio
 import inspect
 
 from guardagent.enforcement.approval import Approval, ApprovalRequest, Approver
+from guardagent.errors import in_words
 
 
 def ask(approver: Approver, request: ApprovalRequest) -> Approval:
@@ -35,4 +36,4 @@ async def aask(approver: Approver, request: ApprovalRequest) -> Approval:
 
 
 def _failed(error: Exception) -> Approval:
-    return Approval("reject", reason=f"a person could not be asked: {type(error).__name__}: {error}")
+    return Approval("reject", reason=f"a person could not be asked: {in_words(error)}")

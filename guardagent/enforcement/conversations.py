@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,11 +26,13 @@ class Conversation:
         messages: what the host last showed of it.
         lock: held while what follows is changed; never while a rule is asked.
         calls: the host's ids of all calls that were proposed here.
-        open: call id -> the permits of those in flight, newest last.
+        open: call id -> the permits of those in flight.
+        used: the nonces of the permits with which calls have begun to run.
         escalated: what waits for a person: call -> the verdict that was shown.
         replans: how many turns of the model in a row had calls denied.
         step: the last of them.
         hung: checks that did not end in time and are still under way.
+        process: the one in which it began. A fork of that process has the history up to then, and not what came since.
         restored: the calls of before are not known here by the host's ids; the first messages that show them tell.
     """
 
@@ -39,23 +42,29 @@ class Conversation:
     lock: threading.Lock = field(default_factory=threading.Lock)
     calls: set[str] = field(default_factory=set)
     open: dict[str, list[Permit]] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
     escalated: dict[Key, Verdict] = field(default_factory=dict)
     replans: int = 0
     step: str | None = None
     hung: int = 0
     restored: bool = False
+    process: int = field(default_factory=os.getpid)
 
     def unseen(self, call: HostCall) -> str | None:
         """A call that the host's messages show and this guard never saw; None where there is none."""
-        if self.restored and call.seen is not None:
-            self.calls.update(call.seen)
-            self.restored = False
-        return next((one for one in call.seen or () if one not in self.calls), None)
+        if call.seen is None:
+            return None
+        with self.lock:
+            if self.restored:
+                self.calls.update(call.seen)
+                self.restored = False
+            return next((one for one in call.seen if one not in self.calls), None)
 
     def keep(self, call: HostCall, verdict: Verdict, max_replans: int) -> bool:
         """Takes note of a verdict. True where it is the denial with which the agent has replanned often enough."""
         with self.lock:
-            self.calls.add(call.id)
+            if isinstance(call.id, str):
+                self.calls.add(call.id)
             if verdict.label == 0:
                 self.replans, self.step = 0, None
                 self.open.setdefault(call.id, []).append(verdict.permit)
@@ -68,42 +77,67 @@ class Conversation:
             self.step = call.step
             return self.replans > max_replans
 
-    def taken(self, call_id: str) -> Permit:
-        """The permit of a call whose outcome is to be recorded.
+    def taken(self, call: HostCall, tool: str) -> Permit:
+        """The permit of a call whose outcome is to be recorded; `tool` is its name in the rules.
 
         Raises:
-            InputError: none of this id is in flight.
+            InputError: no such call is in flight.
         """
         with self.lock:
-            permits = self.open.get(call_id)
-            if not permits:
-                raise InputError(f"no call {call_id!r} is in flight in conversation {self.id!r}; nothing was recorded")
-            permit = permits.pop()
-            if not permits:
-                del self.open[call_id]
+            permit = self._permit(call, tool, used=True)
+            self._close(call, permit)
             return permit
 
-    def put_back(self, call_id: str, permit: Permit) -> None:
+    def in_flight(self, call: HostCall, tool: str) -> Permit:
+        """As `taken`, of a call that stays in flight."""
+        with self.lock:
+            return self._permit(call, tool, used=True)
+
+    def put_back(self, call: HostCall, permit: Permit) -> None:
         """It stays in flight after all."""
         with self.lock:
-            self.open.setdefault(call_id, []).append(permit)
+            self.open.setdefault(call.id, []).append(permit)
+
+    def forget(self, call: HostCall, permit: Permit) -> None:
+        """A call that was allowed is not going to run."""
+        with self.lock:
+            if permit in self.open.get(call.id, ()):
+                self._close(call, permit)
+
+    def _close(self, call: HostCall, permit: Permit) -> None:
+        self.open[call.id].remove(permit)
+        self.used.discard(permit.nonce)
+        if not self.open[call.id]:
+            del self.open[call.id]
 
     def hang(self, more: int) -> None:
         """Counts checks that nobody waits for any more."""
         with self.lock:
             self.hung += more
 
-    def permit(self, call_id: str) -> Permit:
-        """The permit of a call that is about to run.
+    def permit(self, call: HostCall, tool: str) -> Permit:
+        """The permit of a call that is about to run, and from now on counts as begun; `tool` as in `taken`.
 
         Raises:
-            InputError: none of this id is in flight.
+            InputError: no such call is in flight.
         """
         with self.lock:
-            permits = self.open.get(call_id)
-            if not permits:
-                raise InputError(f"no call {call_id!r} was allowed in conversation {self.id!r}; it may not run")
-            return permits[-1]
+            permit = self._permit(call, tool, used=False)
+            self.used.add(permit.nonce)
+            return permit
+
+    def _permit(self, call: HostCall, tool: str, *, used: bool) -> Permit:
+        """Of the permits of a call's id: one that fits the call best, the newest of them. Hosts use ids again."""
+        permits = self.open.get(call.id)
+        if not permits:
+            raise InputError(f"no call {call.id!r} is in flight in conversation {self.id!r}")
+        if len(permits) == 1:
+            return permits[0]
+
+        def fits(one: Permit) -> tuple[bool, ...]:
+            return one.tool == tool, one.args == call.args, (one.nonce in self.used) is used
+
+        return max(permits, key=lambda one: (*fits(one), one.place))
 
     def shown(self, call: HostCall) -> Verdict:
         """The verdict on which a person is asked about this very call. It can be answered once.
@@ -123,6 +157,13 @@ class Conversation:
             self.replans, self.step = 0, None
 
 
+@dataclass(slots=True)
+class Waiting:
+    """Whether somebody still waits for a verdict; `over` once it is late and was taken for a denial."""
+
+    over: bool = False
+
+
 class Conversations:
     """Conversation id -> Conversation. An id that comes for the first time begins one.
 
@@ -139,14 +180,23 @@ class Conversations:
         """The conversation of this id.
 
         Raises:
-            InputError: there is no id.
+            InputError: there is no id, or it began in the process of which this one is a fork.
         """
         if not isinstance(name, str) or not name:
             raise InputError(
                 f"the conversation's id is {name!r}; expected a text: the host has to name the conversation"
             )
         found = self._known.get(name)
-        return found if found is not None else self._began(name)
+        return self._here(found if found is not None else self._began(name))
+
+    @staticmethod
+    def _here(conversation: Conversation) -> Conversation:
+        if conversation.process != os.getpid():
+            raise InputError(
+                f"conversation {conversation.id!r} began in another process, which may have gone on with it; "
+                "expected one of this process: take a snapshot there, and restore it here"
+            )
+        return conversation
 
     def _began(self, name: str) -> Conversation:
         with self._lock:
@@ -157,16 +207,16 @@ class Conversations:
                 self._known[name] = shown[0]
             return self._known[name]
 
-    def known(self, name: str) -> Conversation:
+    def known(self, name: Any) -> Conversation:
         """A conversation that has begun.
 
         Raises:
             InputError: it has not.
         """
-        try:
-            return self._known[name]
-        except KeyError:
-            raise InputError(f"no conversation {name!r} has begun here; expected one of this guard") from None
+        found = self._known.get(name) if isinstance(name, str) else None
+        if found is None:
+            raise InputError(f"no conversation {name!r} has begun here; expected one of this guard")
+        return self._here(found)
 
     def put(self, conversation: Conversation) -> None:
         """Takes over a conversation that was restored.
@@ -191,7 +241,8 @@ def key_of(call: HostCall) -> Key:
 
 def _hashable(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return tuple(sorted((name, _hashable(item)) for name, item in value.items()))
+        items = [(_hashable(name), _hashable(item)) for name, item in value.items()]
+        return ("mapping", *sorted(items, key=repr))
     if isinstance(value, tuple):
-        return tuple(_hashable(item) for item in value)
+        return ("list", *map(_hashable, value))
     return (type(value).__name__, repr(value))

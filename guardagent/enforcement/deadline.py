@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -23,9 +25,13 @@ class DeadlinePool:
 
     def __init__(self, most: int = MAX_THREADS) -> None:
         self._most = most
+        self._begin()
+
+    def _begin(self) -> None:
         self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads = self._idle = 0
+        self._process = os.getpid()
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
         """Begins a piece of work, in the caller's context.
@@ -33,6 +39,8 @@ class DeadlinePool:
         Raises:
             RuntimeError: all threads are busy.
         """
+        if self._process != os.getpid():  # a fork has none of the threads
+            self._begin()
         future: Future[T] = Future()
         context = contextvars.copy_context()
 
@@ -48,8 +56,8 @@ class DeadlinePool:
             if self._idle:
                 self._idle -= 1
             elif self._threads < self._most:
-                self._threads += 1
                 threading.Thread(target=self._run, daemon=True, name="guardagent-check").start()
+                self._threads += 1
             else:
                 raise RuntimeError(f"{self._most} checks are under way and none ends")
             self._work.put(do)
@@ -69,3 +77,21 @@ class DeadlinePool:
             do()
             with self._lock:
                 self._idle += 1
+
+
+async def waited(future: Future[T], seconds: float) -> T:
+    """What a future gives. Unlike `asyncio.wait_for` it never loses that the task was cancelled.
+
+    Raises:
+        TimeoutError: it takes longer.
+    """
+    ours = asyncio.wrap_future(future)
+    try:
+        done, _ = await asyncio.wait({ours}, timeout=seconds)
+    except BaseException:
+        ours.cancel()
+        raise
+    if not done:
+        ours.cancel()
+        raise TimeoutError
+    return ours.result()

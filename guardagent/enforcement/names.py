@@ -109,6 +109,7 @@ class Names:
         known = {self.resolve(spec.name): spec.name for spec in specs}
         missing = self._missing(set(known))
         self._refuse_misspelt(missing, set(known))
+        self._refuse_misspelt_aliases(missing, {spec.name for spec in specs})
         before, self._digests = self._digests, {spec.name: spec.digest for spec in specs}
         return Coverage(missing, self._unruled(known), self._undeclared(known), **_changes(before, self._digests))
 
@@ -121,14 +122,23 @@ class Names:
     def _refuse_misspelt(self, missing: Mapping[str, tuple[str, ...]], known: set[str]) -> None:
         """A rule about a tool that does not exist would never deny anything."""
         declared = self._policies.declared_tools
-        unruled = known - {tool for rule in self._policies.rules for tool in rule.tools}
+        ruled = {tool for rule in self._policies.rules for tool in rule.tools}
+        unruled = sorted(tool.lower() for tool in known - ruled)
         for rule, tools in missing.items():
             for tool in tools:
-                if declared is None and difflib.get_close_matches(tool.lower(), sorted(unruled), n=1, cutoff=0.75):
+                if declared is None and difflib.get_close_matches(tool.lower(), unruled, n=1, cutoff=0.75):
                     raise InputError(
                         f"rule {rule!r} names the tool {tool!r}, which this agent does not have{nearest(tool, known)}; "
                         f"correct the rule, declare an alias, or pass absent={{{tool!r}}} if the agent has no such tool"
                     )
+
+    def _refuse_misspelt_aliases(self, missing: Mapping[str, tuple[str, ...]], hosts: set[str]) -> None:
+        """An alias of a tool that does not exist would leave the tool that it means without its rules."""
+        needed = {tool for tools in missing.values() for tool in tools}
+        free = hosts - self._aliases.keys()
+        for host, name in self._aliases.items():
+            if name in needed and difflib.get_close_matches(host, free, n=1, cutoff=0.75):
+                raise InputError(f"the alias {host!r} of {name!r} names no tool of this agent{nearest(host, free)}")
 
     def _unruled(self, known: Mapping[str, str]) -> tuple[str, ...]:
         if self._policies.requests:

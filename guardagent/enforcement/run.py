@@ -31,7 +31,11 @@ def run(guard: ToolGuard, call: HostCall, execute: Callable[[Arguments], Any], o
     Raises:
         ToolDenied: the call may not run; with the verdict.
     """
-    args = _permitted(guard, call, guard.before(call))
+    _refuse(call, guard.before(call))
+    try:
+        args = guard.use(call)
+    except InputError as error:
+        raise _void(call, error) from None
     try:
         output = execute(args)
     except BaseException as error:
@@ -45,20 +49,27 @@ async def arun(
     guard: ToolGuard, call: HostCall, execute: Callable[[Arguments], Awaitable[Any]], outcome: ReadOutcome = Outcome
 ) -> Any:
     """As `run`, of a coroutine function."""
-    args = _permitted(guard, call, await guard.abefore(call))
+    _refuse(call, await guard.abefore(call))
+    try:
+        args = await guard.ause(call)
+    except InputError as error:
+        raise _void(call, error) from None
     try:
         output = await execute(args)
+    except Exception as error:
+        await guard.aafter(call, Outcome.of_error(error))
+        raise
     except BaseException as error:
-        guard.after(call, Outcome.of_error(error))  # not awaited: the task may be cancelled
+        guard.after(call, Outcome.of_error(error))  # not awaited: the task is cancelled
         raise
     await guard.aafter(call, outcome(output))
     return output
 
 
-def _permitted(guard: ToolGuard, call: HostCall, verdict: Verdict) -> Arguments:
+def _refuse(call: HostCall, verdict: Verdict) -> None:
     if verdict.label:
         raise ToolDenied(call.tool, verdict)
-    try:
-        return guard.use(call)
-    except InputError as error:
-        raise ToolDenied(call.tool, unchecked(str(error), checked_by="policy")) from None
+
+
+def _void(call: HostCall, error: InputError) -> ToolDenied:
+    return ToolDenied(call.tool, unchecked(str(error), checked_by="policy"))

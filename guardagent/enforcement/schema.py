@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
@@ -43,7 +44,7 @@ def read_object(text: str, tool: str) -> dict[str, Any]:
         InputError: they are no JSON object.
     """
     try:
-        value = json.loads(text or "{}", object_pairs_hook=_unique, parse_constant=_no_constant)
+        value = json.loads(text or "{}", object_pairs_hook=unique_names, parse_constant=no_constant, parse_float=finite)
     except (ValueError, RecursionError) as error:
         raise InputError(f"the arguments of {tool} are no JSON: {error}; expected one object") from None
     if not isinstance(value, dict):
@@ -51,7 +52,8 @@ def read_object(text: str, tool: str) -> dict[str, Any]:
     return value
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """For `json.loads`: of a name that is given twice, nobody knows which one counts elsewhere."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -59,8 +61,17 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _no_constant(name: str) -> Any:
+def no_constant(name: str) -> Any:
+    """For `json.loads`: NaN and infinities are refused."""
     raise ValueError(f"{name} is no number of JSON")
+
+
+def finite(text: str) -> float:
+    """For `json.loads`: a number that only becomes infinite here would be another one elsewhere."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:40]} is too large for a number")
+    return value
 
 
 def _with_defaults(value: Any, schema: Any, depth: int = 0) -> Any:

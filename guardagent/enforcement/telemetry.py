@@ -6,15 +6,17 @@ into a span: these stand in the audit log, redacted.
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from guardagent.enforcement.calls import HostCall
 from guardagent.types import Verdict
 
 PREFIX = "guardagent."
+_log = logging.getLogger("guardagent")
 
 
 class _Silent:
@@ -35,10 +37,11 @@ class _Spoken:
             "elapsed_ms": verdict.elapsed_ms,
             "model_calls": verdict.model_calls,
         }
-        for name, value in said.items():
-            self._span.set_attribute(f"{PREFIX}{name}", value)
-        if verdict.errors:
-            self._span.set_attribute("error.type", "guardagent.unchecked")
+        with suppress(Exception):
+            for name, value in said.items():
+                self._span.set_attribute(f"{PREFIX}{name}", value)
+            if verdict.errors:
+                self._span.set_attribute("error.type", "guardagent.unchecked")
 
 
 _SILENT = _Silent()
@@ -46,11 +49,23 @@ _SILENT = _Silent()
 
 @contextmanager
 def span(call: HostCall) -> Iterator[_Silent | _Spoken]:
-    """The span of a check. A host that has configured OpenTelemetry has loaded it: nothing is loaded here."""
-    trace: Any = sys.modules.get("opentelemetry.trace")
-    if trace is None:
+    """The span of a check. A host that has configured OpenTelemetry has loaded it: nothing is loaded here.
+
+    Telemetry that fails changes no verdict.
+    """
+    opened = _opened(call) if "opentelemetry.trace" in sys.modules else None
+    if opened is None:
         yield _SILENT
         return
+    scope, current = opened
+    try:
+        yield _Spoken(current)
+    finally:
+        with suppress(Exception):
+            scope.__exit__(*sys.exc_info())
+
+
+def _opened(call: HostCall) -> tuple[Any, Any] | None:
     names = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": call.tool,
@@ -59,5 +74,10 @@ def span(call: HostCall) -> Iterator[_Silent | _Spoken]:
         "gen_ai.agent.name": call.agent,
     }
     attributes = {name: value for name, value in names.items() if isinstance(value, str)}
-    with trace.get_tracer("guardagent").start_as_current_span(f"check {call.tool}", attributes=attributes) as current:
-        yield _Spoken(current)
+    try:
+        tracer = sys.modules["opentelemetry.trace"].get_tracer("guardagent")
+        scope = tracer.start_as_current_span(f"check {call.tool}", attributes=attributes)
+        return scope, scope.__enter__()
+    except Exception:  # noqa: BLE001 - whatever is configured there
+        _log.exception("OpenTelemetry fails; this check has no span")
+        return None

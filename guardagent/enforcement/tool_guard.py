@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from guardagent.enforcement.approval import Approval, ApprovalRequest, Approver
 from guardagent.enforcement.asking import aask, ask
 from guardagent.enforcement.calls import HostCall, Outcome
-from guardagent.enforcement.conversations import Conversation, Conversations
-from guardagent.enforcement.deadline import DeadlinePool
+from guardagent.enforcement.conversations import Conversation, Conversations, Waiting
+from guardagent.enforcement.deadline import DeadlinePool, waited
 from guardagent.enforcement.names import Coverage, Names, ToolSpec
+from guardagent.enforcement.options import check_options
 from guardagent.enforcement.telemetry import span
-from guardagent.enforcement.writing import Log, write_outcome, write_verdict
-from guardagent.errors import InputError
+from guardagent.enforcement.writing import Log, write_approval, write_outcome, write_verdict
+from guardagent.errors import InputError, in_words
 from guardagent.fold import combine, denied_on_crash
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
@@ -29,12 +30,16 @@ from guardagent.types import EMPTY, Decision, Verdict, unchecked
 
 if TYPE_CHECKING:
     from guardagent.guard import GuardAgent
+    from guardagent.policy.findings import Status
 
 MAX_REPLANS = 3
 MAX_ASKED = 3  # a person who edits a call that needs approval again is asked again, so often
 DEADLINE_SECONDS = 10.0
 
+_BUSY = "another check of this conversation is under way and does not end; the call may not run"
 _log = logging.getLogger("guardagent")
+
+Work = Callable[[Waiting | None], Verdict]
 
 
 class ToolGuard:
@@ -72,13 +77,22 @@ class ToolGuard:
         max_replans: int = MAX_REPLANS,
         deadline: float = DEADLINE_SECONDS,
     ) -> None:
-        if on_log_error not in ("deny", "warn"):
-            raise InputError(f"on_log_error is {on_log_error!r}; expected 'deny' or 'warn'")
-        if type(max_replans) is not int or max_replans < 0:
-            raise InputError(f"max_replans is {max_replans!r}; expected a whole number from 0")
-        if isinstance(deadline, bool) or not isinstance(deadline, int | float) or not deadline > 0:
-            raise InputError(f"deadline is {deadline!r}; expected seconds, more than 0")
+        check_options(
+            state=state,
+            facts=facts,
+            aliases=aliases,
+            absent=absent,
+            approver=approver,
+            answers=answers,
+            log=log,
+            on_log_error=on_log_error,
+            max_replans=max_replans,
+            deadline=deadline,
+        )
         self.policies = load_policies(policies) if isinstance(policies, str | Path) else policies
+        if not callable(getattr(self.policies, "session", None)):
+            expected = "a policy file, or what load_policies gave"
+            raise InputError(f"policies is a {type(policies).__name__}; expected {expected}")
         self.names = Names(self.policies, aliases, absent)
         self.coverage = Coverage()
         self.approver, self.answers = approver, answers
@@ -111,12 +125,12 @@ class ToolGuard:
         An allowed call is in flight: `use` its permit, run it with the arguments that gives, and say `after`.
         """
         with span(call) as told:
-            verdict = self._in_time(call, partial(self._decided, call))
+            verdict = self._in_time(call, partial(self._decided, call), Waiting())
             for _ in range(MAX_ASKED):
                 if verdict.decision is not Decision.ESCALATE or self.approver is None:
                     break
-                said = ask(self.approver, self.request(call, verdict))
-                verdict = self._in_time(call, partial(self._resolved, call, said))
+                said = ask(self.approver, self.request(call, verdict)).readied(call.ready)
+                verdict = self._in_time(call, partial(self._resolved, call, said), Waiting())
                 call = applied(call, said)
             told.say(verdict)
         return verdict
@@ -124,15 +138,41 @@ class ToolGuard:
     async def abefore(self, call: HostCall) -> Verdict:
         """As `before`, without blocking the event loop."""
         with span(call) as told:
-            verdict = await self._ain_time(call, partial(self._decided, call))
+            verdict = await self._ain_time(call, partial(self._decided, call), Waiting())
             for _ in range(MAX_ASKED):
                 if verdict.decision is not Decision.ESCALATE or self.approver is None:
                     break
-                said = await aask(self.approver, self.request(call, verdict))
-                verdict = await self._ain_time(call, partial(self._resolved, call, said))
+                said = (await aask(self.approver, self.request(call, verdict))).readied(call.ready)
+                verdict = await self._ain_time(call, partial(self._resolved, call, said), Waiting())
                 call = applied(call, said)
             told.say(verdict)
         return verdict
+
+    def preview(self, call: HostCall) -> Verdict:
+        """What `before` would say, for hosts that ask a person ahead of the tool. Never raises.
+
+        It takes no place and gives no permit. An escalation is kept, so that `resolve` can answer it; anything else
+        leaves no trace, and the call is judged by `before` at the tool.
+        """
+        return self._in_time(call, partial(self._previewed, call))
+
+    async def apreview(self, call: HostCall) -> Verdict:
+        """As `preview`, without blocking the event loop."""
+        return await self._ain_time(call, partial(self._previewed, call))
+
+    def refuse(self, call: HostCall, problem: str) -> Verdict:
+        """Denies a call that cannot be judged as it stands, such as one of an unknown tool. Never raises.
+
+        Args:
+            call: what is known of it.
+            problem: what is wrong, for the model.
+        """
+        return self._in_time(call, partial(self._kept, call, unchecked(problem, checked_by="policy")), Waiting())
+
+    async def arefuse(self, call: HostCall, problem: str) -> Verdict:
+        """As `refuse`, without blocking the event loop."""
+        work = partial(self._kept, call, unchecked(problem, checked_by="policy"))
+        return await self._ain_time(call, work, Waiting())
 
     def use(self, call: HostCall, args: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Uses the permit of a call, just before it runs.
@@ -147,17 +187,29 @@ class ToolGuard:
         Raises:
             InputError: there is no permit, or it was used, has expired or is for other arguments.
         """
-        conversation = self._conversations.of(call.conversation)
-        permit = conversation.permit(call.id)
-        return dict(conversation.session.use(permit, self.names.resolve(call.tool), args))
+        if self._inline:
+            return self._used(call, args)
+        try:
+            return self._pool.submit(partial(self._used, call, args)).result(self._deadline)
+        except (TimeoutError, RuntimeError):
+            raise InputError(_BUSY) from None
+
+    async def ause(self, call: HostCall, args: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """As `use`, without blocking the event loop: another check of the conversation may be under way."""
+        if self._inline:
+            return self._used(call, args)
+        try:
+            return await waited(self._pool.submit(partial(self._used, call, args)), self._deadline)
+        except (TimeoutError, RuntimeError):
+            raise InputError(_BUSY) from None
 
     def after(self, call: HostCall, outcome: Outcome) -> None:
         """Records what came of a call. Never raises: a call whose outcome cannot be recorded stays in flight."""
-        _complain(self._in_time(call, partial(denied_on_crash, partial(self._record, call, outcome))))
+        _complain(self._in_time(call, partial(self._record, call, outcome)))
 
     async def aafter(self, call: HostCall, outcome: Outcome) -> None:
         """As `after`, without blocking the event loop."""
-        _complain(await self._ain_time(call, partial(denied_on_crash, partial(self._record, call, outcome))))
+        _complain(await self._ain_time(call, partial(self._record, call, outcome)))
 
     # --- a person
 
@@ -175,11 +227,13 @@ class ToolGuard:
             call: as it was shown.
             said: an `Approval`, or what `Approval.read` takes.
         """
-        return self._in_time(call, partial(self._resolved, call, Approval.read(said)))
+        approval = Approval.read(said).readied(call.ready)
+        return self._in_time(call, partial(self._resolved, call, approval), Waiting())
 
     async def aresolve(self, call: HostCall, said: Any) -> Verdict:
         """As `resolve`, without blocking the event loop."""
-        return await self._ain_time(call, partial(self._resolved, call, Approval.read(said)))
+        approval = Approval.read(said).readied(call.ready)
+        return await self._ain_time(call, partial(self._resolved, call, approval), Waiting())
 
     # --- a conversation
 
@@ -229,7 +283,7 @@ class ToolGuard:
         """Judges an agent's final answer before the user sees it. Never raises. Without `answers` it is allowed."""
         if self.answers is None:
             return Verdict(Decision.ALLOW, checked_by="policy")
-        verdict = denied_on_crash(partial(self.answers.guard, agent_input, output, facts))
+        verdict = denied_on_crash(partial(self._judged_answer, conversation, agent_input, output, facts))
         return self._written("answer", verdict, HostCall("agent_run", {"input": agent_input}, conversation))
 
     async def aanswer(
@@ -240,17 +294,28 @@ class ToolGuard:
 
     # --- inside
 
+    def _judged_answer(self, conversation: str, *run: Any) -> Verdict:
+        self._conversations.of(conversation)  # an answer belongs to one, too
+        assert self.answers is not None
+        return self.answers.guard(*run)
+
     def _begin(self, name: str, messages: Callable[[], Sequence[Mapping[str, Any]]]) -> Session:
         return self.policies.session(self._state_of(name), id=name, messages=messages)
 
     def _state_of(self, conversation: str) -> Any:
         return partial(self._state, conversation) if callable(self._state) else self._state
 
-    def _decided(self, call: HostCall) -> Verdict:
-        return self._kept(call, denied_on_crash(partial(self._judged, call)))
+    def _decided(self, call: HostCall, waiting: Waiting | None) -> Verdict:
+        return self._kept(call, denied_on_crash(partial(self._judged, call)), waiting)
 
-    def _judged(self, call: HostCall) -> Verdict:
+    def _previewed(self, call: HostCall, waiting: Waiting | None) -> Verdict:
+        verdict = denied_on_crash(partial(self._judged, call, reserve=False))
+        return self._kept(call, verdict, waiting) if verdict.decision is Decision.ESCALATE else verdict
+
+    def _judged(self, call: HostCall, *, reserve: bool = True) -> Verdict:
         conversation = self._conversations.of(call.conversation)
+        if not isinstance(call.id, str):
+            raise InputError(f"the id of the call is {call.id!r}; expected a text")
         if conversation.hung:
             raise InputError(
                 f"a check of conversation {conversation.id!r} has not ended in time, and is still under way"
@@ -260,10 +325,13 @@ class ToolGuard:
             raise InputError(f"the host's messages show call {unseen!r}, {why}")
         if call.messages is not None:
             conversation.messages = call.messages
-        return self._checked(conversation, call)
+        return self._checked(conversation, call, reserve=reserve)
 
-    def _checked(self, conversation: Conversation, call: HostCall) -> Verdict:
+    def _checked(self, conversation: Conversation, call: HostCall, *, reserve: bool = True) -> Verdict:
         facts = self._facts(call) if callable(self._facts) else self._facts
+        for given in (facts, call.facts):
+            if not isinstance(given, Mapping):
+                raise InputError(f"the facts are a {type(given).__name__}; expected a mapping of names to values")
         options: dict[str, Any] = {"tags": call.tags} if call.tags else {}
         facts = {**facts, **call.facts} if call.facts else facts
         verdict = conversation.session.check(
@@ -272,18 +340,19 @@ class ToolGuard:
             facts=facts or None,
             action=call.action,
             agent=call.agent,
+            reserve=reserve,
             **options,
         )
-        if isinstance(verdict, Verdict) and verdict.label == 0 and verdict.permit is None:
+        if reserve and isinstance(verdict, Verdict) and verdict.label == 0 and verdict.permit is None:
             raise InputError(f"{call.tool} was allowed without a permit; expected the verdict of a session")
         if verdict.decision is Decision.ESCALATE and not self.policies.can_be_approved(verdict):
             return replace(verdict, decision=Decision.DENY, grant=None)  # nobody is asked for what would not help
         return verdict
 
-    def _resolved(self, call: HostCall, said: Approval) -> Verdict:
-        self._note("approval", call, {"choice": said.choice, "by": said.by, "reason": said.reason})
+    def _resolved(self, call: HostCall, said: Approval, waiting: Waiting | None) -> Verdict:
+        self._note(write_approval, call, said)
         verdict = denied_on_crash(partial(self._answered, call, said))
-        return self._kept(applied(call, said), verdict)
+        return self._kept(applied(call, said), verdict, waiting)
 
     def _answered(self, call: HostCall, said: Approval) -> Verdict:
         conversation = self._conversations.of(call.conversation)
@@ -303,84 +372,116 @@ class ToolGuard:
                 continue
         raise InputError("other calls kept coming between the approval and the call; approve it again")
 
-    def _kept(self, call: HostCall, verdict: Verdict) -> Verdict:
+    def _kept(self, call: HostCall, verdict: Verdict, waiting: Waiting | None) -> Verdict:
         """The verdict, once it is noted and written."""
+        if waiting is not None and waiting.over:
+            return verdict  # it has been denied meanwhile
+        return self._written("verdict", self._counted(call, verdict), call)
+
+    def _counted(self, call: HostCall, verdict: Verdict) -> Verdict:
+        """The verdict, once it is noted; it says where the agent has replanned often enough."""
         if isinstance(call.conversation, str) and call.conversation:
             conversation = self._conversations.of(call.conversation)
             if conversation.keep(call, verdict, self._max_replans):
                 said = f"{conversation.replans} turns in a row were denied; control returns to the user"
                 details = {**verdict.details, "gave_up": True}
                 verdict = replace(verdict, reasons=(*verdict.reasons, said), details=details)
-        return self._written("verdict", verdict, call)
+        return verdict
 
-    def _record(self, call: HostCall, outcome: Outcome) -> Verdict:
-        conversation = self._conversations.of(call.conversation)
+    def _used(self, call: HostCall, args: Mapping[str, Any] | None) -> dict[str, Any]:
+        conversation, tool = self._conversations.of(call.conversation), self.names.resolve(call.tool)
+        return dict(conversation.session.use(conversation.permit(call, tool), tool, args))
+
+    def _record(self, call: HostCall, outcome: Outcome, _waiting: Waiting | None) -> Verdict:
+        conversation, tool = self._conversations.known(call.conversation), self.names.resolve(call.tool)
+        permit = conversation.taken(call, tool) if outcome.ended else conversation.in_flight(call, tool)
+        status: Status = "unknown"
         if outcome.ended:
-            permit = conversation.taken(call.id)
             try:
                 conversation.session.record(outcome.output, outcome.failed, permit)
+                status = conversation.session.status_of(outcome.output, outcome.failed)
             except Exception:
-                conversation.put_back(call.id, permit)
+                conversation.put_back(call, permit)
                 raise
-        said = {"output": outcome.output, "failed": outcome.failed, "ended": outcome.ended}
-        self._note("outcome", call, said)
-        return Verdict(Decision.ALLOW, checked_by="policy")
+        self._note(write_outcome, call, outcome.output, status, permit)
         return Verdict(Decision.ALLOW, checked_by="policy")
 
-    def _withdraw(self, call: HostCall, why: str) -> None:
+    def _withdraw(self, call: HostCall, verdict: Verdict, why: str) -> None:
         """Records of a call that was allowed that it does not run."""
-        conversation = self._conversations.of(call.conversation)
-        conversation.session.record(f"not run: {why}", failed=True, permit=conversation.taken(call.id))
+        conversation, permit, said = self._conversations.of(call.conversation), verdict.permit, f"not run: {why}"
+        conversation.forget(call, permit)
+        conversation.session.record(said, failed=True, permit=permit)
+        self._note(write_outcome, call, said, "failed", permit)
 
     # --- in time
 
-    def _in_time(self, call: HostCall, work: Callable[[], Verdict]) -> Verdict:
+    def _in_time(self, call: HostCall, work: Work, waiting: Waiting | None = None) -> Verdict:
+        """What some work gives, which does not raise; a denial where it takes too long.
+
+        Args:
+            call: what it is about.
+            work: is told whether somebody waits for it.
+            waiting: of a verdict; None where an outcome is recorded, which counts whenever it comes.
+        """
         if self._inline:  # a thread would take ten times as long as the check
-            return work()
+            return _sure(work, waiting)
         try:
-            future = self._pool.submit(work)
+            future = self._pool.submit(partial(_surely, work, waiting))
         except RuntimeError as error:
-            return unchecked(str(error), checked_by="policy")
+            return self._unchecked(call, str(error), waiting)
         try:
             return future.result(self._deadline)
         except TimeoutError:
-            return self._late(call, future)
+            return self._late(call, future, waiting)
         except BaseException:
-            self._give_up(call, future)
+            self._give_up(call, future, waiting)
             raise
 
-    async def _ain_time(self, call: HostCall, work: Callable[[], Verdict]) -> Verdict:
+    async def _ain_time(self, call: HostCall, work: Work, waiting: Waiting | None = None) -> Verdict:
         if self._inline:
-            return work()
+            return _sure(work, waiting)
         try:
-            future = self._pool.submit(work)
+            future = self._pool.submit(partial(_surely, work, waiting))
         except RuntimeError as error:
-            return unchecked(str(error), checked_by="policy")
+            return self._unchecked(call, str(error), waiting)
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(future), self._deadline)
+            return await waited(future, self._deadline)
         except TimeoutError:
-            return self._late(call, future)
+            return self._late(call, future, waiting)
         except BaseException:
-            self._give_up(call, future)
+            self._give_up(call, future, waiting)
             raise
 
-    def _late(self, call: HostCall, future: Future[Verdict]) -> Verdict:
-        self._give_up(call, future)
-        problem = f"the check of {call.tool} took more than {self._deadline:g} s"
-        _log.error("%s; the call is denied", problem)
-        return unchecked(problem, checked_by="policy")
+    def _late(self, call: HostCall, future: Future[Verdict], waiting: Waiting | None) -> Verdict:
+        self._give_up(call, future, waiting)
+        return self._unchecked(call, f"the check of {call.tool} took more than {self._deadline:g} s", waiting)
 
-    def _give_up(self, call: HostCall, future: Future[Verdict]) -> None:
+    def _unchecked(self, call: HostCall, problem: str, waiting: Waiting | None) -> Verdict:
+        """The denial of a call whose check did not end. It is written, but nobody waits for that."""
+        _log.error("%s; the call is denied", problem)
+        verdict = unchecked(problem, checked_by="policy")
+        if waiting is None:
+            return verdict
+        verdict = denied_on_crash(partial(self._counted, call, verdict))
+        with contextlib.suppress(RuntimeError):
+            self._pool.submit(partial(self._written, "verdict", verdict, call))
+        return verdict
+
+    def _give_up(self, call: HostCall, future: Future[Verdict], waiting: Waiting | None) -> None:
         """Nobody waits for a check any more: until it ends its conversation is closed; what it allows does not run."""
+        if waiting is not None:
+            waiting.over = True
+            if future.cancel():
+                return  # it had not begun
         with contextlib.suppress(InputError):
-            conversation = self._conversations.known(str(call.conversation))
+            conversation = self._conversations.of(call.conversation)
             conversation.hang(+1)
             future.add_done_callback(lambda done: self._ended_late(call, conversation, done))
 
     def _ended_late(self, call: HostCall, conversation: Conversation, done: Future[Verdict]) -> None:
         try:
-            if not done.cancelled() and done.exception() is None and done.result().permit is not None:
-                self._withdraw(call, "its check did not end in time")
+            if not done.cancelled() and done.result().permit is not None:
+                self._withdraw(call, done.result(), "its check did not end in time")
         except Exception as error:  # noqa: BLE001 - then it stays in flight, which allows nothing
             _log.error("a call whose check ended too late stays in flight: %s", error)
         conversation.hang(-1)
@@ -402,17 +503,29 @@ class ToolGuard:
         if self._on_log_error == "warn":
             return verdict
         if verdict.label == 0 and verdict.grant is not None:
-            self._withdraw(call, "its verdict could not be written to the audit log")
+            self._withdraw(call, verdict, "its verdict could not be written to the audit log")
         return combine(verdict, unchecked(f"the audit log cannot be written: {error}", checked_by="policy"))
 
-    def _note(self, kind: str, call: HostCall, said: Mapping[str, Any]) -> None:
+    def _note(self, write: Callable[..., None], call: HostCall, *said: Any) -> None:
         """Has something written that no call waits for: where that fails, the next verdict meets the same fault."""
         if self._log is None:
             return
         try:
-            write_outcome(self._log, self._digest, kind, call, said)
+            write(self._log, call, *said)
         except Exception as error:  # noqa: BLE001 - as above
             _log.error("the audit log cannot be written: %s", error)
+
+
+def _sure(work: Work, waiting: Waiting | None) -> Verdict:
+    return denied_on_crash(partial(work, waiting))
+
+
+def _surely(work: Work, waiting: Waiting | None) -> Verdict:
+    """In a thread of ours nobody interrupts: what ends the process elsewhere is a rule's, and denies."""
+    try:
+        return _sure(work, waiting)
+    except BaseException as error:  # noqa: BLE001 - SystemExit, for one
+        return unchecked(in_words(error), checked_by="policy")
 
 
 def _complain(recorded: Verdict) -> None:

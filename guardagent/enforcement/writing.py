@@ -1,12 +1,17 @@
-"""Has verdicts and outcomes written to the audit log."""
+"""Has verdicts, outcomes and approvals written to the audit log."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from guardagent.enforcement.approval import Approval
 from guardagent.enforcement.calls import HostCall
 from guardagent.types import Verdict
+
+if TYPE_CHECKING:
+    from guardagent.permit import Permit
+    from guardagent.policy.findings import Status
 
 
 class Log(Protocol):
@@ -19,21 +24,22 @@ def write_verdict(log: Log, policy: str, kind: str, call: HostCall, verdict: Ver
     """Returns once the verdict is in the log. Raises what the log raises."""
     from guardagent.log.records import verdict_record
 
-    log.append(verdict_record(verdict, kind=kind, policy=policy, permit=verdict.permit, **_about(call)))
+    about = {**_about(call), "args": call.args, "facts": call.facts}
+    log.append({**verdict_record(verdict, policy=policy, permit=verdict.permit, **about), "kind": kind})
 
 
-def write_outcome(log: Log, policy: str, kind: str, call: HostCall, said: Mapping[str, Any]) -> None:
-    """As `write_verdict`, of what came of a call or what a person said of it."""
+def write_outcome(log: Log, call: HostCall, output: Any, status: Status, permit: Permit | None) -> None:
+    """As `write_verdict`, of what came of a call."""
     from guardagent.log.records import outcome_record
 
-    log.append(outcome_record(kind=kind, policy=policy, **_about(call), **said))
+    log.append(outcome_record(status=status, output=output, permit=permit, **_about(call)))
+
+
+def write_approval(log: Log, call: HostCall, said: Approval) -> None:
+    """As `write_verdict`, of what a person said of a call."""
+    answer = {"answer": said.choice, "approver": said.by, "reasons": [said.reason] if said.reason else []}
+    log.append({"kind": "approval", **_about(call), "args": call.args, **answer})
 
 
 def _about(call: HostCall) -> dict[str, Any]:
-    return {
-        "tool": call.tool,
-        "args": call.args,
-        "conversation": call.conversation,
-        "agent": call.agent,
-        "call_id": call.id,
-    }
+    return {"tool": call.tool, "conversation": call.conversation, "agent": call.agent, "call_id": call.id}

@@ -1,0 +1,59 @@
+"""What a guard costs per call of a tool in a LangGraph ToolNode: unguarded and guarded in the same run."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+POLICY = """
+version: 1
+policies:
+  - id: limit
+    temporal: forall(refund(amount=a), a <= 100)
+"""
+
+
+def measure(calls: int, clock: Any = time.perf_counter) -> tuple[list[float], list[float]]:
+    """Seconds per call, in turn unguarded and guarded, each through a graph of one node.
+
+    Args:
+        calls: how many of each.
+        clock: `time.perf_counter`, or `time.process_time` for the processor's share.
+    """
+    from langchain_core.messages import AIMessage
+    from langchain_core.tools import tool
+    from langgraph.prebuilt import ToolNode
+
+    from guardagent.adapters.langgraph import guarded_tool_node
+    from guardagent.enforcement import ToolGuard
+
+    @tool
+    def refund(order_id: str, amount: int = 500) -> str:
+        """Pays."""
+        return f"{order_id} {amount}"
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "policies.yaml"
+        path.write_text(POLICY)
+        guard = ToolGuard(path)
+    graphs = [_graph(ToolNode([refund])), _graph(guarded_tool_node(guard, [refund]))]
+    taken: tuple[list[float], list[float]] = ([], [])
+    for at in range(calls + 20):
+        args = {"order_id": f"W{at}", "amount": 50}
+        message = AIMessage("", tool_calls=[{"name": "refund", "args": args, "id": f"c{at}"}])
+        for graph, seconds in zip(graphs, taken, strict=True):
+            started = clock()
+            graph.invoke({"messages": [message]}, {"configurable": {"thread_id": f"t{at % 10}"}})
+            seconds.append(clock() - started)
+    return taken[0][20:], taken[1][20:]  # the first ones load and compile
+
+
+def _graph(node: Any) -> Any:
+    from langgraph.graph import START, MessagesState, StateGraph
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("tools", node)
+    builder.add_edge(START, "tools")
+    return builder.compile()

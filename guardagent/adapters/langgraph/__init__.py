@@ -1,0 +1,18 @@
+"""LangChain and LangGraph: a middleware of `create_agent`, and a ToolNode for graphs written by hand.
+
+    create_agent(model, tools, middleware=[GuardMiddleware(guard)], checkpointer=...)
+    graph.add_node("tools", guarded_tool_node(guard, tools))
+
+A call is judged at its tool, after the host's validation: with the arguments that the tool gets, whatever the
+middlewares have made of those that the model wrote.
+"""
+
+from guardagent.adapters.langgraph_host import require_host
+
+require_host()
+
+from guardagent.adapters.langgraph.middleware import GuardMiddleware  # noqa: E402 - the host is there now
+from guardagent.adapters.langgraph.node import guarded_tool_node, unless_given_up  # noqa: E402
+from guardagent.adapters.langgraph.stopped import RunStopped  # noqa: E402
+
+__all__ = ["GuardMiddleware", "RunStopped", "guarded_tool_node", "unless_given_up"]

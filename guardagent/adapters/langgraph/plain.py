@@ -1,0 +1,112 @@
+"""What rules see of the values that go into a tool and come out of it: plain JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+
+from guardagent.enforcement import Outcome
+
+_ATOMS = frozenset({str, int, float, bool, type(None), Decimal})
+
+
+def plain(value: Any) -> Any:
+    """A value as rules read it; one that has no JSON form stays what it is."""
+    if type(value) in _ATOMS:
+        return value
+    if isinstance(value, Mapping):
+        return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, Enum):
+        return plain(value.value)
+    return _of_object(value)
+
+
+def _of_object(value: Any) -> Any:
+    from pydantic import BaseModel
+    from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+    if isinstance(value, BaseModel):
+        return {name: plain(getattr(value, name)) for name in (*type(value).model_fields, *(value.model_extra or ()))}
+    try:
+        return to_jsonable_python(value)
+    except (PydanticSerializationError, ValueError):
+        return value
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is made of what JSON has, so that a copy of it will do in its place."""
+    if type(value) is dict:
+        return all(type(name) is str and is_plain(item) for name, item in value.items())
+    return all(map(is_plain, value)) if type(value) is list else type(value) in _ATOMS
+
+
+def outcome_of(response: Any, call_id: str, *, with_artifact: bool = False) -> Outcome:
+    """What came of a call, from what the tool's function gave back.
+
+    Args:
+        response: a value, a ToolMessage, a Command, or a list of these.
+        call_id: which message of a Command answers the call.
+        with_artifact: the tool gives back a pair of content and artifact.
+    """
+    if with_artifact and isinstance(response, tuple) and len(response) == 2:
+        response = response[0]
+    message = answering(response, call_id)
+    if message is not None:
+        return Outcome(_text(message.content), failed=message.status == "error")
+    update = getattr(response, "update", None)
+    return Outcome(plain(_text(response if update is None or isinstance(response, Mapping) else update)))
+
+
+def answering(response: Any, call_id: str) -> Any:
+    """The ToolMessage that answers a call, alone, in a list or in a Command; None where there is none."""
+    from langchain_core.messages import ToolMessage
+    from langgraph.types import Command
+
+    if isinstance(response, ToolMessage):
+        return response
+    if isinstance(response, Command):
+        update = response.update
+        parts = update.values() if isinstance(update, Mapping) else [update]
+        found = [answering(part, call_id) for part in parts if isinstance(part, list)]
+        return next((one for one in found if one is not None and one.tool_call_id == call_id), None)
+    if isinstance(response, list):
+        found = [answering(one, call_id) for one in response if isinstance(one, ToolMessage | Command)]
+        return next((one for one in found if one is not None and one.tool_call_id == call_id), None)
+    return None
+
+
+def _text(content: Any) -> Any:
+    """Blocks of text, as tools of MCP give them back, are one text."""
+    if isinstance(content, list) and content and all(_is_text(block) for block in content):
+        return "\n".join(block["text"] for block in content)
+    return content
+
+
+def _is_text(block: Any) -> bool:
+    return isinstance(block, Mapping) and block.get("type") == "text" and isinstance(block.get("text"), str)
+
+
+class Chat(Sequence[Mapping[str, Any]]):
+    """The host's messages as rules read them; each is made when it is asked for."""
+
+    def __init__(self, messages: Sequence[Any]) -> None:
+        self._messages = messages
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __getitem__(self, at: Any) -> Any:
+        found = self._messages[at]
+        return [_chat(one) for one in found] if isinstance(at, slice) else _chat(found)
+
+
+_ROLES = {"human": "user", "ai": "assistant"}
+
+
+def _chat(message: Any) -> dict[str, Any]:
+    kind = getattr(message, "type", "")
+    return {"role": _ROLES.get(kind, kind), "content": _text(getattr(message, "content", ""))}

@@ -1,0 +1,263 @@
+"""Attaches a guard to an agent, and to every agent that it can reach."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from agents import Agent, FunctionTool
+
+from guardagent.adapters.openai_agents.answers import AnswerGuardrail
+from guardagent.adapters.openai_agents.approvals import Asked, NeedsApproval
+from guardagent.adapters.openai_agents.bodies import body_of
+from guardagent.adapters.openai_agents.denials import PAST_THE_SCHEMA
+from guardagent.adapters.openai_agents.ending import Ending, Noting
+from guardagent.adapters.openai_agents.handing import guarded_handoff, is_guarded_handoff, target_of
+from guardagent.adapters.openai_agents.invoking import Invoker
+from guardagent.adapters.openai_agents.messages import chat, result_ids
+from guardagent.adapters.openai_agents.runs import UNNAMED, Run, Runs, conversation_of, scope
+from guardagent.adapters.openai_agents.watching import watch
+from guardagent.enforcement import ToolGuard, ToolSpec
+from guardagent.enforcement.calls import HostCall
+from guardagent.enforcement.conversations import key_of
+from guardagent.errors import InputError
+from guardagent.types import Decision, Verdict
+
+AnyAgent = TypeVar("AnyAgent", bound="Agent[Any]")
+
+
+def guarded(
+    agent: AnyAgent,
+    guard: ToolGuard,
+    *,
+    conversation: Callable[[Any], str | None] | None = None,
+    unguarded: Collection[str] = (),
+) -> AnyAgent:
+    """Attaches a guard to an agent and to all agents that it reaches by hand-offs or as tools; in place.
+
+    Args:
+        agent: which may not be a part of another guard's.
+        guard: decides.
+        conversation: finds the conversation's id in the context of a tool; see `runs` for where it is looked for else.
+        unguarded: names of the tools that may run unguarded, as they run at the provider or by another way.
+
+    Returns:
+        The agent.
+
+    Raises:
+        InputError: a tool cannot be guarded, a rule names a tool that is probably a misspelling of one of the agent's,
+            or an agent has another guard.
+    """
+    attachment = Attachment(guard, conversation, frozenset(unguarded))
+    attachment.take(agent)
+    if not any(one.mcp_servers for one in attachment.agents):
+        attachment.compare()  # else once the servers have listed their tools
+    return agent
+
+
+class Attachment:
+    """One guard and the agents that it guards.
+
+    Attributes:
+        guard: decides.
+        agents: all of them.
+        listed: their tools, by name.
+        paused: agents as tools that wait for a person.
+        proposed: the ids of all calls that their models proposed.
+    """
+
+    def __init__(self, guard: ToolGuard, named: Callable[[Any], str | None] | None, unguarded: frozenset[str]) -> None:
+        self.guard = guard
+        self.agents: list[Any] = []
+        self.paused: dict[Any, Any] = {}
+        self.proposed: set[str] = set()
+        self._named, self._unguarded = named, unguarded
+        self._runs = Runs()
+        self._asked: dict[Any, Asked] = {}
+        self._used: set[Any] = set()
+        self.listed: dict[str, ToolSpec] = {}
+        self._compared: dict[str, str] | None = None
+        self._asks = _may_escalate(guard)
+
+    # --- agents
+
+    def take(self, agent: Any) -> None:
+        """Guards an agent and what it reaches. Does nothing to what is guarded already."""
+        if not isinstance(agent, Agent):
+            raise InputError(f"this is a {type(agent).__name__}; expected an agents.Agent")
+        owner = getattr(agent, "guardagent_attachment", None)
+        if owner is not None and owner.guard is not self.guard:
+            raise InputError(f"agent {agent.name!r} has another guard already; expected one guard for all it reaches")
+        if owner is not None and owner is not self:
+            self.listed.update(owner.listed)
+        if owner is None:
+            agent.__class__ = _guarded_class(type(agent), self)
+        if not any(one is agent for one in self.agents):
+            self.agents.append(agent)
+        self.refresh(agent)
+
+    def refresh(self, agent: Any) -> None:
+        """Guards what was added to an agent."""
+        tools = [self.tool(one) for one in agent.tools]
+        if any(new is not old for new, old in zip(tools, agent.tools, strict=True)):
+            agent.tools = tools
+        handoffs = [self._handoff(one) for one in agent.handoffs]
+        if any(new is not old for new, old in zip(handoffs, agent.handoffs, strict=True)):
+            agent.handoffs = handoffs
+        for server in agent.mcp_servers:
+            watch(server)
+        if not isinstance(agent.tool_use_behavior, Ending):
+            agent.tool_use_behavior = Ending(self, agent.tool_use_behavior)
+        if not isinstance(agent.hooks, Noting):
+            agent.hooks = Noting(self, agent.hooks)
+        judged = any(isinstance(one, AnswerGuardrail) for one in agent.output_guardrails)
+        if self.guard.answers is not None and not judged:
+            agent.output_guardrails = [*agent.output_guardrails, AnswerGuardrail.of(self)]
+
+    def tool(self, tool: Any) -> Any:
+        """The guarded tool.
+
+        Raises:
+            InputError: it cannot be guarded.
+        """
+        name = str(getattr(tool, "qualified_name", None) or getattr(tool, "name", type(tool).__name__))
+        if name in self._unguarded:
+            return tool
+        if not isinstance(tool, FunctionTool):
+            raise InputError(
+                f"{type(tool).__name__} {name!r} runs at the provider or past the function tools, "
+                f"where no guard sees it; take it away, or say unguarded={{{name!r}}} if it may run without one"
+            )
+        if isinstance(tool.on_invoke_tool, Invoker):
+            if tool.on_invoke_tool.attachment.guard is not self.guard:
+                raise InputError(f"tool {name!r} has another guard already; expected a tool of this agent's own")
+            return tool
+        if tool._agent_instance is not None:  # noqa: SLF001 - there is no public way to the agent behind a tool
+            self.take(tool._agent_instance)  # noqa: SLF001
+        return self._guarded_tool(tool, name)
+
+    def _guarded_tool(self, tool: FunctionTool, name: str) -> FunctionTool:
+        body, made = body_of(tool), copy.copy(tool)
+        made.on_invoke_tool = Invoker(self, tool, body)
+        if self._asks:
+            made.needs_approval = NeedsApproval(self, tool, body)
+        if tool.output_json_schema is not None:
+            made.tool_output_guardrails = [PAST_THE_SCHEMA, *(tool.tool_output_guardrails or ())]
+        self.listed[name] = ToolSpec(name, tool.params_json_schema, tool.description)
+        return made
+
+    def _handoff(self, handoff: Any) -> Any:
+        if is_guarded_handoff(handoff):
+            return handoff
+        if (target := target_of(handoff)) is not None and not any(one is target for one in self.agents):
+            self.take(target)
+        return guarded_handoff(self, handoff)
+
+    def compare(self) -> None:
+        """Holds the tools against the rules, where they have changed."""
+        digests = {name: spec.digest for name, spec in self.listed.items()}
+        if digests != self._compared:
+            self.guard.attach(self.listed.values())
+            self._compared = digests
+
+    # --- a run
+
+    def run_of(self, context: Any) -> Run:
+        return self._runs.of(context)
+
+    def turn(self, agent: Any, context: Any) -> None:
+        """A model is about to be asked.
+
+        Raises:
+            InputError: what was added to the agent cannot be guarded; or its answers are judged, and nobody holds them.
+        """
+        run, around = self.run_of(context), scope()
+        if self.guard.answers is not None and not (around is not None and (around.held or around.inside)):
+            raise InputError("the answers of this agent are judged before they are seen: run it with GuardedRunner")
+        run.step, run.agent = run.step + 1, agent
+        run.input = list(context.turn_input) or run.input
+        self.refresh(agent)
+
+    def conversation_of(self, context: Any) -> str | None:
+        return conversation_of(context, self._named)
+
+    def call(self, tool: str, args: Mapping[str, Any], context: Any, **options: Any) -> HostCall:
+        """A call that is about to run in this context."""
+        run, conversation = self.run_of(context), self.conversation_of(context)
+        self._tell_of_turn(run, conversation)
+        agent = getattr(context, "agent", None) or run.agent
+        around = scope()
+        messages = None if around is not None and around.inside else chat(run.input)  # inside, the user is a model
+        seen = [one for one in result_ids(run.input) if one not in self.proposed]
+        step = f"{id(run)}.{run.step}"
+        name = getattr(agent, "name", None)
+        return HostCall(tool, args, conversation, agent=name, step=step, messages=messages, seen=seen, **options)
+
+    async def before(self, call: HostCall) -> Verdict:
+        """What the guard says of a call; with what to configure where it belongs to no conversation."""
+        verdict = await self.guard.abefore(call)
+        return verdict if call.conversation else replace(verdict, errors=(*verdict.errors, UNNAMED))
+
+    def _tell_of_turn(self, run: Run, conversation: str | None) -> None:
+        around = scope()
+        if not run.told and conversation and not (around is not None and around.inside):
+            self.guard.turn(conversation)
+        run.told = run.told or bool(conversation)
+
+    # --- a person
+
+    def ask(self, call: HostCall, verdict: Verdict) -> bool:
+        """Takes note of whether a person has to be asked about a call."""
+        asks = verdict.decision is Decision.ESCALATE and self.guard.approver is None
+        self._asked.pop(_asked_key(call), None)
+        if asks:
+            self._asked[_asked_key(call)] = Asked(call, verdict)
+        return asks
+
+    def asked_about(self, call: HostCall) -> Asked | None:
+        """What was asked about a call that is about to run; once."""
+        return self._asked.pop(_asked_key(call), None)
+
+    def waiting(self, item: Any) -> list[Asked]:
+        """The calls that an interruption may be about."""
+        name = getattr(item.agent, "name", None)
+        return [one for one in self._asked.values() if one.call.id == item.call_id and one.call.agent == name]
+
+    def rejected(self, asked: list[Asked]) -> None:
+        """A person has rejected a call: it does not come to the tool."""
+        for one in asked[:1]:
+            self._asked.pop(_asked_key(one.call), None)
+            self.guard.resolve(one.call, one.said)
+
+    def unused(self, call: HostCall) -> bool:
+        """Whether an approval of this call was not used yet; from now on it was."""
+        key = _asked_key(call)
+        fresh = key not in self._used
+        self._used.add(key)
+        return fresh
+
+
+def _asked_key(call: HostCall) -> Any:
+    return (call.conversation, key_of(call))
+
+
+def _may_escalate(guard: ToolGuard) -> bool:
+    """Whether the SDK may have to ask a person: then each call is judged once more, ahead of its tool."""
+    if guard.approver is not None:
+        return False
+    policies = guard.policies
+    return bool(policies.requests) or any(rule.source.on_violation is Decision.ESCALATE for rule in policies.rules)
+
+
+def _guarded_class(base: type, attachment: Attachment) -> type:
+    """The agent's class with tools that are guarded whenever they are listed; clones of an agent have it, too."""
+
+    async def get_all_tools(self: Any, run_context: Any) -> list[Any]:
+        attachment.turn(self, run_context)
+        tools = [attachment.tool(one) for one in await base.get_all_tools(self, run_context)]  # type: ignore[attr-defined]
+        attachment.compare()
+        return tools
+
+    return type(base.__name__, (base,), {"get_all_tools": get_all_tools, "guardagent_attachment": attachment})

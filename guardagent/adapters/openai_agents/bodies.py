@@ -1,0 +1,150 @@
+"""What a tool makes of its arguments: what it will get is what is judged."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import dataclasses
+import enum
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from agents import FunctionTool, ModelBehaviorError
+from agents.function_schema import FuncSchema, function_schema
+from agents.tool import invoke_function_tool, set_function_tool_failure_error_function
+from pydantic import BaseModel, ValidationError
+
+from guardagent.enforcement.schema import completed
+from guardagent.errors import InputError
+from guardagent.types import thaw
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Arguments that a tool has accepted.
+
+    Attributes:
+        shown: gives them as plain values.
+        execute: runs the tool with them.
+    """
+
+    shown: Callable[[], dict[str, Any]]
+    execute: Callable[[Any], Awaitable[Any]]
+
+
+class Body(Protocol):
+    """A tool without the SDK around it."""
+
+    def bind(self, given: Mapping[str, Any]) -> Bound:
+        """Validates arguments, with defaults.
+
+        Raises:
+            InputError: the tool does not declare one of them.
+            ModelBehaviorError: they do not fit, in the SDK's own words.
+        """
+
+    def again(self, shown: Mapping[str, Any]) -> Bound:
+        """As `bind`, of arguments as `Bound.shown` names them."""
+
+
+def body_of(tool: FunctionTool) -> Body:
+    """What stands behind a tool: its function where the SDK made it from one, else whatever takes the JSON text."""
+    function = getattr(tool, "__wrapped__", None)
+    return _Far(tool) if function is None else _Function(tool, function)
+
+
+class _Function:
+    """A function of this process: the SDK's own validation decides what it gets."""
+
+    def __init__(self, tool: FunctionTool, function: Any) -> None:
+        self._tool = tool
+        named = inspect.isroutine(function) or inspect.isclass(function)
+        self._function: Callable[..., Any] = function if named else function.__call__
+        self._schema: FuncSchema = function_schema(
+            self._function, name_override=tool.name, strict_json_schema=tool.strict_json_schema
+        )
+        self._declared = frozenset(self._schema.params_json_schema.get("properties", ()))
+
+    def again(self, shown: Mapping[str, Any]) -> Bound:
+        fields = self._schema.params_pydantic_model.model_fields
+        return self.bind({_alias(fields.get(name), name): value for name, value in shown.items()})
+
+    def bind(self, given: Mapping[str, Any]) -> Bound:
+        undeclared = [name for name in given if name not in self._declared]
+        if undeclared:
+            expected = ", ".join(sorted(self._declared)) or "none"
+            raise InputError(f"{self._tool.name} has no argument {undeclared[0]!r}; expected {expected}")
+        try:
+            parsed = self._schema.params_pydantic_model(**thaw(given))
+        except ValidationError as error:
+            raise ModelBehaviorError(f"Invalid JSON input for tool {self._tool.name}: {error}") from error
+        args, kwargs = self._schema.to_call_args(parsed)
+        return Bound(lambda: self._shown(args, kwargs), lambda context: self._execute(context, args, kwargs))
+
+    def _shown(self, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+        before = (None,) if self._schema.takes_context else ()
+        bound = self._schema.signature.bind(*before, *args, **kwargs)
+        parameters = list(self._schema.signature.parameters.values())[len(before) :]
+        shown: dict[str, Any] = {}
+        for one in parameters:
+            value = plain(bound.arguments.get(one.name, () if one.kind is one.VAR_POSITIONAL else {}))
+            more = value if one.kind is one.VAR_KEYWORD else {one.name: value}
+            if again := shown.keys() & more.keys():
+                raise InputError(f"{self._tool.name} would get {min(again)!r} twice; expected names of their own")
+            shown.update(more)
+        return shown
+
+    async def _execute(self, context: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        before = (context,) if self._schema.takes_context else ()
+        if inspect.iscoroutinefunction(self._function):
+            output = await self._function(*before, *args, **kwargs)
+        else:
+            output = await asyncio.to_thread(self._function, *before, *args, **kwargs)
+        adapter = self._tool._output_type_adapter  # noqa: SLF001 - there is no other way to it
+        return output if adapter is None else adapter.validate_python(output)
+
+
+class _Far:
+    """A tool that takes JSON text: one of an MCP server, an agent, or whatever a FunctionTool was given.
+
+    What it makes of `"500"` cannot be known here, so that its schema is kept to the letter.
+    """
+
+    def __init__(self, tool: FunctionTool) -> None:
+        self._name, self._schema = tool.name, tool.params_json_schema
+        self._tool = set_function_tool_failure_error_function(copy.copy(tool), None)  # its errors come out as they are
+        self._tool.timeout_seconds = None  # the outer one has it
+
+    def bind(self, given: Mapping[str, Any]) -> Bound:
+        args = completed(self._name, given, self._schema)
+        text = json.dumps(args, ensure_ascii=False)
+        return Bound(lambda: args, lambda context: self._execute(context, text))
+
+    def again(self, shown: Mapping[str, Any]) -> Bound:
+        return self.bind(shown)
+
+    async def _execute(self, context: Any, text: str) -> Any:
+        return await invoke_function_tool(function_tool=self._tool, context=context, arguments=text)
+
+
+def _alias(field: Any, name: str) -> str:
+    alias = getattr(field, "validation_alias", None) or getattr(field, "alias", None)
+    return alias if isinstance(alias, str) else name
+
+
+def plain(value: Any) -> Any:
+    """A validated value as rules see it: models and dataclasses by the names of their fields."""
+    if isinstance(value, enum.Enum):
+        return plain(value.value)
+    if isinstance(value, BaseModel):
+        return plain({**value.__dict__, **(value.__pydantic_extra__ or {})})
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {name if isinstance(name, str) else str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    return value

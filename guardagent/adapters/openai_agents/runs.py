@@ -1,0 +1,128 @@
+"""Which conversation a run belongs to, and what is known of the run.
+
+A tool is not told of the SDK's session, so that the conversation is named in one of these ways, the first that there
+is: the run that this one is a part of; `GuardedRunner` or `with conversation(id)`; `conversation_id` or `session_id` of
+the context object; `group_id` of the RunConfig.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents import get_current_trace
+
+from guardagent.enforcement.calls import HostCall
+
+UNNAMED = (
+    "this run names no conversation: run it with GuardedRunner and a session, inside conversation(id), with a context "
+    "that has a conversation_id, or with RunConfig(group_id=...)"
+)
+
+
+@dataclass(slots=True)
+class Run:
+    """One run: of Runner, or of an agent as a tool inside one.
+
+    Attributes:
+        step: how often a model was asked.
+        agent: whose turn it is.
+        input: what the run began with.
+        told: whether the guard knows that the user has spoken.
+        final: the answer with which the guard ended the run.
+    """
+
+    step: int = 0
+    agent: Any = None
+    input: list[Any] = field(default_factory=list)
+    told: bool = False
+    final: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What surrounds a run.
+
+    Attributes:
+        conversation: its id.
+        run: of an agent as a tool, the run itself: it shares all else with the one around it.
+        call: of a tool, the call that is under way: what is inside is within another run.
+        held: whether GuardedRunner holds what is streamed.
+    """
+
+    conversation: str | None
+    run: Run | None = None
+    call: HostCall | None = None
+    held: bool = False
+
+    @property
+    def inside(self) -> bool:
+        return self.call is not None
+
+
+_scope: ContextVar[Scope | None] = ContextVar("guardagent_openai_agents", default=None)
+
+
+def scope() -> Scope | None:
+    """What surrounds this run; None where nothing was said."""
+    return _scope.get()
+
+
+@contextmanager
+def entered(around: Scope) -> Iterator[None]:
+    """Runs inside have this scope."""
+    token = _scope.set(around)
+    try:
+        yield
+    finally:
+        _scope.reset(token)
+
+
+@contextmanager
+def conversation(name: str) -> Iterator[None]:
+    """Runs that begin inside belong to this conversation."""
+    with entered(Scope(name)):
+        yield
+
+
+class Runs:
+    """The runs that are under way, by the usage object that all contexts of a run share."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Run] = {}
+
+    def of(self, context: Any) -> Run:
+        around = scope()
+        if around is not None and around.run is not None:
+            return around.run
+        usage = context.usage
+        if id(usage) not in self._known:
+            self._known[id(usage)] = Run()
+            weakref.finalize(usage, self._known.pop, id(usage), None).atexit = False
+        return self._known[id(usage)]
+
+
+def conversation_of(context: Any, named: Callable[[Any], str | None] | None = None) -> str | None:
+    """The id of the conversation that a context belongs to; None where nobody says.
+
+    Args:
+        context: of the tool, or of the run.
+        named: what the operator gave to find it.
+    """
+    around = scope()
+    if around is not None and around.conversation:
+        return around.conversation
+    if named is not None:
+        return named(context)
+    group = getattr(getattr(context, "run_config", None), "group_id", None)
+    trace = getattr(get_current_trace(), "group_id", None)
+    found = [_field(context.context, "conversation_id"), _field(context.context, "session_id"), group, trace]
+    return next((one for one in found if isinstance(one, str) and one), None)
+
+
+def _field(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)

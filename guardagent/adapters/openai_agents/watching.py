@@ -1,0 +1,69 @@
+"""Sees whether an MCP server called its answer an error: the SDK tells the model the same either way."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from mcp.shared import exceptions
+
+# An error that the server itself answered with; mcp 2 spells it otherwise than mcp 1.
+McpError: type[Exception] = getattr(exceptions, "MCPError", None) or exceptions.McpError
+
+
+@dataclass(slots=True)
+class ServerAnswer:
+    """What a server said of the call that is under way.
+
+    Attributes:
+        failed: whether it called its answer an error.
+        seen: whether it answered at all: it does not, where the tool is none of an MCP server.
+    """
+
+    failed: bool = False
+    seen: bool = False
+
+    def shown(self, output: Any) -> Any:
+        """The tool's output as rules see it: of a single text, the text."""
+        if self.seen and isinstance(output, dict) and output.get("type") == "text":
+            return output.get("text")
+        return output
+
+
+_answer: ContextVar[ServerAnswer | None] = ContextVar("guardagent_mcp_answer", default=None)
+
+
+@contextmanager
+def watched() -> Iterator[ServerAnswer]:
+    """What a server answers inside is noted."""
+    answer = ServerAnswer()
+    token = _answer.set(answer)
+    try:
+        yield answer
+    finally:
+        _answer.reset(token)
+
+
+class _Watching:
+    """The server's `custom_data_extractor`, the one hook that is shown the whole answer; the operator's own goes on."""
+
+    def __init__(self, before: Any) -> None:
+        self._before = before
+
+    async def __call__(self, context: Any) -> Any:
+        answer = _answer.get()
+        if answer is not None:
+            answer.seen, answer.failed = True, bool(context.is_error)
+        data = self._before(context) if self._before is not None else None
+        return await data if inspect.isawaitable(data) else data
+
+
+def watch(server: Any) -> None:
+    """Has a server's answers noted."""
+    before = getattr(server, "custom_data_extractor", None)
+    if not isinstance(before, _Watching):
+        server.custom_data_extractor = _Watching(before)

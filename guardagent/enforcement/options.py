@@ -1,0 +1,51 @@
+"""The options of a guard, looked at before it judges: a mistake would show at the first call, or never."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from guardagent.errors import InputError
+
+
+def check_options(**given: Any) -> None:
+    """Looks at the arguments of `ToolGuard`.
+
+    Raises:
+        InputError: one is wrong.
+    """
+    for name, value in given.items():
+        expected, fits = _OPTIONS[name]
+        if not fits(value):
+            raise InputError(f"{name} is {value!r}; expected {expected}")
+        if name in ("state", "facts") and inspect.iscoroutinefunction(value):
+            raise InputError(f"{name} is a coroutine function; expected a plain one: a check waits for its answer")
+
+
+_OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "state": ("what state(...) looks at, or a function that gives it", lambda _: True),
+    "facts": (
+        "a mapping of names to values, or a function that gives one",
+        lambda one: callable(one) or isinstance(one, Mapping),
+    ),
+    "aliases": (
+        "a mapping of tools' names in the host to their names in the rules",
+        lambda one: isinstance(one, Mapping),
+    ),
+    "absent": (
+        "a set of tools' names",
+        lambda one: isinstance(one, Collection) and not isinstance(one, str | Mapping) and all(map(_is_text, one)),
+    ),
+    "approver": ("a function that takes an ApprovalRequest", lambda one: one is None or callable(one)),
+    "answers": ("a GuardAgent", lambda one: one is None or callable(getattr(one, "guard", None))),
+    "log": ("an AuditLog", lambda one: one is None or callable(getattr(one, "append", None))),
+    "on_log_error": ("'deny' or 'warn'", lambda one: one in ("deny", "warn")),
+    "max_replans": ("a whole number from 0", lambda one: type(one) is int and one >= 0),
+    "deadline": ("seconds, more than 0", lambda one: type(one) in (int, float) and 0 < one <= threading.TIMEOUT_MAX),
+}
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)

@@ -1,0 +1,50 @@
+"""What the tests of the guard share: guards of a few rules, and a log that can fail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from guardagent.enforcement import HostCall, Outcome, ToolGuard
+from guardagent.policy.load import compile_rules
+
+LIMIT = "forall(refund(amount=a), a <= 100)"
+ONCE = "forall(refund(order=o), count(f:refund(order=o)) == 0)"
+AUTHENTICATED = "G(tool:refund -> O tool:authenticate)"
+
+
+def guard(*texts: str, **options: Any) -> ToolGuard:
+    return ToolGuard(compile_rules(texts), **options)
+
+
+def refund(amount: Any = 50, conversation: Any = "c", **more: Any) -> HostCall:
+    return HostCall("refund", {"amount": amount, "order": "W1"}, conversation, **more)
+
+
+def ran(one: ToolGuard, call: HostCall, output: Any = "done", **more: Any) -> None:
+    """A call that is allowed, and runs."""
+    assert one.before(call).label == 0
+    done(one, call, output, **more)
+
+
+def done(one: ToolGuard, call: HostCall, output: Any = "done", **more: Any) -> None:
+    """Has a call that was allowed run."""
+    one.use(call)
+    one.after(call, Outcome(output, **more))
+
+
+class MemoryLog:
+    """A log in memory. It raises, or waits, where a test says so."""
+
+    def __init__(self) -> None:
+        self.records: list[Mapping[str, Any]] = []
+        self.error: Exception | None = None
+
+    def append(self, record: Mapping[str, Any]) -> int:
+        if self.error is not None:
+            raise self.error
+        self.records.append(record)
+        return len(self.records)
+
+    def of(self, kind: str) -> list[Mapping[str, Any]]:
+        return [record for record in self.records if record["kind"] == kind]

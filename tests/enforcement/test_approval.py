@@ -1,0 +1,143 @@
+"""Approvals: what a person is shown, and what counts as an answer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from guardagent import Decision, Verdict
+from guardagent.enforcement import Approval, ApprovalRequest, terminal_approver
+from guardagent.enforcement.asking import aask, ask
+
+
+def shown(args: dict[str, Any], tool: str = "refund") -> str:
+    verdict = Verdict(Decision.ESCALATE, reasons=("too much",))
+    return ApprovalRequest(tool, args, verdict, "c-1", "call-1").text()
+
+
+def test_every_argument_is_shown() -> None:
+    """Also those that no rule is about, and those within others."""
+    text = shown({"amount": 500, "to": {"iban": "DE1", "notes": ["a", None]}})
+    assert text.splitlines() == [
+        'Approve refund in conversation "c-1"?',
+        "  amount = 500",
+        '  to = {"iban": "DE1", "notes": ["a", null]}',
+        'Why you are asked: "too much"',
+    ]
+
+
+HIDDEN = "0a 0d 1b 08 00 202e 2066 200b 2028 ad feff 3164 115f 34f fe0f e0100 2800 e0041 d800"
+
+
+@pytest.mark.parametrize("hidden", [chr(int(code, 16)) for code in HIDDEN.split()])
+def test_nothing_in_an_argument_acts_or_hides(hidden: str) -> None:
+    """Line breaks, terminal codes, changes of direction, and what has no width: in values, names and the tool."""
+    text = shown({f"amo{hidden}unt": f"50{hidden}0"}, f"re{hidden}fund")
+    assert hidden not in text.replace("\n", "")
+    assert len(text.splitlines()) == 3
+
+
+def test_a_text_does_not_look_like_another_value() -> None:
+    """`true` and "true" are two things."""
+    assert shown({"a": "true", "b": True, "c": "null", "d": None}).splitlines()[1:5] == [
+        '  a = "true"',
+        "  b = true",
+        '  c = "null"',
+        "  d = null",
+    ]
+
+
+def test_other_scripts_stay_readable() -> None:
+    """What is merely not ASCII is shown."""
+    assert '"Zoë Müller 日本 ไทย"' in shown({"name": "Zoë Müller 日本 ไทย"})
+
+
+class Odd:
+    """Equal to everything, or so it says."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+
+class Raises:
+    """Nothing can be asked of it."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("said", "choice"),
+    [
+        (True, "approve"),
+        ("approve", "approve"),
+        ({"choice": "approve"}, "approve"),
+        (Approval("approve"), "approve"),
+        ({"choice": "edit", "args": {"amount": 5}}, "edit"),
+        (False, "reject"),
+        ("reject", "reject"),
+        (None, "reject"),
+        (1, "reject"),
+        ("yes", "reject"),
+        ("Approve", "reject"),
+        ({}, "reject"),
+        ({"choice": "approve", "args": {"amount": 5}}, "reject"),
+        ({"choice": "edit"}, "reject"),
+        ({"choice": "edit", "args": [5]}, "reject"),
+        ({"choice": "reject", "reason": {"deep": 1}}, "reject"),
+        (Approval("edit", args=None), "reject"),  # type: ignore[arg-type]
+        (Approval("yes"), "reject"),  # type: ignore[arg-type]
+        (Odd(), "reject"),
+        (Raises(), "reject"),
+        ([True], "reject"),
+    ],
+)
+def test_only_a_clear_yes_approves(said: Any, choice: str) -> None:
+    """Everything else rejects, whatever its type."""
+    assert Approval.read(said).choice == choice
+
+
+def test_edited_arguments_are_made_what_the_tool_gets() -> None:
+    """With its defaults; where they do not fit, the call is rejected with the reason."""
+    edit = Approval("edit", {"amount": 5})
+    assert dict(edit.readied(lambda args: {**args, "currency": "EUR"}).args) == {"amount": 5, "currency": "EUR"}
+    refused = edit.readied(lambda args: args["order"])
+    assert (refused.choice, "do not fit" in refused.reason) == ("reject", True)
+
+
+def test_an_approver_that_fails_rejects() -> None:
+    """Also one whose error cannot be told."""
+
+    class Unspeakable(Exception):  # noqa: N818 - it is none of ours
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    def raises(request: ApprovalRequest) -> bool:
+        raise Unspeakable
+
+    request = ApprovalRequest("refund", {}, Verdict(Decision.ESCALATE))
+    assert ask(raises, request).choice == "reject"
+    assert asyncio.run(aask(raises, request)).reason == "a person could not be asked: Unspeakable"
+
+
+def test_a_coroutine_function_is_asked_only_where_it_can_be_awaited() -> None:
+    """A coroutine that nobody awaits is not taken for a yes."""
+
+    async def approves(request: ApprovalRequest) -> bool:
+        return True
+
+    request = ApprovalRequest("refund", {}, Verdict(Decision.ESCALATE))
+    assert ask(approves, request).choice == "reject"
+    assert asyncio.run(aask(approves, request)).choice == "approve"
+
+
+def test_without_a_terminal_nobody_approves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The terminal approver rejects when there is nobody in front of it."""
+    monkeypatch.setattr("sys.stdin", None)
+    assert terminal_approver(ApprovalRequest("refund", {}, Verdict(Decision.ESCALATE))).choice == "reject"

@@ -1,0 +1,154 @@
+"""Approvals: each covers one call, once."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guardagent import Decision, InputError
+from guardagent.enforcement import Approval, ApprovalRequest, HostCall, ToolGuard
+from guardagent.enforcement.tool_guard import applied
+from tests.adapters.scenarios import APPROVED, guard_of
+from tests.enforcement.guards import done
+
+
+def call(amount: Any = 500, **more: Any) -> HostCall:
+    return HostCall("refund", {"order_id": "W1", "amount": amount}, "c", **more)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> ToolGuard:
+    """A guard whose host asks people itself."""
+    return guard_of(tmp_path, APPROVED)
+
+
+def test_an_approved_call_runs_once(host: ToolGuard) -> None:
+    """The same call a second time is put to a person again."""
+    first = call(id="1")
+    verdict = host.before(first)
+    assert verdict.decision is Decision.ESCALATE
+    assert host.request(first, verdict).args["amount"] == 500
+    assert host.resolve(first, "approve").label == 0
+    done(host, first)
+    assert host.resolve(first, "approve").label == 1
+    assert host.before(first).decision is Decision.ESCALATE
+
+
+def test_a_rejected_call_does_not_run_and_the_reason_is_told(host: ToolGuard) -> None:
+    """Nor is it approved afterwards."""
+    one = call()
+    host.before(one)
+    rejected = host.resolve(one, {"choice": "reject", "reason": "ask the manager"})
+    assert (rejected.decision, "ask the manager" in rejected.feedback()) == (Decision.DENY, True)
+    assert host.resolve(one, "approve").label == 1
+    with pytest.raises(InputError):
+        host.use(one)
+
+
+def test_an_edited_call_is_judged_again(host: ToolGuard) -> None:
+    """In order, it runs as it was edited; still too much, it needs another approval; far too much, none helps."""
+    one = call()
+    for amount, decision in ((50, Decision.ALLOW), (300, Decision.ESCALATE), (5000, Decision.DENY)):
+        host.before(one)
+        edit = Approval("edit", {"order_id": "W1", "amount": amount})
+        assert host.resolve(one, edit).decision is decision
+        if decision is Decision.ALLOW:
+            assert host.use(applied(one, edit))["amount"] == 50
+        if decision is Decision.ESCALATE:
+            assert host.resolve(applied(one, edit), "approve").label == 0
+
+
+def test_an_approval_is_for_these_arguments(host: ToolGuard) -> None:
+    """Another amount, order or type under the same id is another call, and so is another id."""
+    host.before(call(id="1"))
+    others = [call(501, id="1"), call(500.0, id="1"), call("500", id="1"), call(id="2")]
+    others.append(HostCall("refund", {"order_id": "W2", "amount": 500}, "c", id="1"))
+    others.append(HostCall("refund", {"order_id": "W1", "amount": 500}, "other", id="1"))
+    assert [host.resolve(one, "approve").label for one in others] == [1] * 6
+    assert host.resolve(call(id="1"), "approve").label == 0
+
+
+def test_arguments_that_change_after_they_were_shown_do_not_matter(host: ToolGuard) -> None:
+    """What was shown is what was copied."""
+    args = {"order_id": "W1", "amount": 500}
+    one = HostCall("refund", args, "c")
+    host.before(one)
+    args["amount"] = 900
+    host.resolve(one, "approve")
+    assert host.use(one)["amount"] == 500
+
+
+def test_an_approval_survives_another_call_in_between(host: ToolGuard) -> None:
+    """A person takes time, and other agents of the conversation go on."""
+    one, other = call(), HostCall("look", {}, "c")
+    host.before(one)
+    assert host.before(other).label == 0
+    done(host, other)
+    assert host.resolve(one, "approve").label == 0
+
+
+def test_an_approval_lifts_what_was_shown_and_nothing_else(tmp_path: Path) -> None:
+    """Where a rule blocks by now, the call stays denied."""
+    more = "  - {id: look, temporal: G(tool:look -> H !tool:look), on_violation: escalate}\n"
+    host = guard_of(tmp_path, APPROVED + "  - {id: closed, temporal: 'forall(refund(), fact(open) == true)'}\n" + more)
+    one = call(facts={"open": True})
+    assert host.before(one).decision is Decision.ESCALATE
+    closed = HostCall("refund", {"order_id": "W1", "amount": 500}, "c", id=one.id, facts={"open": False})
+    assert host.resolve(closed, "approve").label == 1
+
+
+def test_nobody_is_asked_where_it_would_not_help(tmp_path: Path) -> None:
+    """Another rule denies the call whatever a person says."""
+    asked: list[ApprovalRequest] = []
+    one = guard_of(tmp_path, APPROVED, approver=asked.append)
+    assert one.before(call(5000)).decision is Decision.DENY
+    assert asked == []
+
+
+@pytest.mark.parametrize("said", [None, "yes", 1, RuntimeError(), {"choice": "approve", "args": {}}])
+def test_what_is_no_approval_rejects(host: ToolGuard, said: Any) -> None:
+    """Whatever a host hands over."""
+    one = call()
+    host.before(one)
+    assert host.resolve(one, said).decision is Decision.DENY
+
+
+def test_an_approver_decides_within_the_check(tmp_path: Path) -> None:
+    """Approve, reject, and edit, which is judged again; with await as without."""
+    for said, amount in ((True, 500), (False, None), ({"choice": "edit", "args": {"amount": 60}}, 60)):
+        one = guard_of(tmp_path, APPROVED, approver=lambda request, said=said: said)
+        for proposed, verdict in ((a := call(), one.before(a)), (b := call(), asyncio.run(one.abefore(b)))):
+            assert (verdict.label == 0) is (amount is not None)
+            if amount is not None:
+                assert one.use(proposed)["amount"] == amount
+
+
+def test_a_person_who_edits_without_end_is_asked_three_times(tmp_path: Path) -> None:
+    """Then the call is not approved."""
+    asked: list[Any] = []
+
+    def more(request: ApprovalRequest) -> Approval:
+        asked.append(request.args["amount"])
+        return Approval("edit", {"amount": request.args["amount"] + 1})
+
+    verdict = guard_of(tmp_path, APPROVED, approver=more).before(call())
+    assert (verdict.label, asked) == (1, [500, 501, 502])
+
+
+def test_edited_arguments_are_completed_by_the_host(tmp_path: Path) -> None:
+    """An argument that the person left out gets the tool's default before the call is judged again."""
+    edit = Approval("edit", {"order_id": "W2"})
+    one = guard_of(tmp_path, APPROVED, approver=lambda request: edit)
+    verdict = one.before(call(ready=lambda args: {"amount": 5000, **args}))
+    assert (verdict.decision, verdict.rules) == (Decision.DENY, ("large", "never"))
+
+
+def test_an_approval_of_a_previewed_call_counts(host: ToolGuard) -> None:
+    """Some hosts ask ahead of the tool."""
+    one = call()
+    assert host.preview(one).decision is Decision.ESCALATE
+    assert host.resolve(one, "approve").label == 0
+    done(host, one)

@@ -1,0 +1,165 @@
+"""Checks that do not end in time: they deny, and what they would have allowed does not run."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from guardagent import InputError
+from guardagent.enforcement import HostCall, Outcome, ToolGuard
+from guardagent.enforcement.tool_guard import gave_up
+from tests.enforcement.guards import MemoryLog, guard, ran, refund
+
+OPEN = "forall(refund(), state.open == true)"
+LOOK = HostCall("look", {}, "c")
+
+
+class Slow:
+    """A state that is asked for and does not come before the test lets it."""
+
+    def __init__(self) -> None:
+        self.waits = True
+        self.asked, self.release = threading.Event(), threading.Event()
+
+    def __call__(self, conversation: str) -> dict[str, Any]:
+        if self.waits and conversation == "c":
+            self.asked.set()
+            self.release.wait(10)
+        return {"open": True}
+
+
+@pytest.fixture
+def slow() -> Iterator[Slow]:
+    state = Slow()
+    yield state
+    state.release.set()
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Waits until something is so, in another thread; the test's own time limit ends it."""
+    while not true():
+        threading.Event().wait(0.001)
+
+
+def open_checks(one: ToolGuard) -> int:
+    return one._conversations.known("c").hung
+
+
+def test_a_late_check_denies_and_is_withdrawn(slow: Slow) -> None:
+    """When it ends after all, it has allowed the call: that did not run, and is recorded as failed."""
+    one = guard(OPEN, state=slow, deadline=0.02)
+    call = refund()
+    assert "took more than 0.02 s" in one.before(call).errors[0]
+    slow.release.set()
+    until(lambda: open_checks(one) == 0)
+    assert [(event.status, event.output) for event in one.session("c").history] == [
+        ("failed", "not run: its check did not end in time")
+    ]
+    with pytest.raises(InputError):
+        one.use(call)
+
+
+def test_until_a_late_check_has_ended_its_conversation_is_closed(slow: Slow) -> None:
+    """And afterwards it is open again; other conversations go on all the time."""
+    one = guard(OPEN, state=slow, deadline=0.02)
+    one.before(refund())
+    assert "still under way" in one.before(LOOK).errors[0]
+    ran(one, refund(conversation="other"))
+    slow.waits = False
+    slow.release.set()
+    until(lambda: open_checks(one) == 0)
+    ran(one, refund())
+
+
+def test_a_permit_is_not_waited_for_without_end(slow: Slow) -> None:
+    """A call that was allowed before another check hung does not run, rather than hang, too."""
+    slow.waits = False
+    one = guard(OPEN, state=slow, deadline=0.02)
+    allowed = refund()
+    one.before(allowed)
+    slow.waits = True
+    one.before(refund())
+    with pytest.raises(InputError, match="another check of this conversation"):
+        one.use(allowed)
+    with pytest.raises(InputError, match="another check of this conversation"):
+        asyncio.run(one.ause(allowed))
+
+
+def test_an_outcome_that_has_to_wait_is_recorded_later(slow: Slow) -> None:
+    """It happened, whenever that can be written down."""
+    slow.waits = False
+    one = guard(OPEN, state=slow, deadline=0.02)
+    call = refund()
+    one.before(call)
+    one.use(call)
+    slow.waits = True
+    one.before(refund())
+    one.after(call, Outcome("paid"))
+    slow.release.set()
+    until(lambda: open_checks(one) == 0)
+    assert [event.output for event in one.session("c").history][:1] == ["paid"]
+
+
+def test_late_checks_are_replans(slow: Slow) -> None:
+    """An agent whose calls are never judged in time gets no turn without end."""
+    one = guard(OPEN, state=slow, deadline=0.01)
+    assert [gave_up(one.before(refund())) for _ in range(4)] == [False, False, False, True]
+
+
+def test_a_late_denial_is_in_the_log(slow: Slow) -> None:
+    """With what was withdrawn afterwards; nothing there reads as allowed."""
+    log = MemoryLog()
+    one = guard(OPEN, state=slow, deadline=0.02, log=log)
+    one.before(refund())
+    slow.release.set()
+    until(lambda: open_checks(one) == 0 and len(log.records) == 2)
+    assert sorted(record.get("decision", record.get("status")) for record in log.records) == ["deny", "failed"]
+
+
+def test_a_task_that_is_cancelled_during_its_check_leaves_nothing(slow: Slow) -> None:
+    """The check ends, and what it allowed is withdrawn."""
+    one = guard(OPEN, state=slow, deadline=10)
+
+    async def main() -> None:
+        task = asyncio.create_task(one.abefore(refund()))
+        await asyncio.to_thread(slow.asked.wait, 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    slow.release.set()
+    until(lambda: open_checks(one) == 0)
+    assert [event.status for event in one.session("c").history] == ["failed"]
+
+
+def test_when_all_threads_hang_everything_is_denied_and_known(slow: Slow) -> None:
+    """The calls are denied at once, and their ids are known when the host's messages show them."""
+    one = guard(OPEN, state=slow, deadline=0.01)
+    one._pool._most = 1
+    one.before(refund(id="a"))
+    assert "none ends" in one.before(refund(id="b", conversation="other")).errors[0]
+    slow.release.set()
+    slow.waits = False
+    until(lambda: open_checks(one) == 0 and one._pool._idle == 1)
+    assert one.before(refund(conversation="other", seen=("b",))).label == 0
+
+
+def test_the_event_loop_goes_on_while_a_call_is_checked(slow: Slow) -> None:
+    """So do the other conversations of the process."""
+    one = guard(OPEN, state=slow)
+
+    async def main() -> int:
+        rounds = 0
+        task = asyncio.create_task(one.abefore(refund()))
+        while rounds < 100:
+            await asyncio.sleep(0)
+            rounds += 1
+        slow.release.set()
+        return (await task).label
+
+    assert asyncio.run(main()) == 0
