@@ -1,0 +1,245 @@
+"""What guarded generation costs: `python benchmarks/generation.py [ROUNDS]`, in CPU time.
+
+A model with random weights, made here, writes as it would with transformers alone, and guarded; the same tokens, in the
+same rounds. Then: the judgement of a whole call, the question whether a call can still comply, a token of an open call,
+and going back, beside what it cost to write the tokens that are thrown away.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from guardagent import Event, Session, load_policies
+from guardagent.generation import guarded_generate
+from guardagent.generation.engines.huggingface import HuggingFace
+from guardagent.generation.judge import Judge
+from guardagent.generation.sampling import Sampler
+from guardagent.generation.tools import read_tools
+from guardagent.generation.turn import Turn
+from guardagent.generation.vocabulary import vocabulary_of
+
+POLICY = """
+version: 1
+policies:
+  - id: authenticated
+    temporal: G(tool:refund -> O tool:authenticate)
+  - id: own_order
+    temporal: before(refund(order=o), true, g:get_order(order=o), true)
+  - id: small
+    temporal: forall(refund(amount=a), a <= 50)
+"""
+_REFUND = {"order": {"type": "string"}, "amount": {"type": "integer"}}
+TOOLS = [
+    {"name": "refund", "parameters": {"type": "object", "properties": _REFUND, "required": ["order", "amount"]}},
+    {"name": "get_order", "parameters": {"type": "object", "properties": {"order": {"type": "string"}}}},
+]
+CALL = '<tool_call>\n{"name": "refund", "arguments": {"order": "W7", "amount": 5}}\n</tool_call>'
+PROMPT, TOKENS, ASKED = 200, 100, 200
+
+
+def tokenizer() -> PreTrainedTokenizerFast:
+    """A token for each byte, and two for the marks of a call."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    made = Tokenizer(models.BPE(vocab={letter: at for at, letter in enumerate(alphabet)}, merges=[]))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    made.add_special_tokens([AddedToken("<end>", special=True)])
+    made.add_tokens([AddedToken(mark, normalized=False) for mark in ("<tool_call>", "</tool_call>")])
+    return PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<end>")  # noqa: S106 - the name of a token
+
+
+def model(layers: int, hidden: int, words: int) -> Any:
+    """A model with random weights; it never ends a turn."""
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=words, hidden_size=hidden, intermediate_size=2 * hidden, num_hidden_layers=layers,
+        num_attention_heads=4, num_key_value_heads=4, max_position_embeddings=4096, eos_token_id=None,
+    )  # fmt: skip
+    return LlamaForCausalLM(config).eval()
+
+
+def session() -> Session:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "policy.yaml"
+        path.write_text(POLICY)
+        made = load_policies(path).session()
+    for at in range(20):
+        made.observe(Event("get_order", {"order": f"W{at}"}, "ok", status="ok"), judge=False)
+    made.observe(Event("authenticate", {}, "ok", status="ok"), judge=False)
+    return made
+
+
+def spent(work: Callable[[], object]) -> float:
+    """Milliseconds of CPU time."""
+    start = time.process_time()
+    work()
+    return (time.process_time() - start) * 1000
+
+
+def shown(name: str, values: Iterable[float], unit: str = "ms") -> None:
+    ordered = sorted(values)
+    print(f"{name:<58}{statistics.median(ordered):>10.3f} {unit} p50{ordered[int(0.99 * len(ordered))]:>10.3f} p99")
+
+
+def plain(of: Any, prompt: list[int]) -> list[int]:
+    """The same engine and the same choices, with nothing around them."""
+    engine, sampler = HuggingFace(of), Sampler(None, do_sample=False)
+    tokens: list[int] = []
+    engine.start(prompt)
+    while len(tokens) < TOKENS:
+        token = sampler.choose((), engine.logits(), None)
+        assert token is not None
+        tokens.append(token)
+        engine.step(token)
+    return tokens
+
+
+def free_text(rounds: int, layers: int, hidden: int) -> None:
+    """Free text, where no call is open."""
+    words = tokenizer()
+    of, prompt = model(layers, hidden, len(words)), [65] * PROMPT
+    judge = session()
+
+    def guarded() -> object:
+        return guarded_generate(
+            of, words, prompt, TOOLS, judge, tool_format="hermes", do_sample=False, max_new_tokens=TOKENS
+        )
+
+    turn = guarded_generate(
+        of, words, prompt, TOOLS, judge, tool_format="hermes", do_sample=False, max_new_tokens=TOKENS
+    )
+    assert [*turn.tokens] == plain(of, prompt)
+    pairs = [_both(partial(plain, of, prompt), guarded, first=at % 2) for at in range(rounds)]
+    bare, with_guard = (statistics.median(one) for one in zip(*pairs, strict=True))
+    ratio = statistics.median(guard / alone for alone, guard in pairs)
+    print(
+        f"free text, {layers} layers of {hidden}: {bare / TOKENS:.3f} ms a token, guarded {with_guard / TOKENS:.3f}",
+        end="",
+    )
+    print(f"; {100 * (ratio - 1):+.2f} %")
+
+
+def _both(alone: Callable[[], object], guarded: Callable[[], object], first: int) -> tuple[float, float]:
+    """What each took, one after the other, in turns first."""
+    if first:
+        return spent(alone), spent(guarded)
+    with_guard = spent(guarded)
+    return spent(alone), with_guard
+
+
+class Fixed:
+    """An engine that computes nothing: what is left is what stands around it."""
+
+    defaults = None
+
+    def __init__(self, logits: torch.Tensor) -> None:
+        self._logits = logits
+
+    def start(self, prompt: Sequence[int]) -> None: ...
+
+    def logits(self) -> torch.Tensor:
+        return self._logits
+
+    def step(self, token: int) -> None: ...
+
+    def cut(self, length: int) -> None: ...
+
+
+def own_share() -> None:
+    """What the guard itself does at a token of free text: a turn of many tokens, less one of few, less the choices."""
+    words, judge = tokenizer(), session()
+    logits = torch.zeros(len(words))
+    logits[70] = 1.0
+    sampler = Sampler(None, do_sample=False)
+
+    def write(count: int) -> None:
+        options: dict[str, Any] = {"tool_format": "hermes", "do_sample": False, "max_new_tokens": count}
+        guarded_generate(Fixed(logits), words, [65], TOOLS, judge, **options)
+
+    def choose() -> None:
+        for _ in range(5000):
+            sampler.choose((), logits, None)
+
+    some = [spent(partial(write, 5100)) - spent(partial(write, 100)) - spent(choose) for _ in range(15)]
+    print(f"of this the guard itself: {statistics.median(some) / 5:.1f} µs a token; a turn begins and ends in ", end="")
+    print(f"{statistics.median(spent(partial(write, 1)) for _ in range(50)):.2f} ms")
+
+
+def judging() -> None:
+    """A whole call, and a call that is being written, each asked of a session with 21 calls behind it."""
+    tools, of = read_tools(TOOLS), session()
+    args = [{"order": f"W{at % 20}", "amount": at % 90} for at in range(ASKED)]
+    whole = [spent(partial(Judge(of, tools).judge, "refund", one)) for one in args]
+    judge = Judge(of, tools)
+    judge.judge("refund", args[0])  # the copy of the session is made once in a turn
+    shown("a whole call, the first of a turn", whole)
+    shown("a whole call, a later one", [spent(partial(judge.judge, "refund", one)) for one in args])
+    for name, some in (
+        ("its name", {}),
+        ("its first argument", {"order": "W7"}),
+        ("one that is wrong", {"order": "X"}),
+    ):
+        asked = [spent(partial(Judge(of, tools).can_comply, "refund", some)) for _ in range(ASKED)]
+        shown(f"whether it can comply: {name}", asked)
+
+
+def open_call() -> None:
+    """What the grammar and the reading take at each token of a call."""
+    words = tokenizer()
+    vocabulary, tokens = vocabulary_of(words, [words.eos_token_id]), words(CALL)["input_ids"]
+    known = list(read_tools(TOOLS).values())
+
+    def write() -> None:
+        turn = Turn(vocabulary, vocabulary.format("hermes"), known)
+        for token in tokens:
+            turn.allowed()
+            turn.push(token)
+
+    shown("a token of an open call: grammar and reading", (spent(write) / len(tokens) for _ in range(ASKED)))
+
+
+def going_back(rounds: int) -> None:
+    """Taking 40 tokens back, with the logits to go on from, and what it took to write them."""
+    of = HuggingFace(model(4, 256, 300))
+    for count in (1, 5, 40):
+        wrote, back = [], []
+        for _ in range(rounds):
+            of.start([65] * PROMPT)
+            of.logits()
+            wrote.append(spent(partial(_write, of, count)))
+            back.append(spent(partial(_take_back, of)))
+        shown(f"writing {count} tokens", wrote)
+        shown(f"taking {count} back", back)
+
+
+def _write(of: HuggingFace, count: int) -> None:
+    for _ in range(count):
+        of.step(66)
+        of.logits()
+
+
+def _take_back(of: HuggingFace) -> None:
+    of.cut(PROMPT)
+    of.logits()
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    for size in ((1, 64), (4, 256), (8, 512)):
+        free_text(ROUNDS, *size)
+    own_share()
+    judging()
+    open_call()
+    going_back(ROUNDS)

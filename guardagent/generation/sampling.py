@@ -1,0 +1,112 @@
+"""The choice of the next token, as transformers' `generate` makes it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from guardagent.errors import InputError
+
+Processor = Callable[[Any, Any], Any]
+
+
+class Sampler:
+    """Chooses tokens; with the same seed, those that `model.generate` would choose.
+
+    Every choice takes one draw from the generator, whatever is forbidden.
+
+    Args:
+        defaults: a generation configuration, for what is not given.
+        do_sample: whether it draws; otherwise it takes the likeliest.
+        temperature, top_k, top_p: as in transformers.
+        generator: a `torch.Generator`, where the caller keeps one.
+        seed: of a new one; without both, torch's own generator is used.
+        processors: further processors of transformers, applied before anything is forbidden.
+    """
+
+    def __init__(
+        self,
+        defaults: Any,
+        *,
+        do_sample: bool | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        generator: Any = None,
+        seed: int | None = None,
+        processors: Iterable[Processor] = (),
+    ) -> None:
+        self.do_sample = bool(_first(do_sample, getattr(defaults, "do_sample", None)))
+        self._generator, self._seed = generator, seed
+        self._before = [*_penalties(defaults), *processors]
+        given = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+        chosen = {name: _first(value, getattr(defaults, name, None)) for name, value in given.items()}
+        self._warpers = _warpers(**chosen) if self.do_sample else []
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether the tokens so far matter."""
+        return bool(self._before)
+
+    def choose(self, tokens: Sequence[int], logits: Any, allowed: Any) -> int | None:
+        """The next token; None where none is allowed.
+
+        Args:
+            tokens: all before it, the prompt included.
+            logits: of each token.
+            allowed: whether each may come; None where all may.
+        """
+        import torch
+
+        scores = logits[None].to(torch.float32)
+        if self._before:
+            before = torch.tensor([tokens], device=logits.device)
+            for processor in self._before:
+                scores = processor(before, scores)
+        if allowed is not None:
+            scores = scores.masked_fill(~allowed.to(scores.device), -math.inf)
+            if float(scores.max()) == -math.inf:
+                return None
+        return self._chosen(scores)
+
+    def _chosen(self, scores: Any) -> int:
+        import torch
+
+        if not self.do_sample:
+            return int(torch.argmax(scores, dim=-1))
+        for warper in self._warpers:
+            scores = warper(None, scores)
+        probabilities = torch.nn.functional.softmax(scores, dim=-1)
+        return int(torch.multinomial(probabilities, 1, generator=self._drawn_from(scores.device)))
+
+    def _drawn_from(self, device: Any) -> Any:
+        import torch
+
+        if self._generator is None and self._seed is not None:
+            self._generator = torch.Generator(device=device).manual_seed(self._seed)
+        return self._generator
+
+
+def _first(given: Any, default: Any) -> Any:
+    return default if given is None else given
+
+
+def _penalties(defaults: Any) -> list[Processor]:
+    from transformers import RepetitionPenaltyLogitsProcessor
+
+    penalty = getattr(defaults, "repetition_penalty", None)
+    return [] if penalty in (None, 1.0) else [RepetitionPenaltyLogitsProcessor(penalty)]
+
+
+def _warpers(temperature: float | None, top_k: int | None, top_p: float | None) -> list[Processor]:
+    from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+
+    found: list[Processor] = []
+    try:
+        found += [TemperatureLogitsWarper(float(temperature))] if temperature not in (None, 1.0) else []
+        found += [TopKLogitsWarper(top_k)] if top_k else []
+        found += [TopPLogitsWarper(top_p)] if top_p is not None and top_p < 1 else []
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the sampling options are wrong: {error}") from None
+    return found

@@ -1,0 +1,99 @@
+"""The tools that a model may call, as their schemas describe them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from guardagent.errors import InputError
+from guardagent.policy.logic.reasoner import Open
+
+_EXPECTED = "expected {'type': 'function', 'function': {'name': …, 'parameters': a JSON schema of an object}}"
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool, its arguments closed: where the schema does not say otherwise, no others may be given.
+
+    Attributes:
+        name: of the tool.
+        schema: a JSON schema of its arguments.
+    """
+
+    name: str
+    schema: Mapping[str, Any]
+
+    @cached_property
+    def schema_text(self) -> str:
+        return json.dumps(self.schema)
+
+    @cached_property
+    def _properties(self) -> Mapping[str, Any]:
+        return self.schema.get("properties") or {}
+
+    @cached_property
+    def _required(self) -> list[str]:
+        return [name for name in self.schema.get("required") or () if isinstance(name, str)]
+
+    def opened(self, args: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+        """The arguments of a call that is still being written, and whether there may be others."""
+        missing = [name for name in self._required if name not in args]
+        opened = {name: Open(_schema(self._properties.get(name))) for name in missing}
+        more = bool(self.schema["additionalProperties"]) or not self._properties.keys() <= {*args, *opened}
+        return {**args, **opened}, more
+
+
+def _schema(schema: Any) -> Mapping[str, Any] | None:
+    return schema if isinstance(schema, Mapping) else None
+
+
+def read_tools(tools: Iterable[Any]) -> dict[str, Tool]:
+    """The tools by name.
+
+    Args:
+        tools: as for a chat template: mappings in the shape of function calling, or documented functions.
+
+    Raises:
+        InputError: one is no tool, has no schema of an object, or a name comes twice.
+    """
+    read: dict[str, Tool] = {}
+    for tool in map(_read, tools):
+        if tool.name in read:
+            raise InputError(f"two tools are named {tool.name!r}; expected each name once")
+        read[tool.name] = tool
+    return read
+
+
+def described(tools: Iterable[Any]) -> list[dict[str, Any]]:
+    """The tools as chat templates take them."""
+    return [_described(tool) for tool in tools]
+
+
+def _described(tool: Any) -> dict[str, Any]:
+    if isinstance(tool, Mapping):
+        return dict(tool)
+    if not callable(tool):
+        raise InputError(f"a tool is a {type(tool).__name__}; {_EXPECTED}, or a function")
+    from transformers.utils import get_json_schema
+
+    try:
+        return dict(get_json_schema(tool))
+    except Exception as error:
+        name = getattr(tool, "__name__", tool)
+        raise InputError(f"{name} does not describe itself: {error}") from error
+
+
+def _read(tool: Any) -> Tool:
+    given = _described(tool)
+    function = given.get("function", given)
+    name = function.get("name") if isinstance(function, Mapping) else None
+    if not isinstance(name, str) or not name:
+        raise InputError(f"a tool has no name; {_EXPECTED}")
+    schema = function.get("parameters", {"type": "object"})
+    if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
+        raise InputError(f"the parameters of {name} are no JSON schema of an object; {_EXPECTED}")
+    closed = {"type": "object", "properties": {}, "additionalProperties": False, **schema}
+    return Tool(name, closed)
