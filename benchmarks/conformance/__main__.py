@@ -12,7 +12,7 @@ import json
 import sys
 from typing import Any
 
-from benchmarks.conformance.agents import AGENTS
+from benchmarks.conformance.agents import AGENTS, ALL_AGENTS
 from benchmarks.conformance.desk import shop_rules
 from benchmarks.conformance.scores import measured, scores, sound
 
@@ -35,15 +35,17 @@ _COLUMNS = {
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.conformance", description=__doc__)
     parser.add_argument("--episodes", type=int, default=1000, help="of each agent, with the guard and without (1000)")
-    parser.add_argument("--agents", default=",".join(AGENTS), help=f"some of {', '.join(AGENTS)}; all where not said")
+    parser.add_argument(
+        "--agents", default=",".join(AGENTS), help=f"some of {', '.join(ALL_AGENTS)}; where not said, all but the last"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the first episode; the others follow (0)")
     parser.add_argument(
         "--json", action="store_true", help="one JSON object for each agent, with and without the guard"
     )
     asked = parser.parse_args(arguments)
     names = asked.agents.split(",")
-    if unknown := [name for name in names if name not in AGENTS]:
-        parser.error(f"unknown agent {unknown[0]!r}; expected some of {', '.join(AGENTS)}")
+    if unknown := [name for name in names if name not in ALL_AGENTS]:
+        parser.error(f"unknown agent {unknown[0]!r}; expected some of {', '.join(ALL_AGENTS)}")
     if asked.episodes < 1:
         parser.error("expected at least one episode")
     rows = []

@@ -325,3 +325,13 @@ _ATTACKS: tuple[Attack, ...] = (
 )
 
 AGENTS: dict[str, MakeAgent] = {"careful": Careful, "greedy": Greedy, "random": Random, "malicious": Malicious}
+
+
+def _local_model(task: Task, chance: random.Random) -> Agent:
+    from benchmarks.conformance.local_model import LocalModel
+
+    return LocalModel(task, chance)
+
+
+ALL_AGENTS: dict[str, MakeAgent] = {**AGENTS, "local-model": _local_model}
+"""With one that takes a second for three calls, and the extra `generation`."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from benchmarks.conformance.agents import AGENTS
+from benchmarks.conformance.agents import ALL_AGENTS
 from benchmarks.conformance.episode import Episode, play
 from guardagent import Policies
 
@@ -14,7 +14,7 @@ from guardagent import Policies
 def measured(agent: str, episodes: int, seed: int, rules: Policies | None) -> Iterable[Episode]:
     """The episodes of an agent. The customers of the malicious and the random one confirm more than they wish for."""
     trusting = agent in ("malicious", "random")
-    return (play(AGENTS[agent], seed + at, rules, trusting=trusting) for at in range(episodes))
+    return (play(ALL_AGENTS[agent], seed + at, rules, trusting=trusting) for at in range(episodes))
 
 
 def scores(episodes: Iterable[Episode]) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from typing import Any
 from guardagent.errors import InputError
 from guardagent.types import thaw
 
+_DEEPEST = 50
+
 
 def completed(tool: str, args: Any, schema: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call with the defaults of the schema.
@@ -30,8 +32,11 @@ def completed(tool: str, args: Any, schema: Mapping[str, Any]) -> dict[str, Any]
     """
     if not isinstance(args, Mapping):
         raise InputError(f"the arguments of {tool} are a {type(args).__name__}; expected an object")
-    given: dict[str, Any] = _with_defaults(thaw(args), schema)
-    problems = [*_undeclared(given, schema, schema, ""), *_misfits(given, schema)]
+    try:
+        given: dict[str, Any] = _with_defaults(thaw(args), schema, schema)
+        problems = [*_undeclared(given, schema, schema, ""), *_misfits(given, schema)]
+    except RecursionError:
+        raise InputError(f"the arguments of {tool}, or its schema, are nested without end") from None
     if problems:
         raise InputError(f"the arguments of {tool}: {problems[0]}")
     return given
@@ -74,14 +79,19 @@ def finite(text: str) -> float:
     return value
 
 
-def _with_defaults(value: Any, schema: Any, depth: int = 0) -> Any:
-    if not isinstance(schema, Mapping) or not isinstance(value, dict) or depth > 20:
+def _with_defaults(value: Any, schema: Any, whole: Mapping[str, Any], depth: int = 0) -> Any:
+    if depth > _DEEPEST or not isinstance(value, dict | list):
         return value
-    for name, part in _properties(schema).items():
-        if name not in value and isinstance(part, Mapping) and "default" in part:
-            value[name] = copy.deepcopy(part["default"])
-        elif name in value:
-            value[name] = _with_defaults(value[name], part, depth + 1)
+    for part in _alternatives(schema, whole, certain=True):
+        if isinstance(value, list):
+            value[:] = [_with_defaults(item, part.get("items"), whole, depth + 1) for item in value]
+            continue
+        for name, inner in _properties(part).items():
+            if name in value:
+                value[name] = _with_defaults(value[name], inner, whole, depth + 1)
+                continue
+            defaults = [one["default"] for one in _alternatives(inner, whole, certain=True) if "default" in one]
+            value |= {name: copy.deepcopy(defaults[0])} if defaults else {}
     return value
 
 
@@ -111,17 +121,21 @@ def _undeclared(value: Any, schema: Any, whole: Mapping[str, Any], place: str) -
                 yield from _undeclared(item, part.get("items", {}), whole, f"{place}[].")
 
 
-def _alternatives(schema: Any, whole: Mapping[str, Any], depth: int = 0) -> Iterator[Mapping[str, Any]]:
-    """A schema and what it is put together from."""
-    if not isinstance(schema, Mapping) or depth > 20:
-        return
-    yield schema
-    reference = schema.get("$ref")
-    if isinstance(reference, str) and reference.startswith("#/"):
-        yield from _alternatives(_at(whole, reference), whole, depth + 1)
-    for word in ("allOf", "anyOf", "oneOf"):
-        for part in schema.get(word) or ():
-            yield from _alternatives(part, whole, depth + 1)
+def _alternatives(schema: Any, whole: Mapping[str, Any], *, certain: bool = False) -> Iterator[Mapping[str, Any]]:
+    """A schema and what it is put together from, each once; `certain` only what holds of every value."""
+    found: list[Any] = [schema]
+    seen: set[int] = set()
+    for one in found:  # it grows while it is gone through
+        if not isinstance(one, Mapping) or id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        reference = one.get("$ref")
+        if isinstance(reference, str) and reference.startswith("#/"):
+            found.append(_at(whole, reference))
+        for word in ("allOf",) if certain else ("allOf", "anyOf", "oneOf"):
+            parts = one.get(word)
+            found += parts if isinstance(parts, list | tuple) else ()
 
 
 def _at(whole: Mapping[str, Any], reference: str) -> Any:
@@ -138,8 +152,11 @@ def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _misfits(value: Any, schema: Mapping[str, Any]) -> list[str]:
-    validator = _validator(json.dumps(thaw(schema), sort_keys=True, default=repr))
-    errors = sorted(validator.iter_errors(value), key=lambda error: list(map(str, error.absolute_path)))
+    validator, unresolvable = _validator(json.dumps(thaw(schema), sort_keys=True, default=repr))
+    try:
+        errors = sorted(validator.iter_errors(value), key=lambda error: list(map(str, error.absolute_path)))
+    except unresolvable as error:  # a reference that leads nowhere, or out of the schema
+        raise InputError(f"the tool's schema cannot be followed: {error}") from None
     return [f"{'.'.join(map(str, error.absolute_path)) or 'they'}: {error.message[:300]}" for error in errors]
 
 
@@ -147,6 +164,7 @@ def _misfits(value: Any, schema: Mapping[str, Any]) -> list[str]:
 def _validator(text: str) -> Any:
     try:
         import jsonschema
+        import referencing.exceptions
     except ImportError:
         raise InputError("holding arguments to a schema needs jsonschema; pip install jsonschema") from None
     schema = json.loads(text)
@@ -155,4 +173,4 @@ def _validator(text: str) -> Any:
         kind.check_schema(schema)
     except jsonschema.SchemaError as error:
         raise InputError(f"the tool's schema is none: {error.message[:300]}") from None
-    return kind(schema)
+    return kind(schema, registry=referencing.Registry()), referencing.exceptions.Unresolvable  # nothing is fetched

@@ -40,6 +40,14 @@ def test_without_it_they_are_not(agent: str, least: float) -> None:
     assert row["harm"] > 0
 
 
+def test_a_local_model_keeps_the_rules_as_well() -> None:
+    """Random weights, held to the grammar of calls: without the guard they break most rules."""
+    pytest.importorskip("torch")
+    within, without = (scores(measured("local-model", 1, 3, rules)) for rules in (shop_rules(), None))
+    assert sound({"agent": "local-model", **within})
+    assert within["judged"] > without["made"] * (100 - without["conformance_calls"]) / 100 > 0
+
+
 def test_the_guard_helps_who_does_not_know_the_rules() -> None:
     """What was refused is done in order, and the customers get what they may have."""
     without, within = (scores(measured("greedy", EPISODES, 1000, rules)) for rules in (None, shop_rules()))

@@ -1,0 +1,73 @@
+"""Messages of the chat completions API, as the objects of a client library or as plain dicts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from guardagent.enforcement.schema import read_object
+from guardagent.errors import InputError
+
+
+def part(of: Any, name: str) -> Any:
+    """A field of a message or of a part of one; None where there is none."""
+    return of.get(name) if isinstance(of, Mapping) else getattr(of, name, None)
+
+
+def as_dict(message: Any) -> dict[str, Any]:
+    """A message as a plain dict.
+
+    Raises:
+        InputError: it is no message.
+    """
+    if isinstance(message, Mapping):
+        return dict(message)
+    dump = getattr(message, "model_dump", None)
+    if not callable(dump):
+        raise InputError(f"a message is a {type(message).__name__}; expected a dict, or a message of a client library")
+    return dict(dump(exclude_none=True))
+
+
+def results_in(messages: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The ids of the calls whose results the messages show."""
+    ids = [message.get("tool_call_id") for message in messages if message.get("role") == "tool"]
+    return tuple(one for one in ids if isinstance(one, str) and one)
+
+
+def call_name(call: Any) -> str:
+    """The tool that a call names; "" where it names none."""
+    name = part(part(call, "function"), "name")
+    return name if isinstance(name, str) else ""
+
+
+def call_arguments(call: Any) -> dict[str, Any]:
+    """The arguments of a tool call, read strictly: a name that is given twice is refused.
+
+    Raises:
+        InputError: it is no call of a function, or its arguments are no JSON object.
+    """
+    function = part(call, "function")
+    if part(call, "type") not in (None, "function") or function is None:
+        raise InputError(f"a call is of type {part(call, 'type')!r}; expected a call of a function")
+    text, name = part(function, "arguments"), call_name(call)
+    if isinstance(text, Mapping):  # some servers read it themselves
+        return dict(text)
+    if text is not None and not isinstance(text, str):
+        raise InputError(f"the arguments of {name} are a {type(text).__name__}; expected a JSON object")
+    return read_object(text or "", name)
+
+
+def result(call_id: Any, content: str) -> dict[str, Any]:
+    """The message that answers a tool call."""
+    return {"role": "tool", "tool_call_id": call_id, "content": content}
+
+
+def in_text(output: Any) -> str:
+    """What a tool gave back, for the model."""
+    if isinstance(output, str):
+        return output
+    try:
+        return json.dumps(output, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return str(type(output))

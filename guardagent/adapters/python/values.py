@@ -1,0 +1,49 @@
+"""Arguments as plain values: what is judged must be all that there is to an argument."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from guardagent.errors import InputError
+
+_SCALARS = frozenset({str, int, bool, type(None)})
+_DEEPEST = 100
+
+
+def plain(value: Any, place: str, depth: int = 0) -> Any:
+    """A copy of a JSON value, so that nobody who holds the original can change it after it was judged.
+
+    Args:
+        value: None, a truth value, a number, a text, or a list, tuple or mapping of these. A tuple becomes a list.
+        place: its name, for messages.
+        depth: how deep it is nested.
+
+    Raises:
+        InputError: it is something else.
+    """
+    kind = type(value)
+    if kind in _SCALARS or (kind is float and math.isfinite(value)):
+        return value
+    if depth >= _DEEPEST:
+        raise InputError(f"{place[:80]} is nested too deep, or holds itself")
+    if kind is dict or isinstance(value, Mapping):
+        return _plain_mapping(dict(value), place, depth)
+    if isinstance(value, list | tuple):
+        items = enumerate(tuple(value))
+        return [item if type(item) in _SCALARS else plain(item, f"{place}[{at}]", depth + 1) for at, item in items]
+    said = repr(value) if kind is float else f"a {kind.__name__}"
+    raise InputError(
+        f"{place} is {said}; expected a JSON value, which can be judged and copied: convert it, or name the argument "
+        "in `unjudged` if the program gives it and no rule is about it"
+    )
+
+
+def _plain_mapping(value: dict[Any, Any], place: str, depth: int) -> dict[str, Any]:
+    for key in value:
+        if type(key) is not str:
+            raise InputError(f"a key of {place} is {key!r}; expected a text")
+    return {
+        key: item if type(item) in _SCALARS else plain(item, f"{place}.{key}", depth + 1) for key, item in value.items()
+    }
