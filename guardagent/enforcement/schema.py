@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from guardagent.errors import InputError
+from guardagent.json_schema import linear
 from guardagent.types import thaw
 
 _DEEPEST = 50
@@ -173,4 +174,5 @@ def _validator(text: str) -> Any:
         kind.check_schema(schema)
     except jsonschema.SchemaError as error:
         raise InputError(f"the tool's schema is none: {error.message[:300]}") from None
-    return kind(schema, registry=referencing.Registry()), referencing.exceptions.Unresolvable  # nothing is fetched
+    fetching_nothing = referencing.Registry()
+    return linear(kind)(schema, registry=fetching_nothing), referencing.exceptions.Unresolvable

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from guardagent._files import parse_json
 from guardagent.errors import InputError, UnknownNameError
+from guardagent.json_schema import compiled, linear
 from guardagent.models._secrets import scrub
 from guardagent.types import thaw
 
@@ -144,9 +145,8 @@ def _validator(written_schema: str, where: str) -> Validator:
     _refuse_odd(schema, where)
     if not {"additionalProperties", "unevaluatedProperties"} & schema.keys():
         schema = {**schema, "unevaluatedProperties": False}
-    extend: Any = jsonschema.validators.extend
-    kind = extend(jsonschema.Draft202012Validator, {"pattern": _pattern})
-    found: Validator = kind(schema, registry=referencing.Registry())  # which fetches nothing
+    fetching_nothing = referencing.Registry()
+    found: Validator = linear(jsonschema.Draft202012Validator)(schema, registry=fetching_nothing)
     return found
 
 
@@ -155,7 +155,7 @@ def _refuse_odd(schema: Mapping[str, Any], where: str) -> None:
         if keyword in ("$ref", "$dynamicRef") and not value.startswith("#"):
             raise InputError(f"{where}: {keyword} {value!r} leads elsewhere; expected a place in the same schema")
         if keyword == "pattern":
-            _compiled(value, where)
+            compiled(value, where)
         if keyword == "patternProperties":
             raise InputError(f"{where}: patternProperties is not taken; expected the names of the properties")
 
@@ -172,25 +172,6 @@ def _keywords(schema: Any) -> Iterator[tuple[str, Any]]:
             yield keyword, value
         if keyword not in _VALUES:
             yield from _keywords(value)
-
-
-def _pattern(_: Any, pattern: str, value: Any, __: Any) -> Iterator[Any]:
-    """The keyword `pattern`, by an engine that takes linear time: the model writes the texts."""
-    import jsonschema
-
-    if isinstance(value, str) and _compiled(pattern, "a pattern").search(value) is None:
-        yield jsonschema.ValidationError(f"{value!r} does not match {pattern!r}")
-
-
-def _compiled(pattern: str, where: str) -> Any:
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        return re2.compile(pattern, options)
-    except re2.error:
-        raise InputError(f"{where}: {pattern!r} is no regular expression of RE2; expected one") from None
 
 
 def _shortened(text: str) -> str:

@@ -114,3 +114,13 @@ def test_an_object_is_read() -> None:
     assert read_object("", "refund") == {}
     assert read_object('{"a": [1, 2.5, null, "é"]}', "refund") == {"a": [1, 2.5, None, "é"]}
     assert math.isclose(read_object('{"a": 1e300}', "refund")["a"], 1e300)
+
+
+def test_patterns_take_linear_time_and_odd_ones_are_refused() -> None:
+    """A server's pattern meets a model's text: one that could take for ever is compiled by RE2, or refused."""
+    slow = {"properties": {"name": {"type": "string", "pattern": "^(a+)+$"}}}
+    with pytest.raises(InputError, match="does not match"):
+        completed("find", {"name": "a" * 40 + "!"}, slow)
+    looking_ahead = {"properties": {"name": {"type": "string", "pattern": "(?=a)b"}}}
+    with pytest.raises(InputError, match="RE2"):
+        completed("find", {"name": "b"}, looking_ahead)

@@ -14,7 +14,7 @@ from guardagent.adapters.langgraph.tasks import Task
 from guardagent.enforcement import HostCall, ToolGuard
 from guardagent.enforcement.tool_guard import gave_up
 from guardagent.errors import InputError
-from guardagent.types import Decision, Verdict, unchecked
+from guardagent.types import Decision, Verdict
 
 MARK = "guardagent"
 """Under this name a denial keeps its verdict, in the artifact of its message, which no model sees."""
@@ -130,8 +130,9 @@ class Proposal:
         return self.message(verdict)
 
     def refused(self, why: str) -> Any:
-        """As `denied`, of a call that was not judged."""
-        return self.denied(unchecked(why, checked_by="policy"))
+        """As `denied`, of a call that was not judged: it counts as a denial, and stands in the log."""
+        name, args = str(self.given["name"]), self.given.get("args")
+        return self.denied(self.guard.refuse(self.call(name, args if isinstance(args, Mapping) else {}), why))
 
     def message(self, verdict: Verdict) -> Any:
         from langchain_core.messages import ToolMessage

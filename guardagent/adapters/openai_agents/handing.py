@@ -58,14 +58,15 @@ class _Handing:
             given = read_object(arguments or "", self._before.tool_name) if schema.get("properties") else {}
             args = completed(self._before.tool_name, given, schema) if given else {}
         except InputError as error:
-            return self._stays(context, unchecked(str(error), checked_by="policy"))
+            unread = self._attachment.call("handoff", {"to": self._before.agent_name}, context, action="handoff")
+            return self._stays(context, await self._attachment.guard.arefuse(unread, str(error)))
         shown = {"to": self._before.agent_name, **({"input": args} if args else {})}
         call = self._attachment.call("handoff", shown, context, action="handoff")
         verdict = await self._attachment.before(call)
         if verdict.label:
             return self._stays(context, verdict)
         try:
-            judged = self._attachment.guard.use(call)
+            judged = await self._attachment.guard.ause(call)
         except InputError as error:
             return self._stays(context, unchecked(str(error), checked_by="policy"))
         return await self._handed(context, call, judged.get("input"))

@@ -79,7 +79,8 @@ class Invoker:
             bound = self.body.bind(read_object(arguments, self._tool.name))
             shown = bound.shown()
         except InputError as error:
-            return denied(self._tool.name, unchecked(str(error), checked_by="policy"))
+            unread = self.attachment.call(self._tool.qualified_name, {}, context, id=context.tool_call_id)
+            return denied(self._tool.name, await self.attachment.guard.arefuse(unread, str(error)))
         name = self._tool.qualified_name
         call = self.attachment.call(name, shown, context, id=context.tool_call_id, ready=self._ready)
         if (outer := _outer(call)) is not None:
@@ -88,7 +89,7 @@ class Invoker:
         if verdict.label:
             return denied(call.tool, verdict)
         try:
-            bound = self._permitted(call, bound)
+            bound = await self._permitted(call, bound)
         except InputError as error:
             return denied(call.tool, unchecked(str(error), checked_by="policy"))
         return await self._executed(context, call, bound)
@@ -109,13 +110,13 @@ class Invoker:
         self.attachment.unused(call)
         return applied(call, said), await guard.aresolve(call, said)
 
-    def _permitted(self, call: HostCall, bound: Bound) -> Bound:
+    async def _permitted(self, call: HostCall, bound: Bound) -> Bound:
         """What may run: exactly what was judged.
 
         Raises:
             InputError: it is void, or what a person edited is not what the tool would get.
         """
-        judged = self.attachment.guard.use(call)
+        judged = await self.attachment.guard.ause(call)
         if freeze(bound.shown()) == freeze(judged):
             return bound
         try:
