@@ -6,6 +6,7 @@ import asyncio
 import functools
 import logging
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -131,7 +132,7 @@ async def _piped(command: list[str], stack: AsyncExitStack) -> Any:
     from mcp.client import Client
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
-    nowhere = stack.enter_context(Path("/dev/null").open("w"))  # noqa: ASYNC230 - no file
+    nowhere: Any = subprocess.DEVNULL
     parameters = StdioServerParameters(command=command[0], args=command[1:])
     return await stack.enter_async_context(Client(stdio_client(parameters, nowhere), mode="legacy"))
 

@@ -1,0 +1,97 @@
+"""Calls that take several rounds: a person is asked, or the tool itself asks for input and is called again.
+
+Since protocol 2026-07-28 a server cannot ask while a call is under way. The result asks (`input_required`), and the
+client makes the same call again with the answers. It is the same call, and is neither judged nor counted twice.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from guardagent.enforcement import Approval, HostCall, ToolGuard
+from guardagent.enforcement.tool_guard import MAX_ASKED, applied
+from guardagent.types import Decision, Verdict, thaw
+
+MAX_KEPT = 1000  # calls that wait for a client to come back
+Key = tuple[str | None, str, str]
+Ask = Callable[[HostCall, Verdict], Awaitable[Approval | None]]
+"""Asks a person: what was said, None where there is nobody to ask; or raises AskByResult."""
+
+
+class AskByResult(Exception):  # noqa: N818 - no error
+    """The result of the call is to ask the person."""
+
+
+def key_of(call: HostCall) -> Key:
+    """Stands for a call as it was proposed, whatever the id of its message."""
+    return (call.conversation, call.tool, json.dumps(thaw(call.args), sort_keys=True, default=repr))
+
+
+class Rounds:
+    """The calls of a server that are to come again."""
+
+    def __init__(self, guard: ToolGuard) -> None:
+        self._guard = guard
+        self._waiting: dict[str, tuple[Key, HostCall]] = {}
+        self._open: dict[tuple[Key, Any], HostCall] = {}
+
+    def ask(self, proposed: Key, call: HostCall) -> str:
+        """The state that the client is to bring back with a person's answer about a call."""
+        state = secrets.token_hex(16)
+        _keep(self._waiting, state, (proposed, call))
+        return state
+
+    def asked(self, state: Any) -> bool:
+        """Whether a state is one of ours."""
+        return isinstance(state, str) and state in self._waiting
+
+    def leave_open(self, proposed: Key, state: Any, call: HostCall) -> None:
+        """The tool has asked for input; the call goes on when it comes with this state."""
+        _keep(self._open, (proposed, state), call)
+
+    def going_on(self, proposed: Key, state: Any) -> HostCall | None:
+        """The call that goes on, once."""
+        return self._open.pop((proposed, state if isinstance(state, str) else None), None)
+
+    async def decide(
+        self, call: HostCall, proposed: Key, state: Any, said: Approval, ask: Ask
+    ) -> tuple[Verdict, HostCall]:
+        """The verdict, and the call as it was judged: a person may have edited it.
+
+        Args:
+            call: what is proposed.
+            proposed: its key.
+            state: what the client brings back.
+            said: what a person said, where the state is one of ours.
+            ask: asks a person.
+
+        Raises:
+            AskByResult: as `ask` does.
+        """
+        key, shown = self._waiting.pop(state, (None, None)) if self.asked(state) else (None, None)
+        if shown is not None and key == proposed:
+            verdict, call = await self._resolved(shown, said)
+        else:
+            verdict = await self._guard.abefore(call)
+        for _ in range(MAX_ASKED):
+            if verdict.decision is not Decision.ESCALATE or self._guard.approver is not None:
+                break
+            answer = await ask(call, verdict)
+            if answer is None:
+                break
+            verdict, call = await self._resolved(call, answer)
+        return verdict, call
+
+    async def _resolved(self, call: HostCall, said: Approval) -> tuple[Verdict, HostCall]:
+        said = said.readied(call.ready)
+        return await self._guard.aresolve(call, said), applied(call, said)
+
+
+def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
+    """The oldest give way where a client never comes back."""
+    kept[key] = value
+    while len(kept) > MAX_KEPT:
+        del kept[next(iter(kept))]

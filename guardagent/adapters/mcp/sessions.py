@@ -1,0 +1,44 @@
+"""Which session of a client a server's request belongs to, in a server of the mcp library."""
+
+from __future__ import annotations
+
+import inspect
+import secrets
+from typing import Any
+from weakref import WeakKeyDictionary
+
+MISSING = (
+    "this request belongs to no session, so that nothing is known of what came before it. Serve over stdio, or HTTP "
+    "with sessions (not stateless, and clients with a protocol before 2026-07-28), or pass conversation=, which tells "
+    "the id of the conversation from the request's context"
+)
+
+_channels: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+
+
+def session_of(session: Any, request: Any) -> str | None:
+    """The id of a client's session; None where the transport has none, so that every request stands alone.
+
+    Args:
+        session: the `ServerSession` of a request.
+        request: its HTTP request, where there is one.
+    """
+    if request is not None:
+        found = getattr(getattr(session, "_connection", None), "session_id", None)
+        return f"mcp-{found}" if isinstance(found, str) and found else None
+    channel = _channel(getattr(session, "_request_outbound", None))
+    if channel is None:
+        return None
+    if channel not in _channels:
+        _channels[channel] = f"mcp-{secrets.token_hex(16)}"
+    return _channels[channel]
+
+
+def _channel(context: Any) -> Any:
+    """What serves one client over pipes or in memory: the library keeps one dispatcher for it, in either era."""
+    context = getattr(context, "_inner", context)
+    found = getattr(context, "_dispatcher", None)
+    if found is not None:
+        return found
+    back = getattr(context, "_back_request", None)  # in memory the library keeps only the way back to the client
+    return inspect.getclosurevars(back).nonlocals.get("peer") if inspect.isfunction(back) else None

@@ -1,0 +1,18 @@
+"""Asks at the terminal of a process whose standard input is taken by messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from guardagent.enforcement import Approval, ApprovalRequest
+
+
+def ask_at_terminal(request: ApprovalRequest) -> Approval:
+    """`y` approves, anything else rejects. Without a terminal the call is rejected."""
+    try:
+        with Path("/dev/tty").open("r+b", buffering=0) as terminal:
+            terminal.write(f"{request.text()}\n[y/N] ".encode("utf-8", "backslashreplace"))
+            said = terminal.readline().strip().lower()
+    except OSError as error:
+        return Approval("reject", reason=f"there is no terminal to ask a person at: {error.strerror}")
+    return Approval("approve") if said in (b"y", b"yes") else Approval("reject")

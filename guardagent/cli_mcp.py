@@ -1,0 +1,173 @@
+"""The command `mcp-proxy`: a guard before an MCP server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from guardagent.errors import InputError
+
+if TYPE_CHECKING:
+    from guardagent.adapters.mcp.links import Target
+    from guardagent.adapters.mcp.pending import Escalation
+    from guardagent.log import AuditLog
+
+
+class Asked(StrEnum):
+    CLIENT = "client"
+    TERMINAL = "terminal"
+    EITHER = "either"
+    NOBODY = "nobody"
+
+
+Server = Annotated[list[str], typer.Argument(metavar="-- COMMAND… | URL", help="The server: a command, or its URL.")]
+PolicyFile = Annotated[str, typer.Option("--policies", help="The policy file.")]
+StateFile = Annotated[
+    Path | None, typer.Option("--state", help="What `state(...)` looks at: a JSON object (a file), read at each check.")
+]
+FactsFile = Annotated[Path | None, typer.Option("--facts", help="What the host knows: a JSON object (a file).")]
+LogFile = Annotated[Path | None, typer.Option("--log", help="Write every verdict there: a .db or .jsonl file.")]
+KeyFile = Annotated[
+    Path | None, typer.Option("--key-file", help="The key of the log; else that in GUARDAGENT_LOG_KEY.")
+]
+Alias = Annotated[list[str] | None, typer.Option("--alias", help="TOOL=NAME: a tool's name in the rules; repeatable.")]
+Absent = Annotated[
+    list[str] | None, typer.Option("--absent", help="A tool that rules name and this server has not; repeatable.")
+]
+Conversation = Annotated[str | None, typer.Option("--conversation", help="The id of the session at standard input.")]
+ApproverName = Annotated[Asked, typer.Option("--approver", help="Who is asked about calls that are escalated.")]
+Header = Annotated[
+    list[str] | None,
+    typer.Option("--header", help="NAME=VARIABLE: a header for a URL, from an environment variable; repeatable."),
+]
+Listen = Annotated[
+    str | None, typer.Option("--listen", metavar="HOST:PORT", help="Serve clients over HTTP instead of standard input.")
+]
+Deadline = Annotated[float, typer.Option("--deadline", help="Seconds that a check may take; longer denies.")]
+ModelName = Annotated[
+    str | None,
+    typer.Option("--model", envvar="GUARDAGENT_MODEL", help="The model for `request:` policies without a program."),
+]
+Locked = Annotated[
+    Path | None, typer.Option("--locked", help="A lock file; nothing runs that does not stand in it. See lock.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to an app."""
+    app.command("mcp-proxy")(mcp_proxy)
+
+
+def mcp_proxy(
+    server: Server,
+    *,
+    policies: PolicyFile,
+    state: StateFile = None,
+    facts: FactsFile = None,
+    log: LogFile = None,
+    key_file: KeyFile = None,
+    alias: Alias = None,
+    absent: Absent = None,
+    conversation: Conversation = None,
+    approver: ApproverName = Asked.CLIENT,
+    header: Header = None,
+    listen: Listen = None,
+    deadline: Deadline = 10.0,
+    model: ModelName = None,
+    locked: Locked = None,
+) -> None:
+    """Guard an MCP server: every call is judged before the server hears of it."""
+    from guardagent.adapters.mcp.proxy import Proxy
+    from guardagent.adapters.mcp.state_file import StateOfFile, read_object
+    from guardagent.enforcement import ToolGuard
+    from guardagent.policy.load import load_policies
+
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="guardagent: %(message)s")
+    at = _address(listen)
+    if at is not None and conversation is not None:
+        raise InputError("--conversation with --listen; each HTTP session is a conversation of its own")
+    guard = ToolGuard(
+        load_policies(policies, model=model, locked=locked),
+        state=StateOfFile(state) if state is not None else None,
+        facts=read_object(facts) if facts is not None else {},
+        aliases=_aliases(alias or []),
+        absent=absent or (),
+        log=_log(log, key_file),
+        deadline=deadline,
+    )
+    proxy = Proxy(guard, _target(server, header or []), _escalation(approver), conversation)
+    asyncio.run(proxy.serve_stdio() if at is None else proxy.serve_http(*at))
+
+
+def _target(server: list[str], headers: list[str]) -> Target:
+    from guardagent.adapters.mcp import require_mcp
+    from guardagent.adapters.mcp.http_link import Url
+    from guardagent.adapters.mcp.links import Command
+
+    if server[0].startswith(("http://", "https://")):
+        if len(server) > 1:
+            raise InputError(f"{server[1]!r} after a URL; expected the URL alone")
+        require_mcp()
+        return Url(server[0], dict(_header(one) for one in headers))
+    if headers:
+        raise InputError("--header with a command; expected it with a URL")
+    return Command(server)
+
+
+def _header(text: str) -> tuple[str, str]:
+    """The value comes from the environment: on a command line everybody could read it."""
+    name, _, variable = text.partition("=")
+    if not name or not variable:
+        raise InputError(f"--header {text!r}; expected NAME=VARIABLE, such as Authorization=MCP_AUTHORIZATION")
+    value = os.environ.get(variable)
+    if value is None:
+        raise InputError(f"--header {text!r}: the environment has no {variable}; expected it to hold the value")
+    return name, value
+
+
+def _aliases(pairs: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in pairs:
+        tool, _, name = text.partition("=")
+        if not tool or not name:
+            raise InputError(f"--alias {text!r}; expected TOOL=NAME, such as orders_refund=refund")
+        if found.setdefault(tool, name) != name:
+            raise InputError(f"--alias {text!r}: {tool!r} is {found[tool]!r} already; expected one name")
+    return found
+
+
+def _address(text: str | None) -> tuple[str, int] | None:
+    if text is None:
+        return None
+    from guardagent.adapters.mcp import require_mcp
+
+    require_mcp()
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise InputError(f"--listen {text!r}; expected HOST:PORT, such as 127.0.0.1:8765")
+    return host.strip("[]"), int(port)
+
+
+def _log(path: Path | None, key_file: Path | None) -> AuditLog | None:
+    from guardagent.log import AuditLog, load_key
+
+    if path is None:
+        if key_file is not None:
+            raise InputError("--key-file without --log; expected both")
+        return None
+    return AuditLog(path, key=load_key(key_file))
+
+
+def _escalation(who: Asked) -> Escalation:
+    from guardagent.adapters.mcp.pending import Escalation
+    from guardagent.adapters.mcp.terminal import ask_at_terminal
+
+    terminal: Any = ask_at_terminal if who in (Asked.TERMINAL, Asked.EITHER) else None
+    return Escalation(client=who in (Asked.CLIENT, Asked.EITHER), approver=terminal)

@@ -1,0 +1,87 @@
+"""A shop that speaks MCP in lines of JSON without any library: it starts at once, and believes whatever it is told.
+
+Of two equal names the last one wins, as with most parsers; names are read without regard to case, as some do; a text
+counts as a number. So whatever a guard lets through by mistake is paid.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+AMOUNT = {"type": "integer", "default": 500}
+TEXT = {"type": "string"}
+
+
+def tool(name: str, required: list[str], **properties: Any) -> dict[str, Any]:
+    schema = {"type": "object", "properties": properties, "required": required}
+    return {"name": name, "description": f"{name}.", "inputSchema": schema}
+
+
+TOOLS = [
+    tool("authenticate", ["email"], email=TEXT, code={"type": "string", "default": "1234"}),
+    tool("refund", ["order_id"], order_id=TEXT, amount=AMOUNT),
+    tool("wire", ["amount"], amount={"type": "integer"}),
+    tool("slow_refund", ["order_id", "amount"], order_id=TEXT, amount={"type": "integer"}),
+    tool("crash", ["order_id"], order_id=TEXT),
+    tool("get_order", ["order_id"], order_id=TEXT),
+]
+
+
+def folded(value: Any) -> Any:
+    """Names without regard to case."""
+    return {name.lower(): one for name, one in value.items()} if isinstance(value, dict) else {}
+
+
+def do(*what: Any) -> None:
+    with Path(os.environ["SHOP"]).open("a") as file:
+        file.write(json.dumps(what) + "\n")
+
+
+def call(params: Any) -> dict[str, Any] | None:
+    """Runs a tool; None where it never ends."""
+    name, args = folded(params).get("name"), folded(folded(params).get("arguments"))
+    if name in ("refund", "slow_refund"):
+        do("refund", args.get("order_id"), args.get("amount", 500))
+    elif name == "wire":
+        do("wire", args.get("amount"))
+    elif name == "authenticate" and args.get("code", "1234") != "1234":
+        return said("Error: wrong code")
+    elif name == "crash":
+        do("crash", args.get("order_id"))
+        os._exit(7)
+    return None if name == "slow_refund" else said("done")
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}], "isError": False}
+
+
+def answer(method: Any, params: Any) -> dict[str, Any] | None:
+    if method == "initialize":
+        about = {"name": "plain", "version": "1"}
+        return {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": about}
+    if method == "tools/list":
+        at = int(folded(params).get("cursor") or 0)
+        more = {"nextCursor": str(at + 2)} if at + 2 < len(TOOLS) else {}
+        return {"tools": TOOLS[at : at + 2], **more}
+    return call(params) if method == "tools/call" else {}
+
+
+def take(message: Any) -> None:
+    if isinstance(message, list):
+        for one in message:
+            take(one)
+        return
+    message = folded(message)
+    result = answer(message.get("method"), message.get("params"))
+    if "method" in message and result is not None and message.get("id") is not None:
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}) + "\n")
+        sys.stdout.flush()
+
+
+for line in sys.stdin:
+    take(json.loads(line))
