@@ -74,7 +74,7 @@ def test_workers_killed_at_any_moment_cost_no_more_than_their_run(sandbox: Sandb
             time.sleep(source.uniform(0.005, 0.05))
 
     def work() -> None:
-        for _ in range(150):
+        for _ in range(50):
             try:
                 answers.append(one(sandbox))
             except SandboxError as error:
@@ -85,11 +85,11 @@ def test_workers_killed_at_any_moment_cost_no_more_than_their_run(sandbox: Sandb
     for thread in (killer, *workers):
         thread.start()
     for thread in workers:
-        thread.join(60)
+        thread.join(120)
         assert not thread.is_alive()
     over.set()
     killer.join()
-    assert len(answers) + len(causes) == 600
+    assert len(answers) + len(causes) == 200
     assert set(map(str, answers)) <= {"[1000, 2]"}
     assert all(causes)
     assert one(sandbox) == [1000, 2]
