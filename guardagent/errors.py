@@ -3,7 +3,8 @@
     GuardError
     ├── InputError              something the caller gave is wrong; nothing was checked
     │   ├── ContentError        a toolbox, memory or program file: says file, line and what was expected
-    │   └── UnknownNameError    a name that does not exist: says the nearest that does
+    │   ├── UnknownNameError    a name that does not exist: says the nearest that does
+    │   └── SessionBusyError    another check of the conversation is under way
     ├── ToolDenied              a call may not run; carries its verdict. Raised only by what had to stop the call
     ├── LogError                the audit log cannot be written; what was to be logged is not acknowledged
     ├── NotCompiledError        no program passed its tests; carries the report
@@ -51,6 +52,10 @@ class UnknownNameError(InputError):
     def __init__(self, kind: str, name: str, known: Iterable[str], where: str = "") -> None:
         place = f"{where}: " if where else ""
         super().__init__(f"{place}unknown {kind} {name!r}{nearest(name, known)}")
+
+
+class SessionBusyError(InputError):
+    """Another check of the conversation is under way, and took too long to wait for."""
 
 
 class ToolDenied(GuardError):  # noqa: N818 - the public contract names it so

@@ -21,7 +21,7 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from guardagent.arguments import bound, malformed, mislabelled
-from guardagent.errors import InputError, ToolDenied
+from guardagent.errors import InputError, SessionBusyError, ToolDenied
 from guardagent.permit import Permit
 from guardagent.policy.conversation import Conversation, Judgement, told
 from guardagent.policy.findings import Call, Finding, Status
@@ -291,30 +291,46 @@ class Session:
                 call.permit = Permit(call.tool, call.args, digest, self.id, call.place, call.expires, nonce)
             return call.permit  # type: ignore[no-any-return]
 
-    def use(self, permit: Permit, tool: str | None = None, args: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+    def use(
+        self,
+        permit: Permit,
+        tool: str | None = None,
+        args: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> Mapping[str, Any]:
         """Uses a permit, just before its call runs: once, in time, and for exactly what was judged.
 
         Args:
             permit: of a call in flight.
             tool: what is about to run, where the host wants it compared.
             args: as `tool`.
+            timeout: how many seconds to wait for a check that is under way; None for as long as that takes.
 
         Returns:
             The arguments that were judged, as plain values.
 
         Raises:
             InputError: the permit is void.
+            SessionBusyError: a check is under way, and took longer than `timeout`; the permit is as it was.
         """
-        with self._lock:
-            call = self._call_of(permit)
-            if call.used:
-                raise InputError(f"the permit of {call.tool} (call {call.place}) was used already")
-            if self._clock() > call.expires:
-                raise InputError(f"the permit of {call.tool} (call {call.place}) has expired; check the call again")
-            if (tool is not None and tool != call.tool) or (args is not None and freeze(args) != call.args):
-                raise InputError(f"the permit is for another call: {call.tool} with the arguments that were judged")
-            call.used = True
-            return thaw(call.args)  # type: ignore[no-any-return]
+        if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
+            raise SessionBusyError("another check of the conversation is under way; the call may not run")
+        try:
+            return self._used(permit, tool, args)
+        finally:
+            self._lock.release()
+
+    def _used(self, permit: Permit, tool: str | None, args: Mapping[str, Any] | None) -> Mapping[str, Any]:
+        call = self._call_of(permit)
+        if call.used:
+            raise InputError(f"the permit of {call.tool} (call {call.place}) was used already")
+        if self._clock() > call.expires:
+            raise InputError(f"the permit of {call.tool} (call {call.place}) has expired; check the call again")
+        if (tool is not None and tool != call.tool) or (args is not None and freeze(args) != call.args):
+            raise InputError(f"the permit is for another call: {call.tool} with the arguments that were judged")
+        call.used = True
+        return thaw(call.args)  # type: ignore[no-any-return]
 
     def _call_of(self, permit: Any) -> Call:
         for call in self._conversation.trace.in_flight:

@@ -21,7 +21,7 @@ from guardagent.enforcement.names import Coverage, Names, ToolSpec
 from guardagent.enforcement.options import check_options
 from guardagent.enforcement.telemetry import span
 from guardagent.enforcement.writing import Log, write_approval, write_outcome, write_verdict
-from guardagent.errors import InputError, in_words
+from guardagent.errors import InputError, SessionBusyError, in_words
 from guardagent.fold import combine, denied_on_crash
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
@@ -100,7 +100,8 @@ class ToolGuard:
         self._log, self._on_log_error, self._digest = log, on_log_error, getattr(self.policies, "digest", "")
         self._max_replans, self._deadline = max_replans, deadline
         asked = callable(state) or callable(facts) or log is not None
-        self._inline = isinstance(self.policies, Policies) and self.policies.quick and not asked
+        self._own = isinstance(self.policies, Policies)  # whose sessions hold nothing up but a check that is under way
+        self._inline = self._own and self.policies.quick and not asked
         self._conversations = Conversations(self._begin)
         self._pool = DeadlinePool()
 
@@ -187,19 +188,24 @@ class ToolGuard:
         Raises:
             InputError: there is no permit, or it was used, has expired or is for other arguments.
         """
-        if self._inline:
-            return self._used(call, args)
+        use = self._use(call, args)
+        if self._own:
+            return dict(use(timeout=self._deadline))
         try:
-            return self._pool.submit(partial(self._used, call, args)).result(self._deadline)
+            return dict(self._pool.submit(use).result(self._deadline))
         except (TimeoutError, RuntimeError):
             raise InputError(_BUSY) from None
 
     async def ause(self, call: HostCall, args: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """As `use`, without blocking the event loop: another check of the conversation may be under way."""
-        if self._inline:
-            return self._used(call, args)
+        use = self._use(call, args)
+        if self._own:
+            try:
+                return dict(use(timeout=0))
+            except SessionBusyError:
+                use = partial(use, timeout=self._deadline)
         try:
-            return await waited(self._pool.submit(partial(self._used, call, args)), self._deadline)
+            return dict(await waited(self._pool.submit(use), self._deadline))
         except (TimeoutError, RuntimeError):
             raise InputError(_BUSY) from None
 
@@ -388,9 +394,10 @@ class ToolGuard:
                 verdict = replace(verdict, reasons=(*verdict.reasons, said), details=details)
         return verdict
 
-    def _used(self, call: HostCall, args: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _use(self, call: HostCall, args: Mapping[str, Any] | None) -> Callable[..., Mapping[str, Any]]:
+        """What uses the permit of a call, which counts as begun from now on."""
         conversation, tool = self._conversations.of(call.conversation), self.names.resolve(call.tool)
-        return dict(conversation.session.use(conversation.permit(call, tool), tool, args))
+        return partial(conversation.session.use, conversation.permit(call, tool), tool, args)
 
     def _record(self, call: HostCall, outcome: Outcome, _waiting: Waiting | None) -> Verdict:
         conversation, tool = self._conversations.known(call.conversation), self.names.resolve(call.tool)

@@ -83,9 +83,9 @@ def test_a_permit_is_not_waited_for_without_end(slow: Slow) -> None:
     one.before(allowed)
     slow.waits = True
     one.before(refund())
-    with pytest.raises(InputError, match="another check of this conversation"):
+    with pytest.raises(InputError, match="another check of the conversation"):
         one.use(allowed)
-    with pytest.raises(InputError, match="another check of this conversation"):
+    with pytest.raises(InputError, match="another check of the conversation"):
         asyncio.run(one.ause(allowed))
 
 
