@@ -36,7 +36,7 @@ MAX_REPLANS = 3
 MAX_ASKED = 3  # a person who edits a call that needs approval again is asked again, so often
 DEADLINE_SECONDS = 10.0
 
-_BUSY = "another check of this conversation is under way and does not end; the call may not run"
+_BUSY = "another check of the conversation is under way; the call may not run"
 _log = logging.getLogger("guardagent")
 
 Work = Callable[[Waiting | None], Verdict]

@@ -105,7 +105,7 @@ def test_a_log_that_hangs_denies() -> None:
             release.wait(5)
             return super().append(record)
 
-    one = guard(LIMIT, log=Hangs(), deadline=0.02)
+    one = guard(LIMIT, log=Hangs(), deadline=0.5)
     assert one.before(refund()).label == 1
     release.set()
 
