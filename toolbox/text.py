@@ -105,8 +105,9 @@ def topics_found(text: str, lexicon: dict[str, dict[str, str | list[str]]]) -> l
         text: the text to search.
         lexicon: topic -> {"any": phrases of which one is enough, "together": a list of groups of phrases
             joined by "+", such as "rent~, hire + driver", of which one with something of every group is
-            enough, "besides": phrases that hold such a word and mean something else}. Phrases are
-            separated by commas, and written as for `phrases_found`; "together" and "besides" may be left out.
+            enough, "unless": phrases beside which no group counts (tires, beside the make of a car), "besides":
+            phrases that hold such a word and mean something else}. Phrases are separated by commas, and
+            written as for `phrases_found`; all but "any" may be left out.
 
     Returns:
         The topics, in the lexicon's order.
@@ -161,11 +162,13 @@ def _texts(values: object, what: str) -> tuple[str, ...]:
 
 
 def _speaks_of(words: list[str], topic: str, entry: dict[str, str | list[str]]) -> bool:
-    if unknown := sorted(entry.keys() - {"any", "together", "besides"}):
-        raise ValueError(f"topic {topic!r} has the key {unknown[0]!r}; expected any, together, besides")
+    if unknown := sorted(entry.keys() - {"any", "together", "unless", "besides"}):
+        raise ValueError(f"topic {topic!r} has the key {unknown[0]!r}; expected any, together, unless, besides")
     left = _without(words, _listed(entry.get("besides", "")))
     if _has(left, entry.get("any", "")):
         return True
+    if _has(words, entry.get("unless", "")):
+        return False
     together = _texts(entry.get("together", []), "together")
     return any(all(_has(left, group) for group in groups.split("+")) for groups in together)
 

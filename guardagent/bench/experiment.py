@@ -110,8 +110,8 @@ class Experiment:
 
     def settings(self, guard: GuardAgent) -> dict[str, Any]:
         """What tells this experiment from others, as JSON values."""
-        if guard.program is not None:
-            return {"mode": "program"}
+        if guard.program is not None:  # a model, where there is one, judges what the program cannot
+            return {"mode": "auto", "model": name_of(guard.model)} if guard.model else {"mode": "program"}
         names = ("votes", "debug_rounds", "max_cost", *_ABLATIONS)
         head = {"mode": self.mode if self.mode == "model-only" else "generate", "model": name_of(guard.model)}
         shots = 0 if self.without_memory else guard.setup.shots

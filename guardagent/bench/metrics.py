@@ -38,6 +38,12 @@ def measure(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
+def measure_unknown(rows: Sequence[Row]) -> dict[str, Any]:
+    """The share of the rows that the program could not decide, and the metrics where these are denied."""
+    alone = [row if not row["unknown"] else {**row, **_denied(row)} for row in rows]
+    return {"share": percent(sum(row["unknown"] for row in rows), len(rows)), "program_alone": measure(alone)}
+
+
 def measure_groups(rows: Sequence[Row]) -> dict[str, dict[str, dict[str, Any]]]:
     """Dimension -> group -> its metrics; a row that is in no group of a dimension is left out of it."""
     members: dict[str, dict[str, list[Row]]] = {}
@@ -67,6 +73,13 @@ def wrong_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def percent(part: int, whole: int) -> float | None:
     return round(100 * part / whole, 2) if whole else None
+
+
+def _denied(row: Row) -> dict[str, Any]:
+    """The part of a row that differs where the run is denied without an explanation."""
+    must_deny = row["truth"] == 1
+    explained, answered = (False, None) if must_deny else (None, False)
+    return {"label": 1, "label_right": must_deny, "explained": explained, "answered": answered}
 
 
 def _rates(rows: Sequence[Row]) -> dict[str, float | None]:

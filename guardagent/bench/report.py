@@ -63,7 +63,12 @@ def about(summary: Block) -> str:
 def _main_table(summary: Block, paper: Sequence[PaperRow]) -> str:
     metrics = list(shares(summary))
     rows = [line("**this run**", "measured", summary["n"], shares(summary), metrics)]
-    rows += [line(mode, said, None, {}, metrics) for mode, said in NOT_RUN.items() if mode != summary["mode"]]
+    ran = {summary["mode"]}
+    if summary["mode"] == "auto":
+        alone = summary["unknown"]["program_alone"]
+        rows.append(line("its program alone", "measured", alone["n"], shares(alone), metrics))
+        ran.add("program")
+    rows += [line(mode, said, None, {}, metrics) for mode, said in NOT_RUN.items() if mode not in ran]
     rows += [_paper_line(row.method, row, metrics) for row in paper if row.group is None]
     return markdown(["guard", "source", "n", *metrics], rows)
 
@@ -86,6 +91,7 @@ def _notes(summary: Block, paper: Sequence[PaperRow]) -> str:
     lines = [
         f"- {right} answered right by themselves; {passed} passed with the right answer.",
         f"- Could not be checked, and so denied: {summary['errors']}. Model calls: {_calls(summary)}.",
+        f"- Left undecided by the program: {percent_text(summary['unknown'], 'share')} percent of the runs.",
         f"- Time per verdict: median {times['median']:.1f} ms, p99 {times['p99']:.1f} ms.",
     ]
     if wrong := [row["id"] for row in summary["wrong"]]:

@@ -13,7 +13,9 @@ from guardagent._files import parse_json
 from guardagent.bench.evaluation import Evaluation, Example
 from guardagent.bench.generated import describe
 from guardagent.errors import ContentError, InputError
+from guardagent.generate import CHECKED_BY
 from guardagent.guard import GuardAgent
+from guardagent.program import UNKNOWN
 from guardagent.types import Verdict, thaw
 
 Row = dict[str, Any]
@@ -58,8 +60,13 @@ class Results:
             file.write(_line(row))
 
 
-def result_row(evaluation: Evaluation, example: Example, verdict: Verdict, digest: str) -> Row:
-    """What is kept of one verdict. `explained` is None where there is nothing to explain, `answered` likewise."""
+def result_row(
+    evaluation: Evaluation, example: Example, verdict: Verdict, digest: str, *, of_program: bool = False
+) -> Row:
+    """The row of one verdict. `explained` is None where there is nothing to explain, `answered` likewise.
+
+    With `of_program`, a verdict that a model reached is of a run that the program could not decide.
+    """
     must_deny = example.label == 1
     allowed_answer = verdict.answer if verdict.label == 0 else None
     return {
@@ -80,6 +87,7 @@ def result_row(evaluation: Evaluation, example: Example, verdict: Verdict, diges
         "checked_by": verdict.checked_by,
         "model_calls": verdict.model_calls,
         "elapsed_ms": round(verdict.elapsed_ms, 3),
+        "unknown": bool(verdict.details.get(UNKNOWN)) or (of_program and verdict.checked_by == CHECKED_BY),
         "generated": describe(verdict),
         "groups": evaluation.groups(example),
         "digest": digest,

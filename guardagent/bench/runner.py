@@ -16,7 +16,7 @@ from guardagent import interrupts
 from guardagent.bench.evaluation import Evaluation, Example, PaperRow, Replay, find_evaluation
 from guardagent.bench.experiment import Experiment, Judge
 from guardagent.bench.generated import is_silent, measure_generated
-from guardagent.bench.metrics import measure, measure_cost, measure_groups, wrong_rows
+from guardagent.bench.metrics import measure, measure_cost, measure_groups, measure_unknown, wrong_rows
 from guardagent.bench.plot import draw
 from guardagent.bench.replay import run_replay
 from guardagent.bench.report import table
@@ -71,12 +71,21 @@ def run_evaluation(
         raise InputError(f"{name} judges by its agent's guard; expected no --policies, --state or --facts")
     examples = evaluation.load(data)
     with experiment.guard_agent(evaluation.agent, evaluation.shots) as guard:
-        results = Results(_folder(out) / "results.jsonl", retry_errors=guard.program is None)
+        results = Results(_folder(out) / "results.jsonl", retry_errors=guard.model is not None)
         results.refuse_others(example.id for example in examples)
         (out / "summary.json").unlink(missing_ok=True)  # only a complete run has one
         told = experiment.settings(guard)
         setup, judge = setup_of(guard, source, told), experiment.judge(guard)
-        rows = judge_all(evaluation, examples, judge, results, setup, progress=progress, workers=experiment.workers)
+        rows = judge_all(
+            evaluation,
+            examples,
+            judge,
+            results,
+            setup,
+            progress=progress,
+            workers=experiment.workers,
+            of_program=guard.program is not None,
+        )
         about = {
             "name": name.replace("_", "-"),
             "agent": evaluation.agent,
@@ -98,6 +107,7 @@ def judge_all(
     *,
     progress: bool = False,
     workers: int = 1,
+    of_program: bool = False,
 ) -> list[Row]:
     """The rows of all examples, in their order; those that `results` has already are not judged again."""
     digests = {example.id: digest_of(example, setup) for example in examples}
@@ -111,7 +121,7 @@ def judge_all(
 
         def keep(example: Example, verdict: Verdict) -> None:
             raise_if_interrupted()
-            row = result_row(evaluation, example, verdict, digests[example.id])
+            row = result_row(evaluation, example, verdict, digests[example.id], of_program=of_program)
             results.append(row)
             rows[example.id] = row
             advance(1)
@@ -184,6 +194,7 @@ def _summary(evaluation: Evaluation, rows: Sequence[Row], about: Mapping[str, An
         "version": __version__,
         **measure(rows),
         **measure_cost(rows),
+        "unknown": measure_unknown(rows),
         "generated": measure_generated(rows),
         "groups": measure_groups(rows),
         "wrong": wrong_rows(rows),

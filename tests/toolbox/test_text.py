@@ -126,13 +126,14 @@ def test_besides(text: str, found: list[str]) -> None:
         ("hire a car seat", []),
         ("a driver", []),
         ("a hotel, then cars", ["car", "hotel"]),
+        ("renting tires with a driver", []),
     ],
 )
 def test_topics_found(text: str, topics: list[str]) -> None:
     """One phrase, or one of each group that belongs together, outside of what means something else."""
-    car = {"any": "car, truck", "together": ["rent~, hire + driver"], "besides": "car seat"}
+    car = {"any": "car, truck", "together": ["rent~, hire + driver"], "unless": "tire", "besides": "car seat"}
     assert topics_found(text, {"car": car, "hotel": {"any": "hotel"}}) == topics
-    with pytest.raises(ValueError, match="expected any, together, besides"):
+    with pytest.raises(ValueError, match="expected any, together, unless, besides"):
         topics_found(text, {"car": {"all": "car"}})
 
 
