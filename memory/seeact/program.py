@@ -719,32 +719,42 @@ PAGE_WORDS = {name: LEXICON[name] for name in LEXICON if name != "shopping"}
 PAGE = {
     "car": {
         "any": f"{DEALERS}, hertz, avis, sixt, europcar, turo, zipcar, alamo, rentalcars, outdoorsy, rental checkout",
-        "together": [f"{MAKES} + dealer, inventory, listing, {MODELS}, {YEARS}"],
+        "together": [f"{MAKES} + dealer, inventory, listing, configurator, {MODELS}, {YEARS}"],
         "unless": CAR_PARTS,
     },
-    "media": {"any": f"{STREAMERS}, track, artist, subtitle, season, poster and showtime"},
-    "hotel": {"any": f"{CHAINS}, stays, room, guest, check-in date, nights"},
+    "media": {
+        "any": STREAMERS,
+        "together": ["track, artist, season, subtitle + album, cover, play, episode, streaming, listen~, shuffle"],
+    },
+    "hotel": {
+        "any": CHAINS,
+        "together": [
+            "stays, room, guest, suite, property, bed + night, rate, check-in, adult, book, reserve, availability"
+        ],
+    },
     "job": {
         "any": f"""
             {JOB_BOARDS}, indeed, workday, greenhouse form, greenhouse board, recruiting, recruiter, applicant,
-            posting, hourly shift, work authorization, resume
+            open posting, hourly shift, work authorization, resume
         """,
         "together": [f"{TRADES} + application, assignment, opening, posting, role, shift"],
     },
     "shopping": {
         "any": """
-            checkout, check-out page, cart, shopping bag, basket, place order, place your order, payment page, order
-            summary, bid, uber eats, doordash, grubhub, instacart, deliveroo, add to bag
+            checkout, check-out page, cart page, shopping cart, in the cart, the cart, your cart, shopping bag, basket
+            page, the basket, place order, place your order, payment page, order summary, uber eats, doordash,
+            grubhub, instacart, deliveroo
         """
     },
     "flight": {
-        "any": f"""
-            {AIRLINES}, {AIRLINE_WORDS}, kayak, skyscanner, google flights, momondo, cheapoair, departures, departing
-            options, boarding, airbus, boeing, seat selection, fare
-        """,
+        "any": f"{AIRLINES}, {AIRLINE_WORDS}, kayak, skyscanner, google flights, momondo, cheapoair, airbus, boeing",
         "together": [
-            f"{AIRPORTS} + depart, departing, departure, results, leaving, seat, infant, passenger, from, stop"
+            f"""
+                {AIRPORTS}, departure, departing, fare, boarding, seat selection + economy, nonstop, stop, passenger,
+                airport, airline, itinerary, infant, outbound, depart, departing, results, seat
+            """
         ],
+        "unless": "train, rail, bus, ferry, cruise, coach, station, route",
     },
 }
 
