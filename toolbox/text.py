@@ -22,6 +22,7 @@ _Pattern = tuple[str, tuple[_Step, ...]]
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+(?:'[^\W_]+)*|[^\w\s'-]")
 _FIELD_SIGN = re.compile("[:=\u2236\ua789]")
 _FIELD_WORD = re.compile(r"[^\W_]+")
+_PLUS = re.compile(r"\s\+\s")  # within a word it belongs to a name
 _CONSONANT_Y = re.compile("[^aeiou]y$")
 _SHORT_VOWEL = re.compile("(?:^|[^aeiou]|qu)[aeiou][^aeiouwxy]$")
 _CLAUSE_ENDS = frozenset(".,;:!?()[]{}")
@@ -170,7 +171,7 @@ def _speaks_of(words: list[str], topic: str, entry: dict[str, str | list[str]]) 
     if _has(words, entry.get("unless", "")):
         return False
     together = _texts(entry.get("together", []), "together")
-    return any(all(_has(left, group) for group in groups.split("+")) for groups in together)
+    return any(all(_has(left, group) for group in _PLUS.split(groups)) for groups in together)
 
 
 def _has(words: list[str], phrases: object) -> bool:

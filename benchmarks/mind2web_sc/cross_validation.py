@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from guardagent.memory import Memory
 from guardagent.toolbox import Toolbox
 
 LEXICONS = ("LEXICON", "CONTROLS", "ELSEWHERE", "GOODS", "PAGE_WORDS", "PAGE")
+_PLUS = re.compile(r"\s\+\s")
 METRICS = ("LPA", "EA", "undecided")
 
 Row = Mapping[str, Any]
@@ -91,7 +93,7 @@ def _program() -> Program:
 def _phrases(value: Any) -> Iterator[str]:
     """Every phrase of a lexicon."""
     if isinstance(value, str):
-        yield from (phrase for group in value.split(" + ") for phrase in _listed(group))
+        yield from (phrase for group in _PLUS.split(value) for phrase in _listed(group))
     else:
         for item in value.values() if isinstance(value, dict) else value:
             yield from _phrases(item)
@@ -103,8 +105,8 @@ def _reduced(value: Any, left_out: AbstractSet[str]) -> Any:
         return {key: _reduced(item, left_out) for key, item in value.items()}
     if isinstance(value, list):
         kept = [_reduced(item, left_out) for item in value]
-        return [groups for groups in kept if all(group.strip() for group in groups.split("+"))]
-    return " + ".join(", ".join(one for one in _listed(group) if one not in left_out) for group in value.split(" + "))
+        return [groups for groups in kept if all(group.strip() for group in _PLUS.split(groups))]
+    return " + ".join(", ".join(one for one in _listed(group) if one not in left_out) for group in _PLUS.split(value))
 
 
 def _listed(group: str) -> list[str]:

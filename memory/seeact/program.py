@@ -90,13 +90,13 @@ CAR_PARTS = """
 # Words that say that a company, or a thing, is wanted for something else than what the rules are about.
 ASIDE = """
     cancellation policy for, privacy policy, pet policy, baggage policy, return policy, terms and conditions, terms of
-    service, opening hours, hours of operation, phone number, password, account number, member number, points balance,
-    gift card, share price, stock price, investor, press release, ceo, founder, headquarters, history of, born,
-    biography, bio, net worth, how tall, job, career, internship, lawsuit, complaint, lost item, lost and found, cabin
-    baggage, hand luggage, as baggage, special baggage, baggage fee, bag fee, baggage allowance, carry-on size,
-    checked bag fee, second checked bag, is it delayed, check in for my, boarding pass, customer service, contact
-    number, newsletter, subscription price, cancel my, unsubscribe, insurance quote, quote for car insurance, recall,
-    quiz, trivia, poster, t-shirt, jersey
+    service, opening hours, hours of operation, phone number of, phone number for, support number, password, account
+    number, member number, points balance, gift card, share price, stock price, investor, press release, ceo, founder,
+    headquarters, history of, born, biography, bio, net worth, how tall, job, career, internship, lawsuit, complaint,
+    lost item, lost and found, cabin baggage, hand luggage, as baggage, special baggage, baggage fee, bag fee, baggage
+    allowance, carry-on size, checked bag fee, second checked bag, is it delayed, check in for my, boarding pass,
+    customer service, contact number, newsletter, subscription price, cancel my, unsubscribe, insurance quote, quote
+    for car insurance, recall, quiz, trivia, poster, t-shirt, jersey
 """
 AIRLINES = """
     aer lingus, aeromexico, air asia, air canada, air france, air india, air new zealand, airasia, airbaltic, alaska
@@ -198,6 +198,7 @@ LEXICON = {
                 {RENTALS} + rent~, rental, reservation, reserve, pick-up, pickup, pick up, drop-off, dropoff, drop
                 off, convertible, economy, midsize, full-size, unlimited miles, hour
             """,
+            "used, diesel, private seller, for sale, dealer + pickup",
             """
                 camper, campervan, motorhome, rv + night, weekend, pop top, sleeps, ft, slide-out, class a, class b,
                 class c
@@ -278,8 +279,8 @@ LEXICON = {
             """,
             "single, ep, record, track, tune + artist, band, singer, rapper, dj, remix, listen~, genre",
             """
-                artist, band, singer, rapper, composer, dj + listen~, play, stream~, top, similar, chart, follow, most
-                played, tune, track, catalog, catalogue, hit, release, genre
+                artist, band, singer, rapper, composer, dj + listen~, play, stream~, top, similar, chart, most played,
+                tune, track, catalog, catalogue, hit, release, genre
             """,
             "directed by, starring, produced by + released, rated, list, from, watch~, genre, find, show",
             f"""
@@ -298,23 +299,24 @@ LEXICON = {
             software, film camera, instant film, window film, photo album, wedding album, stamp album, sticker album,
             coin album, album frame, music festival, music venue, music event, live music, music instrument, musical
             instrument, music stand, music box, music lesson, music class, music teacher, sheet music, movie theater
-            job, podcast episode, foot trailer, ft trailer, utility trailer, travel trailer, cargo trailer, semi
-            trailer, trailer hitch, trailer park, boat trailer, dvd player, blu-ray player, cd player, cd rack, cd
-            rate, dvd drive, podcast, listen … podcast, film festival job, music store job, youtube tv bill, film
-            roll, 35mm film, film scanner, video console, video game console, video baby monitor, video monitor, video
-            recorder, music school, music theory, music book, piano lesson, guitar lesson, guitar tab, music tab,
-            music award show ticket, movie poster, movie prop, movie costume, movie merchandise, tv show costume, film
-            costume, film developing, vinyl flooring, vinyl siding, vinyl plank, vinyl tile, vinyl fence, vinyl glove,
-            vinyl wrap, vinyl sticker, vinyl figure, pop vinyl, funko … vinyl, heat transfer vinyl, adhesive vinyl,
-            certificate of deposit, cd … rate, movie theater gift card, movie gift card, movie trivia, movie quiz,
-            music trivia, movie news, music news, film news, film school, film study, film studies, video tutorial …
-            repair, share … video, comment … video, music therapy, music note pattern, popcorn bowl, tv show trivia,
-            youtube channel settings, video projector, music production software, video resolution, video quality,
-            screen protector film, film crew job, video editor job, music producer job, netflix stock, spotify stock,
-            netflix gift card, spotify gift card, spotify premium gift card, hulu gift card, itunes gift card, youtube
-            gift card, apple music gift card, horse trailer, enclosed trailer, tow … trailer, trailer rental, rent …
-            trailer, trailer tire, trailer light, soundtrack poster, episode of … podcast, true crime podcast, comedy
-            show ticket, comedy club, watch band, watch strap, smart watch, apple watch, smartwatch
+            job, podcast episode, foot trailer, ft trailer, trailer listing, trailer for sale, utility trailer, travel
+            trailer, cargo trailer, semi trailer, trailer hitch, trailer park, boat trailer, dvd player, blu-ray
+            player, cd player, cd rack, cd rate, dvd drive, podcast, listen … podcast, film festival job, music store
+            job, youtube tv bill, film roll, 35mm film, film scanner, video console, video game console, video baby
+            monitor, video monitor, video recorder, music school, music theory, music book, piano lesson, guitar
+            lesson, guitar tab, music tab, music award show ticket, movie poster, movie prop, movie costume, movie
+            merchandise, tv show costume, film costume, film developing, vinyl flooring, vinyl siding, vinyl plank,
+            vinyl tile, vinyl fence, vinyl glove, vinyl wrap, vinyl sticker, vinyl figure, pop vinyl, funko … vinyl,
+            heat transfer vinyl, adhesive vinyl, certificate of deposit, cd … rate, movie theater gift card, movie
+            gift card, movie trivia, movie quiz, music trivia, movie news, music news, film news, film school, film
+            study, film studies, video tutorial … repair, share … video, comment … video, music therapy, music note
+            pattern, popcorn bowl, tv show trivia, youtube channel settings, video projector, music production
+            software, video resolution, video quality, screen protector film, film crew job, video editor job, music
+            producer job, netflix stock, spotify stock, netflix gift card, spotify gift card, spotify premium gift
+            card, hulu gift card, itunes gift card, youtube gift card, apple music gift card, horse trailer, enclosed
+            trailer, tow … trailer, trailer rental, rent … trailer, trailer tire, trailer light, soundtrack poster,
+            episode of … podcast, true crime podcast, comedy show ticket, comedy club, watch band, watch strap, smart
+            watch, apple watch, smartwatch
         """,
     },
     "hotel": {
@@ -327,13 +329,13 @@ LEXICON = {
             serviced apartment, serviced flat, capsule hotel, glamping, yurt, treehouse stay, tipi, teepee, beach
             house, beachfront condo, condo rental, lake house, log cabin, tiny cabin, cabin rental, rent … cabin, book
             … cabin, cabins in, cabins near, cabin near, cabin with, houseboat, overwater bungalow, book … room,
-            reserve … room, book … suite, reserve … suite, book … cottage, rent … cottage, book … apartment, overnight
-            stay, night stay, nightly rate, per night, lodge, dorm bed, lower bunk, mixed dorm, female dorm, mountain
-            hut, refuge hut, château stay, junior suite, honeymoon suite, presidential suite, deluxe room, double
-            room, twin room, triple room, family room for, standard room, king room, queen room, guest room,
-            guestroom, room rate, room type, room night, ensuite room, campground, campsite, camp site, camping site,
-            rv site, rv park, tent site, hotels.com, all-inclusive, half board, full board, bed only, furnished
-            apartment, furnished rental
+            reserve … room, room for two, room for 2, room for 3, room for 4, rooms for, book … suite, reserve …
+            suite, book … cottage, rent … cottage, book … apartment, overnight stay, night stay, nightly rate, per
+            night, lodge, dorm bed, lower bunk, mixed dorm, female dorm, mountain hut, refuge hut, château stay,
+            junior suite, honeymoon suite, presidential suite, deluxe room, double room, twin room, triple room,
+            family room for, standard room, king room, queen room, guest room, guestroom, room rate, room type, room
+            night, ensuite room, campground, campsite, camp site, camping site, rv site, rv park, tent site,
+            hotels.com, all-inclusive, half board, full board, bed only, furnished apartment, furnished rental
         """,
         "together": [
             """
@@ -347,6 +349,7 @@ LEXICON = {
                 queen, ocean view, sea view, pool view, balcony, kitchenette
             """,
             "stay~, staying + night, week, month, from, at the, near, downtown, guest, pet-friendly, pool, beach",
+            "condo, townhouse, cottage, bedroom + weekend, oceanfront, beachfront, vacation, instant book, ski-in",
             "sleeps, accommodate + guest, people, person, night, adult",
             "night + guest, pool, spa, beachfront, pet-friendly",
             f"""
@@ -417,7 +420,10 @@ LEXICON = {
             """,
             "upload, submit, attach + resume, cv",
             "work~ + salary, per hour, an hour, hourly, shift, employer, abroad, visa sponsorship, paying",
-            f"{TRADES}, worker + shift, wage, temp agency, visa sponsorship",
+            f"""
+                {TRADES}, truck driver, worker + work with, work at, work for, shift, wage, temp agency, visa
+                sponsorship
+            """,
             f"""
                 {JOB_BOARDS} + search, find, look for, browse, apply, filter, work, position, role, announcement,
                 posting, save, remote
@@ -441,12 +447,12 @@ LEXICON = {
         "any": """
             cart, trolley, to bag, to the bag, to my bag, to your bag, into my bag, in my bag, in the bag, shopping
             bag, to basket, to the basket, to my basket, into the basket, in my basket, in the basket, shopping
-            basket, to checkout, proceed to check out, proceed to payment, check out with, check out as, complete
-            checkout, guest checkout, buy, buying, purchase, purchasing, shop for, shopping for, shop the, shop all,
-            shop some, pre-order, preorder, order, ordering, reorder, re-order, have … delivered, get … delivered, pay
-            for, pay with, finish the transaction, complete the transaction, send flowers, send … rose, send …
-            bouquet, send … gift card, send … e-gift card, groceries delivered, cash on delivery, to the payment page,
-            to payment page, subscribe & save, subscribe and save, ship it to
+            basket, to checkout, through checkout, checkout for, proceed to check out, proceed to payment, check out
+            with, check out as, complete checkout, guest checkout, buy, buying, purchase, purchasing, shop for,
+            shopping for, shop the, shop all, shop some, pre-order, preorder, order, ordering, reorder, re-order, have
+            … delivered, get … delivered, pay for, pay with, finish the transaction, complete the transaction, send
+            flowers, send … rose, send … bouquet, send … gift card, send … e-gift card, groceries delivered, cash on
+            delivery, to the payment page, to payment page, subscribe & save, subscribe and save, ship it to
         """,
         "together": [
             """
@@ -489,8 +495,8 @@ LEXICON = {
             fly from, fly out, flying to, flying from, flying out, fly into, fly non-stop, fly nonstop, fly direct,
             fly economy, fly business, fly first class, fly back, fly between, i fly, we fly, red-eye, redeye,
             layover, stopover, stop-over, multi-city, multicity, charter plane, private jet charter, low-cost carrier,
-            seaplane, award ticket, award seat, award flight, award travel, by air, by plane, google flights,
-            skyscanner
+            low fare, lowest fare, fare calendar, fare finder, seaplane, award ticket, award seat, award flight, award
+            travel, by air, by plane, google flights, skyscanner
         """,
         "together": [
             f"""
@@ -528,25 +534,28 @@ LEXICON = {
             "departures + direct, last minute, anywhere, outbound",
             "upper class, economy class, premium economy + return, outbound, miles only, reward, companion voucher",
         ],
-        "unless": f"{ASIDE}, train, rail, bus, ferry, cruise, coach, parking",
+        "unless": f"""
+            {ASIDE}, train, rail, bus, ferry, cruise, coach, parking, rent~, car, suv, van, truck, vehicle, pick-up,
+            pickup, drop-off, dropoff, shuttle, taxi, limo
+        """,
         "besides": """
-            nike air flight, jordan flight, flight origin, flight stick, flight sim, flight attendant, menu … airline,
-            airport … economy lot, economy lot, baggage … airline, flight status, status … flight, flight simulator,
-            flight jacket, flight gift card, airline gift card, flight tracker, track … flight, flight credit, flight
-            school, flight crew, my flight, cancel … flight, check in … flight, beer flight, wine flight, in flight,
-            flight of stairs, airport parking, airport shuttle, flight pant, flight suit, flight number, flight deck,
-            flight log, whiskey flight, tasting flight, flight of wine, flight of beer, checked in for … flight,
-            check-in … flight, flight check-in, online check-in, flight delay, delayed flight, delay … flight, flight
-            cancellation, cancelled flight, refund … flight, flight refund, flight voucher, flight club, bird flight,
-            flight training, flight lesson, flight instructor, first flight museum, drone … fly, fly … drone, fly
-            fishing, fly rod, fly swatter, butterfly, fruit fly, fly trap, fly screen, fruit flies, missing … flight,
-            baggage … flight, flight … job, on-time … flight, arrival time … flight, flight arrival, flight
-            information, air jordan, flight plan, paper airplane, airplane toy, toy airplane, model airplane, airplane
-            model, jet ski, jet lag, ink jet, jet engine, jet tub, private jet cologne, plane crash, shuttle …
-            airport, parking … airport, airport lounge, lounge … airport, airport wifi, airline lounge, airline miles
-            card, airline credit card, airline stock, job … airline, airline … job, airline career, airport job, job …
-            airport, time flies, united kingdom, united states, manchester united, leeds united, newcastle united,
-            united nations, delta faucet, delta force, spirit halloween
+            bus fare, train fare, taxi fare, nike air flight, jordan flight, flight origin, flight stick, flight sim,
+            flight attendant, menu … airline, airport … economy lot, economy lot, baggage … airline, flight status,
+            status … flight, flight simulator, flight jacket, flight gift card, airline gift card, flight tracker,
+            track … flight, flight credit, flight school, flight crew, my flight, cancel … flight, check in … flight,
+            beer flight, wine flight, in flight, flight of stairs, airport parking, airport shuttle, flight pant,
+            flight suit, flight number, flight deck, flight log, whiskey flight, tasting flight, flight of wine,
+            flight of beer, checked in for … flight, check-in … flight, flight check-in, online check-in, flight
+            delay, delayed flight, delay … flight, flight cancellation, cancelled flight, refund … flight, flight
+            refund, flight voucher, flight club, bird flight, flight training, flight lesson, flight instructor, first
+            flight museum, drone … fly, fly … drone, fly fishing, fly rod, fly swatter, butterfly, fruit fly, fly
+            trap, fly screen, fruit flies, missing … flight, baggage … flight, flight … job, on-time … flight, arrival
+            time … flight, flight arrival, flight information, air jordan, flight plan, paper airplane, airplane toy,
+            toy airplane, model airplane, airplane model, jet ski, jet lag, ink jet, jet engine, jet tub, private jet
+            cologne, plane crash, shuttle … airport, parking … airport, airport lounge, lounge … airport, airport
+            wifi, airline lounge, airline miles card, airline credit card, airline stock, job … airline, airline …
+            job, airline career, airport job, job … airport, time flies, united kingdom, united states, manchester
+            united, leeds united, newcastle united, united nations, delta faucet, delta force, spirit halloween
         """,
     },
 }
@@ -554,33 +563,33 @@ LEXICON = {
 OUTSIDE = {
     "reading": {
         "any": """
-            article, news, headline, blog, editorial, op-ed, opinion piece, magazine, newspaper, library book,
-            paperback, hardcover, ebook, audiobook, novel, author, poem, poetry, public library, library card, isbn,
-            podcast, biography, bio, obituary, interview with, encyclopedia, wiki, definition, dictionary, translate,
-            translation, horoscope, quiz, trivia, crossword, fact, history of, review, reviews, user review, critic,
-            rating and review, forum, thread, discussion, q&a, faq, how to, tutorial, tip, guide, user guide, manual,
-            research, journal, study, report, statistics, stats, stat, chart of, infographic, awards, award winner,
-            nominee, photo, photos, picture, gallery, wallpaper, meme, recipe, ingredient, calorie, nutrition,
-            nutritional, cooking time, vegan, gluten-free, cuisine, glossary
+            article, news, headline, blog, editorial, op-ed, opinion piece, magazine, newspaper, library book, books
+            by, paperback, hardcover, ebook, audiobook, novel, author, poem, poetry, public library, library card,
+            isbn, podcast, biography, bio, obituary, interview with, encyclopedia, wiki, definition, dictionary,
+            translate, translation, horoscope, quiz, trivia, crossword, fact, history of, review, reviews, user
+            review, critic, rating and review, forum, thread, discussion, q&a, faq, how to, tutorial, tip, guide, user
+            guide, manual, research, journal, study, report, statistics, stats, stat, chart of, infographic, awards,
+            award winner, nominee, photo, photos, picture, gallery, wallpaper, meme, recipe, ingredient, calorie,
+            nutrition, nutritional, cooking time, vegan, gluten-free, cuisine, glossary
         """
     },
     "places": {
         "any": """
-            open on, until what time, what time … open, what time … close, closing time, opening time, store hours,
-            opening hours, open hours, business hours, hour of operation, hours, store locator, nearest store, store
-            near, closest store, store in, my store, branch, location near, nearest location, address of, directions,
-            phone number, contact number, contact info, contact us, customer service, customer support, help center,
-            help page, live chat, restaurant, bistro, diner, omakase, tasting menu, lunch, dinner for, brunch, dinner
-            reservation, table for, book a table, reserve a table, cafe, café, coffee shop, bakery, bar, pub, winery,
-            brewery, food truck, pizzeria, steakhouse, sushi, menu, museum, gallery, exhibit, exhibition, park,
-            national park, zoo, aquarium, garden, theme park, amusement park, ride, roller coaster, castle, monument,
-            landmark, attraction, things to do, activity, activities, tour, sightseeing, excursion, day trip, hike,
-            hiking, trail, spa treatment, massage, salon, barber, haircut, gym, yoga, fitness class, swimming pool,
-            playground, golf course, tee time, bowling, escape room, church, mosque, temple, cinema near, theater
-            near, theatre near, campus, school, university, college, course, cooking class, online class, dance class,
-            lesson, tuition, scholarship, apartment for rent, house for sale, home for sale, homes for sale, condo for
-            sale, real estate, realtor, rental apartment, mortgage, open house
-        """
+        place to eat, somewhere to eat, eatery, open on, until what time, what time … open, what time … close, closing
+        time, opening time, store hours, opening hours, open hours, business hours, hour of operation, hours, store
+        locator, nearest store, store near, closest store, store in, my store, branch, location near, nearest
+        location, address of, directions, phone number of, phone number for, contact number, contact info, contact us,
+        customer service, customer support, help center, help page, live chat, restaurant, bistro, diner, omakase,
+        tasting menu, lunch, dinner for, brunch, dinner reservation, table for, book a table, reserve a table, cafe,
+        café, coffee shop, bakery, bar, pub, winery, brewery, food truck, pizzeria, steakhouse, sushi, menu, museum,
+        gallery, exhibit, exhibition, park, national park, zoo, aquarium, garden, theme park, amusement park, ride,
+        roller coaster, castle, monument, landmark, attraction, things to do, activity, activities, tour, sightseeing,
+        excursion, day trip, hike, hiking, trail, spa treatment, massage, salon, barber, haircut, gym, yoga, fitness
+        class, swimming pool, playground, golf course, tee time, bowling, escape room, church, mosque, temple, cinema
+        near, theater near, theatre near, campus, school, university, college, course, cooking class, online class,
+        dance class, lesson, tuition, scholarship, apartment for rent, house for sale, home for sale, homes for sale,
+        condo for sale, real estate, realtor, rental apartment, mortgage, open house
+    """
     },
     "transport": {
         "any": """
@@ -624,12 +633,12 @@ OUTSIDE = {
             membership, member benefit, rewards program, rewards, point balance, payment method, billing, invoice,
             receipt, subscription plan, subscription, wish list, wishlist, registry, favorites list, gift list,
             shopping list, new list, create a list, to-do list, saved items, save for later, compare list, order
-            status, order history, track order, track my, tracking number, track a package, package, shipping rate,
-            return label, return an item, warranty, repair, recall, feedback, survey, complaint, report a, share,
-            share on, tweet, twitter, facebook, instagram, pinterest, linkedin profile, reddit, post, comment, follow,
-            unfollow, followers, like the, message to, app store, mobile app, widget, api, developer documentation,
-            dashboard, analytics, seller dashboard, creator, advertise, about us, investor, press release, leadership,
-            ceo, mission, sustainability, accessibility, sitemap
+            status, order history, track order, track my, tracking number, track a package, my package, package
+            tracking, shipping rate, return label, return an item, warranty, repair, recall, feedback, survey,
+            complaint, report a, share, share on, tweet, twitter, facebook, instagram, pinterest, linkedin profile,
+            reddit, post, comment, follow, unfollow, followers, like the, message to, app store, mobile app, widget,
+            api, developer documentation, dashboard, analytics, seller dashboard, creator, advertise, about us,
+            investor, press release, leadership, ceo, mission, sustainability, accessibility, sitemap
         """
     },
     "services": {
@@ -648,7 +657,7 @@ OUTSIDE = {
             self storage, cleaning service, tutor, babysitter, dog walker, adopt, adoption, shelter, veterinarian,
             charging station, gas price, gas station, post office, zip code lookup, shipping, mail, census,
             population, map of, satellite, time zone, sunrise, calculator, converter, unit conversion, qr code, speed
-            test, domain name, software, antivirus, font, plugin, extension, github, programming, python, source code
+            test, domain name, antivirus, font, plugin, extension, github, programming, python, source code
         """
     },
 }
@@ -674,23 +683,23 @@ GOODS = {
             couch, chair, recliner, table, desk, bookcase, bookshelf, shelf, dresser, nightstand, wardrobe, cabinet,
             bed frame, mattress, pillow, blanket, quilt, duvet, sheet set, towel, curtain, rug, carpet, lamp, light
             bulb, chandelier, mirror, vase, candle, picture frame, decor, plant, plants, flower, bouquet, seeds,
-            garden hose, lawn mower, grill, patio, gazebo, fence, paint, wallpaper roll, tile, flooring, lumber,
-            plywood, drill, saw, hammer, screwdriver, wrench, tool, tools, toolbox, ladder, nail, faucet, sink,
-            toilet, shower head, bathtub, refrigerator, fridge, freezer, oven, stove, microwave, dishwasher, washing
-            machine, washer, dryer, vacuum, vacuum cleaner, air purifier, air conditioner, fan, heater, blender,
-            mixer, toaster, kettle, coffee maker, espresso machine, air fryer, cookware, pan, pot, knife, plate, mug,
-            cup, bottle, grocery, groceries, milk, bread, cheese, egg, fruit, vegetable, meat, chicken, beef, fish,
-            pasta, rice, cereal, snack, chocolate, candy, cookie, cake, coffee, tea, juice, soda, beer, wine, whiskey,
-            vodka, pizza, burger, sandwich, salad, soup, stroller, car seat, crib, diaper, baby, pet, dog, cat, puppy,
-            kitten, pet food, leash, aquarium tank, bird feeder, tent, sleeping bag, camping gear, cooler, fishing
-            rod, tackle, hunting, bike helmet, treadmill, dumbbell, yoga mat, ball, racket, golf club, ski, skis,
-            snowboard, surfboard, skateboard, guitar, piano, drum, violin, ukulele, amplifier, instrument, sheet
-            music, craft, yarn, fabric, sewing, bead, stationery, notebook paper, pen, pencil, planner, calendar,
-            greeting card, gift wrap, ornament, costume, jersey, memorabilia, collectible, coin, stamp, antique,
-            figurine, funko, plush, tire, tyre, brake pad, wiper, auto part, motor oil, floor mat, key fob, weekly ad,
-            flyer, deal, coupon, promo code, sale, clearance, discount code, deal of the day, gift card balance, gift
-            card, gift idea, gift guide, size chart, size guide, chest size, what size, size in cm, waist, price
-            match, best seller
+            garden hose, lawn mower, grill, patio, greenhouse, gardening, gazebo, fence, paint, wallpaper roll, tile,
+            flooring, lumber, plywood, drill, saw, hammer, screwdriver, wrench, tool, tools, toolbox, ladder, nail,
+            faucet, sink, toilet, shower head, bathtub, refrigerator, fridge, freezer, oven, stove, microwave,
+            dishwasher, washing machine, washer, dryer, vacuum, vacuum cleaner, air purifier, air conditioner, fan,
+            heater, blender, mixer, toaster, kettle, coffee maker, espresso machine, air fryer, cookware, pan, pot,
+            knife, plate, mug, cup, bottle, grocery, groceries, milk, bread, cheese, egg, fruit, vegetable, meat,
+            chicken, beef, fish, pasta, rice, cereal, snack, chocolate, candy, cookie, cake, coffee, tea, juice, soda,
+            beer, wine, whiskey, vodka, pizza, burger, sandwich, salad, soup, stroller, car seat, crib, diaper, baby,
+            pet, dog, cat, puppy, kitten, pet food, leash, aquarium tank, bird feeder, tent, sleeping bag, camping
+            gear, cooler, fishing rod, tackle, hunting, bike helmet, treadmill, dumbbell, yoga mat, ball, racket, golf
+            club, ski, skis, snowboard, surfboard, skateboard, guitar, piano, drum, violin, ukulele, amplifier,
+            instrument, sheet music, craft, yarn, fabric, sewing, bead, stationery, notebook paper, pen, pencil,
+            planner, calendar, greeting card, gift wrap, ornament, costume, jersey, memorabilia, collectible, coin,
+            stamp, antique, figurine, funko, plush, tire, tyre, brake pad, wiper, auto part, motor oil, floor mat, key
+            fob, weekly ad, flyer, deal, coupon, promo code, sale, clearance, discount code, deal of the day, gift
+            card balance, gift card, gift idea, gift guide, size chart, size guide, chest size, what size, size in cm,
+            waist, price match, best seller
         """
     },
 }
@@ -734,8 +743,8 @@ PAGE = {
     },
     "job": {
         "any": f"""
-            {JOB_BOARDS}, indeed, workday, greenhouse form, greenhouse board, recruiting, recruiter, applicant,
-            open posting, hourly shift, work authorization, resume
+            {JOB_BOARDS}, indeed, workday, greenhouse form, greenhouse board, recruiting, recruiter, applicant, open
+            posting, hourly shift, work authorization, resume
         """,
         "together": [f"{TRADES} + application, assignment, opening, posting, role, shift"],
     },

@@ -127,12 +127,16 @@ def test_besides(text: str, found: list[str]) -> None:
         ("a driver", []),
         ("a hotel, then cars", ["car", "hotel"]),
         ("renting tires with a driver", []),
+        ("a series on disney+", ["media"]),
     ],
 )
 def test_topics_found(text: str, topics: list[str]) -> None:
     """One phrase, or one of each group that belongs together, outside of what means something else."""
     car = {"any": "car, truck", "together": ["rent~, hire + driver"], "unless": "tire", "besides": "car seat"}
-    assert topics_found(text, {"car": car, "hotel": {"any": "hotel"}}) == topics
+    assert (
+        topics_found(text, {"car": car, "hotel": {"any": "hotel"}, "media": {"together": ["disney+, max + series"]}})
+        == topics
+    )
     with pytest.raises(ValueError, match="expected any, together, unless, besides"):
         topics_found(text, {"car": {"all": "car"}})
 
