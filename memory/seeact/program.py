@@ -294,29 +294,29 @@ LEXICON = {
         ],
         "unless": ASIDE,
         "besides": """
-            movie star, film star, movie actor, film actor, video game, video gaming, video card, video call, video
-            chat, video conference, video conferencing, video doorbell, video camera, video editor, video editing
-            software, film camera, instant film, window film, photo album, wedding album, stamp album, sticker album,
-            coin album, album frame, music festival, music venue, music event, live music, music instrument, musical
-            instrument, music stand, music box, music lesson, music class, music teacher, sheet music, movie theater
-            job, podcast episode, foot trailer, ft trailer, trailer listing, trailer for sale, utility trailer, travel
-            trailer, cargo trailer, semi trailer, trailer hitch, trailer park, boat trailer, dvd player, blu-ray
-            player, cd player, cd rack, cd rate, dvd drive, podcast, listen … podcast, film festival job, music store
-            job, youtube tv bill, film roll, 35mm film, film scanner, video console, video game console, video baby
-            monitor, video monitor, video recorder, music school, music theory, music book, piano lesson, guitar
-            lesson, guitar tab, music tab, music award show ticket, movie poster, movie prop, movie costume, movie
-            merchandise, tv show costume, film costume, film developing, vinyl flooring, vinyl siding, vinyl plank,
-            vinyl tile, vinyl fence, vinyl glove, vinyl wrap, vinyl sticker, vinyl figure, pop vinyl, funko … vinyl,
-            heat transfer vinyl, adhesive vinyl, certificate of deposit, cd … rate, movie theater gift card, movie
-            gift card, movie trivia, movie quiz, music trivia, movie news, music news, film news, film school, film
-            study, film studies, video tutorial … repair, share … video, comment … video, music therapy, music note
-            pattern, popcorn bowl, tv show trivia, youtube channel settings, video projector, music production
-            software, video resolution, video quality, screen protector film, film crew job, video editor job, music
-            producer job, netflix stock, spotify stock, netflix gift card, spotify gift card, spotify premium gift
-            card, hulu gift card, itunes gift card, youtube gift card, apple music gift card, horse trailer, enclosed
-            trailer, tow … trailer, trailer rental, rent … trailer, trailer tire, trailer light, soundtrack poster,
-            episode of … podcast, true crime podcast, comedy show ticket, comedy club, watch band, watch strap, smart
-            watch, apple watch, smartwatch
+            anime figure, anime figurine, anime convention, anime poster, movie star, film star, movie actor, film
+            actor, video game, video gaming, video card, video call, video chat, video conference, video conferencing,
+            video doorbell, video camera, video editor, video editing software, film camera, instant film, window
+            film, photo album, wedding album, stamp album, sticker album, coin album, album frame, music festival,
+            music venue, music event, live music, music instrument, musical instrument, music stand, music box, music
+            lesson, music class, music teacher, sheet music, movie theater job, podcast episode, foot trailer, ft
+            trailer, trailer listing, trailer for sale, utility trailer, travel trailer, cargo trailer, semi trailer,
+            trailer hitch, trailer park, boat trailer, dvd player, blu-ray player, cd player, cd rack, cd rate, dvd
+            drive, podcast, listen … podcast, film festival job, music store job, youtube tv bill, film roll, 35mm
+            film, film scanner, video console, video game console, video baby monitor, video monitor, video recorder,
+            music school, music theory, music book, piano lesson, guitar lesson, guitar tab, music tab, music award
+            show ticket, movie poster, movie prop, movie costume, movie merchandise, tv show costume, film costume,
+            film developing, vinyl flooring, vinyl siding, vinyl plank, vinyl tile, vinyl fence, vinyl glove, vinyl
+            wrap, vinyl sticker, vinyl figure, pop vinyl, funko … vinyl, heat transfer vinyl, adhesive vinyl,
+            certificate of deposit, cd … rate, movie theater gift card, movie gift card, movie trivia, movie quiz,
+            music trivia, movie news, music news, film news, film school, film study, film studies, video tutorial …
+            repair, share … video, comment … video, music therapy, music note pattern, popcorn bowl, tv show trivia,
+            youtube channel settings, video projector, music production software, video resolution, video quality,
+            screen protector film, film crew job, video editor job, music producer job, netflix stock, spotify stock,
+            netflix gift card, spotify gift card, spotify premium gift card, hulu gift card, itunes gift card, youtube
+            gift card, apple music gift card, horse trailer, enclosed trailer, tow … trailer, trailer rental, rent …
+            trailer, trailer tire, trailer light, soundtrack poster, episode of … podcast, true crime podcast, comedy
+            show ticket, comedy club, watch band, watch strap, smart watch, apple watch, smartwatch
         """,
     },
     "hotel": {
@@ -575,21 +575,25 @@ OUTSIDE = {
     },
     "places": {
         "any": """
-        place to eat, somewhere to eat, eatery, open on, until what time, what time … open, what time … close, closing
-        time, opening time, store hours, opening hours, open hours, business hours, hour of operation, hours, store
-        locator, nearest store, store near, closest store, store in, my store, branch, location near, nearest
-        location, address of, directions, phone number of, phone number for, contact number, contact info, contact us,
-        customer service, customer support, help center, help page, live chat, restaurant, bistro, diner, omakase,
-        tasting menu, lunch, dinner for, brunch, dinner reservation, table for, book a table, reserve a table, cafe,
-        café, coffee shop, bakery, bar, pub, winery, brewery, food truck, pizzeria, steakhouse, sushi, menu, museum,
-        gallery, exhibit, exhibition, park, national park, zoo, aquarium, garden, theme park, amusement park, ride,
-        roller coaster, castle, monument, landmark, attraction, things to do, activity, activities, tour, sightseeing,
-        excursion, day trip, hike, hiking, trail, spa treatment, massage, salon, barber, haircut, gym, yoga, fitness
-        class, swimming pool, playground, golf course, tee time, bowling, escape room, church, mosque, temple, cinema
-        near, theater near, theatre near, campus, school, university, college, course, cooking class, online class,
-        dance class, lesson, tuition, scholarship, apartment for rent, house for sale, home for sale, homes for sale,
-        condo for sale, real estate, realtor, rental apartment, mortgage, open house
-    """
+            place to eat, somewhere to eat, eatery, foodie, food, dish, thai, indian food, italian food, mexican food,
+            chinese food, sushi bar, ramen, taco, seafood, bbq, buffet, dessert, ice cream, catering, open now, wait
+            time, map, neighborhood, neighbourhood, city guide, city hall, landmark tour, drop box, drop off point,
+            drop-off point, mailbox, ups, fedex, usps, dhl, yelp, opentable, resy, open on, until what time, what time
+            … open, what time … close, closing time, opening time, store hours, opening hours, open hours, business
+            hours, hour of operation, hours, store locator, nearest store, store near, closest store, store in, my
+            store, branch, location near, nearest location, address of, directions, phone number of, phone number for,
+            contact number, contact info, contact us, customer service, customer support, help center, help page, live
+            chat, restaurant, bistro, diner, omakase, tasting menu, lunch, dinner for, brunch, dinner reservation,
+            table for, book a table, reserve a table, cafe, café, coffee shop, bakery, bar, pub, winery, brewery, food
+            truck, pizzeria, steakhouse, sushi, menu, museum, gallery, exhibit, exhibition, park, national park, zoo,
+            aquarium, garden, theme park, amusement park, ride, roller coaster, castle, monument, landmark,
+            attraction, things to do, activity, activities, tour, sightseeing, excursion, day trip, hike, hiking,
+            trail, spa treatment, massage, salon, barber, haircut, gym, yoga, fitness class, swimming pool,
+            playground, golf course, tee time, bowling, escape room, church, mosque, temple, cinema near, theater
+            near, theatre near, campus, school, university, college, course, cooking class, online class, dance class,
+            lesson, tuition, scholarship, apartment for rent, house for sale, home for sale, homes for sale, condo for
+            sale, real estate, realtor, rental apartment, mortgage, open house
+        """
     },
     "transport": {
         "any": """
@@ -612,15 +616,25 @@ OUTSIDE = {
             calendar of events, auction
         """
     },
+    "government": {
+        "any": """
+        agenda, meeting minute, mayor, council, ordinance, public comment, environmental impact, budget report,
+        submission, grant, benefit, social security, medicare, medicaid, food stamp, unemployment claim, background
+        check, w-2, w-4, w-9, 1099, notary
+    """
+    },
     "sport and games": {
         "any": """
-            score, scores, standings, roster, lineup, fixture, match result, league table, leaderboard, team, player,
-            coach, injury report, draft, fantasy football, fantasy team, playoff, season record, goalkeeper,
-            quarterback, nba, nfl, mlb, nhl, premier league, champions league, fifa, uefa, olympics, formula 1, f1,
-            nascar, ufc, wwe, pga, atp, wta, tennis, golf, cricket, rugby, football, soccer, basketball, baseball,
-            hockey, boxing, chess, board game, boardgame, card game, video game, spelling bee, hint, game, games,
-            gaming, gameplay, console, playstation, ps4, ps5, xbox, nintendo, switch game, steam, esports,
-            walkthrough, cheat code, achievement, dlc, mod, puzzle, toy, lego, pokemon, minecraft
+            line-up, line up, depth chart, box score, batting average, top scorer, transfer news, club, league,
+            tournament, championship, cup final, lakers, warriors, celtics, knicks, yankees, dodgers, red sox, cubs,
+            mets, cowboys, patriots, chiefs, packers, 49ers, ravens, score, scores, standings, roster, lineup,
+            fixture, match result, league table, leaderboard, team, player, coach, injury report, draft, fantasy
+            football, fantasy team, playoff, season record, goalkeeper, quarterback, nba, nfl, mlb, nhl, premier
+            league, champions league, fifa, uefa, olympics, formula 1, f1, nascar, ufc, wwe, pga, atp, wta, tennis,
+            golf, cricket, rugby, football, soccer, basketball, baseball, hockey, boxing, chess, board game,
+            boardgame, card game, video game, spelling bee, hint, game, games, gaming, gameplay, console, playstation,
+            ps4, ps5, xbox, nintendo, switch game, steam, esports, walkthrough, cheat code, achievement, dlc, mod,
+            puzzle, toy, lego, pokemon, minecraft
         """
     },
     "account": {
@@ -636,9 +650,11 @@ OUTSIDE = {
             status, order history, track order, track my, tracking number, track a package, my package, package
             tracking, shipping rate, return label, return an item, warranty, repair, recall, feedback, survey,
             complaint, report a, share, share on, tweet, twitter, facebook, instagram, pinterest, linkedin profile,
-            reddit, post, comment, follow, unfollow, followers, like the, message to, app store, mobile app, widget,
-            api, developer documentation, dashboard, analytics, seller dashboard, creator, advertise, about us,
-            investor, press release, leadership, ceo, mission, sustainability, accessibility, sitemap
+            reddit, post, comment, follow, unfollow, followers, like the, message to, app store, google play, app,
+            apps, mobile app, pricing plan, plan comparison, premium plan, personal plan, recently viewed, browsing
+            history, recent activity, release note, changelog, version history, widget, api, developer documentation,
+            dashboard, analytics, seller dashboard, creator, advertise, about us, investor, press release, leadership,
+            ceo, mission, sustainability, accessibility, sitemap
         """
     },
     "services": {
@@ -666,41 +682,44 @@ OUTSIDE = {
 GOODS = {
     "goods": {
         "any": """
-            product, products, item number, sku, brand, clothes, clothing, apparel, outfit, dress, skirt, shirt,
-            t-shirt, tee, polo shirt, blouse, sweater, hoodie, sweatshirt, jacket, coat, parka, vest, jeans, pants,
-            trousers, shorts, leggings, suit, tuxedo, blazer, swimsuit, bikini, underwear, bra, sock, lingerie,
-            pajama, robe, menswear, womenswear, kidswear, shoe, shoes, sneaker, boot, boots, sandal, heels, loafer,
-            slipper, hat, beanie, scarf, glove, belt, tie, handbag, purse, tote, backpack, wallet, suitcase,
-            sunglasses, glasses, eyeglasses, contact lens, jewelry, jewellery, ring, necklace, bracelet, earring,
-            watch, watches, wristwatch, smartwatch, perfume, cologne, fragrance, makeup, lipstick, mascara,
-            foundation, skincare, skin care, moisturizer, sunscreen, serum, shampoo, conditioner, soap, lotion,
-            toothbrush, razor, hair dryer, vitamin, supplement, protein powder, medicine, phone, smartphone, iphone,
-            android phone, galaxy, pixel, tablet, ipad, laptop, notebook, macbook, chromebook, computer, desktop
-            computer, desktop pc, pc, monitor, keyboard, mouse, printer, ink, toner, router, modem, webcam, headphone,
-            headset, earbud, airpods, speaker, soundbar, microphone, camera, lens, tripod, drone, tv stand, 4k tv,
-            oled tv, smart tv, television set, projector, charger, cable, usb, hard drive, ssd, graphics card, gpu,
-            cpu, processor, motherboard, ram, battery, power bank, smart home, thermostat, doorbell, furniture, sofa,
-            couch, chair, recliner, table, desk, bookcase, bookshelf, shelf, dresser, nightstand, wardrobe, cabinet,
-            bed frame, mattress, pillow, blanket, quilt, duvet, sheet set, towel, curtain, rug, carpet, lamp, light
-            bulb, chandelier, mirror, vase, candle, picture frame, decor, plant, plants, flower, bouquet, seeds,
-            garden hose, lawn mower, grill, patio, greenhouse, gardening, gazebo, fence, paint, wallpaper roll, tile,
-            flooring, lumber, plywood, drill, saw, hammer, screwdriver, wrench, tool, tools, toolbox, ladder, nail,
-            faucet, sink, toilet, shower head, bathtub, refrigerator, fridge, freezer, oven, stove, microwave,
-            dishwasher, washing machine, washer, dryer, vacuum, vacuum cleaner, air purifier, air conditioner, fan,
-            heater, blender, mixer, toaster, kettle, coffee maker, espresso machine, air fryer, cookware, pan, pot,
-            knife, plate, mug, cup, bottle, grocery, groceries, milk, bread, cheese, egg, fruit, vegetable, meat,
-            chicken, beef, fish, pasta, rice, cereal, snack, chocolate, candy, cookie, cake, coffee, tea, juice, soda,
-            beer, wine, whiskey, vodka, pizza, burger, sandwich, salad, soup, stroller, car seat, crib, diaper, baby,
-            pet, dog, cat, puppy, kitten, pet food, leash, aquarium tank, bird feeder, tent, sleeping bag, camping
-            gear, cooler, fishing rod, tackle, hunting, bike helmet, treadmill, dumbbell, yoga mat, ball, racket, golf
-            club, ski, skis, snowboard, surfboard, skateboard, guitar, piano, drum, violin, ukulele, amplifier,
-            instrument, sheet music, craft, yarn, fabric, sewing, bead, stationery, notebook paper, pen, pencil,
-            planner, calendar, greeting card, gift wrap, ornament, costume, jersey, memorabilia, collectible, coin,
-            stamp, antique, figurine, funko, plush, tire, tyre, brake pad, wiper, auto part, motor oil, floor mat, key
-            fob, weekly ad, flyer, deal, coupon, promo code, sale, clearance, discount code, deal of the day, gift
-            card balance, gift card, gift idea, gift guide, size chart, size guide, chest size, what size, size in cm,
-            waist, price match, best seller
-        """
+        walmart, target, costco, ikea, amazon, ebay, etsy, home depot, lowe's, macy's, kohl's, nordstrom,
+        bloomingdale's, gap, old navy, zara, h&m, uniqlo, nike, adidas, puma, under armour, lululemon, sephora, ulta,
+        gamestop, menards, wayfair, petco, petsmart, chewy, cvs, walgreens, best buy, newegg, micro center, staples,
+        office depot, rei, dick's sporting goods, crate & barrel, williams sonoma, bath & body works, victoria's
+        secret, figure, action figure, product, products, item number, sku, brand, clothes, clothing, apparel, outfit,
+        dress, skirt, shirt, t-shirt, tee, polo shirt, blouse, sweater, hoodie, sweatshirt, jacket, coat, parka, vest,
+        jeans, pants, trousers, shorts, leggings, suit, tuxedo, blazer, swimsuit, bikini, underwear, bra, sock,
+        lingerie, pajama, robe, menswear, womenswear, kidswear, shoe, shoes, sneaker, boot, boots, sandal, heels,
+        loafer, slipper, hat, beanie, scarf, glove, belt, tie, handbag, purse, tote, backpack, wallet, suitcase,
+        sunglasses, glasses, eyeglasses, contact lens, jewelry, jewellery, ring, necklace, bracelet, earring, watch,
+        watches, wristwatch, smartwatch, perfume, cologne, fragrance, makeup, lipstick, mascara, foundation, skincare,
+        skin care, moisturizer, sunscreen, serum, shampoo, conditioner, soap, lotion, toothbrush, razor, hair dryer,
+        vitamin, supplement, protein powder, medicine, phone, smartphone, iphone, android phone, galaxy, pixel,
+        tablet, ipad, laptop, notebook, macbook, chromebook, computer, desktop computer, desktop pc, pc, monitor,
+        keyboard, mouse, printer, ink, toner, router, modem, webcam, headphone, headset, earbud, airpods, speaker,
+        soundbar, microphone, camera, lens, tripod, drone, tv stand, 4k tv, oled tv, smart tv, television set,
+        projector, charger, cable, usb, hard drive, ssd, graphics card, gpu, cpu, processor, motherboard, ram,
+        battery, power bank, smart home, thermostat, doorbell, furniture, sofa, couch, chair, recliner, table, desk,
+        bookcase, bookshelf, shelf, dresser, nightstand, wardrobe, cabinet, bed frame, mattress, pillow, blanket,
+        quilt, duvet, sheet set, towel, curtain, rug, carpet, lamp, light bulb, chandelier, mirror, vase, candle,
+        picture frame, decor, plant, plants, flower, bouquet, seeds, garden hose, lawn mower, grill, patio,
+        greenhouse, gardening, gazebo, fence, paint, wallpaper roll, tile, flooring, lumber, plywood, drill, saw,
+        hammer, screwdriver, wrench, tool, tools, toolbox, ladder, nail, faucet, sink, toilet, shower head, bathtub,
+        refrigerator, fridge, freezer, oven, stove, microwave, dishwasher, washing machine, washer, dryer, vacuum,
+        vacuum cleaner, air purifier, air conditioner, fan, heater, blender, mixer, toaster, kettle, coffee maker,
+        espresso machine, air fryer, cookware, pan, pot, knife, plate, mug, cup, bottle, grocery, groceries, milk,
+        bread, cheese, egg, fruit, vegetable, meat, chicken, beef, fish, pasta, rice, cereal, snack, chocolate, candy,
+        cookie, cake, coffee, tea, juice, soda, beer, wine, whiskey, vodka, pizza, burger, sandwich, salad, soup,
+        stroller, car seat, crib, diaper, baby, pet, dog, cat, puppy, kitten, pet food, leash, aquarium tank, bird
+        feeder, tent, sleeping bag, camping gear, cooler, fishing rod, tackle, hunting, bike helmet, treadmill,
+        dumbbell, yoga mat, ball, racket, golf club, ski, skis, snowboard, surfboard, skateboard, guitar, piano, drum,
+        violin, ukulele, amplifier, instrument, sheet music, craft, yarn, fabric, sewing, bead, stationery, notebook
+        paper, pen, pencil, planner, calendar, greeting card, gift wrap, ornament, costume, jersey, memorabilia,
+        collectible, coin, stamp, antique, figurine, funko, plush, tire, tyre, brake pad, wiper, auto part, motor oil,
+        floor mat, key fob, weekly ad, flyer, deal, coupon, promo code, sale, clearance, discount code, deal of the
+        day, gift card balance, gift card, gift idea, gift guide, size chart, size guide, chest size, what size, size
+        in cm, waist, price match, best seller
+    """
     },
 }
 
