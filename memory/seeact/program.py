@@ -92,7 +92,7 @@ ASIDE = """
     cancellation policy for, privacy policy, pet policy, baggage policy, return policy, terms and conditions, terms of
     service, opening hours, hours of operation, phone number of, phone number for, support number, password, account
     number, member number, points balance, gift card, share price, stock price, investor, press release, ceo, founder,
-    headquarters, history of, born, biography, bio, net worth, how tall, job, career, internship, lawsuit, complaint,
+    headquarters, history of, born, biography, bio, net worth, how tall, lawsuit, complaint,
     lost item, lost and found, cabin baggage, hand luggage, as baggage, special baggage, baggage fee, bag fee, baggage
     allowance, carry-on size, checked bag fee, second checked bag, is it delayed, check in for my, boarding pass,
     customer service, contact number, newsletter, subscription price, cancel my, unsubscribe, insurance quote, quote
@@ -218,7 +218,7 @@ LEXICON = {
                 under, price, priced, compare, build, configure, {YEARS}
             """,
         ],
-        "unless": f"{CAR_PARTS}, {ASIDE}",
+        "unless": f"{CAR_PARTS}, {ASIDE}, job, career",
         "besides": """
             car seat, car insurance, car wash, car part, car accessory, car charger, car battery, car stereo, car
             speaker, car audio, car cover, car mat, car mount, car holder, car wax, car tire, car vacuum, car cleaner,
@@ -292,7 +292,7 @@ LEXICON = {
                 tonight, tv, channel
             """,
         ],
-        "unless": ASIDE,
+        "unless": f"{ASIDE}, job, career, internship",
         "besides": """
             anime figure, anime figurine, anime convention, anime poster, movie star, film star, movie actor, film
             actor, video game, video gaming, video card, video call, video chat, video conference, video conferencing,
@@ -364,7 +364,7 @@ LEXICON = {
                 spa, suite, city center, beachfront, downtown, property, checking in, check-in, midtown
             """,
         ],
-        "unless": f"{ASIDE}, sleeper, couchette, table for, brunch, dinner for, ticket for",
+        "unless": f"{ASIDE}, job, career, internship, sleeper, couchette, table for, brunch, dinner for, ticket for",
         "besides": """
             hotel chocolat, hotel front desk, hotel grill, hotel bar, hotel restaurant, menu … hotel, restaurant …
             hotel, hotel gift card, airbnb gift card, hotel credit card, hotel job, hotel manager, hotel staff, hotel
@@ -535,8 +535,8 @@ LEXICON = {
             "upper class, economy class, premium economy + return, outbound, miles only, reward, companion voucher",
         ],
         "unless": f"""
-            {ASIDE}, train, rail, bus, ferry, cruise, coach, parking, rent~, car, suv, van, truck, vehicle, pick-up,
-            pickup, drop-off, dropoff, shuttle, taxi, limo
+            {ASIDE}, job, career, internship, train, rail, bus, ferry, cruise, coach, parking, rent~, car, suv, van,
+            truck, vehicle, pick-up, pickup, drop-off, dropoff, shuttle, taxi, limo
         """,
         "besides": """
             bus fare, train fare, taxi fare, nike air flight, jordan flight, flight origin, flight stick, flight sim,
@@ -618,23 +618,23 @@ OUTSIDE = {
     },
     "government": {
         "any": """
-        agenda, meeting minute, mayor, council, ordinance, public comment, environmental impact, budget report,
-        submission, grant, benefit, social security, medicare, medicaid, food stamp, unemployment claim, background
-        check, w-2, w-4, w-9, 1099, notary
-    """
+            agenda, meeting minute, mayor, council, ordinance, public comment, environmental impact, budget report,
+            submission, grant, benefit, social security, medicare, medicaid, food stamp, unemployment claim,
+            background check, w-2, w-4, w-9, 1099, notary
+        """
     },
     "sport and games": {
         "any": """
-            line-up, line up, depth chart, box score, batting average, top scorer, transfer news, club, league,
-            tournament, championship, cup final, lakers, warriors, celtics, knicks, yankees, dodgers, red sox, cubs,
-            mets, cowboys, patriots, chiefs, packers, 49ers, ravens, score, scores, standings, roster, lineup,
-            fixture, match result, league table, leaderboard, team, player, coach, injury report, draft, fantasy
-            football, fantasy team, playoff, season record, goalkeeper, quarterback, nba, nfl, mlb, nhl, premier
-            league, champions league, fifa, uefa, olympics, formula 1, f1, nascar, ufc, wwe, pga, atp, wta, tennis,
-            golf, cricket, rugby, football, soccer, basketball, baseball, hockey, boxing, chess, board game,
-            boardgame, card game, video game, spelling bee, hint, game, games, gaming, gameplay, console, playstation,
-            ps4, ps5, xbox, nintendo, switch game, steam, esports, walkthrough, cheat code, achievement, dlc, mod,
-            puzzle, toy, lego, pokemon, minecraft
+            line-up, line up, depth chart, box score, batting average, top scorer, transfer news, football club,
+            soccer club, league, tournament, championship, cup final, lakers, warriors, celtics, knicks, yankees,
+            dodgers, red sox, cubs, mets, cowboys, patriots, chiefs, packers, 49ers, ravens, score, scores, standings,
+            roster, lineup, fixture, match result, league table, leaderboard, team, player, coach, injury report,
+            draft, fantasy football, fantasy team, playoff, season record, goalkeeper, quarterback, nba, nfl, mlb,
+            nhl, premier league, champions league, fifa, uefa, olympics, formula 1, f1, nascar, ufc, wwe, pga, atp,
+            wta, tennis, golf, cricket, rugby, football, soccer, basketball, baseball, hockey, boxing, chess, board
+            game, boardgame, card game, video game, spelling bee, hint, game, games, gaming, gameplay, console,
+            playstation, ps4, ps5, xbox, nintendo, switch game, steam, esports, walkthrough, cheat code, achievement,
+            dlc, mod, puzzle, toy, lego, pokemon, minecraft
         """
     },
     "account": {
@@ -682,45 +682,55 @@ OUTSIDE = {
 GOODS = {
     "goods": {
         "any": """
-        walmart, target, costco, ikea, amazon, ebay, etsy, home depot, lowe's, macy's, kohl's, nordstrom,
-        bloomingdale's, gap, old navy, zara, h&m, uniqlo, nike, adidas, puma, under armour, lululemon, sephora, ulta,
-        gamestop, menards, wayfair, petco, petsmart, chewy, cvs, walgreens, best buy, newegg, micro center, staples,
-        office depot, rei, dick's sporting goods, crate & barrel, williams sonoma, bath & body works, victoria's
-        secret, figure, action figure, product, products, item number, sku, brand, clothes, clothing, apparel, outfit,
-        dress, skirt, shirt, t-shirt, tee, polo shirt, blouse, sweater, hoodie, sweatshirt, jacket, coat, parka, vest,
-        jeans, pants, trousers, shorts, leggings, suit, tuxedo, blazer, swimsuit, bikini, underwear, bra, sock,
-        lingerie, pajama, robe, menswear, womenswear, kidswear, shoe, shoes, sneaker, boot, boots, sandal, heels,
-        loafer, slipper, hat, beanie, scarf, glove, belt, tie, handbag, purse, tote, backpack, wallet, suitcase,
-        sunglasses, glasses, eyeglasses, contact lens, jewelry, jewellery, ring, necklace, bracelet, earring, watch,
-        watches, wristwatch, smartwatch, perfume, cologne, fragrance, makeup, lipstick, mascara, foundation, skincare,
-        skin care, moisturizer, sunscreen, serum, shampoo, conditioner, soap, lotion, toothbrush, razor, hair dryer,
-        vitamin, supplement, protein powder, medicine, phone, smartphone, iphone, android phone, galaxy, pixel,
-        tablet, ipad, laptop, notebook, macbook, chromebook, computer, desktop computer, desktop pc, pc, monitor,
-        keyboard, mouse, printer, ink, toner, router, modem, webcam, headphone, headset, earbud, airpods, speaker,
-        soundbar, microphone, camera, lens, tripod, drone, tv stand, 4k tv, oled tv, smart tv, television set,
-        projector, charger, cable, usb, hard drive, ssd, graphics card, gpu, cpu, processor, motherboard, ram,
-        battery, power bank, smart home, thermostat, doorbell, furniture, sofa, couch, chair, recliner, table, desk,
-        bookcase, bookshelf, shelf, dresser, nightstand, wardrobe, cabinet, bed frame, mattress, pillow, blanket,
-        quilt, duvet, sheet set, towel, curtain, rug, carpet, lamp, light bulb, chandelier, mirror, vase, candle,
-        picture frame, decor, plant, plants, flower, bouquet, seeds, garden hose, lawn mower, grill, patio,
-        greenhouse, gardening, gazebo, fence, paint, wallpaper roll, tile, flooring, lumber, plywood, drill, saw,
-        hammer, screwdriver, wrench, tool, tools, toolbox, ladder, nail, faucet, sink, toilet, shower head, bathtub,
-        refrigerator, fridge, freezer, oven, stove, microwave, dishwasher, washing machine, washer, dryer, vacuum,
-        vacuum cleaner, air purifier, air conditioner, fan, heater, blender, mixer, toaster, kettle, coffee maker,
-        espresso machine, air fryer, cookware, pan, pot, knife, plate, mug, cup, bottle, grocery, groceries, milk,
-        bread, cheese, egg, fruit, vegetable, meat, chicken, beef, fish, pasta, rice, cereal, snack, chocolate, candy,
-        cookie, cake, coffee, tea, juice, soda, beer, wine, whiskey, vodka, pizza, burger, sandwich, salad, soup,
-        stroller, car seat, crib, diaper, baby, pet, dog, cat, puppy, kitten, pet food, leash, aquarium tank, bird
-        feeder, tent, sleeping bag, camping gear, cooler, fishing rod, tackle, hunting, bike helmet, treadmill,
-        dumbbell, yoga mat, ball, racket, golf club, ski, skis, snowboard, surfboard, skateboard, guitar, piano, drum,
-        violin, ukulele, amplifier, instrument, sheet music, craft, yarn, fabric, sewing, bead, stationery, notebook
-        paper, pen, pencil, planner, calendar, greeting card, gift wrap, ornament, costume, jersey, memorabilia,
-        collectible, coin, stamp, antique, figurine, funko, plush, tire, tyre, brake pad, wiper, auto part, motor oil,
-        floor mat, key fob, weekly ad, flyer, deal, coupon, promo code, sale, clearance, discount code, deal of the
-        day, gift card balance, gift card, gift idea, gift guide, size chart, size guide, chest size, what size, size
-        in cm, waist, price match, best seller
-    """
+            figure, action figure, product, products, item number, sku, brand, clothes, clothing, apparel, outfit,
+            dress, skirt, shirt, t-shirt, tee, polo shirt, blouse, sweater, hoodie, sweatshirt, jacket, coat, parka,
+            vest, jeans, pants, trousers, shorts, leggings, suit, tuxedo, blazer, swimsuit, bikini, underwear, bra,
+            sock, lingerie, pajama, robe, menswear, womenswear, kidswear, shoe, shoes, sneaker, boot, boots, sandal,
+            heels, loafer, slipper, hat, beanie, scarf, glove, belt, tie, handbag, purse, tote, backpack, wallet,
+            suitcase, sunglasses, glasses, eyeglasses, contact lens, jewelry, jewellery, ring, necklace, bracelet,
+            earring, watch, watches, wristwatch, smartwatch, perfume, cologne, fragrance, makeup, lipstick, mascara,
+            foundation, skincare, skin care, moisturizer, sunscreen, serum, shampoo, conditioner, soap, lotion,
+            toothbrush, razor, hair dryer, vitamin, supplement, protein powder, medicine, phone, smartphone, iphone,
+            android phone, galaxy, pixel, tablet, ipad, laptop, notebook, macbook, chromebook, computer, desktop
+            computer, desktop pc, pc, monitor, keyboard, mouse, printer, ink, toner, router, modem, webcam, headphone,
+            headset, earbud, airpods, speaker, soundbar, microphone, camera, lens, tripod, drone, tv stand, 4k tv,
+            oled tv, smart tv, television set, projector, charger, cable, usb, hard drive, ssd, graphics card, gpu,
+            cpu, processor, motherboard, ram, battery, power bank, smart home, thermostat, doorbell, furniture, sofa,
+            couch, chair, recliner, table, desk, bookcase, bookshelf, shelf, dresser, nightstand, wardrobe, cabinet,
+            bed frame, mattress, pillow, blanket, quilt, duvet, sheet set, towel, curtain, rug, carpet, lamp, light
+            bulb, chandelier, mirror, vase, candle, picture frame, decor, plant, plants, flower, bouquet, seeds,
+            garden hose, lawn mower, grill, patio, greenhouse, gardening, gazebo, fence, paint, wallpaper roll, tile,
+            flooring, lumber, plywood, drill, saw, hammer, screwdriver, wrench, tool, tools, toolbox, ladder, nail,
+            faucet, sink, toilet, shower head, bathtub, refrigerator, fridge, freezer, oven, stove, microwave,
+            dishwasher, washing machine, washer, dryer, vacuum, vacuum cleaner, air purifier, air conditioner, fan,
+            heater, blender, mixer, toaster, kettle, coffee maker, espresso machine, air fryer, cookware, pan, pot,
+            knife, plate, mug, cup, bottle, grocery, groceries, milk, bread, cheese, egg, fruit, vegetable, meat,
+            chicken, beef, fish, pasta, rice, cereal, snack, chocolate, candy, cookie, cake, coffee, tea, juice, soda,
+            beer, wine, whiskey, vodka, pizza, burger, sandwich, salad, soup, stroller, car seat, crib, diaper, baby,
+            pet, dog, cat, puppy, kitten, pet food, leash, aquarium tank, bird feeder, tent, sleeping bag, camping
+            gear, cooler, fishing rod, tackle, hunting, bike helmet, treadmill, dumbbell, yoga mat, ball, racket, golf
+            club, ski, skis, snowboard, surfboard, skateboard, guitar, piano, drum, violin, ukulele, amplifier,
+            instrument, sheet music, craft, yarn, fabric, sewing, bead, stationery, notebook paper, pen, pencil,
+            planner, calendar, greeting card, gift wrap, ornament, costume, jersey, memorabilia, collectible, coin,
+            stamp, antique, figurine, funko, plush, tire, tyre, brake pad, wiper, auto part, motor oil, floor mat, key
+            fob, weekly ad, flyer, deal, coupon, promo code, sale, clearance, discount code, deal of the day, gift
+            card balance, gift card, gift idea, gift guide, size chart, size guide, chest size, what size, size in cm,
+            waist, price match, best seller
+        """
     },
+}
+
+# Where a task takes place says little of it.
+STORES = {
+    "stores": {
+        "any": """
+            walmart, target, costco, ikea, amazon, ebay, etsy, home depot, lowe's, macy's, kohl's, nordstrom,
+            bloomingdale's, gap, old navy, zara, h&m, uniqlo, nike, adidas, puma, under armour, lululemon, sephora,
+            ulta, gamestop, menards, wayfair, petco, petsmart, chewy, cvs, walgreens, best buy, newegg, micro center,
+            staples, office depot, rei, dick's sporting goods, crate & barrel, williams sonoma, bath & body works,
+            victoria's secret
+        """
+    }
 }
 
 # Elements of a page whose use is a step of what a rule is about.
@@ -836,7 +846,7 @@ def topics_of_analysis(task: str, text: str) -> list | None:
     if names or topics_found(task, GOODS):
         return names
     names = topics_of_page(" ".join(sentences[:2])) or topics_of_page(text)
-    return names if names or topics_found(text, {**ELSEWHERE, **GOODS}) else None
+    return names if names or topics_found(f"{task}. {text}", {**ELSEWHERE, **GOODS, **STORES}) else None
 
 
 def topics_of_page(text: str) -> list:
