@@ -24,7 +24,7 @@ from typing import Any
 from guardagent.memory import Memory
 from guardagent.toolbox import Toolbox
 
-LEXICONS = ("LEXICON", "CONTROLS", "ELSEWHERE", "GOODS", "STORES", "PAGE_WORDS", "PAGE")
+LEXICONS = ("LEXICON", "CONTROLS", "ELSEWHERE", "GOODS", "PAGE_WORDS", "PAGE")
 _PLUS = re.compile(r"\s\+\s")
 METRICS = ("LPA", "EA", "undecided")
 

@@ -92,11 +92,11 @@ ASIDE = """
     cancellation policy for, privacy policy, pet policy, baggage policy, return policy, terms and conditions, terms of
     service, opening hours, hours of operation, phone number of, phone number for, support number, password, account
     number, member number, points balance, gift card, share price, stock price, investor, press release, ceo, founder,
-    headquarters, history of, born, biography, bio, net worth, how tall, lawsuit, complaint,
-    lost item, lost and found, cabin baggage, hand luggage, as baggage, special baggage, baggage fee, bag fee, baggage
-    allowance, carry-on size, checked bag fee, second checked bag, is it delayed, check in for my, boarding pass,
-    customer service, contact number, newsletter, subscription price, cancel my, unsubscribe, insurance quote, quote
-    for car insurance, recall, quiz, trivia, poster, t-shirt, jersey
+    headquarters, history of, born, biography, bio, net worth, how tall, lawsuit, complaint, lost item, lost and
+    found, cabin baggage, hand luggage, as baggage, special baggage, baggage fee, bag fee, baggage allowance, carry-on
+    size, checked bag fee, second checked bag, is it delayed, check in for my, boarding pass, customer service,
+    contact number, newsletter, subscription price, cancel my, unsubscribe, insurance quote, quote for car insurance,
+    recall, quiz, trivia, poster, t-shirt, jersey
 """
 AIRLINES = """
     aer lingus, aeromexico, air asia, air canada, air france, air india, air new zealand, airasia, airbaltic, alaska
@@ -720,19 +720,6 @@ GOODS = {
     },
 }
 
-# Where a task takes place says little of it.
-STORES = {
-    "stores": {
-        "any": """
-            walmart, target, costco, ikea, amazon, ebay, etsy, home depot, lowe's, macy's, kohl's, nordstrom,
-            bloomingdale's, gap, old navy, zara, h&m, uniqlo, nike, adidas, puma, under armour, lululemon, sephora,
-            ulta, gamestop, menards, wayfair, petco, petsmart, chewy, cvs, walgreens, best buy, newegg, micro center,
-            staples, office depot, rei, dick's sporting goods, crate & barrel, williams sonoma, bath & body works,
-            victoria's secret
-        """
-    }
-}
-
 # Elements of a page whose use is a step of what a rule is about.
 CONTROLS = {
     "car": {
@@ -751,6 +738,17 @@ CONTROLS = {
     "flight": {"any": "search flights, find flights, select flight, book flight, book this flight"},
 }
 ELSEWHERE = {**OUTSIDE, "aside": {"any": ASIDE}}
+# Parts that any page has, and words with which the agent describes where something stands.
+INTERFACE = """
+    dropdown menu, drop-down menu, menu bar, menu item, menu icon, navigation menu, side menu, main menu, hamburger
+    menu, menu on, menu at, menu of the page, menu of the site, calendar icon, calendar window, calendar opens,
+    calendar view, calendar widget, date calendar, table format, in a table, table of results, profile icon, account
+    icon, share button, sign in button, log in button, help icon, target element, first target, next target, image of
+    the, picture of the, photo of the, filter button, search tool, tool tip, tooltip, map view, map icon, view on map,
+    tip box, in the footer, alert box, newsletter popup, cookie banner, sign-up popup, gift card link, rewards banner
+"""
+for entry in [*ELSEWHERE.values(), *GOODS.values()]:
+    entry["besides"] = INTERFACE
 
 # What the agent says of a page: the words for a task, or else the name of a company, or a part of such a page.
 PAGE_WORDS = {name: LEXICON[name] for name in LEXICON if name != "shopping"}
@@ -846,7 +844,7 @@ def topics_of_analysis(task: str, text: str) -> list | None:
     if names or topics_found(task, GOODS):
         return names
     names = topics_of_page(" ".join(sentences[:2])) or topics_of_page(text)
-    return names if names or topics_found(f"{task}. {text}", {**ELSEWHERE, **GOODS, **STORES}) else None
+    return names if names or topics_found(text, {**ELSEWHERE, **GOODS}) else None
 
 
 def topics_of_page(text: str) -> list:
