@@ -85,6 +85,12 @@ def python_blocks(answer: str) -> list[str]:
     return [code for language, code in _blocks(answer) if language in _PYTHON]
 
 
+def prose(answer: str) -> str:
+    """An answer without its blocks of Python: what a model says beside them."""
+    text = _BLOCK.sub(lambda match: "" if match[2].lower() in _PYTHON else match[0], _lines(answer))
+    return "" if _CHECK.search(text) and is_python(text) else text.strip()
+
+
 def holds_code(answer: str) -> bool:
     """Whether an answer has a code block, or is Python that defines a function."""
     return bool(_BLOCK.search(answer)) or ("def " in answer and is_python(answer))

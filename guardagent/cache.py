@@ -82,4 +82,4 @@ def _with_marks(text: str, call: ModelCall) -> str:
 
 
 def _marks(call: ModelCall) -> list[str]:
-    return [mark for mark in (call.prompt.mark, call.nonce) if mark]
+    return [mark for mark in (call.prompt.mark, call.prompt.shared_mark, call.nonce) if mark]

@@ -40,7 +40,13 @@ Divide = Annotated[
         "--divide", help="Compile the request in parts: always, never, or auto: where it has more than 30 sentences."
     ),
 ]
-Shown = Annotated[int, typer.Option("--show", min=0, help="How many examples the model is shown.")]
+AcceptDispute = Annotated[
+    list[str] | None,
+    typer.Option("--accept-dispute", help="Set aside an example that the model disputes, or clause-N; repeatable."),
+]
+Shown = Annotated[
+    int, typer.Option("--show", min=0, help="How many examples the model is shown; at least one of each kind.")
+]
 ToolboxFolder = Annotated[list[str] | None, typer.Option("--toolbox", help="A folder of functions to add; repeatable.")]
 MemoryFolder = Annotated[str | None, typer.Option("--memory", help="A folder with one folder per agent.")]
 PromptsFolder = Annotated[str | None, typer.Option("--prompts", help="A folder of templates of your own.")]
@@ -75,6 +81,7 @@ def compile_(
     inputs: Inputs = 200,
     crosshair: Crosshair = 30.0,
     divide: Divide = "auto",
+    accept_dispute: AcceptDispute = None,
     shown: Shown = 6,
     toolbox: ToolboxFolder = None,
     memory: MemoryFolder = None,
@@ -103,6 +110,7 @@ def compile_(
         inputs=inputs,
         crosshair=crosshair,
         divide=divide,
+        accept_disputes=accept_dispute or (),
     )
     if made.program is not None:
         made.program.save(out)

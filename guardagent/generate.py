@@ -7,8 +7,7 @@ the verdict. Errors go back to the model for a bounded number of rounds; what ne
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,9 +20,10 @@ from guardagent.models import Completion
 from guardagent.program import Recorder, clock_of, failed_run, run_program
 from guardagent.prompts import ModelCall, Prompts
 from guardagent.redaction import Redactor
-from guardagent.retrieval import Query, hand_written, nearest, shortage
+from guardagent.relevance import Selection, select
+from guardagent.retrieval import Query, hand_written, in_order, nearest, shortage
 from guardagent.sandbox import Sandbox
-from guardagent.toolbox import Tool, Toolbox
+from guardagent.toolbox import Toolbox
 from guardagent.types import Context, Event, Step, StepName, Verdict, Violation, freeze, thaw, unchecked
 
 CHECKED_BY = "generated"
@@ -100,18 +100,20 @@ class Generation:
         found, hide = nearest(setup.demonstrations, query), self._redaction.hide
         self._shown = [
             Demonstration(hide(d.agent_input), hide(d.agent_output), tuple(hide(d.plan)), hide(d.code))
-            for d in (one.demonstration for one in found)
+            for d in in_order((one.demonstration for one in found), setup.demonstrations)
         ]
         problem = shortage(setup.demonstrations, query, found)
         self._tell("retrieve", text="\n".join(d.to_json() for d in self._shown), error=problem)
 
     def _plan(self) -> Generator[ModelCall, Completion, Plan]:
         setup, problem = self._setup, ""
-        tools = self._tools(known.code for known in (*hand_written(setup.demonstrations), *self._shown))
+        codes = [known.code for known in (*hand_written(setup.demonstrations), *self._shown)]
+        # The code of demonstrations shows what a guard of this agent calls; where there is none, its topic must tell.
+        functions = select(setup.toolbox, () if codes else (setup.request, setup.specification), codes)
         for _ in range(1 + setup.debug_rounds):
             try:
-                trusted = {"request": setup.request, "specification": setup.specification, "problem": problem, **tools}
-                answer = yield from self._ask("plan", self._run_data(), trusted, self._temperature)
+                data = {**self._run_data(), "problem": problem}
+                answer = yield from self._ask("plan", data, functions, self._temperature)
                 return read_plan(answer)
             except AnswerError as error:
                 problem = self._reject(error)
@@ -139,13 +141,11 @@ class Generation:
 
     def _program(self, plan: Plan, code: str, error: str, problem: str) -> Generator[ModelCall, Completion, str]:
         """The code that the model writes, or writes anew where it failed or where the last answer was of no use."""
-        data = {**self._run_data(with_code=True), "plan": plan.text}
-        failed = {"code": code, "error": error, "problem": problem}
-        tools = self._tools([plan.text, code, *(shown.code for shown in self._shown)])
-        answer = (
-            yield from self._ask("debug", data | failed, tools) if error or problem else self._ask("code", data, tools)
-        )
-        return read_code(answer)
+        data = {**self._run_data(), "plan": plan.text}
+        functions = select(self._setup.toolbox, names=[plan.text, code, *(shown.code for shown in self._shown)])
+        if error or problem:
+            data |= {"code": code, "error": error, "problem": problem}
+        return read_code((yield from self._ask("debug" if error or problem else "code", data, functions)))
 
     def _run(self, code: str, engine: str) -> Verdict:
         from guardagent.sandbox._gate import admit
@@ -183,9 +183,23 @@ class Generation:
         return verdict
 
     def _ask(
-        self, name: StepName, data: dict[str, Any], trusted: dict[str, Any], temperature: float = 0.0
+        self, name: StepName, data: dict[str, Any], functions: Selection, temperature: float = 0.0
     ) -> Generator[ModelCall, Completion, str]:
-        prompt = self._setup.prompts.render(name, data, **trusted)
+        """The model's answer; where it asks what a function does, to the same question with that described."""
+        while True:
+            answer = yield from self._answer(name, data, functions, temperature)
+            more = functions.requested_in(answer)
+            if more is None:
+                return answer
+            functions = more
+
+    def _answer(
+        self, name: StepName, data: dict[str, Any], functions: Selection, temperature: float
+    ) -> Generator[ModelCall, Completion, str]:
+        setup = self._setup
+        shared = {"demonstrations": [_shot(shown, with_code=name != "plan") for shown in self._shown]}
+        trusted = {"request": setup.request, "specification": setup.specification, **functions.for_prompt}
+        prompt = setup.prompts.render(name, data, shared, **trusted)
         try:
             answer = yield ModelCall(prompt, temperature, self._vote, self._redaction.nonce)
         except GuardError as error:
@@ -194,22 +208,14 @@ class Generation:
         self._tell(name, prompt=prompt.messages, text=answer.text)
         return answer.text
 
-    def _run_data(self, *, with_code: bool = False) -> dict[str, Any]:
-        """What others wrote, for a prompt. The code of demonstrations is no help in planning (Section 4.2)."""
+    def _run_data(self) -> dict[str, Any]:
+        """The run, for a prompt."""
         facts = thaw(self._context.facts)
         return {
             "agent_input": self._event.args["input"],
             "agent_output": self._event.output,
             "facts": json.dumps(facts, ensure_ascii=False, default=str) if facts else "",
-            "demonstrations": [_shot(shown, with_code=with_code) for shown in self._shown],
         }
-
-    def _tools(self, texts: Iterable[str]) -> dict[str, list[Tool]]:
-        """The toolbox for a prompt: what one of the texts names is described, of the rest the names are enough."""
-        words = set(re.findall(r"\w+", "\n".join(texts)))
-        tools = list(self._setup.toolbox.values())
-        named = [tool for tool in tools if tool.name in words] or tools
-        return {"tools": named, "other_tools": [tool for tool in tools if tool not in named]}
 
     def _reject(self, error: AnswerError, kind: str | None = None) -> str:
         """Notes that the last answer is of no use, and says why."""
@@ -236,6 +242,7 @@ class Generation:
 
 
 def _shot(shown: Demonstration, *, with_code: bool) -> dict[str, str]:
+    """A demonstration, for a prompt. Its code is no help in planning (Section 4.2)."""
     plan = "\n".join(f"{number}. {step}" for number, step in enumerate(shown.plan, start=1))
     texts = {"agent_input": shown.agent_input, "agent_output": shown.agent_output, "plan": plan}
     return {**texts, "code": shown.code} if with_code else texts

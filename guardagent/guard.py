@@ -211,6 +211,7 @@ class GuardAgent:
         inputs: int = 200,
         crosshair: float = 30.0,
         divide: str = "auto",
+        accept_disputes: Iterable[str] = (),
     ) -> CompiledProgram:
         """Has the model write one program for all runs of the agent, and tests it: a checker that asks no model.
 
@@ -222,6 +223,7 @@ class GuardAgent:
             inputs: on how many generated runs properties are tried.
             crosshair: seconds for CrossHair, where it is installed, to break a property.
             divide: whether the request is compiled in parts: "always", "never", or "auto" where it is long.
+            accept_disputes: the ids of disputes in which the model is right: these examples and clauses are left out.
 
         Raises:
             NotCompiledError: none passed; its report says what failed.
@@ -235,7 +237,7 @@ class GuardAgent:
         subject = Subject(self.request, self.specification, self.toolbox, required, data, name)
         means = Means(self.meter(), self._engines.named("auto"), self.setup.prompts, self.setup.redactor.redaction())
         options: dict[str, Any] = {"candidates": candidates, "rounds": rounds, "without": without}
-        options |= {"inputs": inputs, "crosshair": crosshair, "divide": divide}
+        options |= {"inputs": inputs, "crosshair": crosshair, "divide": divide, "accept_disputes": accept_disputes}
         made = compile_program(subject, examples, means, **options)
         if made.program is None:
             raise NotCompiledError(made.report)

@@ -17,6 +17,7 @@ from guardagent.generate import CHECKED_BY, Setup
 from guardagent.memory import Demonstration, retrieve
 from guardagent.program import claimed_verdict, copy_value, program_check
 from guardagent.prompts import ModelCall
+from guardagent.retrieval import in_order
 from guardagent.types import Context, Event, Step, thaw, unchecked
 
 
@@ -47,10 +48,10 @@ class ModelOnly:
             "agent_input": event.args["input"],
             "agent_output": event.output,
             "facts": json.dumps(facts, ensure_ascii=False, default=str) if facts else "",
-            "demonstrations": [self._shot(shown) for shown in found],
         }
+        shared = {"demonstrations": [self._shot(shown) for shown in in_order(found, setup.demonstrations)]}
         template = "judge_freely" if self.freely else "judge"
-        prompt = setup.prompts.render(template, data, request=setup.request, specification=setup.specification)
+        prompt = setup.prompts.render(template, data, shared, request=setup.request, specification=setup.specification)
         step = Step("judge", prompt=prompt.messages)
         try:
             answer = yield ModelCall(prompt)

@@ -3,13 +3,17 @@
 A template has two blocks, `system` and `user`. What the operator wrote (request, specification, the toolbox) stands in
 the prompt as it is. What others wrote (the run of the target agent, demonstrations, errors, a model's earlier answers)
 reaches a template fenced already, so that no template can forget to: between two lines that carry a random mark,
-which is made for each prompt and occurs in none of these texts.
+which occurs in none of these texts.
+
+The mark is made for each prompt. Texts that many prompts repeat (demonstrations, examples) have a mark of their own,
+which stays the same while no text holds it: so they are the same in every prompt, and a provider's prompt cache serves
+them. For its sake a template begins with what never changes, and ends with the data of the one prompt.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -27,10 +31,24 @@ _BLOCKS: tuple[Literal["system"], Literal["user"]] = ("system", "user")
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A rendered prompt, and the mark of its fences."""
+    """A rendered prompt, and the marks of its fences.
+
+    Attributes:
+        mark: made for this prompt.
+        shared_mark: of the texts that other prompts repeat; empty where it has none.
+    """
 
     messages: tuple[Message, ...]
     mark: str
+    shared_mark: str = ""
+
+    @property
+    def unmarked(self) -> str:
+        """The question without its marks: two prompts that ask the same are equal here."""
+        text = "\0".join(message.content for message in self.messages)
+        for mark in filter(None, (self.mark, self.shared_mark)):
+            text = text.replace(mark, "")
+        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +82,7 @@ class Prompts:
     def __init__(self, folder: Path | str | None = None, *, new_mark: Callable[[], str] | None = None) -> None:
         self._folders = [*([Path(folder)] if folder else []), shipped("prompts")]
         self._new_mark = new_mark or partial(secrets.token_hex, 8)
+        self._shared_mark = ""
         for path in self._folders:
             if not path.is_dir() or not any(path.glob("*.j2")):
                 raise InputError(f"{path}: no templates here; expected a folder with files such as plan.j2")
@@ -79,12 +98,15 @@ class Prompts:
         found = {file.name: file for folder in reversed(self._folders) for file in folder.glob("*.j2")}
         return [found[name] for name in sorted(found)]
 
-    def render(self, name: str, data: Mapping[str, Any], **trusted: Any) -> Prompt:
+    def render(
+        self, name: str, data: Mapping[str, Any], shared: Mapping[str, Any] | None = None, **trusted: Any
+    ) -> Prompt:
         """The messages of a template.
 
         Args:
             name: the template, without its `.j2`.
             data: what others wrote: texts, or lists and mappings of texts.
+            shared: the same, where other prompts repeat it.
             trusted: what the operator wrote.
 
         Raises:
@@ -92,23 +114,35 @@ class Prompts:
         """
         import jinja2
 
-        mark = self._mark(data)
-        values = {**trusted, "mark": mark} | {label: _fenced(value, label, mark) for label, value in data.items()}
+        mark, shared_mark = self._marks(data, shared or {})
+        values = {**trusted, "mark": mark, "shared_mark": shared_mark}
+        for texts, fence in ((shared or {}, shared_mark), (data, mark)):
+            values |= {label: _fenced(value, label, fence) for label, value in texts.items()}
         try:
             template = self._environment.get_template(f"{name}.j2")
             context = template.new_context(values)
-            texts = {block: "".join(template.blocks[block](context)).strip() for block in _BLOCKS}
+            blocks = {block: "".join(template.blocks[block](context)).strip() for block in _BLOCKS}
         except KeyError as error:
             raise ContentError(f"has no block {error}; expected system and user", str(template.filename)) from None
         except jinja2.TemplateSyntaxError as error:
             raise ContentError(f"not a template: {error.message}", error.filename or name, error.lineno) from None
         except jinja2.TemplateError as error:
             raise ContentError(f"cannot be rendered: {error}", self._file_of(name)) from None
-        return Prompt(tuple(Message(block, texts[block]) for block in _BLOCKS if texts[block]), mark)
+        return Prompt(tuple(Message(block, blocks[block]) for block in _BLOCKS if blocks[block]), mark, shared_mark)
 
-    def _mark(self, data: Mapping[str, Any]) -> str:
-        """A mark that stands in none of the texts."""
-        texts = list(_texts(data))
+    def _marks(self, data: Mapping[str, Any], shared: Mapping[str, Any]) -> tuple[str, str]:
+        """(mark, shared mark) that differ and stand in none of the texts."""
+        repeated = list(filter(None, _texts(shared)))
+        texts = [*_texts(data), *repeated]
+        if not repeated:
+            return self._mark(texts), ""
+        shared_mark = self._shared_mark
+        if not shared_mark or any(shared_mark in text for text in texts):
+            shared_mark = self._shared_mark = self._mark(texts)
+        return self._mark([*texts, shared_mark]), shared_mark
+
+    def _mark(self, texts: Sequence[str]) -> str:
+        """A new mark that stands in none of the texts."""
         for _ in range(100):
             mark = self._new_mark()
             if not any(mark in text for text in texts):

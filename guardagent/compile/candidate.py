@@ -2,66 +2,42 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from guardagent.answers import read_code, read_plan
-from guardagent.compile.examinations import Failure, Tried, examine
+from guardagent.compile.attempt import Attempt
+from guardagent.compile.disputes import Dispute, read_disputes
+from guardagent.compile.examinations import Tried, examine
 from guardagent.compile.examples import Example
 from guardagent.compile.findings import Finding, Layout, PartRow
 from guardagent.compile.gate import problems_of, without_header
 from guardagent.compile.means import Means
+from guardagent.compile.prompt_data import (
+    example_data,
+    explanation,
+    failure_places,
+    failures_data,
+    hidden_failures,
+    shown_failures,
+)
 from guardagent.compile.properties import Properties, read_properties
-from guardagent.compile.proposals import Proposal, read_proposal
+from guardagent.compile.proposals import read_proposal
+from guardagent.compile.selection import choose
 from guardagent.compile.trial import Trial
 from guardagent.compile.world import World
 from guardagent.errors import AnswerError
 from guardagent.prompts import ModelCall
-from guardagent.types import thaw
+from guardagent.relevance import Selection, select
 
-_SHOWN_FAILURES = 4
+__all__ = ["Attempt", "Candidate"]
+
 _TEMPERATURE = 0.7  # of the candidates after the first, so that they differ
 
 
-@dataclass(slots=True)
-class Attempt:
-    """One version of a program, and what came of it.
-
-    Attributes:
-        problems: why it could not run at all.
-        tried: what was tried with it.
-        properties: those that it was tried with.
-        proposal: a function that the model asks for instead.
-    """
-
-    program: str = ""
-    problems: list[str] = field(default_factory=list)
-    tried: list[Tried] = field(default_factory=list)
-    properties: Properties = field(default_factory=Properties)
-    proposal: Proposal | None = None
-
-    @property
-    def failures(self) -> list[Failure]:
-        return [failure for tried in self.tried for failure in tried.failures]
-
-    @property
-    def passed(self) -> bool:
-        return bool(self.tried) and not self.problems and not self.failures
-
-    @property
-    def summary(self) -> str:
-        """How it went, in a few words."""
-        if self.proposal:
-            return f"asks for a function that the toolbox lacks: {self.proposal.name}"
-        if self.problems:
-            return f"cannot run: {self.problems[0]}"
-        runs = sum(tried.runs for tried in self.tried)
-        return f"{len(self.failures)} of {runs} runs wrong" if self.failures else f"passes all {runs} runs"
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"problems": self.problems, "tried": [{"name": t.name, "failed": len(t.failures)} for t in self.tried]}
+class _RepeatedPromptError(Exception):
+    """The next prompt would be the same as one that was sent."""
 
 
 class Candidate:
@@ -70,19 +46,29 @@ class Candidate:
     Attributes:
         attempts: its versions, the last one last.
         layout: what is known of its lines beforehand.
+        stopped: why no further version was asked for, where rounds were left.
     """
 
     def __init__(self, number: int, world: World, means: Means, rounds: int) -> None:
         self.number = number
         self.attempts: list[Attempt] = []
         self.layout = Layout()
+        self.stopped = ""
         self._world = world
         self._means = means
         self._rounds = rounds
+        self._functions = _functions_for(world, means)
+        self._explanation = ""  # of the last answer
+        self._sent: set[str] = set()  # the prompts so far
 
     @property
     def last(self) -> Attempt:
         return self.attempts[-1]
+
+    @property
+    def disputes(self) -> list[Dispute]:
+        """Those of all versions."""
+        return [dispute for attempt in self.attempts for dispute in attempt.disputes]
 
     @property
     def changed_properties(self) -> list[int]:
@@ -104,12 +90,9 @@ class Candidate:
         """The parts that it was folded of, where the request was divided."""
         return []
 
-    @property
-    def _properties(self) -> Properties:
-        return self.attempts[-1].properties if self.attempts else Properties()
-
     def to_dict(self) -> dict[str, Any]:
-        return {"number": self.number, "passed": self.last.passed, "rounds": [one.to_dict() for one in self.attempts]}
+        rounds = [one.to_dict() for one in self.attempts]
+        return {"number": self.number, "passed": self.last.passed, "stopped": self.stopped or None, "rounds": rounds}
 
     def write(self) -> None:
         """Asks for a program, and again while it does not pass.
@@ -123,40 +106,65 @@ class Candidate:
 
     def _write(self, plan: str = "", answer: str = "") -> None:
         for _ in range(1 + self._rounds):
-            self.attempts.append(self._attempt(plan, answer))
+            try:
+                self.attempts.append(self._attempt(plan, answer))
+            except _RepeatedPromptError:
+                self.stopped = "the next question to the model would be one that it has answered"
+                return
             answer = ""
             self._means.tell(f"{self._name}, version {len(self.attempts)}: {self.last.summary}")
-            if self.last.passed or self.last.proposal:
+            if self.last.passed or self._waits():
                 return
+
+    def _waits(self) -> bool:
+        """Whether a person has to decide: also where the model disputes all that the last version gets wrong."""
+        disputed = {one.id for one in self.disputes if not one.clause}
+        failing = {one.example.id for one in self.last.failures}
+        if failing and failing <= disputed:
+            self.stopped = "the model disputes every example that its program gets wrong"
+        return self.last.waits or bool(failing and failing <= disputed)
 
     @property
     def _name(self) -> str:
         return f"candidate {self.number}"
 
     def _plan(self) -> tuple[str, str]:
-        """(plan, answer): a plan; or the answer, where that holds a whole program already."""
+        """(plan, answer): a plan; or the answer, where that is more than a plan already."""
         problem = ""
         for _ in range(1 + self._rounds):
             try:
-                answer = self._ask("compile_plan", {"examples": self._shown, "problem": problem})
-                whole = _holds_program(answer) or read_proposal(answer, self._world.subject)
-                return ("", answer) if whole else (read_plan(answer).text, "")
+                answer = self._ask("compile_plan", {"problem": problem})
+                more = _holds_program(answer) or read_proposal(answer, self._world.subject) or self._disputed(answer)
+                return ("", answer) if more else (read_plan(answer).text, "")
             except AnswerError as error:
                 problem = str(error)
+            except _RepeatedPromptError:
+                break
         return "", ""  # the request itself must do
 
     def _attempt(self, plan: str, answer: str) -> Attempt:
+        before = self._properties
         try:
-            answer = answer or self._ask("compile_mend" if self.attempts else "compile", self._data(plan))
-            if not _holds_program(answer) and (proposal := read_proposal(answer, self._world.subject)):
-                return Attempt(properties=self._properties, proposal=proposal)
+            answer = answer or self._ask("compile", self._data(plan), **self._told())
+            self._explanation = explanation(answer)
+            disputes = self._disputed(answer)
+            if not _holds_program(answer):
+                proposal = read_proposal(answer, self._world.subject)
+                if proposal or disputes:
+                    return Attempt(properties=before, proposal=proposal, disputes=disputes)
             program = without_header(read_code(answer))
         except AnswerError as error:
-            return Attempt(problems=[str(error)], properties=self._properties)
-        before, properties = self._properties, read_properties(answer)
+            return Attempt(problems=[str(error)], properties=before)
+        properties = read_properties(answer)
         if problems := self._problems(program, properties):
-            return Attempt(program, problems, properties=before)
-        return self._examined(program, properties if properties.source else before)
+            return Attempt(program, problems, properties=before, disputes=disputes)
+        return replace(self._examined(program, properties if properties.source else before), disputes=disputes)
+
+    def _disputed(self, answer: str) -> list[Dispute]:
+        """The disputes in an answer, but for what a person has accepted."""
+        subject, show = self._world.subject, self._means.redaction.show
+        found = read_disputes(answer, self._shown, shown_failures(self._tried), subject.clauses)
+        return [replace(one, why=show(one.why)) for one in found if one.clause not in self._world.undecidable]
 
     def _examined(self, program: str, properties: Properties) -> Attempt:
         trial = Trial(self._runnable(program), self._means.sandbox, self._world.subject.toolbox, properties)
@@ -172,35 +180,31 @@ class Candidate:
         """What runs of a program that was written."""
         return program
 
+    @property
+    def _properties(self) -> Properties:
+        return self.attempts[-1].properties if self.attempts else Properties()
+
+    @property
+    def _tried(self) -> Sequence[Tried]:
+        return self.attempts[-1].tried if self.attempts else ()
+
     def _data(self, plan: str) -> dict[str, Any]:
-        data: dict[str, Any] = {"plan": plan, "examples": self._shown}
-        if not self.attempts:
-            return data
-        program = next((attempt.program for attempt in reversed(self.attempts) if attempt.program), "")
-        return data | {
-            "program": program,
+        """What the model wrote so far, and what came of it."""
+        return {
+            "plan": plan,
+            "program": next((attempt.program for attempt in reversed(self.attempts) if attempt.program), ""),
             "properties": self._properties.source,
-            "problems": "\n".join(self.last.problems),
-            "failures": [self._told(failure) for failure in _spread(self.last.tried)],
-            "count": f"{len(self.last.failures)} runs in all" if self.last.failures else "",
+            "explanation": self._explanation,
+            "problems": "\n".join(self.last.problems) if self.attempts else "",
+            "failures": failures_data(self._tried, self._shown, self._means.redaction.hide),
         }
 
-    def _told(self, failure: Failure) -> dict[str, str]:
-        hide = self._means.redaction.hide
+    def _told(self) -> dict[str, Any]:
+        """What the host says of these data."""
         return {
-            **self._hidden(failure.example),
-            "changed": hide(f"{failure.test}: {failure.note}") if failure.note else "",
-            "expected": failure.expected,
-            "given": hide(failure.given),
-        }
-
-    def _hidden(self, example: Example) -> dict[str, str]:
-        hide, facts = self._means.redaction.hide, thaw(example.facts)
-        return {
-            "agent_input": hide(example.agent_input),
-            "agent_output": hide(example.agent_output),
-            "facts": hide(json.dumps(facts, ensure_ascii=False, default=str)) if facts else "",
-            "label": self._label(example),
+            "again": bool(self.attempts),
+            "places": failure_places(self._tried, self._shown),
+            "left_out": hidden_failures(self._tried),
         }
 
     def _label(self, example: Example) -> str:
@@ -208,30 +212,59 @@ class Candidate:
         return f"label {example.label}"
 
     @property
-    def _shown(self) -> list[dict[str, str]]:
-        return [self._hidden(example) for example in _chosen(self._showable, self._means.shown)]
+    def _shown(self) -> list[Example]:
+        """The examples that the model is shown."""
+        return choose(self._showable, self._means.shown, self._part)
 
     @property
     def _showable(self) -> Sequence[Example]:
         return self._world.examples
 
     @property
+    def _part(self) -> Collection[int] | None:
+        """The sentences that the program is for; None where it is for all."""
+        return None
+
+    @property
     def _task(self) -> dict[str, Any]:
         """What the templates are told of the part of the request that the program is for; all of it here."""
         return {"part": (), "context": ()}
 
-    def _ask(self, template: str, data: dict[str, Any]) -> str:
-        subject = self._world.subject
+    def _ask(self, template: str, data: dict[str, Any], **told: Any) -> str:
+        """The model's answer; where it asks what a function does, to the same question with that described."""
+        while True:
+            answer = self._answer(template, data, told)
+            more = self._functions.requested_in(answer)
+            if more is None:
+                return answer
+            self._functions = more
+
+    def _answer(self, template: str, data: dict[str, Any], told: dict[str, Any]) -> str:
+        subject, hide = self._world.subject, self._means.redaction.hide
         trusted = {
             "request": subject.request,
             "specification": subject.specification,
             "clauses": subject.clauses,
-            "tools": list(subject.toolbox.values()),
+            "undecidable": sorted(self._world.undecidable),
+            **self._functions.for_prompt,
             **self._task,
+            **told,
         }
-        prompt = self._means.prompts.render(template, data, **trusted)
+        shared = {"examples": [example_data(one, self._label(one), hide) for one in self._shown]}
+        prompt = self._means.prompts.render(template, data, shared, **trusted)
+        if prompt.unmarked in self._sent:
+            raise _RepeatedPromptError
+        self._sent.add(prompt.unmarked)
         temperature = _TEMPERATURE if self.number > 1 else 0.0
         return self._means.ask(ModelCall(prompt, temperature, self.number - 1, self._means.redaction.nonce))
+
+
+def _functions_for(world: World, means: Means) -> Selection:
+    """The functions that the request, the specification and the examples speak of, or that a required check calls."""
+    subject = world.subject
+    runs = [f"{one.agent_input}\n{one.agent_output}" for one in choose(world.examples, means.shown)]
+    required = [check.text for check in subject.required]
+    return select(subject.toolbox, (subject.request, subject.specification, *runs), required)
 
 
 def _holds_program(answer: str) -> bool:
@@ -240,18 +273,3 @@ def _holds_program(answer: str) -> bool:
     except AnswerError:
         return False
     return True
-
-
-def _chosen(examples: Sequence[Example], count: int) -> list[Example]:
-    """The examples that the model is shown: of both labels alike, in the order of the file."""
-    by_label = [[example for example in examples if example.label == label] for label in (0, 1)]
-    half = count - count // 2
-    taken = [*by_label[0][:half], *by_label[1][: count - min(half, len(by_label[0]))]]
-    return [example for example in examples if example in taken]
-
-
-def _spread(tried: Sequence[Tried]) -> list[Failure]:
-    """A few failures, of as many kinds of test as possible."""
-    rows = [one.failures[:_SHOWN_FAILURES] for one in tried if one.failures]
-    turns = [row[at] for at in range(_SHOWN_FAILURES) for row in rows if at < len(row)]
-    return turns[:_SHOWN_FAILURES]

@@ -14,17 +14,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from guardagent import syntax
+from guardagent.compile.outline import SENTENCE_END, blocks_of
 
 _COMMENT = re.compile(r"#\s*clauses?\s+(\d+(?:\s*(?:,|and|&)\s*\d+)*)", re.IGNORECASE)
-_ITEM = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+")
-_TITLE = re.compile(r"\s*(?:#{1,6}\s.*|\*\*[^*]+\*\*:?|[=-]{3,}|```.*)\s*")
-_RULE_OF_TABLE = re.compile(r"\s*\|?(?:\s*:?-{2,}:?\s*\|)+\s*:?-*:?\s*")
-_ENDS = re.compile(r"(?<=[.!?])\s+(?=[^a-z\s])")
 
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One sentence of the request."""
+    """One sentence of the request; before it, in brackets, the headings and the request's own numbers above it."""
 
     number: int
     text: str
@@ -32,8 +29,13 @@ class Clause:
 
 def clauses_of(request: str) -> tuple[Clause, ...]:
     """The sentences of a request, with the items of its lists and the rows of its tables, in their order."""
-    texts = [sentence for block in _blocks(request) for sentence in _ENDS.split(block) if re.search(r"\w", sentence)]
-    return tuple(Clause(number, text.strip()) for number, text in enumerate(texts, start=1))
+    texts = [
+        f"[{' > '.join(block.path)}] {sentence.strip()}" if block.path else sentence.strip()
+        for block in blocks_of(request)
+        for sentence in SENTENCE_END.split(block.text)
+        if re.search(r"\w", sentence)
+    ]
+    return tuple(Clause(number, text) for number, text in enumerate(texts, start=1))
 
 
 def marked_lines(program: str) -> dict[int, set[int]]:
@@ -49,26 +51,6 @@ def marked_lines(program: str) -> dict[int, set[int]]:
         for number in re.findall(r"\d+", match[1]):
             found.setdefault(int(number), set()).update(covered)
     return found
-
-
-def _blocks(request: str) -> Iterator[str]:
-    """Paragraphs, items and rows: texts that one sentence cannot go beyond."""
-    lines, waiting = request.split("\n"), list[str]()
-    for at, line in enumerate(lines):
-        row = line.lstrip().startswith("|")
-        if waiting and (not line.strip() or row or _ITEM.match(line) or _TITLE.fullmatch(line)):
-            yield " ".join(waiting)
-            waiting = []
-        if not line.strip() or _TITLE.fullmatch(line) or _RULE_OF_TABLE.fullmatch(line):
-            continue
-        if row:
-            is_head = at + 1 < len(lines) and _RULE_OF_TABLE.fullmatch(lines[at + 1])
-            if not is_head:
-                yield " | ".join(cell.strip() for cell in line.strip().strip("|").split("|"))
-        else:
-            waiting.append(_ITEM.sub("", line, count=1).strip())
-    if waiting:
-        yield " ".join(waiting)
 
 
 def _comments(program: str) -> Iterator[tuple[int, int, str]]:

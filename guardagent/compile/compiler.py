@@ -12,6 +12,7 @@ from guardagent._files import save_text
 from guardagent.compile import transformations
 from guardagent.compile.candidate import Candidate
 from guardagent.compile.disagreements import disagreements, most_cautious
+from guardagent.compile.disputes import accepted
 from guardagent.compile.division import Divided, Division, division_of
 from guardagent.compile.examples import Example, digest_of_examples, read_examples
 from guardagent.compile.findings import Finding, Reading
@@ -81,6 +82,7 @@ def compile_program(
     inputs: int = INPUTS,
     crosshair: float = CROSSHAIR,
     divide: str = "auto",
+    accept_disputes: Iterable[str] = (),
 ) -> Compilation:
     """Has a model write a program, and tests it until it passes everything or the rounds are over.
 
@@ -94,13 +96,14 @@ def compile_program(
         inputs: on how many runs made of the examples properties are tried; 0 for none.
         crosshair: for how many seconds CrossHair, where it is installed, may look for runs that break one; 0 for none.
         divide: whether the request is compiled in parts: "always", "never", or "auto" where it has many sentences.
+        accept_disputes: the ids of disputes in which the model is right: these examples and sentences are left out.
 
     Raises:
         InputError: an option or an example is wrong.
         ModelError: the model did not answer, and no candidate had passed before.
         SandboxError: the sandbox does not work here.
     """
-    world = replace(_world(subject, examples, without), inputs=inputs, crosshair=crosshair)
+    world = replace(_world(subject, examples, without, accept_disputes), inputs=inputs, crosshair=crosshair)
     if candidates < 1 or rounds < 0 or inputs < 0:
         given = f"candidates is {candidates}, rounds {rounds} and inputs {inputs}"
         raise InputError(f"{given}; expected at least 1, 0 and 0")
@@ -132,7 +135,10 @@ def compile_program(
 
 
 def _world(
-    subject: Subject, examples: Path | str | Iterable[Example | Mapping[str, Any]], without: Iterable[str]
+    subject: Subject,
+    examples: Path | str | Iterable[Example | Mapping[str, Any]],
+    without: Iterable[str],
+    accept_disputes: Iterable[str],
 ) -> World:
     left_out = frozenset(without)
     transformations.load(left_out)
@@ -141,7 +147,9 @@ def _world(
             "the toolbox has no check_… function; expected one, since a program that calls none never allows"
         )
     _ = subject.toolbox.functions  # a toolbox file that fails must fail now, not in a test
-    world = World(subject, read_examples(examples), left_out)
+    kept, aside, undecidable = accepted(accept_disputes, read_examples(examples), subject.clauses)
+    names = tuple(one.id for one in aside)
+    world = World(subject, read_examples(kept), left_out, set_aside=names, undecidable=undecidable)
     for example in world.examples:
         if odd := set(example.clauses) - {clause.number for clause in subject.clauses}:
             expected = f"numbers from 1 to {len(subject.clauses)}"

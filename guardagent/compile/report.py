@@ -8,6 +8,7 @@ from typing import Any
 
 from guardagent.compile.candidate import Attempt, Candidate
 from guardagent.compile.disagreements import Disagreement
+from guardagent.compile.disputes import Dispute
 from guardagent.compile.examinations import Failure
 from guardagent.compile.findings import Covered, Finding, PartRow
 from guardagent.compile.proposals import Proposal
@@ -55,6 +56,11 @@ class Report:
         return self.candidate.last
 
     @property
+    def disputes(self) -> list[Dispute]:
+        """What the candidates dispute, each once."""
+        return list(dict.fromkeys(dispute for one in self.candidates for dispute in one.disputes))
+
+    @property
     def proposals(self) -> list[Proposal]:
         """The functions that the candidates ask for, each once."""
         found = {one.last.proposal.name: one.last.proposal for one in self.candidates if one.last.proposal}
@@ -69,6 +75,8 @@ class Report:
             "examples": [self._row(example.id, example.label) for example in self.world.examples],
             "tests": [tried.to_dict() for tried in self.attempt.tried],
             "proposals": [one.to_dict() for one in self.proposals],
+            "disputes": [one.to_dict() for one in self.disputes],
+            "set_aside": self._set_aside,
             "properties": self.attempt.properties.source or None,
             "clauses": [row.to_dict() | self._denied_for(row.clause) for row in self.clauses],
             "findings": [finding.to_dict() for finding in self.findings],
@@ -81,6 +89,11 @@ class Report:
 
     def to_text(self) -> str:
         return "\n".join(self._lines()) + "\n"
+
+    @property
+    def _set_aside(self) -> list[str]:
+        """The ids of the disputes that a person accepted."""
+        return [*self.world.set_aside, *(f"clause-{number}" for number in sorted(self.world.undecidable))]
 
     def _row(self, name: str, label: int) -> dict[str, Any]:
         outcome = self.outcomes.get(name)
@@ -102,6 +115,9 @@ class Report:
             yield f"  could not run: {_cut(problem)}"
         for one in self.proposals:
             yield f"  the toolbox lacks a function: {one.name}: {_cut(one.why)}"
+        if self.candidate.stopped:
+            yield f"  not asked again: {self.candidate.stopped}"
+        yield from self._of_disputes()
         yield from self._of_parts()
         yield from self._of_tests()
         yield from self._of_examples()
@@ -110,6 +126,15 @@ class Report:
         for finding in self.findings:
             where = f" line {finding.line}" if finding.line else f" clause {finding.clause}" if finding.clause else ""
             yield f"finding: {finding.kind}{where}: {_cut(finding.message)}"
+
+    def _of_disputes(self) -> Iterator[str]:
+        if self._set_aside:
+            yield f"set aside by --accept-dispute, and not tried: {', '.join(self._set_aside)}"
+        if self.disputes:
+            yield "disputed by the model, for you to decide:"
+        for one in self.disputes:
+            yield f"  {one.id}, {_cut(one.about)}: {_cut(one.why)}"
+            yield f"    if that is right: {one.remedy}; else leave it as it is"
 
     def _of_parts(self) -> Iterator[str]:
         if self.parts:

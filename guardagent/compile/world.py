@@ -27,6 +27,8 @@ class World:
         without: the transformations that a person left out.
         inputs: on how many runs that are made of the examples properties are tried.
         crosshair: for how many seconds CrossHair may look for others, where it is installed.
+        set_aside: the ids of examples that a person set aside, since the model disputes their label.
+        undecidable: the sentences of which a person agreed that no run tells whether it keeps them.
     """
 
     subject: Subject
@@ -34,6 +36,8 @@ class World:
     without: frozenset[str] = frozenset()
     inputs: int = INPUTS
     crosshair: float = CROSSHAIR
+    set_aside: tuple[str, ...] = ()
+    undecidable: frozenset[int] = frozenset()
 
     @cached_property
     def field_values(self) -> Mapping[str, tuple[str, ...]]:

@@ -172,6 +172,12 @@ def hand_written(demonstrations: Sequence[Demonstration]) -> Sequence[Demonstrat
     return demonstrations.written if isinstance(demonstrations, Kept) else demonstrations
 
 
+def in_order(found: Iterable[Demonstration], demonstrations: Sequence[Demonstration]) -> list[Demonstration]:
+    """What was found, those of a file first and as they stand there: so that prompts for different runs begin alike."""
+    places = {one: place for place, one in enumerate(hand_written(demonstrations))}
+    return sorted(found, key=lambda one: places.get(one, len(places)))
+
+
 def store_of(folder: Path) -> Store | None:
     """The store of an agent's folder: the one that its `demonstrations.url` names, else its own database, if any.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from guardagent.compile.candidate import Attempt, Candidate
+from guardagent.compile.disputes import Dispute
 from guardagent.compile.division.faults import at_fault
 from guardagent.compile.division.folding import fold_programs, fold_properties
 from guardagent.compile.division.part import PartProgram
@@ -23,8 +24,14 @@ class Divided(Candidate):
 
     def __init__(self, number: int, division: Division, world: World, means: Means, rounds: int) -> None:
         super().__init__(number, world, means, rounds)
-        self._parts = [PartProgram(number, part, division, world, means, rounds) for part in division.parts]
+        self._parts = [
+            PartProgram(number, part, division, world, means, rounds, self._functions) for part in division.parts
+        ]
         self._division = division
+
+    @property
+    def disputes(self) -> list[Dispute]:
+        return [dispute for part in self._parts for dispute in part.disputes]
 
     @property
     def changed_properties(self) -> list[int]:
@@ -74,6 +81,7 @@ class Divided(Candidate):
         if part.last.passed:
             return True
         why = f"the code for {part.part.name} did not pass alone ({part.last.summary}), so nothing was folded"
+        self.stopped = part.stopped
         self.attempts.append(Attempt(problems=[why], proposal=part.last.proposal))
         return False
 

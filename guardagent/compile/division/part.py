@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from guardagent.compile.means import Means
 from guardagent.compile.properties import Properties
 from guardagent.compile.trial import Outcome, Trial
 from guardagent.compile.world import World
+from guardagent.relevance import Selection
 
 WHOLE = "whole_program"
 """The name of what is tried with all parts together."""
@@ -31,8 +32,18 @@ class PartProgram(Candidate):
     where an example says which ones it breaks.
     """
 
-    def __init__(self, number: int, part: Part, division: Division, world: World, means: Means, rounds: int) -> None:
+    def __init__(
+        self,
+        number: int,
+        part: Part,
+        division: Division,
+        world: World,
+        means: Means,
+        rounds: int,
+        functions: Selection,
+    ) -> None:
         super().__init__(number, _known_of(part, world), means, rounds)
+        self._functions = functions
         self.part = part
         self._division = division
         self._whole = world
@@ -72,8 +83,11 @@ class PartProgram(Candidate):
 
     @property
     def _showable(self) -> Sequence[Example]:
-        """Those that break this part's sentences first, where it is known."""
-        return sorted(self._whole.examples, key=lambda one: bool(one.label) and not self._breaks(one))
+        return self._whole.examples
+
+    @property
+    def _part(self) -> Collection[int]:
+        return self.part.numbers
 
     @property
     def _task(self) -> dict[str, Any]:

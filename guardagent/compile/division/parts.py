@@ -69,19 +69,21 @@ def division_of(subject: Subject, means: Means, mode: str, rounds: int) -> Divis
         raise InputError(f"divide is {mode!r}; expected one of {', '.join(MODES)}{nearest(mode, MODES)}")
     if mode == "never" or len(subject.clauses) < 2 or (mode == "auto" and len(subject.clauses) <= DIVIDE_ABOVE):
         return Division()
-    problem = ""
+    problem = before = ""
     for _ in range(1 + rounds):
         try:
             division = read_division(_asked(subject, means, problem), subject.clauses)
         except AnswerError as error:
-            problem = str(error)
+            before, problem = problem, str(error)
+            if problem == before:  # the next question would be the same
+                break
             continue
         if len(division.parts) > 1:
             means.tell(f"the request is divided into {len(division.parts)} parts")
             return division
         return Division(undivided="the model holds that all its sentences belong together")
     if mode == "always":
-        raise ModelError(f"the model gave no division of the request in {1 + rounds} answers: {problem}")
+        raise ModelError(f"the model gave no division of the request: {problem}")
     return Division(undivided=f"the model gave no division of it: {problem}")
 
 
@@ -126,6 +128,8 @@ def _are_numbers(value: Any) -> bool:
 
 
 def _asked(subject: Subject, means: Means, problem: str) -> str:
-    trusted = {"request": subject.request, "specification": subject.specification, "clauses": subject.clauses}
-    prompt = means.prompts.render("compile_divide", {"problem": problem}, **trusted)
+    request, specification = subject.request, subject.specification
+    prompt = means.prompts.render(
+        "compile_divide", {"problem": problem}, request=request, specification=specification, clauses=subject.clauses
+    )
     return means.ask(ModelCall(prompt, nonce=means.redaction.nonce))
