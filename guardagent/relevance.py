@@ -103,7 +103,7 @@ def _share(topic: Collection[str], text: Collection[str], weights: Mapping[str, 
     return sum(weights[stem] for stem in topic if stem in text) / whole if whole else 0.0
 
 
-@lru_cache(256)
+@lru_cache(64)
 def _stems(text: str) -> frozenset[str]:
     """The words of a text without their endings, as far as they say something."""
     words = {word for word in _WORD.findall(text.lower()) if len(word) >= _SHORTEST and word not in _EMPTY}

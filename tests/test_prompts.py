@@ -1,6 +1,7 @@
 """Prompts: complete, within bounds, and with fences that no text can close."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks import prompt_cache
 from guardagent import GuardAgent, InputError
+from guardagent.memory import Memory
 from guardagent.models import Message
 from guardagent.prompts import Prompt, Prompts
 from guardagent.testing import ScriptedModel
@@ -32,14 +35,16 @@ def asked(agent: str, agent_input: str, output_log: str, rounds: int = 0) -> lis
     return model.asked
 
 
-def mark_of(messages: tuple[Message, ...]) -> str:
-    return messages[-1].content.rpartition("</data ")[2].partition(">")[0]
+def marks_of(messages: tuple[Message, ...]) -> list[str]:
+    """The mark of the demonstrations, then that of this prompt alone."""
+    return re.findall(r"^MARK is (\w+)\.$", messages[-1].content, re.MULTILINE)
 
 
-def text_of(messages: tuple[Message, ...], mark: str = "MARK") -> str:
-    """The conversation as a text, with a mark that is always the same."""
+def text_of(messages: tuple[Message, ...]) -> str:
+    """The conversation as a text, with marks that are always the same."""
     text = "\n".join(f"--- {message.role}\n{message.content}\n" for message in messages)
-    return text.replace(mark_of(messages), mark)
+    shared, mark = marks_of(messages)
+    return text.replace(shared, "SHARED").replace(mark, "MARK")
 
 
 @pytest.mark.parametrize("agent", RUNS)
@@ -56,12 +61,14 @@ def test_the_prompts_for_one_run_are_as_committed(agent: str, step: str, place: 
 
 @pytest.mark.parametrize("agent", RUNS)
 def test_no_prompt_is_longer_than_twice_the_papers(agent: str, shared: Path) -> None:
-    """With one demonstration, over all runs of the reference data."""
+    """With one demonstration, over all runs of the reference data; the coder is shown the request besides."""
+    request = len(Memory().agent(agent).request.split())
     name = {"ehragent": "eicu-ac", "seeact": "mind2web-sc"}[agent]
     for line in (shared / name / "public.jsonl").read_text().splitlines():
         row = json.loads(line)
-        for messages in asked(agent, row["agent_input"], row["agent_output"]):
-            assert sum(len(message.content.split()) for message in messages) <= MOST_WORDS[agent]
+        prompts = asked(agent, row["agent_input"], row["agent_output"])
+        for messages, more in zip(prompts, (0, request), strict=True):
+            assert sum(len(message.content.split()) for message in messages) <= MOST_WORDS[agent] + more
 
 
 ATTACKS = [
@@ -85,9 +92,9 @@ def test_hostile_text_stays_within_its_fence(attack: str) -> None:
         assert changed == text_of(plain)
 
 
-def judge_prompt(prompts: Prompts, agent_input: str, agent_output: str) -> Prompt:
-    data = {"agent_input": agent_input, "agent_output": agent_output, "facts": "", "demonstrations": []}
-    return prompts.render("judge", data, request="Nothing secret.", specification="")
+def judge_prompt(prompts: Prompts, agent_input: str, agent_output: str, *past: dict[str, str]) -> Prompt:
+    data = {"agent_input": agent_input, "agent_output": agent_output, "facts": ""}
+    return prompts.render("judge", data, {"demonstrations": past}, request="Nothing secret.", specification="")
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
@@ -107,10 +114,53 @@ def test_a_text_never_holds_the_mark_of_its_fence(first: str, second: str) -> No
     assert prompt.mark not in first + second
 
 
+@given(st.lists(st.tuples(st.text(), st.text()), min_size=1, max_size=4))
+def test_the_mark_that_prompts_share_stands_in_none_of_their_texts(runs: list[tuple[str, str]]) -> None:
+    """A text that holds it gets another one, from the prompt on; the two marks of a prompt differ."""
+    prompts, past = Prompts(), {"agent_input": "in", "agent_output": "out"}
+    before = judge_prompt(prompts, "a", "b", past)
+    for one, other in runs:
+        same = judge_prompt(prompts, one, other, past)
+        assert same.shared_mark == before.shared_mark != same.mark != before.mark
+        before = judge_prompt(prompts, one + same.shared_mark, other, past)
+        assert before.shared_mark not in one + same.shared_mark + other
+        assert before.mark not in (before.shared_mark, same.shared_mark)
+
+
 def test_a_mark_is_made_for_each_prompt() -> None:
-    """Who reads one prompt cannot close the fence of the next."""
+    """Who reads one prompt cannot close the fence of the next; what all of them repeat keeps its own mark."""
     plan, code = asked("ehragent", *RUNS["ehragent"])
-    assert mark_of(plan) != mark_of(code)
+    assert marks_of(plan)[1] != marks_of(code)[1]
+    assert marks_of(plan)[0] == marks_of(code)[0]
+
+
+def test_the_data_of_a_prompt_come_last() -> None:
+    """Nothing that differs from run to run stands before them, so a provider's cache serves the rest."""
+    for system, user in asked("ehragent", *RUNS["ehragent"], rounds=1):
+        assert not re.search("[0-9a-f]{16}", system.content)
+        assert user.content.endswith(">")
+        assert user.content.index("demonstrations[1]") < user.content.index("The run to guard:")
+
+
+@pytest.mark.parametrize("agent", RUNS)
+def test_a_cache_could_serve_most_of_an_evaluation(agent: str) -> None:
+    """Of plan prompts and of code prompts, over runs that differ; the first of all counts, too."""
+    rows = prompt_cache.made_rows(agent)[:12]
+    for prompts in prompt_cache.bench_prompts(agent, rows, shots=3).values():
+        assert prompt_cache.share(prompt_cache.measured(prompts)) > 0.6
+
+
+def test_a_cache_could_serve_most_of_a_compile() -> None:
+    """Each prompt after the first: program, mended, mended again."""
+    prompts = prompt_cache.compile_prompts("ehragent", prompt_cache.made_rows("ehragent"))
+    asked = prompt_cache.measured(prompts)
+    assert [one.served / one.words > 0.6 for one in asked] == [False, True, True, True]
+
+
+def test_a_share_is_counted_from_the_first_character() -> None:
+    """What two prompts have in common further on, no cache serves."""
+    asked = prompt_cache.measured(["a b c d", "a b x d", "x b c d"])
+    assert [(one.words, one.served) for one in asked] == [(4, 0), (4, 2), (4, 0)]
 
 
 def test_a_folder_of_ones_own_overrides_a_template(write: Callable[..., Path]) -> None:

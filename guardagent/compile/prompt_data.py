@@ -15,7 +15,8 @@ from guardagent.compile.examples import Example
 from guardagent.types import thaw
 
 _FAILURES = 4  # shown at least; more of them where they are short
-_FAILURE_WORDS = 1000
+_FAILURE_WORDS = 800
+_FENCES = 16  # words that one takes besides its run
 _EXPLANATION_WORDS = 200
 _CLAIM = re.compile(r"property_\d+ says (deny|allow)\b")
 
@@ -62,7 +63,7 @@ def shown_failures(tried: Sequence[Tried]) -> list[Failure]:
     """As many failures as there is room for, of as many kinds of test as possible."""
     rows = [one.failures for one in tried]
     turns = [row[at] for at in range(max(map(len, rows), default=0)) for row in rows if at < len(row)]
-    words = accumulate(len(f"{one.example.agent_input} {one.example.agent_output}".split()) for one in turns)
+    words = accumulate(_FENCES + len(f"{one.example.agent_input} {one.example.agent_output}".split()) for one in turns)
     return [one for at, one in enumerate(turns) if next(words) <= _FAILURE_WORDS or at < _FAILURES]
 
 

@@ -15,10 +15,11 @@ from tests.answers import block
 from tests.conftest import Ran
 from tests.models.server import Reply, status, text
 
-from .conftest import EXAMPLES, PLAN, REQUEST, RIGHT, SPECIFICATION, Compiler, failing, program
+from .conftest import EXAMPLES, PLAN, REQUEST, RIGHT, SPECIFICATION, Compiler, example, failing, program
 
 GOOD = block(RIGHT)
 WRONG = block(RIGHT.replace("loans, 5", "loans, 6"))  # wrong on the two examples with five loans
+WRONG_TOO = block(RIGHT.replace("loans, 5", "loans, 7"))
 MISSING = block(RIGHT.replace("check_loans", "check_lones"))
 
 
@@ -29,7 +30,7 @@ def test_a_program_that_is_wrong_is_mended(compiler: Compiler) -> None:
     rounds = report["candidates"][0]["rounds"]
     assert [{row["name"]: row["failed"] for row in one["tried"]}["examples"] for one in rounds] == [2, 0]
     mend = compiler.asked[2]
-    for words in ("Loans: 5", "label 1", "label 0", "loans, 6", "2 runs in all"):
+    for words in ("Loans: 5", "label 1", "label 0", "loans, 6", "(2 in all)"):
         assert words in mend
     assert all(row["passed"] and row["given"] == row["expected"] for row in report["examples"])
     assert report["model_calls"] == 3
@@ -53,7 +54,7 @@ def test_a_program_that_never_becomes_right_is_not_written(compiler: Compiler) -
     """Exit 1, after as many rounds as are allowed, with a report of what failed; an older file stays as it is."""
     compiler.out.write_text("def check(agent_input, agent_output, facts):\n    return {}\n")
     before = compiler.out.read_bytes()
-    exit_status, report = compiler(WRONG, options=("--rounds", 2))
+    exit_status, report = compiler(WRONG, WRONG_TOO, WRONG, options=("--rounds", 2))
     assert (exit_status, report["passed"], report["written"], report["model_calls"]) == (1, False, None, 4)
     assert compiler.out.read_bytes() == before
     assert [row["id"] for row in report["examples"] if not row["passed"]] == ["e1", "e5"]
@@ -62,6 +63,37 @@ def test_a_program_that_never_becomes_right_is_not_written(compiler: Compiler) -
         ("e1", "label 1", "label 0"),
         ("e5", "label 1", "label 0"),
     ]
+
+
+def test_the_same_question_is_not_paid_for_twice(compiler: Compiler) -> None:
+    """A model that gives its wrong program again, and no other reason, is not asked again; nor one that gives none."""
+    exit_status, report = compiler(WRONG, WRONG, WRONG, options=("--rounds", 5))
+    assert (exit_status, report["model_calls"], len(compiler.asked)) == (1, 3, 3)
+    assert "one that it has answered" in report["candidates"][0]["stopped"]
+    _, report = compiler(*[f"A guess.\n{WRONG}", f"Another.\n{WRONG}", WRONG, WRONG], options=("--rounds", 5))
+    assert report["model_calls"] == 5
+    _, report = compiler("No.", "No.", "No.", options=("--rounds", 5))
+    assert report["model_calls"] == 3
+
+
+def test_the_next_prompt_has_the_last_explanation(compiler: Compiler) -> None:
+    """What the model said beside its program, without the program; cut where it is long."""
+    compiler(f"I take six for the limit.\n{WRONG}{'so ' * 300}", GOOD)
+    assert ("I take six for the limit." in compiler.asked[2], "…" in compiler.asked[2]) == (True, True)
+    assert compiler.asked[2].count("def check") == 1
+
+
+def test_a_mend_prompt_says_which_failures_it_leaves_out(compiler: Compiler) -> None:
+    """All of them where there is room, each once: an example that stands above is only named."""
+    compiler(WRONG, GOOD)
+    assert compiler.asked[2].count("Loans: 5") == 2
+    assert "which is example" in compiler.asked[2]
+    long = [example(number, 5, agent_output=f"Lend: {'Dune ' * 150}{number}\nAnswer: Yes.") for number in range(9)]
+    rows = [example(10, 0), example(11, 3), *long]
+    (compiler.home / "examples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    compiler(WRONG, GOOD, options=("--show", 2))
+    assert "(9 in all; 5 are left out here: 5 of examples)" in compiler.asked[2]
+    assert ("Run 4" in compiler.asked[2], "Run 5" in compiler.asked[2]) == (True, False)
 
 
 def test_a_call_of_a_missing_function_goes_back_with_the_nearest(compiler: Compiler) -> None:

@@ -403,6 +403,20 @@ def test_a_part_may_ask_for_a_function(dividing: Dividing) -> None:
     assert "clause 3" in report["problems"][0]
 
 
+def test_a_part_may_dispute_its_sentence(dividing: Dividing) -> None:
+    """The part is not asked again, and nothing is folded; once a person agrees, it is."""
+    dispute = '{"disputed": "clause 3", "why": "no run says who is blocked"}\n' + block(BLOCKED)
+    exit_status, report = dividing({**GOOD, 3: [dispute]})
+    assert (exit_status, dividing.counts, [one["id"] for one in report["disputes"]]) == (
+        1,
+        {0: 1, 2: 1, 3: 1},
+        ["clause-3"],
+    )
+    assert "disputes clause-3" in report["problems"][0]
+    exit_status, report = dividing({**GOOD, 3: [dispute]}, options=(*FAST, "--accept-dispute", "clause-3"))
+    assert (exit_status, report["disputes"], report["set_aside"]) == (0, [], ["clause-3"])
+
+
 def test_several_candidates_share_one_division(dividing: Dividing) -> None:
     """Each writes all parts of its own; one of which a part fails is left behind."""
     everyone = BLOCKED.replace("== LIMIT", "!= LIMIT")

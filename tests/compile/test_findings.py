@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from guardagent.compile.clauses import clauses_of, marked_lines
+from guardagent.compile.clauses import marked_lines
 from guardagent.compile.coverage import Instrumented, statement_lines
 from guardagent.compile.examples import Example
 from guardagent.compile.trial import Trial
-from guardagent.memory import Memory
 from guardagent.sandbox import load_sandbox
 from guardagent.toolbox import Toolbox
 from tests.answers import block
@@ -79,33 +78,6 @@ def test_comments_name_sentences() -> None:
     """Above a block, behind a statement, several at once."""
     lines = marked_lines(PROGRAM)
     assert lines == {1: {3, 4, 5, 6}, 2: {3, 4, 5, 6}, 3: set(range(10, 28)) - set(range(14, 28)), 4: {22}}
-
-
-def test_sentences_of_a_request() -> None:
-    """Sentences, items and rows; no titles, no rules of tables."""
-    request = """\
-# Title
-First sentence, over
-two lines. Second one? (Third.)
-
-- an item
-  that goes on
-1. Numbered. With two.
-
-| a | b |
-|---|---|
-| x | y is z |
-"""
-    assert [clause.text for clause in clauses_of(request)] == [
-        "First sentence, over two lines.",
-        "Second one?",
-        "(Third.)",
-        "an item that goes on",
-        "Numbered.",
-        "With two.",
-        "x | y is z",
-    ]
-    assert len(clauses_of(Memory().agent("seeact").request)) > 6
 
 
 def test_the_report_maps_sentences_to_lines_and_examples(compiler: Compiler) -> None:

@@ -73,6 +73,7 @@ def test_a_counterexample_goes_back_shrunk(compiler: Compiler) -> None:
     assert "property_1 says deny; the Loans of agent_input: 6\n" in mend
     assert "def property_1" in mend
     assert "Loans: 6" in mend
+    assert "deny, as the property says: label 1\n" in mend
 
 
 def test_the_same_runs_each_time(compiler: Compiler) -> None:
