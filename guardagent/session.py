@@ -21,16 +21,18 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from guardagent.arguments import bound, malformed, mislabelled
-from guardagent.errors import InputError, SessionBusyError, ToolDenied
+from guardagent.errors import InputError, SessionBusyError, ToolDenied, in_words
 from guardagent.permit import Permit
-from guardagent.policy.conversation import Conversation, Judgement, told
-from guardagent.policy.findings import Call, Finding, Status
+from guardagent.policy.conversation import Conversation, Judgement
+from guardagent.policy.findings import Call, Explanation, Finding, Status
 from guardagent.policy.policies import Concern, Policies
+from guardagent.policy.remedies import Remedies, message_of
 from guardagent.policy.rule import Source
 from guardagent.snapshot import opened, restored, sealed
 from guardagent.types import (
     EMPTY,
     Decision,
+    Denial,
     Event,
     Usage,
     Verdict,
@@ -161,7 +163,7 @@ class Session:
         if self._halted is None:
             return self._conversation.judge(call, concern)
         judged = Judgement()
-        judged.errors.append(f"the session was halted by {self._halted}")
+        judged.fail(f"the session was halted by {self._halted}")
         return judged
 
     def _answer(self, call: Call, judged: Judgement | None, started: float, lifted: Decision | None = None) -> Verdict:
@@ -200,13 +202,10 @@ class Session:
                 "approved": [source.id for source, _ in judged.broken if source.on_violation is lifted],
             }
             judged.broken = [one for one in judged.broken if one[0].on_violation is not lifted]
-        violations = tuple([_violation(source, finding, call) for source, finding in judged.broken])
-        reasons = tuple([told(source, finding) for source, finding in judged.broken])
-        if judged.errors:
-            reasons += tuple([f"could not be checked: {error}" for error in judged.errors])
+        violations, withheld = self._violations(judged, call)
         return quick_verdict(
             decision,
-            reasons + notes,
+            (*[violation.message for violation in violations], *judged.reasons, *notes),
             violations,
             tuple(judged.errors),
             details,
@@ -218,7 +217,28 @@ class Session:
             (),
             (),
             grant,
+            Denial(call.tool, violations[0].evidence["call"]["args"] if violations else call.args, tuple(withheld)),
         )
+
+    def _violations(self, judged: Judgement, call: Call | None) -> tuple[tuple[Violation, ...], list[str]]:
+        """(the violations, what they leave out)."""
+        facts = self._facts if call is None else call.facts
+        remedies = Remedies(self._conversation, call, facts, halted=self._halted is not None)
+        shown = None if call is None else call.shown()
+        violations: list[Violation] = []
+        withheld = list(judged.withheld)
+        for source, finding in judged.broken:
+            found, remedy = _explained(source, finding, remedies)
+            evidence: dict[str, Any] = {} if shown is None else {"call": shown}
+            if found.needed:
+                evidence["needed"] = found.needed
+            if found.missing:
+                evidence["missing"] = " or ".join(found.missing)
+            evidence.update(found.evidence)
+            message = message_of(source, found, remedy, earlier=call is not None)
+            violations.append(quick_violation(source.id, message, evidence, remedy))
+            withheld += [f"{source.id}: {one}" for one in dict.fromkeys(found.withheld)]
+        return tuple(violations), withheld
 
     def _notes(self) -> tuple[tuple[str, ...], Mapping[str, Any]]:
         """What a host is told that has calls in flight."""
@@ -455,28 +475,27 @@ class Session:
         """The conversation ends: what is still owed is violated. Calls in flight may have ended in any way."""
         started = time.perf_counter()
         with self._lock:
-            judged = Judgement()
-            judged.broken, judged.errors = self._conversation.owed()
+            judged = self._conversation.owed()
             notes, details = self._notes()
-            violations = tuple(_violation(source, finding, None) for source, finding in judged.broken)
+            violations, withheld = self._violations(judged, None)
             reasons = [f"at the end: {violation.message}" for violation in violations]
-            reasons += [f"could not be checked: {error}" for error in judged.errors]
             return Verdict(
                 judged.decision(),
-                (*reasons, *notes),
+                (*reasons, *judged.reasons, *notes),
                 violations,
                 tuple(judged.errors),
                 details,
                 checked_by="policy",
                 elapsed_ms=(time.perf_counter() - started) * 1000,
+                denial=Denial(withheld=tuple(withheld)),
             )
 
     @property
     def obligations(self) -> dict[str, str]:
         """The id of each rule that would be violated if the conversation ended now -> what is owed."""
         with self._lock:
-            broken, _ = self._conversation.owed()
-            return {source.id: source.remedy or finding.remedy or source.said for source, finding in broken}
+            violations, _ = self._violations(self._conversation.owed(), None)
+            return {violation.policy: violation.remedy or violation.message for violation in violations}
 
     @property
     def status(self) -> dict[str, str]:
@@ -639,9 +658,15 @@ def _in_other_orders(base: Session, calls: Sequence[Any], options: Mapping[str, 
     return None
 
 
-def _violation(source: Source, finding: Finding, call: Call | None) -> Violation:
-    evidence = finding.evidence if call is None else {"call": call.shown(), **finding.evidence}
-    return quick_violation(source.id, told(source, finding), evidence, source.remedy or finding.remedy)
+def _explained(source: Source, finding: Finding, remedies: Remedies) -> tuple[Explanation, str | None]:
+    """What there is to say of a violation, and its remedy. A denial stands whatever goes wrong here."""
+    found = Explanation()
+    try:
+        found = finding.explain()
+        return found, remedies.remedy(source, found)
+    except Exception as error:  # noqa: BLE001 - as above
+        found.withheld += (f"what is to be said of it could not be found: {in_words(error)}",)
+        return found, None
 
 
 def _refused(problem: str, started: float) -> Verdict:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields, make_dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 _Number = TypeVar("_Number", int, float)
 
@@ -208,6 +208,19 @@ def _known_sum(first: _Number | None, second: _Number | None) -> _Number | None:
     return None if first is None or second is None else first + second
 
 
+class Denial(NamedTuple):
+    """What a session keeps of a call that it has something to say of, besides the verdict's own parts.
+
+    Attributes:
+        tool, args: the call; empty where it is about no call.
+        withheld: values that the rules looked at and that no model may see.
+    """
+
+    tool: str = ""
+    args: Mapping[str, Any] = EMPTY
+    withheld: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The answer of every check: a decision and its reasons.
@@ -231,6 +244,12 @@ class Verdict:
     calls: tuple[ToolCall, ...] = ()
     story: tuple[Step, ...] = ()
     grant: Grant | None = field(default=None, repr=False, compare=False)
+    denial: Denial | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def withheld(self) -> tuple[str, ...]:
+        """What the rest of the verdict leaves out, since it goes to a model: for the operator alone."""
+        return self.denial.withheld if self.denial is not None else ()
 
     @property
     def permit(self) -> Any:
@@ -247,12 +266,9 @@ class Verdict:
 
         Empty where the step may proceed and nothing is to be said of it.
         """
-        said = [f"- {violation.policy}: {_sentence(violation)}" for violation in self.violations]
-        said += [f"- could not be checked: {error}" for error in self.errors]
-        said += [f"- {reason}" for reason in self.reasons] if not said and self.label else []
-        if not said:
-            return ""
-        return "\n".join([f"{_HANDED_BACK[self.decision]}", *said])
+        from guardagent.denial_message import denial_message
+
+        return denial_message(self)
 
     @property
     def model_calls(self) -> int:
@@ -266,7 +282,7 @@ class Verdict:
     def to_dict(self, *, explain: bool = False) -> dict[str, Any]:
         """The verdict as plain JSON values, in the public key order.
 
-        Where a model was asked, `usage` is added; with `explain` also `calls` and `story`.
+        Where a model was asked, `usage` is added; with `explain` also `withheld`, `calls` and `story`.
         """
         verdict = {
             "label": self.label,
@@ -284,12 +300,13 @@ class Verdict:
         if self.usage.calls:
             verdict["usage"] = {**asdict(self.usage), "seconds": round(self.usage.seconds, 3)}
         if explain:
+            verdict["withheld"] = list(self.withheld)
             verdict["calls"] = [call.to_dict() for call in self.calls]
             verdict["story"] = [step.to_dict() for step in self.story]
         return verdict
 
     def to_json(self, *, explain: bool = False) -> str:
-        text = _json(self.to_dict(explain=explain))
+        text = json_text(self.to_dict(explain=explain))
         return text.encode("utf-8", "backslashreplace").decode()  # half a character becomes its escape, which JSON has
 
     def timed(self, elapsed_ms: float) -> Verdict:
@@ -335,16 +352,7 @@ class Grant(Protocol):
     def permit(self) -> Any: ...
 
 
-_HANDED_BACK = {
-    Decision.ALLOW: "This is allowed:",
-    Decision.WARN: "This is allowed, with a warning:",
-    Decision.DENY: "This is not allowed:",
-    Decision.ESCALATE: "This is not allowed unless a person approves it:",
-    Decision.HALT: "This is not allowed, and the run is halted:",
-}
-
-
-def _json(value: Any) -> str:
+def json_text(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
     except ValueError:  # a number with so many digits that Python does not print it
@@ -357,13 +365,6 @@ def _printable(value: Any) -> Any:
     if isinstance(value, list):
         return [_printable(item) for item in value]
     return hex(value) if isinstance(value, int) and value.bit_length() > 10_000 else value
-
-
-def _sentence(violation: Violation) -> str:
-    evidence = thaw(violation.evidence)
-    shown = _json(evidence) if evidence else ""
-    seen = f" (seen: {shown[:400]}{'…' if len(shown) > 400 else ''})" if shown else ""
-    return f"{violation.message}{seen}{f'. To comply: {violation.remedy}' if violation.remedy else ''}"
 
 
 Check = Callable[[Event, Context], Verdict]

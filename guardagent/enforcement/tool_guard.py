@@ -334,7 +334,7 @@ class ToolGuard:
         return self._checked(conversation, call, reserve=reserve)
 
     def _checked(self, conversation: Conversation, call: HostCall, *, reserve: bool = True) -> Verdict:
-        facts = self._facts(call) if callable(self._facts) else self._facts
+        facts = self._facts_of(call)
         for given in (facts, call.facts):
             if not isinstance(given, Mapping):
                 raise InputError(f"the facts are a {type(given).__name__}; expected a mapping of names to values")
@@ -354,6 +354,15 @@ class ToolGuard:
         if verdict.decision is Decision.ESCALATE and not self.policies.can_be_approved(verdict):
             return replace(verdict, decision=Decision.DENY, grant=None)  # nobody is asked for what would not help
         return verdict
+
+    def _facts_of(self, call: HostCall) -> Mapping[str, Any]:
+        if not callable(self._facts):
+            return self._facts
+        try:
+            return self._facts(call)
+        except Exception as error:
+            _log.error("the facts of a call cannot be had: %s", in_words(error))
+            raise InputError(f"the facts cannot be had: {type(error).__name__}") from None  # no model reads the rest
 
     def _resolved(self, call: HostCall, said: Approval, waiting: Waiting | None) -> Verdict:
         self._note(write_approval, call, said)

@@ -52,6 +52,7 @@ def verdict_record(
         "reasons": verdict.reasons,
         "violations": [violation.to_dict() for violation in verdict.violations],
         "errors": verdict.errors,
+        **({"withheld": verdict.withheld} if verdict.withheld else {}),
         "checked_by": verdict.checked_by,
         "policy": policy or (permit.policy if permit is not None else None),
         "permit": _permit(permit),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from guardagent.errors import GuardError, nearest
-from guardagent.policy.findings import Call, Finding, Status, Trace
+from guardagent.errors import GuardError, in_words, nearest
+from guardagent.policy.findings import Call, Explanation, Finding, Status, Trace
 from guardagent.policy.policies import Concern, Policies
 from guardagent.policy.rule import Source
 from guardagent.policy.state_functions import StateFunctionError
-from guardagent.policy.values import Truth, Unknown
+from guardagent.policy.values import Unknown
 from guardagent.types import Context, Decision, Event, Verdict
 
 Broken = list[tuple[Source, Finding]]  # (where a rule comes from, why it is broken)
@@ -23,16 +24,48 @@ class Judgement:
         found: of each part of a rule that is not fine, by its number.
         broken: the rules that it would break.
         errors: what could not be checked, and why.
+        reasons: the same for people and the model: what the author says of the rule comes first.
+        withheld: what neither says, for the operator.
         asked: the verdicts of the `request:` policies.
+        absent: whether arguments that the call lacks are all that kept it from being checked.
     """
 
-    __slots__ = ("asked", "broken", "errors", "found")
+    __slots__ = ("absent", "asked", "broken", "errors", "found", "reasons", "withheld")
 
-    def __init__(self, errors: list[str] | None = None) -> None:
+    def __init__(self) -> None:
         self.found: dict[int, Finding] = {}
         self.broken: Broken = []
-        self.errors = errors or []
+        self.errors: list[str] = []
+        self.reasons: list[str] = []
+        self.withheld: list[str] = []
         self.asked: list[Verdict] = []
+        self.absent = True
+
+    def fail(self, problem: str, source: Source | None = None) -> None:
+        """Something could not be checked."""
+        self.absent = False
+        self._say(problem, source)
+
+    def _say(self, problem: str, source: Source | None) -> None:
+        error = problem if source is None else f"{source.id}: {problem}"
+        self.errors.append(error)
+        line = source.line if source is not None else ""
+        self.reasons.append(f"{line} ({problem})" if line else f"could not be checked: {error}")
+
+    def crashed(self, source: Source, error: Exception, *, shown: bool = False) -> None:
+        """A rule crashed. What the error says is not shown unless it is one of ours: it may hold anything."""
+        ours = isinstance(error, StateFunctionError) or (shown and isinstance(error, GuardError))
+        self.fail(str(error) if ours else f"its check raised {type(error).__name__}", source)
+        detail = error.detail if isinstance(error, StateFunctionError) else in_words(error)
+        self.withheld.append(f"{source.id}: {detail}")
+
+    def unknown(self, source: Source, finding: Finding) -> None:
+        """A rule cannot be decided, and this is what would have to be found out."""
+        value = finding.value
+        assert isinstance(value, Unknown)
+        self.absent = self.absent and value.absent
+        self._say(f"not known: {'; '.join(value.why)}", source)
+        self.withheld += [f"{source.id}: {one}" for one in finding.explain().withheld]
 
     def decision(self, lifted: Decision | None = None) -> Decision:
         """The most severe one; an approval lifts what it was asked for."""
@@ -56,11 +89,18 @@ class Conversation:
         self._memory = [part.start() for part in policies.parts]
         self._said: set[str] = set()  # rules of which a violation was reported, the call having taken its place
 
-    def judge(self, call: Call, concern: Concern) -> Judgement | None:
-        """What is found of a proposed call; None where nothing stands against it."""
+    def judge(self, call: Call, concern: Concern, *, anew: bool = True) -> Judgement | None:
+        """What is found of a proposed call; None where nothing stands against it.
+
+        Args:
+            call: what is proposed.
+            concern: what it has to do with the policy.
+            anew: whether the state is read again; else it is as at the last call that was judged.
+        """
         judged = self._judge_apart(call, concern) if concern.apart else None
         trace, memory = self.trace, self._memory
-        trace.now(call.facts)
+        if anew:
+            trace.now(call.facts)
         skipped = self.skipped if self.skipped and call.tool in self.graph_tools else None
         for number, part in concern.parts:
             if skipped is not None and number in skipped:
@@ -69,7 +109,7 @@ class Conversation:
                 finding = part.judge(trace, call, memory[number])
             except Exception as error:  # noqa: BLE001 - whatever a rule runs into, the call is denied
                 judged = judged or Judgement()
-                judged.errors.append(failure(self.policies.rule_of[number].id, error))
+                judged.crashed(self.policies.rule_of[number].source, error)
                 continue
             if finding is not None:
                 judged = judged or Judgement()
@@ -88,18 +128,18 @@ class Conversation:
             if finding.value is False:
                 judged.broken.append((rule.source, finding))
             else:
-                judged.errors.append(not_known(rule.id, finding.value))
+                judged.unknown(rule.source, finding)
 
     def _judge_apart(self, call: Call, concern: Concern) -> Judgement:
         """What stands against a call whatever the temporal rules say; and what the guard programs say."""
         judged = Judgement()
         if concern.problem:
-            judged.errors.append(concern.problem)
+            judged.fail(concern.problem)
         elif not concern.listed:
-            judged.errors.append(f"no rule concerns {call.tool!r}, and the policy denies unlisted calls")
+            judged.fail(f"no rule concerns {call.tool!r}, and the policy denies unlisted calls")
         elif concern.arguments is not None and (undeclared := set(call.args) - concern.arguments):
             name = min(undeclared)
-            judged.errors.append(f"unknown argument {name!r} of {call.tool}{nearest(name, concern.arguments)}")
+            judged.fail(f"unknown argument {name!r} of {call.tool}{nearest(name, concern.arguments)}")
         else:
             self._ask_programs(call, judged)
         return judged
@@ -111,12 +151,13 @@ class Conversation:
             try:
                 verdict = check(event, context)
             except Exception as error:  # noqa: BLE001 - as above
-                judged.errors.append(failure(source.id, error))
+                judged.crashed(source, error, shown=True)
                 continue
             judged.asked.append(verdict)
-            judged.errors += [f"{source.id}: {error}" for error in verdict.errors]
+            for problem in verdict.errors:
+                judged.fail(problem, source)
             if verdict.label and not verdict.errors:
-                judged.broken.append((source, Finding(value=False, evidence={"reasons": list(verdict.reasons)})))
+                judged.broken.append((source, Finding(False, partial(_of_program, verdict))))  # noqa: FBT003 - a value
 
     def place(self, call: Call, judged: Judgement | None) -> None:
         """The call takes its place, and is in flight."""
@@ -144,21 +185,34 @@ class Conversation:
             for number in call.concern.views:
                 trace.views[number].add(trace, call)
 
-    def owed(self) -> tuple[Broken, list[str]]:
-        """(the rules that are broken if nothing follows, what is not known about others)."""
-        broken: Broken = []
-        errors: list[str] = []
+    def owed(self) -> Judgement:
+        """The rules that are broken if nothing follows, and what is not known about others."""
+        judged = Judgement()
         for rule in self.policies.rules:
             try:
                 finding = rule.ended(self.trace, self._memory, said=rule.id in self._said)
             except Exception as error:  # noqa: BLE001 - as in a check
-                errors.append(failure(rule.id, error))
+                judged.crashed(rule.source, error)
                 continue
             if finding is not None and finding.value is False:
-                broken.append((rule.source, finding))
+                judged.broken.append((rule.source, finding))
             elif finding is not None:
-                errors.append(not_known(rule.id, finding.value))
-        return broken, errors
+                judged.unknown(rule.source, finding)
+        return judged
+
+    def permits(self, call: Call) -> bool:
+        """Whether a call that a remedy names would be allowed, as far as its arguments are known.
+
+        It is judged at this moment of the conversation; a model is not asked, and what only a model can tell does not
+        permit it.
+        """
+        concern = self.policies.concern(call)
+        if self.policies.asks_models or any(part.asks(call.tool) for _, part in concern.parts if hasattr(part, "asks")):
+            return False
+        judged = self.judge(call, concern, anew=False)
+        if judged is None:
+            return True
+        return judged.absent and not any(source.on_violation > Decision.WARN for source, _ in judged.broken)
 
     def status(self) -> dict[str, str]:
         """The id of each temporal rule -> `satisfied` for good, `violated` for good, or `open`."""
@@ -216,17 +270,6 @@ class Conversation:
         return [part.copied(one, calls) for part, one in zip(self.policies.parts, self._memory, strict=True)]
 
 
-def told(source: Source, finding: Finding) -> str:
-    """What a person is told of a rule that is broken: what the rule is, and the facts that break it."""
-    return f"{source.said} ({finding.because})" if finding.because else source.said
-
-
-def failure(rule_id: str, error: Exception) -> str:
-    """That a rule crashed."""
-    said = str(error) if isinstance(error, GuardError | StateFunctionError) else f"{type(error).__name__}: {error}"
-    return f"{rule_id}: {said}"
-
-
-def not_known(rule_id: str, value: Truth) -> str:
-    """That a rule cannot be decided, and what would have to be found out."""
-    return f"{rule_id}: not known: {'; '.join(value.why) if isinstance(value, Unknown) else value}"
+def _of_program(verdict: Verdict) -> Explanation:
+    """What a guard program says: it sees the call, the history and the facts, and no state."""
+    return Explanation(evidence={"reasons": list(verdict.reasons)})

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from guardagent.policy import ast
-from guardagent.policy.findings import Call, Finding, Trace, in_every_world
-from guardagent.policy.printing import text_of
+from guardagent.policy.findings import Call, Explanation, Finding, Trace, in_every_world
 from guardagent.policy.terms import Compiler, Names, names_in
 from guardagent.policy.values import (
     Truth,
@@ -21,6 +21,7 @@ from guardagent.policy.values import (
     no_truth,
 )
 from guardagent.policy.views import Env, ViewSpec
+from guardagent.policy.watched import arguments, missing_call
 from guardagent.types import freeze, thaw
 
 MANY = 8  # open obligations, from which on the one that is meant is looked up
@@ -34,8 +35,7 @@ class Eventual:
         self._wanted = compiler.past(rule.pattern, rule.condition, {})
         self.tools = self._wanted.tools
         self._size = compiler.size
-        self._evidence = {"missing": text_of(rule.pattern)}
-        self._remedy = f"call {_either(rule.pattern)}"
+        self._missing = _Missing(rule.pattern, rule.condition, compiler, {})
 
     def concerns(self, call: Call) -> bool:
         return call.tool in self.tools
@@ -53,8 +53,10 @@ class Eventual:
         if call.status == "ok" and memory[0] is not True:
             memory[0] = disjunction((memory[0], self._wanted.judge(_env(trace, self._size), call)))
 
-    def ended(self, _trace: Trace, memory: list[Truth]) -> Finding | None:
-        return None if memory[0] is True else Finding(memory[0], dict(self._evidence), self._remedy)
+    def ended(self, trace: Trace, memory: list[Truth]) -> Finding | None:
+        if memory[0] is True:
+            return None
+        return Finding(memory[0], partial(self._missing.explained, _env(trace, self._size)))
 
     def so_far(self, _memory: Any) -> Truth:
         return True
@@ -70,6 +72,23 @@ class Eventual:
 
     def loaded(self, data: Any, _calls: Any) -> list[Truth]:
         return [load_truth(data)]
+
+
+class _Missing:
+    """A call that has to come, ready to be put in words."""
+
+    def __init__(self, pattern: ast.Pattern, condition: ast.Term, compiler: Compiler, names: Names) -> None:
+        self._pattern, self._names = pattern, names
+        self._tools = sorted(compiler.library.tools_of(pattern))
+        self._words = missing_call(pattern, condition, compiler, names)
+
+    def explained(self, env: Env, obliged_by: Call | None = None) -> Explanation:
+        args = arguments(self._pattern, self._names, env)
+        return Explanation(
+            missing=(self._words(env),),
+            evidence={} if obliged_by is None else {"obliged by": obliged_by.shown()},
+            ways=tuple([((tool, args),) for tool in self._tools]),
+        )
 
 
 class _Obligation:
@@ -121,8 +140,7 @@ class Response:
         self._size = compiler.size
         self._negated = negated
         self.tools = self._first | self._partner.tools
-        self._missing = text_of(rule.partner)
-        self._remedy = f"call {_either(rule.partner)}"
+        self._missing = _Missing(rule.partner, rule.partner_condition, compiler, names)
 
     def concerns(self, call: Call) -> bool:
         return call.tool in self.tools
@@ -207,8 +225,7 @@ class Response:
             return None
         owed = next((one for one in memory.values() if one.sure is True), None)
         first = owed or next(iter(memory.values()))
-        evidence = {"obliged by": first.call.shown(), "missing": self._missing}
-        return Finding(False if owed else first.sure, evidence, self._remedy)
+        return Finding(False if owed else first.sure, partial(self._missing.explained, first.env, first.call))
 
     def so_far(self, _memory: Any) -> Truth:
         return True
@@ -264,7 +281,3 @@ def _load_value(data: dict[str, Any], calls: Sequence[Call]) -> Any:
 
 def _kinds(key: Any) -> tuple[str, ...] | None:
     return tuple(map(kind_of_key, key)) if type(key) is tuple else None
-
-
-def _either(pattern: ast.Pattern) -> str:
-    return " or ".join(f"`{tool}`" for tool in pattern.tools)

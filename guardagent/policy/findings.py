@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from typing import Any, Literal, Protocol, Self
 
@@ -119,17 +120,56 @@ class Trace:
         self._state = _UNREAD
 
 
-@dataclass(slots=True)
-class Finding:
-    """Why a part of a rule is not satisfied: false or unknown, with the evidence and what would mend it.
+Way = tuple[tuple[str, Mapping[str, Any]], ...]  # calls one after the other, with what is known of their arguments
 
-    `because` says in words which facts made it so.
+
+@dataclass(slots=True)
+class Explanation:
+    """What there is to say of a finding. All but `withheld` shows only what the conversation saw or the caller gave.
+
+    Attributes:
+        needed: the condition that was not met.
+        missing: calls that are missing.
+        because: facts that made it so.
+        evidence: what else there is for machines.
+        ways: calls that would mend it, any of them.
+        changes: the proposed call with other arguments that would mend it, and that in words.
+        withheld: the values that were not shown, for the operator.
     """
 
+    needed: str = ""
+    missing: tuple[str, ...] = ()
+    because: str = ""
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    ways: tuple[Way, ...] = ()
+    changes: tuple[Mapping[str, Any] | None, str] | None = None
+    withheld: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Finding:
+    """Why a part of a rule is not satisfied: false or unknown. `explain` says why, at once or not at all."""
+
     value: Truth
-    evidence: dict[str, Any] = field(default_factory=dict)
-    remedy: str | None = None
-    because: str | None = None
+    explain: Callable[[], Explanation] = Explanation
+
+    @classmethod
+    def merged(cls, value: Truth, findings: Sequence[Finding], between: str) -> Finding:
+        """What several findings come to."""
+        return cls(value, partial(_merged, findings, between))
+
+
+def _merged(findings: Sequence[Finding], between: str) -> Explanation:
+    found = [one.explain() for one in findings]
+    return Explanation(
+        needed=between.join(dict.fromkeys(one.needed for one in found if one.needed)),
+        missing=tuple(dict.fromkeys(call for one in found for call in one.missing)),
+        because="; ".join(dict.fromkeys(one.because for one in found if one.because)),
+        evidence={name: value for one in found for name, value in one.evidence.items()},
+        ways=tuple(way for one in found for way in one.ways),
+        changes=next((one.changes for one in found if one.changes), None),
+        withheld=tuple(value for one in found for value in one.withheld),
+    )
 
 
 class Part(Protocol):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from guardagent.policy import ast
-from guardagent.policy.findings import Call, Finding, Trace, in_every_world
+from guardagent.policy.findings import Call, Explanation, Finding, Trace, in_every_world
 from guardagent.policy.terms import Compiler, Names
 from guardagent.policy.values import Truth, disjunction, dump_truth, inverse, load_truth, no_truth
 from guardagent.policy.views import Env
@@ -21,7 +22,6 @@ class Immediate:
         self.tools = compiler.library.tools_of(rule.pattern)
         self._match = compiler.proposed(rule.pattern, names)
         self._condition, self._explain = watch(rule.condition, compiler, names)
-        self._remedy = _remedy(rule.condition)
         self._asks_known = any(isinstance(one, ast.Known) for one in ast.walk(rule.condition))
         self._size = compiler.size
 
@@ -43,27 +43,34 @@ class Immediate:
             return None
         if matched is not True or value is not False or open_ends:
             return self._undecided(trace, call, matched, value)
-        evidence: dict[str, Any] = {}
-        self._explain(env, evidence)
-        return Finding(value, evidence, self._remedy if "missing" in evidence else None)
+        return Finding(value, partial(self._explained, env))
+
+    def _explained(self, env: Env) -> Explanation:
+        found = Explanation()
+        needed = self._explain(env, found)
+        if [needed] != [f"an earlier {call}" for call in found.missing]:
+            found.needed = needed
+        return found
 
     def _undecided(self, trace: Trace, call: Call, matched: Truth, value: Any) -> Finding | None:
         """Unknown, unless the calls in flight decide it however they end."""
         truth = disjunction((inverse(matched), no_truth(value) if value is not False else value))
         if not trace.in_flight:
             return Finding(truth)
-        evidence: dict[str, Any] = {}
+        worlds: list[Env] = []
 
         def in_one_world() -> Truth:
             env: Env = [None] * self._size
             env[0] = trace
             found = disjunction((inverse(self._match(env, call)), self._condition(env)))
-            if found is False and not evidence:
-                self._explain(env, evidence)
+            if found is False:
+                worlds.append(env)
             return found
 
         truth = in_every_world(trace, in_one_world)
-        return None if truth is True else Finding(truth, evidence)
+        if truth is True:
+            return None
+        return Finding(truth, partial(self._explained, worlds[0])) if truth is False else Finding(truth)
 
     def placed(self, _trace: Trace, _call: Call, memory: list[Truth], finding: Finding | None) -> None:
         if finding is not None and memory[0] is not False:
@@ -89,15 +96,3 @@ class Immediate:
 
     def loaded(self, data: Any, _calls: Any) -> list[Truth]:
         return [load_truth(data)]
-
-
-def _remedy(condition: ast.Term) -> str | None:
-    """What would make a call compliant: the earlier call that it needs."""
-    match condition:
-        case ast.SomeCall(pattern):
-            return f"call {' or '.join(f'`{tool}`' for tool in pattern.tools)} first"
-        case ast.Implies(_, second):
-            return _remedy(second)
-        case ast.And(parts) if parts:
-            return _remedy(parts[0])
-    return None

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from guardagent.policy import ast
-from guardagent.policy.values import Truth, Unknown, equal, kind_of, mismatch, shown
+from guardagent.policy.values import Absent, Truth, Unknown, equal, kind_of, mismatch, shown
 
 Test = Callable[[Any], Truth]
 _MISSING = object()
@@ -20,9 +20,23 @@ _MISSING = object()
 def argument_of(args: Any, name: str) -> Any:
     """An argument of a proposed call; unknown where it is missing or null."""
     value = args.get(name, _MISSING)
-    if value is None or value is _MISSING:
-        return Unknown(f"argument {name!r} is {'null' if value is None else 'missing'}")
-    return value
+    if value is _MISSING:
+        return Unknown(Absent(f"argument {name!r} is missing"))
+    return Unknown(f"argument {name!r} is null") if value is None else value
+
+
+def argument_test(argument: ast.Argument) -> Test:
+    """Whether an argument's value is what a pattern asks for; where that is unknown, the argument is named."""
+    assert not isinstance(argument.value, ast.Variable)
+    test = value_test(argument.value)
+
+    def named(value: Any) -> Truth:
+        found = test(value)
+        if type(found) is Unknown and type(value) is not Unknown:
+            return Unknown(f"argument {argument.name!r}: {found.why[0]}")
+        return found
+
+    return named
 
 
 def value_test(wanted: ast.Exactly | ast.Matching | ast.Anything) -> Test:
@@ -50,8 +64,12 @@ def regex_test(regex: str) -> Test:
             try:
                 return matches(value) is not None
             except (UnicodeError, re2.error):
-                return Unknown(f"{shown(value)} cannot be matched: it is no valid text")
-        return value if type(value) is Unknown else Unknown(f"{shown(value)} is no text to match /{regex}/ with")
+                return Unknown("a text cannot be matched: it is no valid one")
+        return (
+            value
+            if type(value) is Unknown
+            else Unknown(f"a {kind_of(value) or 'null'} cannot be matched: it is no text")
+        )
 
     return test
 

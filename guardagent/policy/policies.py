@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from guardagent.policy.policy_file import Ignored
     from guardagent.session import Session
+
+_NAME = re.compile(r"[^\W\d][\w-]*(?:[.:/][\w-]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,15 @@ class Policies:
     def quick(self) -> bool:
         """Whether judging a call takes microseconds: no function of the operator, no model and no solver is asked."""
         return not self.functions and not self.requests and not any(getattr(part, "slow", False) for part in self.parts)
+
+    @property
+    def asks_models(self) -> bool:
+        """Whether a model is asked about every call."""
+        return any(getattr(check, "asks_model", False) for _, check in self.requests)
+
+    def named_in(self, text: str) -> frozenset[str]:
+        """The tools of the policy that a text names."""
+        return self._tools.intersection(_NAME.findall(text))
 
     def can_be_approved(self, verdict: Verdict) -> bool:
         """Whether a person's approval would lift all that stands against an escalated call."""

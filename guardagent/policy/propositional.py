@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from guardagent.policy.alphabet import Alphabet
 from guardagent.policy.automaton import Automaton, compile_formula
-from guardagent.policy.findings import Call, Finding, Trace
+from guardagent.policy.findings import Call, Explanation, Finding, Trace, Way
 from guardagent.policy.formula import Formula, atoms
 from guardagent.policy.values import Truth
+from guardagent.types import EMPTY
 
 
 class _Memory:
@@ -47,7 +49,7 @@ class Propositional:
             all(row[letter] == state and row[letter ^ 1] == state for state, row in self._live())
             for letter in range(len(self.alphabet.letters))
         ]
-        self._remedies: dict[tuple[int, int], str | None] = {}
+        self._ways: dict[tuple[int, int], tuple[Way, ...]] = {}
 
     def _live(self) -> list[tuple[int, tuple[int, ...]]]:
         automaton = self.automaton
@@ -65,9 +67,13 @@ class Propositional:
         letter = self.alphabet.index(call, ok=call.status is None or call.status == "ok")
         for state in memory.possible:
             if self._breaks[state][letter]:
-                evidence = {"in flight": open_calls} if (open_calls := _open(memory)) else {}
-                return Finding(value=False, evidence=evidence, remedy=self._remedy(state, letter))
+                return Finding(False, partial(self._explained, state, letter, memory))  # noqa: FBT003 - a value
         return None
+
+    def _explained(self, state: int, letter: int | None, memory: _Memory) -> Explanation:
+        open_calls = _open(memory) if letter is not None else []
+        evidence = {"in flight": open_calls} if open_calls else EMPTY
+        return Explanation(evidence=evidence, ways=self._ways_out(state, letter))
 
     def placed(self, _trace: Trace, call: Call, memory: _Memory, _finding: Finding | None) -> None:
         memory.since = [*memory.since, call]
@@ -109,7 +115,9 @@ class Propositional:
         owing = [state for state in memory.possible if not self.automaton.accepting[state]]
         if not owing and not memory.late:
             return None
-        return Finding(value=False, remedy=self._remedy(owing[0], None) if owing else None)
+        if not owing:
+            return Finding(value=False)
+        return Finding(False, partial(self._explained, owing[0], None, memory))  # noqa: FBT003 - a value
 
     def so_far(self, memory: _Memory) -> Truth:
         return not memory.broken and not memory.doubtful
@@ -136,14 +144,23 @@ class Propositional:
         """Whether nothing that follows can break it."""
         return all(self.automaton.satisfied[state] for state in memory.possible)
 
-    def _remedy(self, state: int, letter: int | None) -> str | None:
-        """The shortest way to where the step is allowed, or where the trace may end."""
+    def _ways_out(self, state: int, letter: int | None) -> tuple[Way, ...]:
+        """The shortest ways to where the step is allowed, or where the trace may end: each single call, or one way."""
         key = state, -1 if letter is None else letter
-        if key not in self._remedies:
-            way = self._way(state, letter)
-            first = "" if letter is None else " first"
-            self._remedies[key] = f"call {', then '.join(f'`{tool}`' for tool in way)}{first}" if way else None
-        return self._remedies[key]
+        if key not in self._ways:
+            way = self._way(state, letter) or []
+            single = [[tool] for tool in sorted(self.tools) if self._leads_out(state, letter, tool)]
+            self._ways[key] = tuple(tuple((tool, EMPTY) for tool in one) for one in single or [way] if one)
+        return self._ways[key]
+
+    def _leads_out(self, state: int, letter: int | None, tool: str) -> bool:
+        automaton = self.automaton
+        reached = automaton.table[state][self.alphabet.index(Call(tool, {}), ok=True)]
+        return not automaton.violated[reached] and self._is_out(reached, letter)
+
+    def _is_out(self, state: int, letter: int | None) -> bool:
+        automaton = self.automaton
+        return automaton.accepting[state] if letter is None else not automaton.violated[automaton.table[state][letter]]
 
     def _way(self, start: int, letter: int | None) -> list[str] | None:
         automaton = self.automaton
@@ -152,10 +169,7 @@ class Propositional:
         seen = {start}
         while waiting:
             state, way = waiting.popleft()
-            reached = (
-                automaton.accepting[state] if letter is None else not automaton.violated[automaton.table[state][letter]]
-            )
-            if way and reached:
+            if way and self._is_out(state, letter):
                 return way
             for tool, one in letters.items():
                 target = automaton.table[state][one]

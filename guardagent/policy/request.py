@@ -31,6 +31,7 @@ def request_check(request: str, program: Path | None, toolbox: Sequence[Path], m
         call = {"tool": event.tool, "args": thaw(event.args)}
         return judge(_json(known), _json(call), context.facts)
 
+    check.asks_model = program is None  # type: ignore[attr-defined]
     return check
 
 

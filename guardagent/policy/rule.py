@@ -32,9 +32,14 @@ class Source:
     remedy: str | None = None
 
     @cached_property
-    def said(self) -> str:
-        """What a person is told who broke it."""
-        return self.message or f"the rule is: {' '.join(self.text.split())}"
+    def line(self) -> str:
+        """The author's message, in one line."""
+        return " ".join((self.message or "").split())
+
+    @cached_property
+    def rule(self) -> str:
+        """What a person is told of it whose author wrote no message."""
+        return f"the rule is: {' '.join(self.text.split())}"
 
 
 class Rule:
@@ -117,21 +122,21 @@ def _value_of(finding: Finding | None) -> Truth:
 
 
 def _worst(findings: Sequence[Finding]) -> Finding:
-    """A known violation where there is one."""
+    """The known violations where there are any."""
     known = [one for one in findings if one.value is False]
-    if not known:
-        whys = dict.fromkeys(why for one in findings if isinstance(one.value, Unknown) for why in one.value.why)
-        return Finding(Unknown(*whys))
-    return known[0]
+    if len(known) == 1:
+        return known[0]
+    if known:
+        return Finding.merged(False, known, " and ")  # noqa: FBT003 - a value
+    return Finding(conjunction(one.value for one in findings))
 
 
 def _of_tree(tree: Tree, values: Sequence[Truth], wrong: Sequence[Finding]) -> Finding | None:
     value = _value(tree, values)
     if value is True:
         return None
-    evidence = {name: one for finding in wrong for name, one in finding.evidence.items()}
-    remedies = dict.fromkeys(finding.remedy for finding in wrong if finding.remedy)
-    return Finding(value, evidence, ", or ".join(remedies) or None)
+    known = [one for one in wrong if one.value is False]
+    return Finding.merged(value, known, " or " if isinstance(tree, tuple) and tree[0] == "any" else " and ")
 
 
 def _value(tree: Tree, values: Sequence[Truth]) -> Truth:

@@ -8,13 +8,22 @@ from typing import Any
 
 from guardagent.policy import ast
 from guardagent.policy.library import CompileError
-from guardagent.policy.values import PLAIN, Unknown, kind_of, shown
+from guardagent.policy.values import PLAIN, Unknown, kind_of
 from guardagent.policy.views import Env, Term
+from guardagent.policy.wording import Cause, Wording
 from guardagent.types import thaw
 
 
 class StateFunctionError(Exception):
-    """A state function raised, or gave something that is no value."""
+    """A state function raised, or gave something that is no value.
+
+    Attributes:
+        detail: with what the function said, which may be anything of the state.
+    """
+
+    def __init__(self, problem: str, error: object = "") -> None:
+        super().__init__(problem)
+        self.detail = f"{problem}: {error}" if error else problem
 
 
 def check_signature(node: ast.StateOf, function: Callable[..., Any]) -> None:
@@ -25,7 +34,9 @@ def check_signature(node: ast.StateOf, function: Callable[..., Any]) -> None:
         raise CompileError(f"{node.function}({expected}) after the state: {error}", node.place) from None
 
 
-def state_function(node: ast.StateOf, function: Callable[..., Any], arguments: Sequence[Term]) -> Term:
+def state_function(
+    node: ast.StateOf, function: Callable[..., Any], arguments: Sequence[Term], wording: Wording
+) -> Term:
     name = node.function
 
     def answer(env: Env, values: Sequence[Any]) -> Any:
@@ -35,11 +46,11 @@ def state_function(node: ast.StateOf, function: Callable[..., Any], arguments: S
         try:
             found = function(state, *values)
         except Exception as error:
-            raise StateFunctionError(f"state function {name} raised {type(error).__name__}: {error}") from error
+            raise StateFunctionError(f"{wording.words(env)} raised {type(error).__name__}", error) from error
         if type(found) in PLAIN:
             return found
         if found is None:
-            return Unknown(f"state({name}({', '.join(map(shown, values))})) has no answer")
+            return Unknown(Cause(wording, env, "has no answer"))
         if kind_of(found) is None:
             raise StateFunctionError(f"state function {name} returned a {type(found).__name__}; expected a JSON value")
         return found

@@ -13,9 +13,10 @@ from guardagent.errors import nearest
 from guardagent.policy import ast
 from guardagent.policy.known_of_calls import args_of, failed, output_of
 from guardagent.policy.library import CompileError, Library
-from guardagent.policy.patterns import argument_of, regex_test, value_test
+from guardagent.policy.patterns import argument_of, argument_test, regex_test
 from guardagent.policy.state_functions import check_signature, in_state, state_function
 from guardagent.policy.values import (
+    NO_VALUE,
     Truth,
     Unknown,
     arithmetic,
@@ -31,9 +32,9 @@ from guardagent.policy.values import (
     less,
     no_truth,
     null_or_odd,
-    shown,
 )
 from guardagent.policy.views import Env, Term, ViewSpec
+from guardagent.policy.wording import Cause, Wording
 
 Names = dict[str, int]  # a label or variable -> its place in the environment
 
@@ -50,17 +51,27 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], Truth]] = {
 
 
 class Compiler:
-    """Compiles the terms of one rule."""
+    """Compiles the terms of one rule.
+
+    Attributes:
+        arguments: place of a variable -> the argument that it is bound to.
+        items: places of the variables that are bound to items of lists.
+    """
 
     def __init__(self, library: Library) -> None:
         self.library = library
         self.size = 1
+        self.arguments: dict[int, str] = {}
+        self.items: set[int] = set()
         self._compiled: dict[Any, tuple[ast.Term, Term]] = {}
 
     def place(self) -> int:
         """A new place in the environment."""
         self.size += 1
         return self.size - 1
+
+    def wording(self, node: object, names: Names, own: str | None = None) -> Wording:
+        return Wording(node, names, self.arguments, self.items, own)
 
     # --- proposed calls
 
@@ -79,7 +90,8 @@ class Compiler:
                     names[argument.value.name] = self.place()
                     binders.append((names[argument.value.name], argument.name))
             elif not isinstance(argument.value, ast.Anything):
-                tests.append((argument.name, _in_env(value_test(argument.value))))
+                tests.append((argument.name, _in_env(argument_test(argument))))
+        self.arguments.update(binders)
 
         if not tests and len(binders) == 1:  # the common case
             return _bind_one(label, *binders[0])
@@ -128,7 +140,7 @@ class Compiler:
         for argument in pattern.arguments:
             read = _argument_reader(label, argument.name)
             if not isinstance(argument.value, ast.Variable):
-                own.append(_of(value_test(argument.value), read))
+                own.append(_of(argument_test(argument), read))
             elif argument.value.name not in inner:
                 inner[argument.value.name] = self.place()
                 local.add(argument.value.name)
@@ -138,6 +150,7 @@ class Compiler:
             else:
                 joins.append((read, _reader(inner[argument.value.name])))
                 joined.append((inner[argument.value.name], argument.name))
+        self.arguments.update(binders)
         rest: list[Term] = []
         for part in condition.parts if isinstance(condition, ast.And) else (condition,):
             self._sort(part, local, inner, own, joins, rest)
@@ -225,22 +238,63 @@ class Compiler:
         return self._or(ast.Or((ast.Inverted(node.first), node.second)), names)
 
     def _compared(self, node: ast.Compared, names: Names) -> Term:
-        left, right = self.term(node.left, names), self.term(node.right, names)
-        return _both(COMPARISONS[node.operator], left, right)
+        return self._of_two(node, names, UNDECIDED, COMPARISONS[node.operator], node.left, node.right)
 
     def _matches(self, node: ast.Matches, names: Names) -> Term:
-        return _of(regex_test(node.regex), self.term(node.body, names))
+        return self._of_one(node, names, UNDECIDED, regex_test(node.regex), node.body)
 
     def _arithmetic(self, node: ast.Arithmetic, names: Names) -> Term:
         left, operator, right = self.term(node.left, names), node.operator, self.term(node.right, names)
-        return lambda env: arithmetic(left(env), operator, right(env))
+        blamed = self.blame(node, names, _UNCOMPUTED)
+
+        def computed(env: Env) -> Any:
+            first, second = left(env), right(env)
+            found = arithmetic(first, operator, second)
+            return blamed(env, found, first, second) if type(found) is Unknown else found
+
+        return computed
+
+    def blame(self, node: ast.Term, names: Names, problem: str) -> Callable[..., Unknown]:
+        """A function for a value that is not known: where those it is made of are known, the cause names the term."""
+        wording = self.wording(node, names)
+
+        def blamed(env: Env, found: Unknown, *values: Any) -> Unknown:
+            if any(type(value) is Unknown for value in values):
+                return found
+            said = "is missing or null" if found is NO_VALUE else problem.format(found.why[0])
+            return Unknown(Cause(wording, env, said))
+
+        return blamed
+
+    def _of_one(
+        self, node: ast.Term, names: Names, problem: str, function: Callable[[Any], Any], body: ast.Term
+    ) -> Term:
+        read, blamed = self.term(body, names), self.blame(node, names, problem)
+
+        def of_one(env: Env) -> Any:
+            value = read(env)
+            found = function(value)
+            return blamed(env, found, value) if type(found) is Unknown else found
+
+        return of_one
+
+    def _of_two(
+        self, node: ast.Term, names: Names, problem: str, function: Callable[..., Any], *bodies: ast.Term
+    ) -> Term:
+        (left, right), blamed = self._terms(bodies, names), self.blame(node, names, problem)
+
+        def of_two(env: Env) -> Any:
+            first, second = left(env), right(env)
+            found = function(first, second)
+            return blamed(env, found, first, second) if type(found) is Unknown else found
+
+        return of_two
 
     def _negative(self, node: ast.Negative, names: Names) -> Term:
-        body = self.term(node.body, names)
-        return lambda env: arithmetic(0, "-", body(env))
+        return self._of_one(node, names, _UNCOMPUTED, lambda value: arithmetic(0, "-", value), node.body)
 
     def _length(self, node: ast.Length, names: Names) -> Term:
-        return _of(length, self.term(node.body, names))
+        return self._of_one(node, names, _UNCOMPUTED, length, node.body)
 
     def _known(self, node: ast.Known, names: Names) -> Term:
         body = self.term(node.body, names)
@@ -250,20 +304,27 @@ class Compiler:
         body, name = self.term(node.body, names), node.name
         if isinstance(node.body, ast.State):
             return lambda env: in_state(env[0].state(), name)
-        return lambda env: field_of(body(env), name)
+        blamed = self.blame(node, names, _NOT_KNOWN)
+
+        def field(env: Env) -> Any:
+            value = body(env)
+            found = field_of(value, name)
+            return blamed(env, found, value) if type(found) is Unknown else found
+
+        return field
 
     def _item(self, node: ast.Item, names: Names) -> Term:
-        return _both(item_of, self.term(node.body, names), self.term(node.index, names))
+        return self._of_two(node, names, _NOT_KNOWN, item_of, node.body, node.index)
 
     def _fact(self, node: ast.Fact, _: Names) -> Term:
-        path, name = node.path, ".".join(node.path)
+        path, unknown = node.path, Unknown(f"fact {'.'.join(node.path)} is not known")
 
         def fact(env: Env) -> Any:
             value = env[0].facts
             for key in path:
                 value = value.get(key) if kind_of(value) == "mapping" else None
                 if value is None:
-                    return Unknown(f"fact {name} is not known")
+                    return unknown
             return value
 
         return fact
@@ -281,7 +342,7 @@ class Compiler:
             unknown = f"unknown state function {node.function!r}{nearest(node.function, self.library.functions)}"
             raise CompileError(unknown, node.place)
         check_signature(node, function)
-        return state_function(node, function, self._terms(node.arguments, names))
+        return state_function(node, function, self._terms(node.arguments, names), self.wording(node, names))
 
     def _ofcall(self, node: ast.OfCall, names: Names) -> Term:
         if isinstance(node.call, ast.Label):
@@ -309,14 +370,14 @@ class Compiler:
 
     def _overitems(self, node: ast.OverItems, names: Names) -> Term:
         items, slot = self.term(node.items, names), self.place()
+        wording = self.wording(node.items, names)
+        self.items.add(slot)
         condition = self.term(node.condition, {**names, node.variable: slot})
 
         def values(env: Env) -> Any:
             found = items(env)
-            if kind_of(found) == "text":
-                return Unknown(f"{shown(found)} is no list")
             if kind_of(found) != "list":
-                return found if type(found) is Unknown else Unknown(f"{shown(found)} is no list")
+                return found if type(found) is Unknown else Unknown(Cause(wording, env, "is no list"))
             return (_given(env, slot, one, condition) for one in found)
 
         return _FOLDED[node.which](values)
@@ -414,6 +475,9 @@ def _in_env(test: Callable[[Any], Truth]) -> Callable[[Env, Any], Truth]:
 
 def _of(function: Callable[[Any], Any], body: Term) -> Term:
     return lambda env: function(body(env))
+
+
+UNDECIDED, _UNCOMPUTED, _NOT_KNOWN = "cannot be decided: {}", "cannot be computed: {}", "is not known: {}"
 
 
 def _both(function: Callable[[Any, Any], Any], left: Term, right: Term) -> Term:

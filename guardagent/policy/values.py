@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from json.encoder import encode_basestring
 from operator import add, mod, mul, sub, truediv
 from types import MappingProxyType
 from typing import Any
@@ -18,22 +19,47 @@ from typing import Any
 MAX_DIGITS = 400  # of a decimal, before or after its point
 MAX_TEXT = 4_000_000  # characters of a text that is read as JSON
 CACHED_TEXT = 20_000  # a shorter one is not read again each time that a rule looks into it
+MAX_CAUSES = 8  # of what is not known: of a long list, every item may be
+
+
+class Absent(str):
+    """A cause: the call lacks an argument, which whoever makes it can add."""
+
+    __slots__ = ()
 
 
 class Unknown:
-    """A value that is not known, and why."""
+    """A value that is not known, and why.
 
-    __slots__ = ("why",)
+    A cause never holds a value: it could be one of the state, and causes go to a model. The compiler adds the term that
+    has the value, which it knows how to put in words.
 
-    def __init__(self, *why: str) -> None:
-        self.why = why
+    Args:
+        causes: strings, or objects that make one when it is needed.
+    """
+
+    __slots__ = ("_causes",)
+
+    def __init__(self, *causes: object) -> None:
+        self._causes = causes
+
+    @property
+    def why(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(map(str, self._causes)))
+
+    @property
+    def absent(self) -> bool:
+        """Whether all that is missing are arguments of the call."""
+        return bool(self._causes) and all(type(cause) is Absent for cause in self._causes)
 
     def __repr__(self) -> str:
         return f"unknown ({'; '.join(self.why)})"
 
     def __and__(self, other: Unknown) -> Unknown:
         """Both are not known."""
-        return self if self is other else Unknown(*dict.fromkeys(self.why + other.why))
+        if self is other:
+            return self
+        return Unknown(*list(dict.fromkeys(self._causes + other._causes))[:MAX_CAUSES])
 
 
 Truth = bool | Unknown
@@ -51,7 +77,6 @@ _KINDS: dict[type, str] = {
     MappingProxyType: "mapping",
 }
 PLAIN = frozenset({str, int, bool})  # values that are compared as they are
-_MISSING = object()
 
 
 def dump_truth(value: Truth) -> bool | list[str]:
@@ -75,17 +100,24 @@ def kind_of(value: Any) -> str | None:
 
 def shown(value: Any, limit: int = 60) -> str:
     """A value as a person reads it."""
-    if isinstance(value, Unknown):
+    if type(value) is str:  # the common case
+        text = encode_basestring(value)
+    elif isinstance(value, Unknown):
         return "unknown"
-    if isinstance(value, Fraction):
+    elif isinstance(value, Fraction):
         return _shown_fraction(value)
-    if isinstance(value, Decimal):
+    elif isinstance(value, Decimal):
         return str(value)
-    try:
-        text = json.dumps(value, ensure_ascii=False, default=_plain)
-    except (TypeError, ValueError, RecursionError):
-        text = f"a {type(value).__name__}"
+    else:
+        text = _shown_json(value)
     return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def _shown_json(value: Any) -> str:
+    try:
+        return str(value) if type(value) is int else json.dumps(value, ensure_ascii=False, default=_plain)
+    except (TypeError, ValueError, RecursionError):
+        return f"a {type(value).__name__}"
 
 
 def _shown_fraction(value: Fraction) -> str:
@@ -109,7 +141,7 @@ def exact(value: Any) -> int | Fraction | Unknown:
         return _exact_float(float(value))
     if isinstance(value, Decimal):
         if not value.is_finite() or abs(value.adjusted()) > MAX_DIGITS:
-            return Unknown(f"{value} is no number to compute with")
+            return _uncomputable(value)
         return _reduced(Fraction(value))
     return _reduced(value) if isinstance(value, Fraction) else int(value)
 
@@ -117,8 +149,13 @@ def exact(value: Any) -> int | Fraction | Unknown:
 @lru_cache(4096)
 def _exact_float(value: float) -> int | Fraction | Unknown:
     if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - NaN is no number
-        return Unknown(f"{value} is no number to compute with")
+        return _uncomputable(value)
     return _reduced(Fraction(Decimal(repr(value))))
+
+
+def _uncomputable(value: float | Decimal) -> Unknown:
+    name = "a number too long" if Decimal(value).is_finite() else f"{value} is no number"
+    return Unknown(f"{name} to compute with")
 
 
 def _reduced(value: Fraction) -> int | Fraction:
@@ -134,7 +171,7 @@ def mismatch(left: Any, right: Any) -> Unknown:
     for value in (left, right):
         if kind_of(value) is None:
             return null_or_odd(value)
-    return Unknown(f"{shown(left)} is a {kind_of(left)} and {shown(right)} a {kind_of(right)}; they cannot be compared")
+    return Unknown(f"a {kind_of(left)} and a {kind_of(right)} cannot be compared")
 
 
 def null_or_odd(value: Any) -> Unknown:
@@ -184,7 +221,7 @@ def contains(item: Any, whole: Any) -> Truth:
         return disjunction(equal(item, one) for one in whole)
     if kind in ("text", "mapping"):
         return item in whole if kind_of(item) == "text" else mismatch(item, "")
-    return mismatch(item, whole) if kind is None else Unknown(f"{shown(whole)} has nothing in it")
+    return mismatch(item, whole) if kind is None else Unknown(f"a {kind} has nothing in it")
 
 
 def conjunction(values: Iterable[Any]) -> Truth:
@@ -221,13 +258,13 @@ def no_truth(value: Any) -> Unknown:
     """Of a value that is asked for its truth and has none."""
     if type(value) is Unknown:
         return value
-    return null_or_odd(value) if kind_of(value) is None else Unknown(f"{shown(value)} is neither true nor false")
+    return null_or_odd(value) if kind_of(value) is None else Unknown(f"a {kind_of(value)} is neither true nor false")
 
 
 def arithmetic(left: Any, operator: str, right: Any) -> int | Fraction | Unknown:
     """The exact result; unknown for what are no two numbers, and for a division by zero."""
     if kind_of(left) != "number" or kind_of(right) != "number":
-        return mismatch(left, right) if kind_of(left) != kind_of(right) else Unknown(f"{shown(left)} is no number")
+        return mismatch(left, right) if kind_of(left) != kind_of(right) else Unknown(f"a {kind_of(left)} is no number")
     first, second = exact(left), exact(right)
     if type(first) is Unknown or type(second) is Unknown:
         return mismatch(first, second)
@@ -246,7 +283,7 @@ def length(value: Any) -> int | Unknown:
     """Of a text, a list or a mapping."""
     if kind_of(value) in ("text", "list", "mapping"):
         return len(value)
-    return value if type(value) is Unknown else Unknown(f"{shown(value)} has no length")
+    return _of_kind(value, "has no length")
 
 
 def field_of(value: Any, name: str) -> Any:
@@ -258,11 +295,9 @@ def field_of(value: Any, name: str) -> Any:
         if type(value) is Unknown:
             return value
     if kind_of(value) != "mapping":
-        return Unknown(f"{shown(value)} has no field {name!r}")
-    found = value.get(name, _MISSING)
-    if found is None or found is _MISSING:
-        return Unknown(f"{name!r} is {'null' if found is None else 'missing'}")
-    return found
+        return _of_kind(value, "has no fields")
+    found = value.get(name)
+    return NO_VALUE if found is None else found
 
 
 def item_of(value: Any, index: Any) -> Any:
@@ -274,12 +309,19 @@ def item_of(value: Any, index: Any) -> Any:
     if kind_of(value) == "mapping" and kind_of(index) == "text":
         return field_of(value, index)
     if kind_of(value) != "list" or kind_of(index) != "number":
-        return value if type(value) is Unknown else Unknown(f"{shown(value)} has no item {shown(index)}")
+        return value if type(value) is Unknown else _of_kind(value, f"has no item by a {kind_of(index)}")
     number = exact(index)
     if type(number) is not int or not -len(value) <= number < len(value):
-        return Unknown(f"there is no item {shown(index)} in a list of {len(value)}")
+        return NO_VALUE
     found = value[number]
-    return Unknown(f"item {number} is null") if found is None else found
+    return NO_VALUE if found is None else found
+
+
+def _of_kind(value: Any, problem: str) -> Unknown:
+    return value if type(value) is Unknown else Unknown(f"a {kind_of(value) or 'null'} {problem}")
+
+
+NO_VALUE = Unknown("a value is missing or null")
 
 
 def parsed(text: str) -> Any:
@@ -293,7 +335,7 @@ def _parsed(text: str) -> Any:
     try:
         return json.loads(text, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError):
-        return Unknown(f"the text {shown(text, 40)} is not JSON, or says a key twice")
+        return Unknown("a text is not JSON, or says a key twice")
 
 
 _parsed_once = lru_cache(256)(_parsed)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from guardagent.denial_message import denial_message
 from guardagent.proposals.judged import Judged, JudgedCall
 from guardagent.proposals.turn import as_tool_call
 from guardagent.types import Verdict
@@ -53,8 +54,8 @@ def _reason(call: JudgedCall, *, together: bool) -> str:
     if not call.verdict.label:
         return f"{none}Nothing stands against this one."
     if call.repeated:
-        return f"{none}{_EXCLUDED}\n{_clean(call.verdict.feedback())}"
-    return f"{none}{_clean(call.verdict.feedback())}"
+        return f"{none}{_EXCLUDED}\n{_clean(denial_message(call.verdict, call=False))}"
+    return f"{none}{_clean(denial_message(call.verdict, call=False))}"
 
 
 def _name(name: str) -> str:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
-from guardagent.policy.findings import Call, Finding, Trace, in_every_world
+from guardagent.policy.findings import Call, Explanation, Finding, Trace, in_every_world
 from guardagent.policy.solver.admitted import Refused, admitted
 from guardagent.policy.solver.answers import Answer
 from guardagent.policy.solver.encoding import Encoding, Question
@@ -21,8 +21,8 @@ from guardagent.policy.solver.listener import Listen
 from guardagent.policy.solver.reading import Asked
 from guardagent.policy.solver.sorts import Enumeration, Sort
 from guardagent.policy.solver.sources import Computed, Said, Source
-from guardagent.policy.solver.words import because, rules_of, said
-from guardagent.policy.values import Truth, Unknown, shown
+from guardagent.policy.solver.words import because, facts_of, rules_of, said
+from guardagent.policy.values import Absent, Truth, Unknown, shown
 from guardagent.policy.views import Env
 
 REMEMBERED = 1024  # explanations of denials: the same facts have the same
@@ -62,6 +62,7 @@ class Governed:
         by_agent = [one.name for one in variables if isinstance(one.source, Computed) and one.source.of_args]
         self._changeable = by_agent or [one.name for one in variables]
         self._by_agent = bool(by_agent)
+        self._hidden = {one.name for one in variables if isinstance(one.source, Computed) and not one.source.is_shown}
         self.violation = lru_cache(REMEMBERED, typed=True)(self._violation)
 
     def judge(self, trace: Trace, call: Call, heard: Mapping[str, Any]) -> Finding | None:
@@ -85,11 +86,13 @@ class Governed:
 
     def _with_unknown(self, values: Sequence[Any]) -> Finding | None:
         pairs = list(zip(self.variables, values, strict=True))
-        refused = [f"{one.name}: {value.why}" for one, value in pairs if type(value) is Refused]
+        refused = [(one, value) for one, value in pairs if type(value) is Refused]
         missing = [(one, value) for one, value in pairs if type(value) is Unknown]
-        needed = [f"{one.name}: {'; '.join(value.why)}" for one, value in missing if one.required]
+        needed = [_needed(one, value) for one, value in missing if one.required]
         if refused or needed:
-            return Finding(Unknown(*refused, *needed))
+            causes = [f"{one.name}: {self._refusal(one, value)}" for one, value in refused]
+            hidden = [f"{one.name}: {value.why}" for one, value in refused if one.name in self._hidden]
+            return Finding(Unknown(*causes, *needed), lambda: Explanation(withheld=tuple(hidden)))
         known = {one.name: value for one, value in pairs if type(value) is not Unknown}
         every = {one.name: value for one, value in missing if not one.free}
         answer = self.question.solve(known, tuple(every), self._domains)
@@ -99,12 +102,17 @@ class Governed:
             return self._mattering(known, every, answer)
         return self._denied(known, answer.core) if answer.status == "unsat" else _UNDECIDED
 
+    def _refusal(self, one: Variable, value: Refused) -> str:
+        if one.name not in self._hidden:
+            return value.why
+        return "its value, which is not shown, is none that it may have"
+
     def _mattering(self, known: Mapping[str, Any], every: Mapping[str, Unknown], answer: Answer) -> Finding:
         """What is not known would have to be; or would not, as nothing permits the call."""
         anyway = self.question.solve(known, (), self._domains)
         if anyway.status == "unsat":
             return self._denied(known, anyway.core)
-        example = answer.counterexample or {}
+        example = {} if self._hidden & known.keys() else answer.counterexample or {}  # it may be made of them
         matter = [name for name in every if f"variable:{name}" in answer.core] or list(every)
         whys = [f"{name}: {'; '.join(every[name].why)}" for name in matter]
         where = " and ".join(f"{name} {shown(example[name])}" for name in matter if name in example)
@@ -131,18 +139,41 @@ class Governed:
         return {one.name: value for one, value in zip(self.variables, values, strict=True)}
 
     def _denied(self, known: Mapping[str, Any], core: Sequence[str]) -> Finding:
-        facts = because(core, self.encoding, known)
-        evidence = {"core": list(core), "because": facts, "rules": rules_of(core, self.encoding)}
-        return Finding(value=False, evidence=evidence, remedy=self._remedy(known), because=facts or None)
+        return Finding(False, cache(partial(self._explained, known, core)))  # noqa: FBT003 - a value
 
-    def _remedy(self, known: Mapping[str, Any]) -> str | None:
-        """The nearest call that would be permitted."""
-        changeable = [name for name in self._changeable if name in known]
-        changes = self.question.remedy(known, changeable, self._domains)
+    def _explained(self, known: Mapping[str, Any], core: Sequence[str]) -> Explanation:
+        facts = because(core, self.encoding, known, self._hidden)
+        hidden = [name for name in facts_of(core) if name in self._hidden]
+        return Explanation(
+            because=facts,
+            evidence={"core": list(core), "because": facts, "rules": rules_of(core, self.encoding)},
+            changes=self._changes(known),
+            withheld=tuple(said(name, known[name], self.encoding.comments.get(name, "")) for name in hidden),
+        )
+
+    def _changes(self, known: Mapping[str, Any]) -> tuple[Any, str] | None:
+        """The nearest call that would be permitted.
+
+        It is found from what may be shown, since it would tell of the rest, and then held against all that is known.
+        """
+        may_be_shown = {name: value for name, value in known.items() if name not in self._hidden}
+        changeable = [name for name in self._changeable if name in may_be_shown]
+        changes = self.question.remedy(may_be_shown, changeable, self._domains)
         if not changes:
             return None
+        if len(may_be_shown) < len(known) and self.question.solve({**known, **changes}).status != "sat":
+            return None
         words = " and ".join(said(name, value) for name, value in changes.items())
-        return f"it would be permitted {'with' if self._by_agent else 'if'}: {words}"
+        arguments = {one.name: one.source.argument for one in self.variables if isinstance(one.source, Computed)}
+        names = [arguments.get(name) for name in changes]
+        whole = None if None in names else dict(zip(names, changes.values(), strict=True))
+        return whole, f"it would be permitted {'with' if self._by_agent else 'if'}: {words}"
+
+
+def _needed(one: Variable, value: Unknown) -> str:
+    """What has to be found out; an argument can be added to the call."""
+    of_args = isinstance(one.source, Computed) and one.source.of_args
+    return (Absent if of_args else str)(f"{one.name}: {'; '.join(value.why)}")
 
 
 def _asked(one: Variable, encoding: Encoding) -> Asked:
@@ -173,6 +204,10 @@ class Solved:
 
     def concerns(self, call: Call) -> bool:
         return call.tool in self.tools
+
+    def asks(self, tool: str) -> bool:
+        """Whether a model is asked about calls of a tool."""
+        return bool(self.governed[tool].asked) and self._listen is not None
 
     def start(self) -> None:
         return None

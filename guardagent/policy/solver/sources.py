@@ -17,6 +17,7 @@ from guardagent.policy.located_text import Text
 from guardagent.policy.parse import read_term
 from guardagent.policy.terms import Compiler
 from guardagent.policy.views import Term
+from guardagent.policy.wording import is_shown
 
 ARGS = "args"
 ROLES = ("user", "assistant", "tool", "system")
@@ -31,11 +32,15 @@ class Computed:
     Attributes:
         looks_back: whether it looks at calls of the history, and so may depend on how those in flight end.
         of_args: whether the proposed call's arguments alone decide it, which the agent chooses.
+        argument: the argument that it is, where it is one as it stands.
+        is_shown: whether the value may be shown: it is none of the state.
     """
 
     term: Term
     looks_back: bool
     of_args: bool
+    argument: str | None = None
+    is_shown: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,8 @@ def source_of(text: Text, compiler: Compiler, slot: int) -> Source:
         looks_back=any(isinstance(part, _OF_HISTORY) for part in parts),
         of_args=not any(isinstance(part, outside) for part in parts)
         and any(isinstance(part, ast.Variable) and part.name == ARGS for part in parts),
+        argument=tree.name if isinstance(tree, ast.Field) and isinstance(tree.body, ast.Variable) else None,
+        is_shown=is_shown(tree),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from guardagent.policy.solver.encoding import Encoding
@@ -13,10 +13,30 @@ _VERBS = ("is", "has", "was", "can", "are", "have", "does", "were")
 _PARTICIPLES = ("ed", "en", "ing", "able", "ible")
 
 
-def because(core: Iterable[str], encoding: Encoding, values: Mapping[str, Any]) -> str:
-    """The facts of a core, each as a person says it."""
-    facts = [name.removeprefix(_VARIABLE) for name in core if name.startswith(_VARIABLE)]
-    return "; ".join(said(name, values[name], encoding.comments.get(name, "")) for name in facts if name in values)
+NOT_SHOWN = "(not shown)"
+
+
+def because(core: Iterable[str], encoding: Encoding, values: Mapping[str, Any], hidden: Container[str]) -> str:
+    """The facts of a core, each as a person says it; of those that are hidden, the values are left out."""
+    return "; ".join(
+        _unsaid(name, encoding) if name in hidden else said(name, values[name], encoding.comments.get(name, ""))
+        for name in facts_of(core)
+        if name in values
+    )
+
+
+def facts_of(core: Iterable[str]) -> list[str]:
+    """The variables of a core."""
+    return [name.removeprefix(_VARIABLE) for name in core if name.startswith(_VARIABLE)]
+
+
+def _unsaid(name: str, encoding: Encoding) -> str:
+    comment = encoding.comments.get(name, "")
+    return comment.replace("{}", NOT_SHOWN) if "{}" in comment else f"{_plain(name)} {NOT_SHOWN}"
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", " ").replace("-", " ").strip()
 
 
 def rules_of(core: Iterable[str], encoding: Encoding) -> list[str]:
@@ -30,7 +50,7 @@ def said(name: str, value: Any, comment: str = "") -> str:
     """A value in words: those of its declaration's comment, where it has a place for it as in `booked {} hours ago`."""
     if "{}" in comment:
         return comment.replace("{}", value if isinstance(value, str) else shown(value))
-    words = name.replace("_", " ").replace("-", " ").strip()
+    words = _plain(name)
     if isinstance(value, bool):
         return words if value else _denied(words)
     if isinstance(value, str):
