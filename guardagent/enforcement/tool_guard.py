@@ -360,7 +360,7 @@ class ToolGuard:
             return self._facts
         try:
             return self._facts(call)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a host's function
             _log.error("the facts of a call cannot be had: %s", in_words(error))
             raise InputError(f"the facts cannot be had: {type(error).__name__}") from None  # no model reads the rest
 

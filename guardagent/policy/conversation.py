@@ -57,7 +57,8 @@ class Judgement:
         ours = isinstance(error, StateFunctionError) or (shown and isinstance(error, GuardError))
         self.fail(str(error) if ours else f"its check raised {type(error).__name__}", source)
         detail = error.detail if isinstance(error, StateFunctionError) else in_words(error)
-        self.withheld.append(f"{source.id}: {detail}")
+        if detail != str(error):
+            self.withheld.append(f"{source.id}: {detail}")
 
     def unknown(self, source: Source, finding: Finding) -> None:
         """A rule cannot be decided, and this is what would have to be found out."""

@@ -48,7 +48,8 @@ def _pattern(to: Printer, node: ast.Pattern) -> str:
     return f"{label}{'|'.join(node.tools)}({arguments})"
 
 
-def _over_calls(to: Printer, name: str, pattern: ast.Pattern, *terms: Any) -> str:
+def _over_calls(to: Printer, name: str, pattern: ast.Pattern, condition: ast.Term, *term: ast.Term) -> str:
+    terms = [*term] if condition in (ast.TRUE, ast.And(())) and not term else [condition, *term]
     return f"{name}({', '.join([to.text(pattern), *map(to.text, terms)])})"
 
 
