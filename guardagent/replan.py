@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from guardagent.denial_message import call_text, denial_message
 from guardagent.errors import InputError
 from guardagent.permit import Permit
 from guardagent.session import Session
@@ -211,12 +210,9 @@ def _feedback(judged: Sequence[tuple[Call, Verdict]]) -> str:
     """Why a step was denied, for the model."""
     if len(judged) == 1:
         return judged[0][1].feedback()
-    said = [
-        f"{call_text(*call)} (call {at} of {len(judged)}): {_of(verdict)}"
-        for at, (call, verdict) in enumerate(judged, 1)
-    ]
+    said = [f"{call[0]} (call {at} of {len(judged)}): {_of(verdict)}" for at, (call, verdict) in enumerate(judged, 1)]
     return "\n".join(["None of these calls was made, as not all of them are allowed.", *said])
 
 
 def _of(verdict: Verdict) -> str:
-    return denial_message(verdict, call=False) if verdict.label else "nothing stands against this one."
+    return verdict.feedback() if verdict.label else "nothing stands against this one."

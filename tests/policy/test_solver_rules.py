@@ -88,7 +88,7 @@ def test_an_unknown_value_that_is_optional_must_not_matter(loaded: Callable[...,
     assert ask(policies, insurance=False).rules == ("cancelling",)
     verdict = ask(policies, insurance=True)
     assert verdict.rules == ()
-    said = "reason: 'reason' is missing; and it matters: with reason \"other\" it is not permitted"
+    said = 'reason: args.reason is missing or null; and it matters: with reason "other" it is not permitted'
     assert verdict.errors == (f"cancelling: not known: {said}",)
 
 
