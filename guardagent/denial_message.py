@@ -78,7 +78,9 @@ def _details(violation: Violation) -> Iterator[str]:
 def _error(error: str, reasons: tuple[str, ...]) -> str:
     """What could not be checked; with what the rule's author says of it, which is in the reason."""
     rule, _, problem = error.partition(": ")
-    said = next((reason for reason in reasons if problem and reason.endswith(f" ({problem})")), None)
+    said = next(
+        (reason for reason in reasons if problem and reason.endswith(f" (could not be checked: {problem})")), None
+    )
     return f"{rule}: {said}" if said else f"could not be checked: {error}"
 
 

@@ -50,7 +50,7 @@ class Judgement:
         error = problem if source is None else f"{source.id}: {problem}"
         self.errors.append(error)
         line = source.line if source is not None else ""
-        self.reasons.append(f"{line} ({problem})" if line else f"could not be checked: {error}")
+        self.reasons.append(f"{line} (could not be checked: {problem})" if line else f"could not be checked: {error}")
 
     def crashed(self, source: Source, error: Exception, *, shown: bool = False) -> None:
         """A rule crashed. What the error says is not shown unless it is one of ours: it may hold anything."""

@@ -239,9 +239,9 @@ def test_each_cause_is_one_line_and_the_call_stands_there_once(write: Any) -> No
         'This is not allowed: act(order="W1", amount=500)',
         "- small: At most 100. (needed: amount (500) <= 100)",
         '- open: needed: (amount (500) > 900 or count(f:act(order="W1")) (0) > 0)',
-        "- sure: Ask first. (not known: fact sure is not known)",
+        "- sure: Ask first. (could not be checked: not known: fact sure is not known)",
     ]
-    assert verdict.reasons[-1] == "Ask first. (not known: fact sure is not known)"
+    assert verdict.reasons[-1] == "Ask first. (could not be checked: not known: fact sure is not known)"
 
 
 def test_a_list_that_is_no_list_is_named(write: Any) -> None:
