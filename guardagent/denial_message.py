@@ -58,7 +58,7 @@ def _violation(violation: Violation) -> str:
     said = f"{violation.message.strip()} ({_cut(details)})" if details else violation.message.strip()
     if not violation.remedy:
         return said
-    return f"{said}{'' if said.endswith(('.', '!', '?')) or details else '.'} To comply: {violation.remedy}"
+    return f"{said}{'' if said.endswith(('.', '!', '?', ')')) else '.'} To comply: {violation.remedy}"
 
 
 def _details(violation: Violation) -> Iterator[str]:

@@ -146,6 +146,18 @@ def test_facts_come_from_the_host_per_call() -> None:
     assert guard(rule, facts=lambda call: None).before(refund()).errors
 
 
+@pytest.mark.parametrize("what", ["facts", "state"])
+def test_what_a_function_of_the_host_raises_is_not_for_the_model(what: str) -> None:
+    """It may be anything of another user; the kind of the error is shown."""
+
+    def broken(_: Any) -> Any:
+        raise KeyError("bob_2")
+
+    verdict = guard("forall(refund(amount=a), a <= state.most)", **{what: broken}).before(refund())
+    assert (verdict.label, "KeyError" in verdict.feedback()) == (1, True)
+    assert "bob_2" not in verdict.to_json() + verdict.feedback()
+
+
 def test_the_state_is_that_of_the_conversation() -> None:
     """The function that gives it is told which."""
     one = guard("forall(refund(amount=a), a <= state.most)", state=lambda name: {"most": 100 if name == "vip" else 10})

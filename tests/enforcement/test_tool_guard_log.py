@@ -32,6 +32,13 @@ def test_each_verdict_and_outcome_is_written() -> None:
     assert outcome["permit"]["nonce_hash"] == log.records[0]["permit"]["nonce_hash"]
 
 
+def test_what_the_verdict_withholds_is_written() -> None:
+    """For the operator: the model reads the verdict alone."""
+    log = MemoryLog()
+    guard("forall(refund(amount=a), a <= state.most)", state={"most": 7}, log=log).before(refund(500))
+    assert log.records[0]["withheld"] == ("rule 1: state.most is 7",)
+
+
 @pytest.mark.parametrize(
     ("outcome", "status"),
     [

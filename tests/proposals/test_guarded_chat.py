@@ -61,8 +61,8 @@ def test_a_model_that_complies_at_the_second_attempt(chat: Chat, session: Sessio
     asked, refused, result = server.requests[1]["messages"]
     assert asked == ASK[0]
     assert refused["tool_calls"][0]["id"] == result["tool_call_id"]
-    assert "Not run. This is not allowed:\n- small: At most 100." in result["content"]
-    assert "To comply: Refund less" in result["content"]
+    why = "- small: At most 100. (needed: amount (500) <= 100) To comply: Refund less."
+    assert result["content"] == f"Not run. This is not allowed:\n{why}"
     assert names(session) == ["refund"]
 
 
