@@ -87,6 +87,7 @@ def combine(first: Verdict, second: Verdict) -> Verdict:
         elapsed_ms=first.elapsed_ms + second.elapsed_ms,
         calls=first.calls + second.calls,
         story=first.story + second.story,
+        denial=severe.denial or first.denial or second.denial,
     )
 
 
