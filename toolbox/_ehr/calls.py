@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 from .expressions import Expressions
+from .texts import HARMLESS, is_marked, tidy
 from .values import (
     DATA,
     MURKY,
@@ -17,17 +18,18 @@ from .values import (
     UNKNOWN,
     Args,
     Box,
+    Env,
     Function,
     Table,
     Tool,
     Value,
-    tidy,
 )
 from .vocabulary import (
     ACCESSORS,
     ALGEBRA,
     ASKING,
     BOOLEAN,
+    COMPARING,
     GROWING,
     KEEPS,
     MOVERS,
@@ -44,7 +46,10 @@ class Calls(Expressions):
         func = node.func if isinstance(node.func, ast.Attribute) and node.func.attr not in ACCESSORS else None
         base = self.value(func.value if func else node.func)
         plain: list[Value] = []
-        named = {keyword.arg or "**": self.value(keyword.value) for keyword in node.keywords}
+        named: Env = {}
+        for keyword in node.keywords:
+            value = self.value(keyword.value)
+            named |= {keyword.arg: value} if keyword.arg else self.spread(value)
         for arg in node.args:
             value = self.value(arg.value if isinstance(arg, ast.Starred) else arg)
             turns = self.turns(value) if isinstance(arg, ast.Starred) else [value]
@@ -52,6 +57,13 @@ class Calls(Expressions):
             named |= {} if turns else {"**": named.get("**", NONE)}
         self.node, args = node, Args(plain, named)
         return NONE.union(*(self.method(atom, func.attr, args) if func else self.call(atom, args) for atom in base))
+
+    def spread(self, value: Value) -> Env:
+        """Return the arguments by name that a dict is unpacked into, `**` for what is not known."""
+        box = next(iter(value)) if len(value) == 1 and self.turns(value) else None
+        if isinstance(box, Box) and box.keys and all(isinstance(key, str) and not is_marked(key) for key in box.keys):
+            return dict(zip(box.keys, box.items, strict=True))
+        return {"**": value}
 
     def call(self, atom: Any, args: Args) -> Value:
         if isinstance(atom, Function):
@@ -68,13 +80,16 @@ class Calls(Expressions):
             out: Value = getattr(self, "t_" + TOOLS[name])(args)
             return out
         if name in MOVERS:
-            self.visit(args.named.get("key", NONE), self.elements(NONE.union(*args.plain)))
+            if name in ("set", "frozenset", "sorted"):
+                self.ranked(self.elements(NONE.union(*args.plain)), args)
             order = name not in ("set", "frozenset", "sorted")
             plain = args.plain if name in ("zip", "itertools.chain") else args.plain[:1]
             return SOME if plain == [SOME] else self.moved(MOVERS[name], *plain or [NONE], order=order)
         if base in ("str", "list", "dict", "set", "tuple") and args.plain:
             rest = Args(args.plain[1:], args.named)
             return NONE.union(*(self.method(atom, last, rest) for atom in args.plain[0]))
+        if base == "re":
+            return self.matched(last, args)
         out = self.opaque(args.all())
         if name in ("chr", "bytes", "bytearray"):
             return UNKNOWN
@@ -82,6 +97,22 @@ class Calls(Expressions):
             if isinstance(box, Box):
                 self.put(box, PLAIN, self.every(box) | UNKNOWN)
         return PLAIN if NUMERIC.fullmatch(name) else out
+
+    def ranked(self, each: Value, args: Args) -> None:
+        """Compare elements: by a key, or by all that they hold."""
+        key = args.named.get("key", PLAIN)
+        self.visit(key - PLAIN, each)
+        if key & PLAIN:
+            self.compared(each)
+
+    def matched(self, name: str, args: Args) -> Value:
+        """Search data with a regular expression: what is found is data."""
+        place = 2 if name in ("sub", "subn") else 1
+        harmless = all(isinstance(x, str) and HARMLESS.fullmatch(x) for value in args.plain[1:place] for x in value)
+        found = self.opaque(args.named.get("string", NONE), *args.plain[place : place + 1])
+        self.opaque(args.all())
+        whole = name in ("findall", "search", "match", "fullmatch", "split", "finditer", "sub", "subn")
+        return SOME if whole and harmless and found == SOME and not args.named.keys() - {"string"} else UNKNOWN
 
     def method(self, atom: Any, name: str, args: Args) -> Value:
         if isinstance(atom, Tool):
@@ -113,6 +144,10 @@ class Calls(Expressions):
     def box_method(self, box: Box, name: str, args: Args) -> Value:
         given, this = args.all(), frozenset({box})
         self.visit(given, self.elements(this))
+        if name in COMPARING:
+            self.sought(given, this)
+        if name == "sort":
+            self.ranked(self.elements(this), args)
         if name in ("keys", "values", "items", "most_common"):
             return self.views(box, name)
         if name in ("pop", "get", "setdefault", "popleft"):
@@ -124,7 +159,8 @@ class Calls(Expressions):
         if name in ("append", "add", "appendleft", "insert"):
             self.put(box, PLAIN, given)
         elif name in ("extend", "update", "extendleft"):
-            self.put(box, self.elements(given) if box.keys is not None else PLAIN, self.contents(given))
+            unpacked = self.unpacked if box.keys is not None else self.contents
+            self.put(box, self.elements(given) if box.keys is not None else PLAIN, unpacked(given) if given else NONE)
             self.put(box, frozenset(args.named), NONE.union(*args.named.values()))
         elif name in GROWING:
             self.put(box, PLAIN, NONE)
@@ -151,6 +187,30 @@ class Calls(Expressions):
         self.opaque(frozenset(atom for atom in args.all() if isinstance(atom, (Tool, Function))))
         return PLAIN
 
+    def t_bool(self, args: Args) -> Value:
+        self.truth(args.all())
+        return self.t_look(args)
+
+    def t_getattr(self, args: Args) -> Value:
+        names = args.plain[1] - PLAIN if not args.named else NONE
+        if not names or not all(isinstance(name, str) and name.isidentifier() for name in names):
+            self.fail("which attribute getattr takes is only known at run time")
+        found = [self.member(atom, name) for atom in args.plain[0] for name in names]
+        return NONE.union(*found, *args.plain[2:])
+
+    def t_itemgetter(self, args: Args) -> Value:
+        """Return the function that takes these items, as it would be written."""
+        keys = [next(iter(value)) if len(value) == 1 else None for value in args.plain]
+        if not keys or args.named or not all(isinstance(key, (str, int)) for key in keys):
+            self.fail("which items itemgetter takes is only known at run time")
+        taken = [f"_[{key!r}]" for key in keys]
+        function = ast.parse(f"lambda _: ({', '.join(taken)})", mode="eval").body
+        ast.increment_lineno(function, self.node.lineno - 1)
+        return self.value(function)
+
+    def t_same(self, args: Args) -> Value:
+        return args.plain[0]
+
     def t_type(self, args: Args) -> Value:
         if len(args.plain) != 1 or args.named:
             self.fail("a class made by type() cannot be followed")
@@ -160,18 +220,31 @@ class Calls(Expressions):
         self.escape(args.all())
         return SOME
 
+    def t_extreme(self, args: Args) -> Value:
+        out = self.t_pick(args)
+        self.ranked(out, args)
+        return out
+
+    def t_largest(self, args: Args) -> Value:
+        self.ranked(self.elements(args.plain[1]), args)
+        return self.moved(list, args.plain[1], order=False)
+
+    def t_fromkeys(self, args: Args) -> Value:
+        made = Box(self.here(), (), ())
+        self.put(made, self.elements(args.plain[0]), args.plain[1] if len(args.plain) > 1 else PLAIN)
+        return frozenset({made})
+
     def t_pick(self, args: Args) -> Value:
         given = NONE.union(*args.plain)
         self.opaque(frozenset(atom for atom in given if isinstance(atom, (Tool, Function))))
         boxes = frozenset(atom for atom in given if isinstance(atom, Box))
         out = self.elements(given) if len(args.plain) == 1 else (given - boxes) | self.contents(boxes)
-        self.visit(args.named.get("key", NONE), out)
         return out | args.named.get("default", NONE)
 
     def t_dict(self, args: Args) -> Value:
         if "**" in args.named:
             self.fail("a dict of unknown keys cannot be followed")
-        made = Box(self.here(), (*args.named.values(),), (*args.named,))
+        made = Box(self.here("dict"), (*args.named.values(),), (*args.named,))  # its defaults are made here, too
         given = NONE.union(*args.plain)
         self.escape(frozenset(atom for atom in given if isinstance(atom, Table)))
         for atom in given:
@@ -210,4 +283,5 @@ class Calls(Expressions):
     def t_concat(self, args: Args) -> Value:
         tables = [atom for atom in self.leaves(args.all()) if isinstance(atom, Table)]
         parts = dict.fromkeys(part for table in tables for part in table.parts)
-        return frozenset({Table((*parts,))}) if tables else self.opaque(args.all())
+        shapes = {"frame", *("row" for table in tables if table.shape != "frame")}  # of rows it may be a series
+        return frozenset(Table((*parts,), shape) for shape in shapes) if tables else self.opaque(args.all())

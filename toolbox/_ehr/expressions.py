@@ -7,7 +7,9 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+from .reads import LOOSE
 from .statements import Statements
+from .texts import cut, is_marked
 from .values import (
     DATA,
     MURKY,
@@ -15,6 +17,7 @@ from .values import (
     PLAIN,
     SOME,
     UNKNOWN,
+    LONGEST,
     VAGUE,
     WIDEST,
     Args,
@@ -26,13 +29,13 @@ from .values import (
     Value,
     literal,
     starred,
-    tidy,
 )
 from .vocabulary import (
     ACCESSORS,
     BANNED,
     COMPUTING,
     FORBIDDEN,
+    METHODS,
 )
 
 
@@ -50,15 +53,23 @@ class Expressions(Statements):
         return value
 
     def test(self, node: ast.expr) -> Value:
-        """Evaluate a condition. Whether a row is empty tells of its data."""
+        """Evaluate a condition.
+
+        Whether there are rows left tells of the columns that they were filtered by, and these are read already; that a
+        dict or a tuple is empty, or that a row is missing or of some type, tells of no cell of it. What is taken for a
+        series may be the total of one.
+        """
         value = self.value(node)
-        self.escape(frozenset(atom for atom in value if isinstance(atom, Table) and atom.shape == "row"))
+        self.truth(value)
         return value
+
+    def truth(self, value: Value) -> None:
+        self.escape(frozenset(atom for atom in value if isinstance(atom, Table) and atom.shape == "row"))
 
     def v_constant(self, node: ast.Constant) -> Value:
         value = node.value
         if isinstance(value, str):
-            return frozenset({value if DATA not in value and tidy(value) == value else MURKY})
+            return frozenset({value if not is_marked(value) and len(value) <= LONGEST else MURKY})
         return frozenset({value}) if type(value) is int else UNKNOWN if isinstance(value, bytes) else PLAIN
 
     def v_name(self, node: ast.Name) -> Value:
@@ -93,6 +104,7 @@ class Expressions(Statements):
     def v_list(self, node: ast.List | ast.Tuple | ast.Set) -> Value:
         values = tuple(self.value(part) for part in node.elts)
         sure = not isinstance(node, ast.Set) and not starred(node.elts)
+        self.compared(*(values if isinstance(node, ast.Set) else ()))
         return frozenset({Box(self.here(node), values if sure else (NONE.union(*values),), sure=sure)})
 
     v_tuple = v_set = v_list
@@ -103,11 +115,18 @@ class Expressions(Statements):
     def v_dict(self, node: ast.Dict) -> Value:
         keys = [self.value(key) if key else UNKNOWN for key in node.keys]
         values = [self.value(value) for value in node.values]
+        values = [value if key else self.unpacked(value) for key, value in zip(node.keys, values, strict=True)]
+        self.compared(*keys)
         sure = all(len(key) == 1 and not key & VAGUE for key in keys)
         every = NONE.union(*keys)
         if sure and len(every) == len(keys):
             return frozenset({Box(self.here(node), (*values,), tuple(next(iter(key)) for key in keys))})
         return frozenset({Box(self.here(node), (NONE.union(*values),) * len(every), (*every,), sure=False)})
+
+    def unpacked(self, value: Value) -> Value:
+        """Return what may be in a dict that is unpacked into another; a table that is counts as read."""
+        self.escape(frozenset(atom for atom in value if isinstance(atom, Table)))
+        return self.contents(value)
 
     def v_slice(self, node: ast.Slice) -> Value:
         self.opaque(*map(self.value, ast.iter_child_nodes(node)))
@@ -128,18 +147,39 @@ class Expressions(Statements):
         return self.value(node.body) | self.value(node.orelse)
 
     def v_compare(self, node: ast.Compare) -> Value:
-        values = [self.value(part) for part in (node.left, *node.comparators)]
-        if not all(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops):
-            self.opaque(*values)
+        nodes = [node.left, *node.comparators]
+        values = [self.value(part) for part in nodes]
+        for place, op in enumerate(node.ops):
+            left, right = values[place : place + 2]
+            if isinstance(op, (ast.In, ast.NotIn)):
+                self.sought(left, right)
+            elif not isinstance(op, (ast.Is, ast.IsNot)) and not any(map(is_blank, nodes[place : place + 2])):
+                self.opaque(left, right)
         return PLAIN
+
+    def sought(self, what: Value, where: Value) -> None:
+        """Compare something with what is in others: of a table, the names of its columns, of a tuple its cells."""
+        self.compared(what)
+        boxes = frozenset(atom for atom in where if isinstance(atom, Box))
+        if not all(atom is None or (isinstance(atom, (str, int)) and atom not in (DATA, MURKY)) for atom in what):
+            self.escape(self.elements(boxes) if boxes else NONE)
+        for atom in where:
+            known = isinstance(atom, Table) and atom.shape == "item" and what <= (self.columns_of(atom) or NONE)
+            if isinstance(atom, Table) and atom.shape not in ("frame", "row", "record") and not known:
+                self.escape(frozenset({atom}))
 
     def v_binop(self, node: ast.BinOp) -> Value:
         return self.combine(node.op, self.value(node.left), self.value(node.right))
 
     def combine(self, op: ast.operator, left: Value, right: Value) -> Value:
         both = left | right
-        if isinstance(op, ast.Mod) and any(isinstance(atom, str) and atom != DATA for atom in left):
-            return NONE.union(*(self.percent(str(text), right) for text in left))
+        texts = {atom for atom in left if isinstance(atom, str)}
+        if isinstance(op, ast.Mod) and texts - {DATA}:
+            rest = self.opaque(left - texts, right) | UNKNOWN if left - texts - PLAIN else NONE
+            return rest.union(*(self.percent(text, right) for text in texts))
+        if any(isinstance(atom, Table) and atom.shape in LOOSE for atom in both):
+            self.escape(both)
+            return UNKNOWN
         maps = [atom for atom in both if isinstance(atom, Box) and atom.keys is not None]
         if maps and isinstance(op, ast.BitOr):
             keys = self.elements(frozenset(maps))
@@ -173,7 +213,12 @@ class Expressions(Statements):
         sure = self.generate(node.generators, lambda: out.append(self.value(node.elt)))
         return frozenset({Box(self.here(node), (*out,) if sure else (NONE.union(*out),), sure=sure)})
 
-    v_setcomp = v_generatorexp = v_listcomp
+    v_generatorexp = v_listcomp
+
+    def v_setcomp(self, node: ast.SetComp) -> Value:
+        made = self.v_listcomp(node)
+        self.compared(self.elements(made))
+        return made
 
     def v_dictcomp(self, node: ast.DictComp) -> Value:
         made = Box(self.here(node), (), ())
@@ -220,15 +265,22 @@ class Expressions(Statements):
 
     def column(self, table: Table, name: str) -> Value:
         if name in ("loc", "iloc", "at", "iat"):
-            shape = "row" if table.shape == "row" and "i" not in name else "iloc" if "i" in name else "loc"
-            return frozenset({table._replace(shape=shape)})
+            if table.shape != "frame":  # of a series, by the place of a cell or by its name
+                return frozenset({table}) if "i" not in name else self.opaque(frozenset({table}))
+            return frozenset({table._replace(shape="iloc" if "i" in name else "loc")})
         if name in ("empty", "shape", "size", "ndim", "columns", "index", "dtypes", "axes"):
             return PLAIN if name in ("empty", "shape", "size", "ndim") else UNKNOWN
         if name in ("values", "T"):
             return self.opaque(frozenset({table}))
         if table.shape == "groups" and name in ("groups", "indices"):
             return SOME
+        known = self.columns_of(table)
+        if name in ("Index", "name") and name not in (known or [name]):
+            return SOME  # the label of a row
         self.read(table, name)
+        made = any(name in part.made for part in table.parts)
+        if not made and (name not in known if known is not None else name in METHODS):
+            return self.opaque(frozenset({table})) | UNKNOWN  # a method, perhaps
         return SOME
 
     def v_subscript(self, node: ast.Subscript) -> Value:
@@ -244,7 +296,9 @@ class Expressions(Statements):
             return self.moved(lambda turns: turns[place or slice(None)], frozenset({atom}), order=bool(place))
         if isinstance(atom, Box):
             return self.get(atom, index) or UNKNOWN
-        if isinstance(atom, str) and not {DATA, MURKY} & {*atom} and place is not None:
+        if isinstance(atom, str) and atom != DATA and isinstance(place, slice) and is_marked(atom):
+            return cut(atom, place)
+        if isinstance(atom, str) and not is_marked(atom) and place is not None:
             return self.text(lambda text: text[place], frozenset({atom}))
         return frozenset({atom}) if atom in (None, DATA) else UNKNOWN
 
@@ -263,6 +317,8 @@ class Expressions(Statements):
 
     def chosen(self, frame: Table, atom: Any) -> Value:
         names = {name for name in self.leaves(frozenset({atom})) if isinstance(name, str)}
+        if isinstance(atom, int) and frame.shape == "frame":  # as if it were a list of rows
+            return frozenset({frame._replace(shape="item")})
         if names & {DATA, MURKY} or isinstance(atom, (int, Table)):
             return self.opaque(frozenset({frame})) | {frame}
         if isinstance(atom, str):
@@ -273,3 +329,9 @@ class Expressions(Statements):
             part._replace(columns=part.columns & names if part.columns else frozenset(names)) for part in frame.parts
         ]
         return frozenset({frame._replace(parts=(*parts,)) if names else frame})
+
+
+def is_blank(node: ast.expr) -> bool:
+    """Tell whether an expression is written as None or as an empty container, with which nothing else is compared."""
+    return (isinstance(node, ast.Constant) and node.value is None) or (
+        isinstance(node, (ast.List, ast.Tuple)) and not node.elts) or (isinstance(node, ast.Dict) and not node.keys)

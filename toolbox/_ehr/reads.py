@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from .texts import Datum, group, is_marked, tidy, unrolled
 from .values import (
     BUDGET,
     DATA,
@@ -16,6 +17,7 @@ from .values import (
     MANY,
     MURKY,
     NONE,
+    OPEN,
     PLAIN,
     SOME,
     UNKNOWN,
@@ -23,14 +25,12 @@ from .values import (
     WIDEST,
     Args,
     Box,
-    Datum,
     Env,
     Frame,
     Function,
     Table,
     Tool,
     Value,
-    tidy,
 )
 from .vocabulary import (
     ACCESSORS,
@@ -39,8 +39,9 @@ from .vocabulary import (
     PURE,
 )
 
+LOOSE = frozenset(["item", "record", "tuple"])  # rows that are no series
 SPEC = r"[<>^]?[-+ ]?0?\d{0,3}[,_]?(?:\.\d{1,3})?[sdeEfFgGn%]?|(?:%[a-zA-Z]|[-/: ])+"
-FIELD = re.compile(rf"\{{\w*(?:![rs])?(?::(?:{SPEC}))?\}}")
+FIELD = re.compile(rf"\{{\w*(?:\[\w+\])*(?:![rs])?(?::(?:{SPEC}))?\}}")
 PERCENT = re.compile(r"%(\(\w+\))?[-+ #0]?\d{0,3}(?:\.\d{1,3})?([sdifeEgG%])")
 
 
@@ -51,6 +52,8 @@ class Reads:
 
         def value(self, node: Any) -> Value: ...
         def test(self, node: ast.expr) -> Value: ...
+        def unpacked(self, value: Value) -> Value: ...
+        def columns_of(self, table: Table) -> frozenset[str] | None: ...
         def repeat(self, func: Function, plain: list[Value] | None) -> Value: ...
         def combine(self, op: ast.operator, left: Value, right: Value) -> Value: ...
         def v_lambda(self, node: ast.Lambda | ast.FunctionDef) -> Value: ...
@@ -88,7 +91,7 @@ class Reads:
         return next((known for known in self.schema if known.lower() == name), name)
 
     def read(self, table: Table, column: str) -> None:
-        if DATA in column or MURKY in column:
+        if is_marked(column):
             self.fail("which column is read is only known at run time")
         parts = [part for part in table.parts if column not in part.made]
         able = [part for part in parts if part.columns is None or column in part.columns] or parts
@@ -129,6 +132,7 @@ class Reads:
             if isinstance(atom, Tool):
                 self.guard(atom)
             murky |= isinstance(atom, Tool) or (isinstance(atom, str) and atom != DATA)
+            murky |= isinstance(atom, Table) and atom.shape == "item"  # it may be the name of a column
         return UNKNOWN if murky else SOME
 
     def guard(self, tool: Tool) -> None:
@@ -142,6 +146,7 @@ class Reads:
         return (self.path, self.node, tag)
 
     def put(self, box: Box, keys: Value, value: Value) -> None:
+        self.compared(keys)
         stored = self.stored.setdefault(box.site, {})
         for key in keys:
             known = stored.get(key, NONE)
@@ -154,6 +159,7 @@ class Reads:
         return NONE.union(*box.items, *self.stored.get(box.site, {}).values())
 
     def get(self, box: Box, index: Value) -> Value:
+        self.compared(index)
         stored, out = self.stored.get(box.site, {}), NONE
         known: dict[Any, Value] = dict(zip(box.keys or range(len(box.items)), box.items, strict=True))
         for key in index:
@@ -189,16 +195,24 @@ class Reads:
             return frozenset({Box(table, (SOME, frame if table.shape == "groups" else row))})
         if table.shape == "windows":
             return frame
-        if table.shape == "itertuples":
-            return row
-        # A frame gives the names of its columns, but what looks like one may be a column, which gives its data.
-        return self.opaque(row) | (NONE if table.shape == "row" else UNKNOWN)
+        if table.shape in ("frame", "itertuples"):
+            return frozenset({table._replace(shape="item" if table.shape == "frame" else "tuple")})
+        if table.shape == "record":  # the names of columns
+            return UNKNOWN
+        return self.opaque(frozenset({table}))
 
     def contents(self, value: Value) -> Value:
         """Return what is in containers: of a dict, not its keys."""
+        self.escape(frozenset(atom for atom in value if isinstance(atom, Table) and atom.shape in LOOSE))
         dicts = frozenset(atom for atom in value if isinstance(atom, Box) and atom.keys is not None)
         rest = self.elements(value - dicts) if value - dicts else NONE
         return rest.union(*(self.every(box) for box in dicts))
+
+    def compared(self, *values: Value) -> None:
+        """Take it that values are compared, or looked up: rows, and tuples of them, by all their cells."""
+        atoms = frozenset(itertools.chain(*values))
+        if any(isinstance(atom, (Table, Box)) for atom in atoms):
+            self.escape(atoms)
 
     def visit(self, values: Value, each: Value) -> None:
         """Call the functions among some values with elements, as sorted does with its key."""
@@ -246,7 +260,7 @@ class Reads:
             if MURKY not in told and len(told) < LONGEST:
                 with contextlib.suppress(TypeError, ValueError, LookupError):
                     made = func(*combo)
-            many = isinstance(made, list)
+            many = isinstance(made, (list, tuple))
             out |= {Box(self.here(), tuple(frozenset({part}) for part in made)) if many else tidy(made)}
         return out if len(out) <= WIDEST else UNKNOWN
 
@@ -256,8 +270,9 @@ class Reads:
             return self.text(text.join, value)
         if all(one == DATA for one in texts):
             return frozenset({DATA + text + DATA})
-        if "||" in text and all(isinstance(x, str) and x.strip("|") == x and x != MURKY for x in texts):
-            return frozenset({tidy(text.join(sorted(texts)))})  # conditions, whose order does not matter
+        if all(isinstance(one, str) and one != MURKY for one in texts):
+            further = group(text + one for one in texts)
+            return frozenset({"", *(tidy(one + further) for one in texts)})
         return UNKNOWN
 
     def formatted(self, text: str, args: Args) -> Value:
@@ -266,7 +281,7 @@ class Reads:
             return self.opaque(args.all()) | UNKNOWN
 
         def fill(*values: Any) -> str:
-            given = [Datum(value) if value == DATA else value for value in values]
+            given = [Datum(value) if isinstance(value, str) and is_marked(value) else value for value in values]
             return text.format(*given[len(args.named) :], **dict(zip(args.named, given, strict=False)))
 
         return self.text(fill, *args.named.values(), *args.plain)
@@ -275,7 +290,12 @@ class Reads:
         if "%" in PERCENT.sub("", text):
             return self.opaque(right) | UNKNOWN
 
+        precise = re.search(r"\.\d", text) is not None
+
         def fill(value: Any) -> str:
+            parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+            if precise and any(isinstance(one, str) and one != DATA and is_marked(one) for one in parts):
+                return MURKY  # it may be cut
             values = tuple(value) if isinstance(value, list) else value
             with contextlib.suppress(TypeError):
                 return text % values
@@ -289,7 +309,21 @@ class Reads:
             return self.formatted(text, args)
         if name == "join":
             return self.join(text, args.all())
-        if name not in PURE or args.named or (DATA in text and name in ("replace", "split", "rsplit", "splitlines")):
+        marked = is_marked(text)
+        if name not in PURE or args.named or (marked and not self.keeps_marks(text, name, args.plain)):
             out = self.opaque(args.all())
             return PLAIN if name in BOOLEAN or name in ("count", "find", "index") or name[:2] == "is" else out | UNKNOWN
-        return self.text(getattr(text, name), *args.plain)
+        texts = [*unrolled(text)] if marked and "strip" in name else [text]
+        return NONE.union(*(self.text(getattr(one, name), *args.plain) for one in texts))
+
+    def keeps_marks(self, text: str, name: str, plain: list[Value]) -> bool:
+        """Tell whether a method does the same to a text that is in part unknown as to what it may be.
+
+        What is stripped or replaced must be no letters: the data may be empty, and the letters of a name be next.
+        """
+        texts = [str(atom) for atom in itertools.chain(*plain)]
+        if name == "replace":
+            return OPEN not in text and len(plain) == 2 and not re.search(r"[\w|<>=]|^$", "".join(texts))
+        if "strip" in name or name.startswith("remove"):
+            return not any(is_marked(text) or re.search(r"\w", text) for text in texts)
+        return name in ("lower", "upper", "casefold", "swapcase", "title", "capitalize")

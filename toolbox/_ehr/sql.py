@@ -10,9 +10,11 @@ import re
 from typing import Any
 
 from .tables import Tables
+from .texts import pieces_of, spelled
 from .values import (
     DATA,
     MURKY,
+    OPEN,
     SOME,
     Args,
     Value,
@@ -20,6 +22,7 @@ from .values import (
 )
 
 QUERY = re.compile(r"(?i)[\s(]*(?:select|with)\b")
+LITERALS = re.compile(rf"(?:[\s,]|'{DATA}'|\"{DATA}\"|{DATA})*")
 SQL = re.compile(
     r"(?s)(?P<quoted>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`|\[[^\]]*\])"
     rf"|(?P<comment>--[^\n]*|/\*.*?(?:\*/|\Z))|(?P<before>[\w.$]?){DATA}(?P<after>[\w.$\"`\[(']?)"
@@ -50,7 +53,10 @@ class Reader(Tables):
         if not texts or "**" in args.named or MURKY in texts:
             self.fail("SQLInterpreter gets a text that is only known at run time")
         for text in texts:
-            self.sql(text)
+            if not all(map(LITERALS.fullmatch, pieces_of(text))):
+                self.fail("SQLInterpreter gets a text that a loop puts together of more than values")
+            for query in spelled(text, 2) if OPEN in text else [text]:
+                self.sql(query)
         return SOME
 
     def sql(self, text: str) -> None:

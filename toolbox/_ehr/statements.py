@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .reads import Reads
+from .texts import settled
 from .values import (
     DATA,
     MANY,
@@ -25,13 +26,13 @@ from .values import (
     Tool,
     Value,
     joined,
-    settled,
     starred,
     with_made,
 )
 from .vocabulary import (
     ACCESSORS,
     BUILTINS,
+    COMPUTING,
     FORBIDDEN,
     MODULES,
 )
@@ -150,13 +151,15 @@ class Statements(Reads):
     def apply(self, func: Function, plain: list[Value] | None, named: Env) -> Value:
         """Interpret one call of a function; without arguments, any call."""
         spec, defaults, body = func.node.args, dict(func.defaults), func.node.body
-        if func.node in self.active or not func.frame.alive or spec.vararg or spec.kwarg or "**" in named:
-            self.fail("a function that calls itself, outlives the one around it or takes *args cannot be followed")
+        if func.node in self.active or not func.frame.alive or "**" in named:
+            self.fail("a function that calls itself, outlives the one around it or gets unknown names cannot be followed")
         saved = self.frame, self.path, self.node, self.jumped
         self.charge(len(spec.args))
         self.frame, self.path = Frame(func.frame, {}), (*self.path, self.node)
         self.active.append(func.node)
-        for place, name in enumerate(arg.arg for arg in [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]):
+        names = [arg.arg for arg in [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]]
+        self.bind_rest(spec, names, plain, named)
+        for place, name in enumerate(names):
             given = plain[place] if plain and place < len(plain) else named.get(name) or defaults.get(name) or UNKNOWN
             self.bind(name, given | UNKNOWN if plain is None else given)
         if isinstance(func.node, ast.Lambda):
@@ -168,6 +171,19 @@ class Statements(Reads):
         self.frame, self.path, self.node, self.jumped = saved
         self.active.pop()
         return out
+
+    def bind_rest(self, spec: ast.arguments, names: list[str], plain: list[Value] | None, named: Env) -> None:
+        """Bind *args and **kwargs."""
+        more = {key: value for key, value in named.items() if key not in names}
+        if spec.vararg:
+            rest = (plain or [])[len(names) - len(spec.kwonlyargs) :]
+            box = Box(self.here("*"), (*rest,) if plain is not None else (UNKNOWN,), sure=plain is not None)
+            self.bind(spec.vararg.arg, frozenset({box}))
+        if spec.kwarg:
+            box = Box(self.here("**"), (*more.values(),), (*more,))
+            if plain is None:
+                self.put(box, UNKNOWN, UNKNOWN)
+            self.bind(spec.kwarg.arg, frozenset({box}))
 
     # Statements: one method per kind of syntax node; another kind is refused.
 
@@ -199,7 +215,10 @@ class Statements(Reads):
         old, new = self.value(node.target), self.value(node.value)
         boxes = frozenset(atom for atom in old if isinstance(atom, Box))
         for box in boxes:  # it stays the same list for all who have it
-            self.put(box, self.elements(new) if box.keys is not None else PLAIN, self.contents(new))
+            if box.keys is None:
+                self.put(box, PLAIN, self.contents(new))
+            else:
+                self.put(box, self.elements(new), self.unpacked(new))
         self.assign(node.target, boxes | (self.combine(node.op, old - boxes, new) if old - boxes else NONE))
 
     def s_delete(self, node: ast.Delete) -> None:
@@ -278,7 +297,8 @@ class Statements(Reads):
         for alias in node.names:
             name = module + alias.name
             first, *rest = name.split(".")
-            if first not in MODULES or any(map(FORBIDDEN.fullmatch, rest)) or relative:
+            unknown = rest[:1] != ["*"] and not COMPUTING.get(first, {*rest}).issuperset(rest[:1])
+            if first not in MODULES or any(map(FORBIDDEN.fullmatch, rest)) or relative or unknown:
                 self.fail(f"what {name} does cannot be followed")
             self.unbound = UNKNOWN if alias.name == "*" else self.unbound
             whole = bool(alias.asname or module)

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from .calls import Calls
+from .conditions import condition_columns, value_columns
+from .reads import LOOSE
+from .texts import is_marked
 from .values import (
     DATA,
     MURKY,
@@ -27,13 +30,13 @@ from .values import (
 from .vocabulary import (
     BY,
     BY_NAME,
+    GROWING,
     SAME,
     SPLITTING,
     TOTALS,
+    words,
 )
 
-OPERATOR = re.compile(r">=|<=|>|<|=|\s(?:not\s+)?in\s")
-EXTREME = re.compile(r"\s*(?:max|min)\s*\(([^)]*)\)?\s*")
 QUERY = re.compile(
     r"'[^']*'|\"[^\"]*\"|@\s*(?P<local>\w+)|\.\s*\w+|\b(?:and|or|not|in|True|False|None)\b|`(?P<quoted>[^`]*)`"
     r"|\b(?P<name>[^\W\d]\w*)|\W"
@@ -51,17 +54,22 @@ class Tables(Calls):
 
     def t_loaddb(self, args: Args) -> Value:
         names = {name for name in self.leaves(args.all()) if isinstance(name, str)}
-        if "**" in args.named or not names or any(DATA in name or MURKY in name for name in names):
+        if "**" in args.named or not names or any(map(is_marked, names)):
             self.fail("LoadDB gets a database name that is only known at run time")
         for name in names:
             self.record(self.database(name))
         return frozenset(Table((Part(self.database(name)),)) for name in names)
 
     def target(self, args: Args, who: str) -> Iterator[tuple[Table, str]]:
-        """Yield the tables and the texts that an accessor gets."""
+        """Yield the tables and the texts that an accessor gets. What is no text, as a mask, names no column."""
         values = [*args.plain, *args.named.values()]
         frames = [value for value in values if any(isinstance(atom, Table) for atom in value)]
-        texts = [x for value in values if value not in frames for x in self.leaves(value) if isinstance(x, str)]
+        others = self.leaves(*(value for value in values if value not in frames))
+        texts = [x for x in others if isinstance(x, str)]
+        funcs = frozenset(x for x in others if isinstance(x, Function))
+        if others and others - funcs <= PLAIN:
+            texts = [""]
+            self.visit(funcs, self.elements(NONE.union(*frames)))
         if len(frames) != 1 or frames[0] & {DATA, MURKY} or not texts or MURKY in texts or "**" in args.named:
             self.fail(f"{who} gets a table or a text that is only known at run time")
         yield from itertools.product([atom for atom in frames[0] if isinstance(atom, Table)], texts)
@@ -70,17 +78,25 @@ class Tables(Calls):
         tables = set()
         for table, text in self.target(args, "FilterDB"):
             tables.add(table)
-            for column in condition_columns(text):
+            for column in condition_columns(text, self.columns_of(table)):
+                self.charge()
                 self.read(table, column)
         return frozenset(tables)
 
     def t_getvalue(self, args: Args) -> Value:
         for table, text in self.target(args, "GetValue"):
-            for column in value_columns(text):
+            for column in value_columns(text, self.columns_of(table)):
                 self.read(table, column)
         return SOME
 
+    def columns_of(self, table: Table) -> frozenset[str] | None:
+        """Return the columns that a table has, None if that is not known."""
+        listed = [self.schema.get(part.name) for part in table.parts]
+        return frozenset(itertools.chain(*filter(None, listed))) if all(listed) else None
+
     def table_method(self, table: Table, name: str, args: Args) -> Value:
+        if table.shape in LOOSE:
+            return self.row_method(table, name, args)
         frame, given = table._replace(shape="row" if table.shape == "row" else "frame"), args.all()
         if name in ("merge", "join"):
             return self.merged(frame, args, named=name == "merge")
@@ -88,6 +104,8 @@ class Tables(Calls):
             return self.queried(frame, self.choices(given))
         if name == "filter" and "items" in args.named:
             return self.pick(frame, args.named["items"], pair=False)
+        if name == "to_dict" and table.shape in ("frame", "row"):
+            return self.dicts(frame, args)
         columns, made = self.columns_in(frame, name, args)
         for column in columns:
             if column in (DATA, MURKY):
@@ -104,11 +122,35 @@ class Tables(Calls):
         out = self.derived(with_made(frame, made), table.shape, name, columns=bool(columns), funcs=bool(funcs))
         return (PLAIN if out == SOME and called == PLAIN else out) | tables
 
+    def row_method(self, row: Table, name: str, args: Args) -> Value:
+        """Call a method of a row that is no series, or of the name of a column."""
+        this = frozenset({row})
+        if name in ("get", "pop") and args.plain:
+            return NONE.union(*(self.chosen(row, atom) for atom in args.plain[0]), *args.plain[1:])
+        if name == "keys":
+            return UNKNOWN
+        if name in ("copy", "_asdict", "to_dict"):
+            return this if name == "copy" else frozenset({row._replace(shape="record")})
+        if self.opaque(args.all()) == UNKNOWN and (name in GROWING or name in STORING):
+            self.fail("a text is put into a row")
+        return self.opaque(this)
+
+    def dicts(self, frame: Table, args: Args) -> Value:
+        """Return what to_dict makes of a table: of each row or column a dict, or one of all."""
+        texts = NONE.union(*args.plain, *args.named.values())
+        record = frozenset({frame._replace(shape="record")})
+        if len(texts) > 1 or args.named.keys() - {"orient"} or not texts <= words("records index list dict series"):
+            return self.opaque(frozenset({frame}))
+        listed = texts & {"records", "index"}
+        return frozenset({Box(self.here(), (record,), (MURKY,) if "index" in texts else None, sure=False)}) if listed else record
+
     def called(self, table: Table, name: str, given: Value, *, columns: bool) -> Value:
         """Call the functions given to a method with what it calls them with: groups, columns, rows or all of it."""
         each: Value = frozenset({table._replace(shape="row")})
         if table.shape in ("groups", "windows") or name in ("pipe", "assign", "where", "mask"):
             each = frozenset({table._replace(shape="frame")})
+        if table.shape == "windows" or name in ("agg", "aggregate", "transform"):  # it may be the cells of a column
+            each = frozenset({table._replace(shape="frame"), table._replace(shape="row")})
         if name in ("agg", "aggregate") and columns:
             each = SOME
         if name in (*CALLING, "agg", "aggregate", "pipe", "assign", "where", "mask"):
@@ -116,15 +158,17 @@ class Tables(Calls):
         return NONE.union(*(self.repeat(func, [each]) for func in given if isinstance(func, Function)))
 
     def derived(self, frame: Table, shape: str, name: str, *, columns: bool, funcs: bool) -> Value:
-        """What a method makes of a table; the arguments name columns, or hold functions, or neither."""
+        """Return what a method makes of a table; the arguments name columns, or hold functions, or neither."""
         if name in ("iterrows", "itertuples"):
             return frozenset({frame._replace(shape=name)})
         if name in SPLITTING:
             return frozenset({frame._replace(shape=SPLITTING[name])})
-        if name == "drop_duplicates" and not columns:
+        if (name == "drop_duplicates" and not columns) or (name in TOTALS and shape == "row"):
             self.escape(frozenset({frame}))
         if name in SAME or (funcs and name == "filter"):
             return frozenset({frame})
+        if name in TOTALS and shape == "row":
+            return SOME
         if name in TOTALS:
             return frozenset({frame if shape in ("groups", "windows") else frame._replace(shape="row")})
         if not ((columns and name in BY) or (funcs and name in CALLING) or name in COUNTING):
@@ -186,18 +230,3 @@ class Tables(Calls):
                     self.read(frame, name)
                 before = match[0].strip() or before
         return frozenset({frame})
-
-
-def condition_columns(text: str) -> Iterator[str]:
-    for command in filter(str.strip, text.split("||")):
-        operator, extreme = OPERATOR.search(command), EXTREME.match(command)
-        head = command[: operator.start()] if operator else command
-        if extreme and extreme.end() >= len(head.rstrip()):
-            head = extreme[1]
-        head = head.strip(" \t\n'\"`[]()!~")
-        yield head if head and (operator or re.fullmatch(r"\w+", head)) else MURKY
-
-
-def value_columns(text: str) -> list[str]:
-    parts = [part.strip(" \t\n'\"[]()") or MURKY for part in text.split(",")]
-    return parts[:-1] if len(parts) > 1 and parts[-1] in ("count", "mean", "max", "min", "sum", "list") else parts

@@ -1,14 +1,14 @@
 """The abstract values of the interpreter: what an expression of EHRAgent code may stand for.
 
 A value is a set of atoms: a text, an integer, None (any other value that is no text), a table, a container, a
-function, a tool. Within a text, `DATA` stands for what comes from data, `MURKY` for what cannot be followed.
+function, a tool. Within a text, `DATA` stands for what comes from data, `MURKY` for what cannot be followed, and a
+group (see `_ehr/texts.py`) for pieces that repeat in any order.
 """
 
 from __future__ import annotations
 
 import ast
 import contextlib
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -25,7 +25,9 @@ class Part(NamedTuple):
 
 class Table(NamedTuple):
     parts: tuple[Part, ...]
-    shape: str = "frame"  # or row, loc, iloc, groups, windows, iterrows, itertuples
+    # or row (a series), record (a dict of cells), tuple (a row by attributes), item (what a loop over a frame gives: a
+    # row of any of these kinds, or the name of a column), loc, iloc, groups, windows, iterrows, itertuples
+    shape: str = "frame"
 
 
 class Tool(NamedTuple):
@@ -71,33 +73,16 @@ class Frame:
 LIMIT, BUDGET, LONGEST, WIDEST, TURNS = 200_000, 100_000, 10_000, 64, 12
 MANY = 500  # as many elements are told apart, no more
 DATA, MURKY = "\u2370", "\u2327"  # printable, so that repr keeps them
+OPEN, EITHER, CLOSE = "\u2983", "\u2985", "\u2984"  # a group of pieces within a text
+MARKS = frozenset([DATA, MURKY, OPEN, EITHER, CLOSE])
 NONE: Value = frozenset()
 SOME, UNKNOWN = frozenset({DATA}), frozenset({MURKY})
 PLAIN: Value = frozenset({None})
 VAGUE: Value = frozenset({None, DATA, MURKY})  # keys that are not known
 
 
-class Datum(str):
-    """A text for what comes from data, however it is formatted."""
-
-    __slots__ = ()
-
-    def __format__(self, _spec: str, /) -> str:
-        return str(self)
-
-
-def tidy(text: str) -> str:
-    return MURKY if MURKY in text or len(text) > LONGEST else re.sub(f"{DATA}+", DATA, text)
-
-
 def joined(one: Env, two: Env) -> Env:
     return one if one == two else {**two, **{name: value | two.get(name, NONE) for name, value in one.items()}}
-
-
-def settled(old: Env, new: Env) -> Env:
-    """Give up on texts that still grow."""
-    grown = {name: {x for x in new[name] - old.get(name, NONE) if isinstance(x, str)} for name in new}
-    return {name: (value - grown[name]) | UNKNOWN if grown[name] else value for name, value in new.items()}
 
 
 def starred(nodes: list[ast.expr]) -> bool:

@@ -35,14 +35,18 @@ COMPUTING = {
         " diff floor ceil sqrt log exp zeros ones arange concatenate isin datetime64 timedelta64 any all logical_and"
         " logical_or logical_not"
     ),
+    "ast": words("literal_eval"),
+    "warnings": words("filterwarnings simplefilter"),
+    "os": words(""),  # imported by habit
+    "sys": words(""),
 }
-MUTATING = re.compile(r"(operator|functools|random|collections)\..*|.*\.shuffle")
+MUTATING = re.compile(r"(operator|functools|random|collections|heapq|bisect)\..*|.*\.shuffle")
 MODULES = words(
     "datetime time math statistics collections itertools functools operator re json calendar string typing decimal"
-    " fractions random dateutil numpy pandas __future__"
+    " fractions random dateutil numpy pandas __future__ heapq bisect copy pprint ast os sys warnings"
 )
 ACCESSORS = words("LoadDB FilterDB GetValue SQLInterpreter")
-BANNED = words("eval exec compile getattr setattr delattr globals locals vars dir __import__ open input breakpoint")
+BANNED = words("eval exec compile setattr delattr globals locals vars dir __import__ open input breakpoint")
 MOVERS: dict[str, Callable[..., Iterable[Any]]] = {
     "zip": zip,
     "enumerate": enumerate,
@@ -53,10 +57,18 @@ MOVERS: dict[str, Callable[..., Iterable[Any]]] = {
 TOOLS = {
     **{name: name.lower() for name in ACCESSORS | words("str print map filter")},
     **dict.fromkeys(words("Calculate Calendar"), "oracle"),
-    **dict.fromkeys(words("len bool isinstance callable id"), "look"),
-    **dict.fromkeys(words("max min next random.choice"), "pick"),
+    **dict.fromkeys(words("len isinstance issubclass hasattr callable id"), "look"),
+    **dict.fromkeys(words("max min"), "extreme"),
+    **dict.fromkeys(words("next random.choice"), "pick"),
+    **dict.fromkeys(words("heapq.nlargest heapq.nsmallest"), "largest"),
+    **dict.fromkeys(words("copy.copy copy.deepcopy"), "same"),
     **dict.fromkeys(words("dict collections.OrderedDict collections.Counter collections.defaultdict"), "dict"),
     **dict.fromkeys(words("time.strftime datetime.datetime.strftime datetime.date.strftime"), "strftime"),
+    "bool": "bool",
+    "getattr": "getattr",
+    "dict.fromkeys": "fromkeys",
+    "operator.itemgetter": "itemgetter",
+    "pprint.pprint": "print",
     "type": "type",
     "pandas.merge": "merge",
     "pandas.concat": "concat",
@@ -67,7 +79,13 @@ BUILTINS = {
     if "." not in name
 }
 PURE = words(
-    "lower upper strip lstrip rstrip title capitalize removeprefix removesuffix replace split rsplit splitlines"
+    "lower upper strip lstrip rstrip title capitalize removeprefix removesuffix replace split rsplit splitlines casefold"
+    " swapcase zfill ljust rjust center partition rpartition expandtabs"
+)
+METHODS = words("keys values items get pop update to_dict to_numpy to_string to_list tolist describe info apply")
+COMPARING = words(
+    "add count index remove discard union intersection difference symmetric_difference issubset issuperset isdisjoint"
+    " intersection_update difference_update symmetric_difference_update"
 )
 KEEPS = words("split rsplit strip lstrip rstrip find index count sort_values groupby str astype total_seconds")
 BOOLEAN = words("isin contains startswith endswith match fullmatch between isna isnull notna notnull eq ne gt lt ge le")
@@ -76,8 +94,8 @@ ALGEBRA = words("union intersection difference symmetric_difference copy")
 ASKING = words("count index issubset issuperset isdisjoint")
 SAME = words(
     "head tail copy reset_index dropna fillna ffill bfill sort_index sample drop astype round abs convert_dtypes nth"
-    " infer_objects get_group squeeze where mask clip isnull isna notnull notna shift diff"
-    " cumsum rank reindex sort_values nlargest nsmallest set_index drop_duplicates explode pivot pivot_table melt"
+    " infer_objects get_group where mask clip isnull isna notnull notna shift diff"
+    " cumsum rank reindex sort_values nlargest nsmallest set_index drop_duplicates explode pivot pivot_table"
     " assign rename replace"
 )
 TOTALS = words("sum mean median max min std var count nunique mode idxmax idxmin quantile first last agg aggregate")
@@ -86,6 +104,6 @@ BY = {  # which arguments name columns
     **dict.fromkeys(words("sort_values groupby set_index drop_duplicates duplicated value_counts explode"), slice(1)),
     **dict.fromkeys(words("get pop"), slice(1)),
     **dict.fromkeys(words("nlargest nsmallest"), slice(1, 2)),
-    **dict.fromkeys(words("pivot pivot_table melt"), slice(3)),
+    **dict.fromkeys(words("pivot pivot_table"), slice(3)),
 }
 BY_NAME = words("by subset on left_on right_on columns keys index values column id_vars value_vars weights")

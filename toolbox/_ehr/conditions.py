@@ -1,0 +1,109 @@
+"""The texts of FilterDB and GetValue: which columns they name.
+
+FilterDB splits its text at `||` into commands, and takes for the column of a command what stands before its operator;
+a command without an operator is `max(column)` or `min(column)`. What stands behind the operator is a value, and decides
+nothing but which rows are kept. So data may stand in a value: it cannot move the operator to the left, where another
+column would be read, since the column and the first operator are known; and an operator within it (`a=x>=5` is cut at
+`>=` by the tool) makes a column of a name that no table has. What it could do is end the command. That takes a `||`:
+a text of the code's own that may hold one is refused, or known and cut here, also where data that may be empty stands
+within it (`|DATA|`); and that no *stored* value holds `||COLUMN` is what is taken for granted of the databases, as it
+is that none holds SQL. A value that names a column, as some tools would read `a>b`, `a=1 and b=2` or `a=max(b)`, counts
+as reading it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+from .texts import is_marked, pieces_of, spelled
+from .values import DATA, MURKY
+
+OPERATOR = re.compile(
+    r"(?i)>=|<=|<>|[<>=]|\s(?:not\s+)?(?:in|i?like|between|contains|includes|startswith|endswith|regexp|glob)\b"
+    r"|\s(?:starts|ends)[ _]with\b|\sis\b|\s(?:isnull|notnull)\b"
+)
+EXTREME = re.compile(r"\s*(?:max|min)\s*\(([^)]*)\)?\s*")
+CALL = re.compile(r"\w+\(\s*['\"`]?(\w+)['\"`]?\s*(?:\)|$)")
+ENDS = re.compile(rf"\|{DATA}*\|")
+ALSO = re.compile(r"(?i)\s(?:and|or)\b|&+|\|")
+LEADING = re.compile(r"(?i)^(?:(?:not|where|and|or|if)\s+)+")
+SELECT = re.compile(r"(?i)\(\s*select\b")
+AGGREGATES = frozenset(
+    "count mean max min sum list avg average median mode unique distinct first last set std var nunique len length"
+    " maximum minimum total value values all tolist array".split()
+)
+
+
+def condition_columns(text: str, known: Collection[str] | None) -> Iterator[str]:
+    """Yield the columns that a text of FilterDB names, and `MURKY` for what cannot be told.
+
+    Args:
+        text: with data and groups in it.
+        known: the columns of the table, None if that is not known.
+    """
+    # A piece that ends no command must not build a name of a column with others: it holds data, or no letters.
+    if any(DATA not in piece and "|" not in piece and re.search(r"\w", piece) for piece in pieces_of(text)):
+        yield MURKY
+    for words in spelled(text, 3):
+        for command in filter(str.strip, ENDS.split(words)):
+            yield from _command_columns(command, known)
+
+
+def _command_columns(command: str, known: Collection[str] | None) -> Iterator[str]:
+    operator, extreme = OPERATOR.search(command), EXTREME.match(command)
+    head = command[: operator.start()] if operator else command
+    if extreme and extreme.end() >= len(head.rstrip()):
+        head = extreme[1]
+    yield from _head_columns(head, known, alone=not operator)
+    if operator:
+        value = command[operator.end() :]
+        yield from _value_columns(value, known)
+        if DATA in value:
+            yield from _value_columns(value.replace(DATA, ""), known)
+
+
+def _head_columns(head: str, known: Collection[str] | None, *, alone: bool) -> Iterator[str]:
+    """Yield the columns before an operator: one, or those that an expression names."""
+    head = LEADING.sub("", head.strip()).strip(" \t\n'\"`[]()!~")
+    names = [name for name in re.findall(r"\w+", head) if name in (known or ())]
+    if not head or is_marked(head):
+        yield MURKY
+    elif re.fullmatch(r"\w+", head) or not (names or alone):
+        yield head
+    elif names:
+        yield from names
+    else:
+        call = CALL.match(head)
+        yield call[1] if call else MURKY
+
+
+def _value_columns(value: str, known: Collection[str] | None) -> Iterator[str]:
+    """Yield the columns that a value names: another column, one in a call, and further conditions after `and`."""
+    if SELECT.search(value):
+        yield MURKY
+    calls = [match for match in CALL.finditer(value) if known is not None or match[0].startswith(("max", "min"))]
+    first, *others = ALSO.split(value)
+    names = [match[1] for match in calls] + [first.strip(" \t\n'\"`()")] * bool(known)
+    for other in others:
+        operator = OPERATOR.search(other)
+        names += re.findall(r"\w+", other[: operator.start()]) if operator and known else []
+    yield from (name for name in names if known is None or name in known)
+
+
+def value_columns(text: str, known: Collection[str] | None) -> list[str]:
+    """Return the columns that a text of GetValue names: those between its commas, without what is done with them."""
+    parts = [_column(part) for part in text.split(",")]
+    while len(parts) > 1 and _is_aggregate(parts[-1]) and parts[-1] not in (known or ()):
+        parts.pop()
+    return parts
+
+
+def _column(part: str) -> str:
+    call = CALL.fullmatch(part.strip())
+    part = call[1] if call else part.strip(" \t\n'\"[]()")
+    return re.sub(r"(?i)^(?:distinct|unique)\s+(?=\w)", "", part) or MURKY
+
+
+def _is_aggregate(part: str) -> bool:
+    return part.isdigit() or all(word in AGGREGATES for word in part.lower().split())
