@@ -251,6 +251,8 @@ class Expressions(Statements):
     def member(self, atom: Any, name: str) -> Value:
         if name in ACCESSORS:
             return frozenset({Tool(name)})
+        if atom is None and name == "__name__":  # of a class
+            return SOME
         if name[:2] == "__" or isinstance(atom, Function) or (isinstance(atom, Tool) and FORBIDDEN.fullmatch(name)):
             self.fail(f"what .{name} does cannot be followed")
         if isinstance(atom, Tool):
@@ -293,7 +295,8 @@ class Expressions(Statements):
             pair = isinstance(node, ast.Tuple) and bool(node.elts) and literal(node.elts[-1]) != slice(None)
             return self.pick(atom, index, pair=pair)
         if isinstance(atom, Box) and isinstance(node, ast.Slice):
-            return self.moved(lambda turns: turns[place or slice(None)], frozenset({atom}), order=bool(place))
+            known = place is not None and bool(self.turns(frozenset({atom})))
+            return self.moved(lambda turns: turns[place] if known else turns, frozenset({atom}), order=known)
         if isinstance(atom, Box):
             return self.get(atom, index) or UNKNOWN
         if isinstance(atom, str) and atom != DATA and isinstance(place, slice) and is_marked(atom):
@@ -317,6 +320,7 @@ class Expressions(Statements):
 
     def chosen(self, frame: Table, atom: Any) -> Value:
         names = {name for name in self.leaves(frozenset({atom})) if isinstance(name, str)}
+        self.compared(frozenset({atom}))  # a row as a key, or the cells of a mask
         if isinstance(atom, int) and frame.shape == "frame":  # as if it were a list of rows
             return frozenset({frame._replace(shape="item")})
         if names & {DATA, MURKY} or isinstance(atom, (int, Table)):

@@ -22,7 +22,14 @@ HEADER = re.compile(
 TAIL = re.compile(r"(?m)^[ \t]*(?:Answer|Error|Knowledge|Question)[ \t]*:")
 FENCE = re.compile(r"(?m)^[ \t]*(?:```.*|TERMINATE[ \t]*)$")
 CELL = re.compile(r'"cell"\s*:\s*"((?:[^"\\]|\\.)*)"')
-CALL = re.compile(r"\b(?:LoadDB|FilterDB|GetValue|SQLInterpreter)\s*\(")
+NAMES = "LoadDB|FilterDB|GetValue|SQLInterpreter"
+LINES = 20  # as many of prose within code are left out
+CALL = re.compile(rf"\b(?:{NAMES})\s*\(")
+USE = re.compile(rf"[=(\[{{@]\s*(?:{NAMES})\b|\bin\s+(?:{NAMES})\b|\b(?:{NAMES})\b[\s)\]'\"`]*\(")  # other than a mention
+PROSE = re.compile(
+    r"(?!(?:for|if|elif|else|while|def|class|import|from|return|try|except|with|print|answer)\b)"
+    r"(?:[-*>]|\d+[.)])?\s*[^\W\d_]+(?:[ ,][\w.,;:'\u2019\"`!?%/-]+){3,}"
+)
 JOINED = 100_000  # as many characters of code that runs over into other sections are tried
 ESCAPE = re.compile(r"(?s)\\(?:u([0-9a-fA-F]{4})|(.))")
 
@@ -51,8 +58,10 @@ def read_log(text: str, reader: Reader) -> None:
                 raise ValueError("too much of the code is not valid Python")
             readings = _readings(text[start:later])
             covered = max(covered, later if readings else 0)
+        readings = readings or (_readings(_without_prose(part)) if is_code else [])
         hidden = not is_code and any(_hides(*reading) for reading in readings)
-        if hidden or (not readings and end > covered and _names(part)):
+        mentioned = _names(part) if is_code else USE.search(_plain(part))
+        if hidden or (not readings and end > covered and mentioned):
             raise ValueError("what calls the databases here cannot be read as code")
         reader.program([tree for _, tree in readings])
 
@@ -111,3 +120,21 @@ def _hides(text: str, tree: ast.Module) -> bool:
     funcs = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
     calls = sum(getattr(func, "id", getattr(func, "attr", "")) in ACCESSORS for func in funcs)
     return calls != len(CALL.findall(_plain(text)))
+
+
+def _without_prose(text: str) -> str:
+    """Leave out the lines that are words about the code, where Python stumbles over them."""
+    lines = FENCE.sub("", text).split("\n")
+    for _ in range(LINES):
+        try:
+            syntax.parse("\n".join(lines))
+        except SyntaxError as error:
+            line = lines[error.lineno - 1] if error.lineno and error.lineno <= len(lines) else ""
+            if not PROSE.fullmatch(line) or USE.search(_plain(line)):
+                break
+            lines[(error.lineno or 1) - 1] = ""
+        except ValueError:
+            break
+        else:
+            return "\n".join(lines)
+    return text

@@ -110,12 +110,18 @@ class Statements(Reads):
                 self.fail(f"{type(node).__name__} cannot be followed")
             handler(node)
 
-    def branch(self, *arms: Sequence[ast.stmt]) -> None:
+    def branch(self, *arms: Sequence[ast.stmt], texts: dict[int, str] | None = None) -> None:
+        """Interpret one of some blocks; in those listed, a name stands for a text and so for no table."""
         start, ends = self.frame.env, []
-        for arm in arms:
+        for place, arm in enumerate(arms):
             self.charge(1 + len(start) // 32)
             self.frame.env = {**start}
+            name = (texts or {}).get(place)
+            if name:
+                self.frame.env[name] = only = frozenset(x for x in start[name] if not isinstance(x, Table)) | UNKNOWN
             self.block(arm)
+            if name and self.frame.env[name] == only:
+                self.frame.env[name] = start[name]
             ends.append(self.frame.env)
         self.frame.env = functools.reduce(joined, ends)
 
@@ -233,7 +239,19 @@ class Statements(Reads):
 
     def s_if(self, node: ast.If) -> None:
         self.test(node.test)
-        self.branch(node.body, node.orelse)
+        test, arm = node.test, 0
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            test, arm = test.operand, 1
+        name = self.text_name(test)
+        self.branch(node.body, node.orelse, texts={arm: name} if name else {})
+
+    def text_name(self, test: ast.expr) -> str | None:
+        """Return the name that a condition `isinstance(name, str)` is about."""
+        if not isinstance(test, ast.Call) or len(test.args) != 2 or not isinstance(test.args[0], ast.Name):
+            return None
+        name, called, kind = test.args[0].id, self.value(test.func), self.value(test.args[1])
+        sure = called == {Tool("isinstance")} and kind == {Tool("str")}
+        return name if sure and name in self.frame.env else None
 
     def s_while(self, node: ast.While) -> None:
         def turn(_item: Value) -> None:
