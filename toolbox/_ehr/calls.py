@@ -35,6 +35,7 @@ from .vocabulary import (
     MOVERS,
     MUTATING,
     NUMERIC,
+    SHRINKING,
     TOOLS,
 )
 
@@ -45,7 +46,7 @@ class Calls(Expressions):
     def v_call(self, node: ast.Call) -> Value:
         func = node.func if isinstance(node.func, ast.Attribute) and node.func.attr not in ACCESSORS else None
         base = self.value(func.value if func else node.func)
-        plain: list[Value] = []
+        plain: list[Value] = [] if func else self.receiver(node.func)
         named: Env = {}
         for keyword in node.keywords:
             value = self.value(keyword.value)
@@ -57,6 +58,11 @@ class Calls(Expressions):
             named |= {} if turns else {"**": named.get("**", NONE)}
         self.node, args = node, Args(plain, named)
         return NONE.union(*(self.method(atom, func.attr, args) if func else self.call(atom, args) for atom in base))
+
+    def receiver(self, func: ast.expr) -> list[Value]:
+        """Return the table of which an accessor is called as if it were a method."""
+        value = self.value(func.value) if isinstance(func, ast.Attribute) else NONE
+        return [value] if any(isinstance(atom, Table) for atom in value) else []
 
     def spread(self, value: Value) -> Env:
         """Return the arguments by name that a dict is unpacked into, `**` for what is not known."""
@@ -132,7 +138,7 @@ class Calls(Expressions):
         funcs = frozenset(one for one in args.all() if isinstance(one, Function))
         called = NONE.union(*(self.repeat(func, [UNKNOWN if atom == MURKY else SOME]) for func in funcs))
         texty = self.opaque(called, args.all() - funcs) == UNKNOWN
-        if texty and name in GROWING and atom != MURKY:
+        if texty and name in GROWING and name not in SHRINKING and atom != MURKY:
             self.fail("a text is put into data")
         if name == "replace" and len(args.plain) > 1 and args.plain[0] != UNKNOWN:
             texty = not all(isinstance(x, str) and re.fullmatch(r"[\s\d,.:;/()-]*", x) for x in args.plain[1])

@@ -94,7 +94,7 @@ def _value_columns(value: str, known: Collection[str] | None) -> Iterator[str]:
 def value_columns(text: str, known: Collection[str] | None) -> list[str]:
     """Return the columns that a text of GetValue names: those between its commas, without what is done with them."""
     parts = [_column(part) for part in text.split(",")]
-    while len(parts) > 1 and _is_aggregate(parts[-1]) and parts[-1] not in (known or ()):
+    while len(parts) > 1 and is_aggregate(parts[-1]) and parts[-1] not in (known or ()):
         parts.pop()
     return parts
 
@@ -105,5 +105,5 @@ def _column(part: str) -> str:
     return re.sub(r"(?i)^(?:distinct|unique)\s+(?=\w)", "", part) or MURKY
 
 
-def _is_aggregate(part: str) -> bool:
+def is_aggregate(part: str) -> bool:
     return part.isdigit() or all(word in AGGREGATES for word in part.lower().split())

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from .calls import Calls
-from .conditions import condition_columns, value_columns
+from .conditions import condition_columns, is_aggregate, value_columns
 from .reads import LOOSE
-from .texts import is_marked
+from .texts import HARMLESS, is_marked
 from .values import (
     DATA,
     MURKY,
@@ -84,7 +84,9 @@ class Tables(Calls):
         return frozenset(tables)
 
     def t_getvalue(self, args: Args) -> Value:
-        for table, text in self.target(args, "GetValue"):
+        targets = [*self.target(args, "GetValue")]
+        named = [target for target in targets if not is_aggregate(target[1])]
+        for table, text in named or targets:
             for column in value_columns(text, self.columns_of(table)):
                 self.read(table, column)
         return SOME
@@ -117,8 +119,11 @@ class Tables(Calls):
         if name == "pipe":
             return called
         tables = frozenset(atom for atom in called if isinstance(atom, Table))
-        if self.opaque(called - tables, given - funcs) == UNKNOWN and name in STORING:
+        harmless = frozenset(atom for atom in given if isinstance(atom, str) and HARMLESS.fullmatch(atom))
+        if self.opaque(called - tables, given - funcs - harmless) == UNKNOWN and name in STORING:
             self.fail("a text is put into a table")
+        if (name == "pivot_table" and args.plain) or (name[:5] == "pivot" and "values" in args.named):
+            return SOME  # all of it is of the columns named
         out = self.derived(with_made(frame, made), table.shape, name, columns=bool(columns), funcs=bool(funcs))
         return (PLAIN if out == SOME and called == PLAIN else out) | tables
 

@@ -90,6 +90,7 @@ COMPARING = words(
 KEEPS = words("split rsplit strip lstrip rstrip find index count sort_values groupby str astype total_seconds")
 BOOLEAN = words("isin contains startswith endswith match fullmatch between isna isnull notna notnull eq ne gt lt ge le")
 GROWING = words("append add insert extend update setdefault appendleft extendleft remove discard clear sort reverse")
+SHRINKING = words("remove discard clear sort reverse")
 ALGEBRA = words("union intersection difference symmetric_difference copy")
 ASKING = words("count index issubset issuperset isdisjoint")
 SAME = words(
