@@ -150,10 +150,7 @@ class Calls(Expressions):
     def box_method(self, box: Box, name: str, args: Args) -> Value:
         given, this = args.all(), frozenset({box})
         self.visit(given, self.elements(this))
-        if name in COMPARING:
-            self.sought(given, this)
-        if name == "sort":
-            self.ranked(self.elements(this), args)
+        self.box_compares(box, name, args)
         if name in ("keys", "values", "items", "most_common"):
             return self.views(box, name)
         if name in ("pop", "get", "setdefault", "popleft"):
@@ -174,6 +171,13 @@ class Calls(Expressions):
             self.put(box, PLAIN, self.every(box) | UNKNOWN)
             return self.opaque(given) | UNKNOWN
         return PLAIN
+
+    def box_compares(self, box: Box, name: str, args: Args) -> None:
+        """Compare what is in a container with arguments, or with each other."""
+        if name in COMPARING:
+            self.sought(args.all(), frozenset({box}))
+        if name == "sort":
+            self.ranked(self.elements(frozenset({box})), args)
 
     def views(self, box: Box, name: str) -> Value:
         this = frozenset({box})

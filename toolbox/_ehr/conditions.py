@@ -17,7 +17,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from .texts import is_marked, pieces_of, spelled
-from .values import DATA, MURKY
+from .values import DATA, MURKY, OPEN
 
 OPERATOR = re.compile(
     r"(?i)>=|<=|<>|[<>=]|\s(?:not\s+)?(?:in|i?like|between|contains|includes|startswith|endswith|regexp|glob)\b"
@@ -42,10 +42,11 @@ def condition_columns(text: str, known: Collection[str] | None) -> Iterator[str]
         text: with data and groups in it.
         known: the columns of the table, None if that is not known.
     """
-    # A piece that ends no command must not build a name of a column with others: it holds data, or no letters.
+    # A piece that ends no command must not build a name of a column with others: it holds data, or no letters. Then
+    # three pieces show all: where a command starts, what follows, and where the next one ends.
     if any(DATA not in piece and "|" not in piece and re.search(r"\w", piece) for piece in pieces_of(text)):
         yield MURKY
-    for words in spelled(text, 3):
+    for words in spelled(text, 3) if OPEN in text else (text,):
         for command in filter(str.strip, ENDS.split(words)):
             yield from _command_columns(command, known)
 

@@ -12,12 +12,12 @@ from .statements import Statements
 from .texts import cut, is_marked
 from .values import (
     DATA,
+    LONGEST,
     MURKY,
     NONE,
     PLAIN,
     SOME,
     UNKNOWN,
-    LONGEST,
     VAGUE,
     WIDEST,
     Args,
@@ -337,5 +337,8 @@ class Expressions(Statements):
 
 def is_blank(node: ast.expr) -> bool:
     """Tell whether an expression is written as None or as an empty container, with which nothing else is compared."""
-    return (isinstance(node, ast.Constant) and node.value is None) or (
-        isinstance(node, (ast.List, ast.Tuple)) and not node.elts) or (isinstance(node, ast.Dict) and not node.keys)
+    return (
+        (isinstance(node, ast.Constant) and node.value is None)
+        or (isinstance(node, (ast.List, ast.Tuple)) and not node.elts)
+        or (isinstance(node, ast.Dict) and not node.keys)
+    )

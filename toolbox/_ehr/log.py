@@ -25,7 +25,9 @@ CELL = re.compile(r'"cell"\s*:\s*"((?:[^"\\]|\\.)*)"')
 NAMES = "LoadDB|FilterDB|GetValue|SQLInterpreter"
 LINES = 20  # as many of prose within code are left out
 CALL = re.compile(rf"\b(?:{NAMES})\s*\(")
-USE = re.compile(rf"[=(\[{{@]\s*(?:{NAMES})\b|\bin\s+(?:{NAMES})\b|\b(?:{NAMES})\b[\s)\]'\"`]*\(")  # other than a mention
+USE = re.compile(  # and no mention
+    rf"[=(\[{{@]\s*(?:{NAMES})\b|\bin\s+(?:{NAMES})\b|\b(?:{NAMES})\b[\s)\]'\"`]*\("
+)
 PROSE = re.compile(
     r"(?!(?:for|if|elif|else|while|def|class|import|from|return|try|except|with|print|answer)\b)"
     r"(?:[-*>]|\d+[.)])?\s*[^\W\d_]+(?:[ ,][\w.,;:'\u2019\"`!?%/-]+){3,}"

@@ -150,8 +150,8 @@ class Statements(Reads):
 
     def has_keys(self, value: Value, turns: list[Value]) -> bool:
         """Tell whether a dict has just these keys, though other values may have been put under them."""
-        keys = NONE.union(*turns)
-        return all(isinstance(x, Box) and x.keys is not None and self.stored.get(x.site, {}).keys() <= keys for x in value)
+        dicts = [atom for atom in value if isinstance(atom, Box) and atom.keys is not None]
+        return len(dicts) == len(value) and all(self.stored[one.site].keys() <= NONE.union(*turns) for one in dicts)
 
     def repeat(self, func: Function, plain: list[Value] | None) -> Value:
         """Call a function any number of times."""
@@ -163,7 +163,7 @@ class Statements(Reads):
         """Interpret one call of a function; without arguments, any call."""
         spec, defaults, body = func.node.args, dict(func.defaults), func.node.body
         if func.node in self.active or not func.frame.alive or "**" in named:
-            self.fail("a function that calls itself, outlives the one around it or gets unknown names cannot be followed")
+            self.fail("a function that calls itself, outlives the one around it or gets **names cannot be followed")
         saved = self.frame, self.path, self.node, self.jumped
         self.charge(len(spec.args))
         self.frame, self.path = Frame(func.frame, {}), (*self.path, self.node)

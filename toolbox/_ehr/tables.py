@@ -119,13 +119,19 @@ class Tables(Calls):
         if name == "pipe":
             return called
         tables = frozenset(atom for atom in called if isinstance(atom, Table))
-        harmless = frozenset(atom for atom in given if isinstance(atom, str) and HARMLESS.fullmatch(atom))
-        if self.opaque(called - tables, given - funcs - harmless) == UNKNOWN and name in STORING:
-            self.fail("a text is put into a table")
+        self.put_in(name, called - tables, given - funcs)
         if (name == "pivot_table" and args.plain) or (name[:5] == "pivot" and "values" in args.named):
             return SOME  # all of it is of the columns named
         out = self.derived(with_made(frame, made), table.shape, name, columns=bool(columns), funcs=bool(funcs))
         return (PLAIN if out == SOME and called == PLAIN else out) | tables
+
+    def put_in(self, name: str, *values: Value) -> None:
+        """Hand values to a method of a table, which may keep them in it."""
+        self.opaque(*values)
+        atoms = NONE.union(*values)
+        harmless = {atom for atom in atoms if isinstance(atom, str) and HARMLESS.fullmatch(atom)}
+        if name in STORING and self.opaque(atoms - harmless) == UNKNOWN:
+            self.fail("a text is put into a table")
 
     def row_method(self, row: Table, name: str, args: Args) -> Value:
         """Call a method of a row that is no series, or of the name of a column."""
@@ -146,8 +152,9 @@ class Tables(Calls):
         record = frozenset({frame._replace(shape="record")})
         if len(texts) > 1 or args.named.keys() - {"orient"} or not texts <= words("records index list dict series"):
             return self.opaque(frozenset({frame}))
-        listed = texts & {"records", "index"}
-        return frozenset({Box(self.here(), (record,), (MURKY,) if "index" in texts else None, sure=False)}) if listed else record
+        if not texts & {"records", "index"}:
+            return record
+        return frozenset({Box(self.here(), (record,), (MURKY,) if "index" in texts else None, sure=False)})
 
     def called(self, table: Table, name: str, given: Value, *, columns: bool) -> Value:
         """Call the functions given to a method with what it calls them with: groups, columns, rows or all of it."""

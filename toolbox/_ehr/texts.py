@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from .values import CLOSE, DATA, EITHER, LONGEST, MARKS, MURKY, NONE, OPEN, UNKNOWN, Env, Value
 
@@ -50,13 +50,20 @@ def group(pieces: Iterable[str]) -> str:
 def widened(texts: set[str]) -> str:
     """Return a text that covers these and all that go on as they do, each with something put to one end of another."""
     shortest = min(texts, key=lambda text: (len(text), text))
-    for ends, base in ((str.startswith, GROUP_LAST.sub("", shortest)), (str.endswith, GROUP_FIRST.sub("", shortest))):
-        if MURKY not in shortest and len(texts) <= PIECES * PIECES and all(ends(text, base) for text in texts):
-            before = {text: max(len(one) for one in {base, *texts} - {text} if ends(text, one)) for text in texts - {base}}
-            if ends is str.startswith:
-                return tidy(base + group(text[length:] for text, length in before.items()))
-            return tidy(group(text[: len(text) - length] for text, length in before.items()) + base)
+    first, last = GROUP_LAST.sub("", shortest), GROUP_FIRST.sub("", shortest)
+    if MURKY in shortest or len(texts) > PIECES * PIECES:
+        return MURKY
+    if all(text.startswith(first) for text in texts):
+        return tidy(first + group(text[_known(text, {first, *texts}, str.startswith) :] for text in texts - {first}))
+    if all(text.endswith(last) for text in texts):
+        ends = {text: len(text) - _known(text, {last, *texts}, str.endswith) for text in texts - {last}}
+        return tidy(group(text[:end] for text, end in ends.items()) + last)
     return MURKY
+
+
+def _known(text: str, others: set[str], ends: Callable[[str, str], bool]) -> int:
+    """Return how much of a text another one is that it starts, or ends, with."""
+    return max(len(one) for one in others - {text} if ends(text, one))
 
 
 def settled(old: Env, new: Env) -> Env:

@@ -79,8 +79,8 @@ BUILTINS = {
     if "." not in name
 }
 PURE = words(
-    "lower upper strip lstrip rstrip title capitalize removeprefix removesuffix replace split rsplit splitlines casefold"
-    " swapcase zfill ljust rjust center partition rpartition expandtabs"
+    "lower upper strip lstrip rstrip title capitalize removeprefix removesuffix replace split rsplit splitlines"
+    " casefold swapcase zfill ljust rjust center partition rpartition expandtabs"
 )
 METHODS = words("keys values items get pop update to_dict to_numpy to_string to_list tolist describe info apply")
 COMPARING = words(
