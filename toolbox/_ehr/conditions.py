@@ -27,6 +27,7 @@ EXTREME = re.compile(r"\s*(?:max|min)\s*\(([^)]*)\)?\s*")
 CALL = re.compile(r"\w+\(\s*['\"`]?(\w+)['\"`]?\s*(?:\)|$)")
 ENDS = re.compile(rf"\|{DATA}*\|")
 ALSO = re.compile(r"(?i)\s(?:and|or)\b|&+|\|")
+WORD = re.compile(r"\w+")
 LEADING = re.compile(r"(?i)^(?:(?:not|where|and|or|if)\s+)+")
 SELECT = re.compile(r"(?i)\(\s*select\b")
 AGGREGATES = frozenset(
@@ -44,9 +45,10 @@ def condition_columns(text: str, known: Collection[str] | None) -> Iterator[str]
     """
     # A piece that ends no command must not build a name of a column with others: it holds data, or no letters. Then
     # three pieces show all: where a command starts, what follows, and where the next one ends.
-    if any(DATA not in piece and "|" not in piece and re.search(r"\w", piece) for piece in pieces_of(text)):
+    pieces = pieces_of(text) if OPEN in text else []
+    if any(DATA not in piece and "|" not in piece and re.search(r"\w", piece) for piece in pieces):
         yield MURKY
-    for words in spelled(text, 3) if OPEN in text else (text,):
+    for words in spelled(text, 3) if pieces else (text,):
         for command in filter(str.strip, ENDS.split(words)):
             yield from _command_columns(command, known)
 
@@ -67,16 +69,15 @@ def _command_columns(command: str, known: Collection[str] | None) -> Iterator[st
 def _head_columns(head: str, known: Collection[str] | None, *, alone: bool) -> Iterator[str]:
     """Yield the columns before an operator: one, or those that an expression names."""
     head = LEADING.sub("", head.strip()).strip(" \t\n'\"`[]()!~")
-    names = [name for name in re.findall(r"\w+", head) if name in (known or ())]
-    if not head or is_marked(head):
-        yield MURKY
-    elif re.fullmatch(r"\w+", head) or not (names or alone):
+    if WORD.fullmatch(head):
         yield head
-    elif names:
+    elif not head or is_marked(head):
+        yield MURKY
+    elif names := [name for name in WORD.findall(head) if name in (known or ())]:
         yield from names
     else:
         call = CALL.match(head)
-        yield call[1] if call else MURKY
+        yield call[1] if call else MURKY if alone else head
 
 
 def _value_columns(value: str, known: Collection[str] | None) -> Iterator[str]:
@@ -84,11 +85,11 @@ def _value_columns(value: str, known: Collection[str] | None) -> Iterator[str]:
     if SELECT.search(value):
         yield MURKY
     calls = [match for match in CALL.finditer(value) if known is not None or match[0].startswith(("max", "min"))]
-    first, *others = ALSO.split(value)
+    first, *others = ALSO.split(value) if ALSO.search(value) else [value]
     names = [match[1] for match in calls] + [first.strip(" \t\n'\"`()")] * bool(known)
     for other in others:
         operator = OPERATOR.search(other)
-        names += re.findall(r"\w+", other[: operator.start()]) if operator and known else []
+        names += WORD.findall(other[: operator.start()]) if operator and known else []
     yield from (name for name in names if known is None or name in known)
 
 
