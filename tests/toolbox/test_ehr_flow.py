@@ -36,7 +36,19 @@ TEXTS = (
     "||max($d)~x~$c!=~||$c=~5"
 ).split("~")
 DATA = [
-    *("x", "str(y)", "z[0]", "str(z)", "f'{x}'", "'%s' % y", "'{}'.format(x)", "', '.join(z)", "'||'.join(z)", "x[:1]"),
+    *(
+        "x",
+        "str(y)",
+        "z[0]",
+        "x[0]",
+        "str(z)",
+        "f'{x}'",
+        "'%s' % y",
+        "'{}'.format(x)",
+        "', '.join(z)",
+        "'||'.join(z)",
+        "x[:1]",
+    ),
     *("x[5:]", "x.replace('p', '')", "x.strip('p')", """','.join(["'" + i + "'" for i in z])"""),
     *("'||'.join('$c=' + i for i in z)", "'||'.join(['$c=' + i for i in z] + ['$d>0'])"),
 ]

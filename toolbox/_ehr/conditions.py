@@ -5,10 +5,11 @@ a command without an operator is `max(column)` or `min(column)`. What stands beh
 nothing but which rows are kept. So data may stand in a value: it cannot move the operator to the left, where another
 column would be read, since the column and the first operator are known; and an operator within it (`a=x>=5` is cut at
 `>=` by the tool) makes a column of a name that no table has. What it could do is end the command. That takes a `||`:
-a text of the code's own that may hold one is refused, or known and cut here, also where data that may be empty stands
-within it (`|DATA|`); and that no *stored* value holds `||COLUMN` is what is taken for granted of the databases, as it
-is that none holds SQL. A value that names a column, as some tools would read `a>b`, `a=1 and b=2` or `a=max(b)`, counts
-as reading it.
+a text of the code's own that may hold one is refused, or known and cut here, also where data that may be empty, or a
+`|`, stands beside one (`|DATA|`, `|DATA`). What follows data like a condition (`a=DATAb>5`) counts as one, in case that
+a separator was cut out of the data. That no *stored* value holds `||COLUMN` is what is taken for granted of the
+databases, as it is that none holds SQL. A value that names a column, as some tools would read `a>b`, `a=1 and b=2` or
+`a=max(b)`, counts as reading it.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ OPERATOR = re.compile(
 )
 EXTREME = re.compile(r"\s*(?:max|min)\s*\(([^)]*)\)?\s*")
 CALL = re.compile(r"\w+\(\s*['\"`]?(\w+)['\"`]?\s*(?:\)|$)")
-ENDS = re.compile(rf"\|{DATA}*\|")
-ALSO = re.compile(r"(?i)\s(?:and|or)\b|&+|\|")
+ENDS = re.compile(rf"\|{DATA}?\||\|{DATA}|{DATA}\|(?!{DATA}?\|)")
+ALSO = re.compile(rf"(?i)\s(?:and|or)\b|&+|\||{DATA}")
 WORD = re.compile(r"\w+")
 LEADING = re.compile(r"(?i)^(?:(?:not|where|and|or|if)\s+)+")
 SELECT = re.compile(r"(?i)\(\s*select\b")

@@ -277,7 +277,7 @@ class Reads:
 
     def formatted(self, text: str, args: Args) -> Value:
         rest = FIELD.sub("", text.replace("{{", "").replace("}}", ""))
-        if "{" in rest or "}" in rest or "**" in args.named:
+        if "{" in rest or "}" in rest or "**" in args.named or OPEN in text:
             return self.opaque(args.all()) | UNKNOWN
 
         def fill(*values: Any) -> str:
@@ -287,7 +287,7 @@ class Reads:
         return self.text(fill, *args.named.values(), *args.plain)
 
     def percent(self, text: str, right: Value) -> Value:
-        if "%" in PERCENT.sub("", text):
+        if "%" in PERCENT.sub("", text) or OPEN in text:
             return self.opaque(right) | UNKNOWN
 
         precise = re.search(r"\.\d", text) is not None
@@ -326,4 +326,4 @@ class Reads:
             return OPEN not in text and len(plain) == 2 and not re.search(r"[\w|<>=]|^$", "".join(texts))
         if "strip" in name or name.startswith("remove"):
             return not any(is_marked(text) or re.search(r"\w", text) for text in texts)
-        return name in ("lower", "upper", "casefold", "swapcase", "title", "capitalize")
+        return name in ("lower", "upper", "casefold", "swapcase")

@@ -22,6 +22,7 @@ from .values import (
 )
 
 QUERY = re.compile(r"(?i)[\s(]*(?:select|with)\b")
+WORD = re.compile(r"\w+")
 LITERALS = re.compile(rf"(?:[\s,]|'{DATA}'|\"{DATA}\"|{DATA})*")
 SQL = re.compile(
     r"(?s)(?P<quoted>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`|\[[^\]]*\])"
@@ -70,24 +71,32 @@ class Reader(Tables):
         if any(match["before"] or match["after"] for match in SQL.finditer(text)):
             self.fail("a name in the SQL is only known at run time")
         self.charge(len(text) // 8)
+        self.sql_texts(text)
         plain = SQL.sub(
             lambda match: " " if match["comment"] else match[0].replace(DATA, " ") if match["quoted"] else "?", text
         )
         if not QUERY.match(plain):  # the parser would only warn
             self.fail("the SQL is no SELECT")
-        known: set[int] = set()
+        counted: set[int] = set()
         try:
             trees = [tree for tree in sqlglot.parse(plain, read="sqlite") if tree]
             if not trees or not all(isinstance(tree, exp.Query) for tree in trees):
                 self.fail("the SQL is no SELECT")
             for scope in [scope for tree in trees for scope in traverse_scope(tree)]:
-                self.sql_scope(scope, known)
+                self.sql_scope(scope, counted)
         except (sqlglot.errors.SqlglotError, AttributeError, TypeError, LookupError):  # its parser meets odd SQL
             self.fail("the SQL cannot be parsed")
         for node in itertools.chain(*(tree.walk() for tree in trees)):
             self.charge()
-            if is_odd(node, known):
+            if is_odd(node, counted):
                 self.fail(f"{node.sql()[:40]} in the SQL cannot be followed")
+
+    def sql_texts(self, text: str) -> None:
+        """Refuse a text that names a column beside data: data with a quote in it would turn it into SQL."""
+        quoted = [match["quoted"].lower() for match in SQL.finditer(text) if DATA in (match["quoted"] or "")]
+        known = {name.lower() for database, columns in self.schema.items() for name in (database, *columns)}
+        if (known | {"select"}).intersection(WORD.findall(" ".join(quoted))):
+            self.fail("a text in the SQL is in part data, and names a column")
 
     def sql_scope(self, scope: Any, known: set[int]) -> None:
         """Read one SELECT of a statement, and add the nodes that it accounts for to those known."""

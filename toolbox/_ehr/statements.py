@@ -168,10 +168,11 @@ class Statements(Reads):
         self.charge(len(spec.args))
         self.frame, self.path = Frame(func.frame, {}), (*self.path, self.node)
         self.active.append(func.node)
+        self.bind_rest(spec, plain, named)
         names = [arg.arg for arg in [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]]
-        self.bind_rest(spec, names, plain, named)
-        for place, name in enumerate(names):
-            given = plain[place] if plain and place < len(plain) else named.get(name) or defaults.get(name) or UNKNOWN
+        placed = dict(zip(names[: len(names) - len(spec.kwonlyargs)], plain or (), strict=False))
+        for name in names:
+            given = placed.get(name) or named.get(name) or defaults.get(name) or UNKNOWN
             self.bind(name, given | UNKNOWN if plain is None else given)
         if isinstance(func.node, ast.Lambda):
             out = self.value(body)
@@ -183,11 +184,12 @@ class Statements(Reads):
         self.active.pop()
         return out
 
-    def bind_rest(self, spec: ast.arguments, names: list[str], plain: list[Value] | None, named: Env) -> None:
+    def bind_rest(self, spec: ast.arguments, plain: list[Value] | None, named: Env) -> None:
         """Bind *args and **kwargs."""
+        names = {arg.arg for arg in [*spec.args, *spec.kwonlyargs]}
         more = {key: value for key, value in named.items() if key not in names}
         if spec.vararg:
-            rest = (plain or [])[len(names) - len(spec.kwonlyargs) :]
+            rest = (plain or [])[len(spec.posonlyargs) + len(spec.args) :]
             box = Box(self.here("*"), (*rest,) if plain is not None else (UNKNOWN,), sure=plain is not None)
             self.bind(spec.vararg.arg, frozenset({box}))
         if spec.kwarg:

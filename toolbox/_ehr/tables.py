@@ -15,6 +15,7 @@ from .values import (
     DATA,
     MURKY,
     NONE,
+    OPEN,
     PLAIN,
     SOME,
     UNKNOWN,
@@ -228,7 +229,7 @@ class Tables(Calls):
     def queried(self, frame: Table, texts: list[Any]) -> Value:
         """Read the columns in a condition of DataFrame.query."""
         for text in texts:
-            if re.search(r"@\s*\w+\s*[.\[(]", str(text)):
+            if OPEN in str(text) or re.search(r"@\s*\w+\s*[.\[(]", str(text)):
                 self.fail("which column is read from a variable in a query is only known at run time")
             before = ""
             for match in QUERY.finditer(str(text)):
