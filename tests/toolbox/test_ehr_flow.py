@@ -35,23 +35,11 @@ TEXTS = (
     "$c=~$c=$v~||~|~$d>~$d=$v~max($d)~min($d)~$c like ~$c in ~[~]~'~, ~ in ~=~>~$c~$d~%~_~ and ~(~)~$d>=5~||$d>5~"
     "||max($d)~x~$c!=~||$c=~5"
 ).split("~")
-DATA = [
-    *(
-        "x",
-        "str(y)",
-        "z[0]",
-        "x[0]",
-        "str(z)",
-        "f'{x}'",
-        "'%s' % y",
-        "'{}'.format(x)",
-        "', '.join(z)",
-        "'||'.join(z)",
-        "x[:1]",
-    ),
-    *("x[5:]", "x.replace('p', '')", "x.strip('p')", """','.join(["'" + i + "'" for i in z])"""),
-    *("'||'.join('$c=' + i for i in z)", "'||'.join(['$c=' + i for i in z] + ['$d>0'])"),
-]
+DATA = (
+    "x~str(y)~z[0]~x[0]~str(z)~f'{x}'~'%s' % y~'{}'.format(x)~', '.join(z)~'||'.join(z)~x[:1]~x[5:]~x.replace('p', '')~"
+    """x.strip('p')~','.join(["'" + i + "'" for i in z])~'||'.join('$c=' + i for i in z)~"""
+    "'||'.join(['$c=' + i for i in z] + ['$d>0'])"
+).split("~")
 BUILDS = [
     "t = $p + $q + $r + $s",
     "t = '%s%s%s%s' % ($p, $q, $r, $s)",
