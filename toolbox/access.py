@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +15,7 @@ _COMPARE = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+_KEYS = frozenset({"info", "operator", "value", "violation"})
 
 
 def check_access(allowed: dict[str, list[str]], needed: dict[str, list[str]]) -> tuple[bool, dict[str, list[str]]]:
@@ -29,10 +31,12 @@ def check_access(allowed: dict[str, list[str]], needed: dict[str, list[str]]) ->
         all needed columns where the whole database is not.
 
     Raises:
-        ValueError: one of them is no mapping of databases to lists of columns.
+        ValueError: one of them is no mapping of databases to lists of columns, or `allowed` has the column "*".
     """
     _tables(allowed, "allowed")
     _tables(needed, "needed")
+    if starred := [database for database, columns in allowed.items() if "*" in columns]:
+        raise ValueError(f"allowed has '*' for {starred[0]!r}; expected the names of the columns")
     inaccessible: dict[str, list[str]] = {}
     for database, columns in needed.items():
         missing = [column for column in columns if column not in allowed.get(database, [])]
@@ -54,12 +58,14 @@ def check_rule(rules: dict[str, dict[str, Any]], user_info: dict[str, Any]) -> t
         (denied, violations): violations is rule name -> its violation text.
 
     Raises:
-        ValueError: a field is missing or null, or is of another type than the value it is compared
-            with. That is unknown, which is neither satisfied nor violated.
+        ValueError: a field is missing or null, is of another type than the value it is compared with, or has no
+            order to it (NaN, infinity, texts of different length). That is unknown, which is neither satisfied
+            nor violated. A rule lacks a key, or has another one.
     """
     violations: dict[str, str] = {}
     unknown: list[str] = []
     for name, rule in rules.items():
+        _rule(name, rule)
         if rule["info"] is None:
             continue
         try:
@@ -84,19 +90,31 @@ def granted(access: dict[str, dict[str, list[str]]], role: str) -> dict[str, lis
         database -> columns.
 
     Raises:
-        ValueError: the role is not one of the table's.
+        ValueError: the role is not one of the table's, or is two of them.
     """
     wanted = " ".join(role.casefold().split()) if isinstance(role, str) else role
-    for name, table in access.items():
-        if name.casefold() == wanted:
-            return table
-    raise ValueError(f"unknown role {str(role)[:60]!r}; known: {', '.join(access)}")
+    found = [table for name, table in access.items() if " ".join(name.casefold().split()) == wanted]
+    if not found:
+        raise ValueError(f"unknown role {str(role)[:60]!r}; known: {', '.join(access)}")
+    if len(found) > 1:
+        raise ValueError(f"the role {str(role)[:60]!r} stands {len(found)} times in the table, so it is unknown")
+    return found[0]
 
 
 def _tables(value: Any, name: str) -> None:
     # A text in place of a list would be compared by its letters.
-    if not isinstance(value, Mapping) or not all(isinstance(columns, list | tuple) for columns in value.values()):
+    if not isinstance(value, Mapping) or not all(map(_is_names, value.values())):
         raise ValueError(f"{name} is no mapping of databases to lists of columns")
+
+
+def _is_names(columns: Any) -> bool:
+    return isinstance(columns, list | tuple) and all(isinstance(column, str) for column in columns)
+
+
+def _rule(name: str, rule: Any) -> None:
+    if not isinstance(rule, Mapping) or rule.keys() != _KEYS:
+        keys = ", ".join(map(str, rule)) if isinstance(rule, Mapping) else "none"
+        raise ValueError(f"rule {name!r} has the keys {keys}; expected {', '.join(sorted(_KEYS))}")
 
 
 def _holds(actual: Any, rule: dict[str, Any]) -> bool:
@@ -107,7 +125,18 @@ def _holds(actual: Any, rule: dict[str, Any]) -> bool:
         raise ValueError(f"the user's {rule['info']!r} is not known")
     if _kind(actual) != _kind(expected):
         raise ValueError(f"the user's {rule['info']!r} is {actual!r}, which cannot be compared with {expected!r}")
+    if not _has_answer(actual, rule["operator"], expected):
+        raise ValueError(f"the user's {rule['info']!r} is {actual!r}, which has no order to {expected!r}")
     return bool(_COMPARE[rule["operator"]](actual, expected))
+
+
+def _has_answer(actual: Any, comparison: str, expected: Any) -> bool:
+    """Numbers that are any have an order, and so do texts such as dates; "9" and "18" are numbers left as texts."""
+    if _kind(actual) == "number":
+        return (
+            not any(isinstance(one, float) and math.isnan(one) for one in (actual, expected)) and abs(actual) < math.inf
+        )
+    return comparison in ("==", "!=") or (isinstance(actual, str) and len(actual) == len(expected))
 
 
 def _kind(value: Any) -> str:

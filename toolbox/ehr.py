@@ -28,6 +28,8 @@ def columns_read(code: str, schema: dict[str, list[str]] | None = None) -> dict[
     """
     if not isinstance(code, str):
         raise ValueError(f"the code is no text, but {type(code).__name__}")  # noqa: TRY004 - the contract
+    if not all(isinstance(columns, list | tuple) for columns in (schema or {}).values()):
+        raise ValueError("the schema is no mapping of databases to lists of columns")
     known = tuple(sorted((database, tuple(columns)) for database, columns in (schema or {}).items()))
     return {database: list(columns) for database, columns in _read(code, known)}
 

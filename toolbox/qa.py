@@ -6,6 +6,7 @@ The functions serve the rules that Xiang et al. (GuardAgent, arXiv 2406.09187, A
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import defaultdict
 from functools import lru_cache
 
@@ -49,7 +50,8 @@ def same_root_choices(choices: dict[str, str]) -> list[str]:
 def word_count(text: str) -> int:
     """How many words a text has: its parts between spaces that hold a letter or a digit.
 
-    "don't", "well-known" and "1,000" are one word each, a dash that stands alone is none.
+    "don't", "well-known" and "1,000" are one word each, a dash that stands alone is none. Spaces without width
+    count as spaces.
 
     Args:
         text: any text.
@@ -60,7 +62,9 @@ def word_count(text: str) -> int:
     Raises:
         ValueError: it is not a text.
     """
-    return sum(any(sign.isalnum() for sign in part) for part in text_of(text, "the text").split())
+    return sum(
+        any(sign.isalnum() for sign in part) for part in text_of(text, "the text").replace("\u200b", " ").split()
+    )
 
 
 def numbers_mentioned(text: str) -> list[int]:
@@ -81,7 +85,7 @@ def numbers_mentioned(text: str) -> list[int]:
     Raises:
         ValueError: it is not a text.
     """
-    text = plain(text_of(text, "the text"))
+    text = _ANY_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), plain(text_of(text, "the text")))
     digits = {int(found) for found in _DIGIT.findall(text)}
     # A larger number is matched as a whole, so that its last word is not taken for a number of its own.
     spelled = {" ".join(re.split(r"[\s-]+", found.casefold())) for found in _SPELLED.findall(_NOT_WHOLE.sub(" ", text))}
@@ -256,6 +260,7 @@ _NOT_WHOLE = re.compile(
     rf"|{_UNIT}(?:[\s-]+{_PARTS}|-quarters?|[\s-]+and[\s-]+a[\s-]+(?:half|third|quarter)))\b",
     re.IGNORECASE,
 )
+_ANY_DIGIT = re.compile(r"\d")  # of any script
 _MEASURE = "(?:[ap]m|[kcm]?m|k?g|mg|lbs?|ft|in|hrs?|h|min|s|mph|kmh|x)"
 _DIGIT = re.compile(
     r"(?<!\w)(?<!\d[./:\u2044])(?<!(?<!\w)[.-])"  # not the end of 15, 1.5, 1/2, 3:30, .5 or -5

@@ -8,6 +8,7 @@ from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ._headings import LIST, goes_on, name_of, outside_code, split_line, style_of, without_fence
 from ._plain import plain, text_of, word_set
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ _Pattern = tuple[str, tuple[_Step, ...]]
 # Numbers keep their point and comma, words the apostrophe within; any other sign is a token of its own. What is
 # left out (spaces, hyphens, underscores, the apostrophe of drivers') may stand between the words of a phrase.
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+(?:'[^\W_]+)*|[^\w\s'-]")
-_FIELD_SIGN = re.compile("[:=\u2236\ua789]")
-_FIELD_WORD = re.compile(r"[^\W_]+")
 _PLUS = re.compile(r"\s\+\s")  # within a word it belongs to a name
 _CONSONANT_Y = re.compile("[^aeiou]y$")
 _SHORT_VOWEL = re.compile("(?:^|[^aeiou]|qu)[aeiou][^aeiouwxy]$")
@@ -49,7 +48,7 @@ def classify(text: str, options: list[str] | dict[str, str]) -> str:
 
     Words are compared without case and inflection (renting = rents); function words are left out, and so
     are words that all of several options contain. Each remaining word of an option that the text contains
-    counts 1 / (number of options that contain it), once. The highest sum wins, on a tie the first option.
+    counts 1 / (number of options that contain it), once. The highest sum wins.
 
     Args:
         text: what is to be classified.
@@ -60,7 +59,7 @@ def classify(text: str, options: list[str] | dict[str, str]) -> str:
         The option, or its name. "" when no word fits: that is unknown, never a guess.
 
     Raises:
-        ValueError: there are no options, or something is not a text.
+        ValueError: several options fit equally well, there are no options, or something is not a text.
     """
     words = _content(text_of(text, "the text"))
     described = _described(options)
@@ -68,8 +67,11 @@ def classify(text: str, options: list[str] | dict[str, str]) -> str:
     weight = {word: 1 / n for word, n in spread.items() if n < len(described) or len(described) == 1}
     # fsum is exact, so equal sums tie whatever the order of the words.
     scores = {name: math.fsum(weight.get(word, 0) for word in words & described[name]) for name in described}
-    best = max(scores, key=scores.__getitem__)
-    return best if scores[best] else ""
+    most = max(scores.values())
+    best = [name for name, score in scores.items() if score == most]
+    if most and len(best) > 1:
+        raise ValueError(f"the text fits several options equally well: {', '.join(best)}")
+    return best[0] if most else ""
 
 
 def phrases_found(text: str, phrases: list[str], besides: list[str] | None = None) -> list[str]:
@@ -91,7 +93,7 @@ def phrases_found(text: str, phrases: list[str], besides: list[str] | None = Non
         The phrases that occur, as given and in the given order, each once.
 
     Raises:
-        ValueError: something is not a text, or a phrase has no word, or more than twenty.
+        ValueError: something is not a text, or a phrase has no word, more than twenty, or a `~` that ends no word.
     """
     wanted, others = _texts(phrases, "phrases"), _texts(besides or [], "besides")
     words = _without(_tokens(text_of(text, "the text")), others)
@@ -114,14 +116,15 @@ def topics_found(text: str, lexicon: dict[str, dict[str, str | list[str]]]) -> l
         The topics, in the lexicon's order.
 
     Raises:
-        ValueError: something is not a text, or an entry has another key.
+        ValueError: something is not a text, an entry has another key, no phrase that could be found, or an empty
+            group, or "+" stands outside of "together".
     """
     words = _tokens(text_of(text, "the text"))
     return [topic for topic, entry in lexicon.items() if _speaks_of(words, topic, entry)]
 
 
 def field(text: str, name: str, known: str | None = None) -> str:
-    """The value of the one line `name: value` of a text.
+    """The value of the one line `name: value` of a text; for a value that may have more lines, use `section`.
 
     Args:
         text: lines, of which one begins with the name and a colon. It may be indented or marked (`- name:`,
@@ -131,29 +134,90 @@ def field(text: str, name: str, known: str | None = None) -> str:
         known: the value where the host knows it; it wins, and the text is not read. None means it does not.
 
     Returns:
-        The value, without the spaces around it.
+        The value, without the spaces around it, its characters as what they look like.
 
     Raises:
-        ValueError: the text has no such line, or two or more (even equal ones: given twice is unknown), or
-            the value is empty.
+        ValueError: the text has no such line, or two or more (even equal ones: given twice is unknown); the value
+            is empty; or it may go on: something follows that is no heading (`other name: …`), or it is unfinished.
     """
     if known is not None:
-        values = [text_of(known, f"the known {name!r}").strip()]
+        value = text_of(known, f"the known {name!r}").strip()
     else:
-        wanted = _field_name(text_of(name, "the name of a field"))
-        lines = (_FIELD_SIGN.split(plain(line), maxsplit=1) for line in text_of(text, "the text").splitlines())
-        values = [line[1].strip() for line in lines if len(line) > 1 and _field_name(line[0]) == wanted]
-    if not values:
-        raise ValueError(f"there is no line '{name}:'")
-    if len(values) > 1:
-        raise ValueError(f"{name!r} is given {len(values)} times, so it is unknown")
-    if not values[0]:
+        lines = text_of(text, "the text").splitlines()
+        place, rest = _heading(lines, name)
+        value = plain(rest).strip()
+        if value and goes_on(value, lines[place + 1 :]):
+            raise ValueError(f"the value of {name!r} goes on after line {place + 1}, so it is unknown; see `section`")
+    if not value:
         raise ValueError(f"{name!r} is empty")
-    return values[0]
+    return value
 
 
-def _field_name(text: str) -> str:
-    return " ".join(_FIELD_WORD.findall(text.casefold()))
+def section(text: str, name: str, until: list[str] | None = None) -> str:
+    """The text under the heading `name:`, on its line and on those that follow, to the next heading.
+
+    Args:
+        text: lines, of which one begins with the name and a colon, written as for `field`.
+        name: the name of the section.
+        until: the headings of which one comes next, exactly once in the rest of the text; [] where the section
+            goes to the end of the text. Name them wherever the text of the section is not the host's own: whoever
+            writes it can also write a heading. None: to the next line of at most five words and a colon that is
+            marked and indented as the section's own heading, or less; a list and what is indented more belong to
+            the section, and so does a fenced code block, with all that looks like a heading in it.
+
+    Returns:
+        The text as it was written, without blank lines around it; of a section that is one fenced code block, the code.
+
+    Raises:
+        ValueError: the text has no such heading, or two or more; it cannot be told where the section ends; a code
+            block in it does not end; or it is empty.
+    """
+    lines = text_of(text, "the text").splitlines(keepends=True)
+    place, rest = _heading(lines, name)
+    below = lines[place + 1 :]
+    if until is None:
+        end = _next_heading(lines[place], rest, below, name)
+    else:
+        end = _one_of(_texts(until, "until"), rest, below, name)
+    body = without_fence("".join([rest.lstrip(" \t"), *below[:end]]))
+    if not body.strip():
+        raise ValueError(f"{name!r} is empty")
+    return re.sub(r"\A(?:\s*[\r\n])?", "", body).rstrip()
+
+
+def _heading(lines: Sequence[str], name: str) -> tuple[int, str]:
+    """(place, rest of the line) of the one heading with a name."""
+    wanted = name_of(text_of(name, "the name of a field"))
+    found = [(at, parts[1]) for at, line in enumerate(lines) if (parts := split_line(line)) and parts[0] == wanted]
+    if not found:
+        raise ValueError(f"there is no line '{name}:'")
+    if len(found) > 1:
+        raise ValueError(f"{name!r} is given {len(found)} times, so it is unknown")
+    return found[0]
+
+
+def _next_heading(heading: str, rest: str, below: list[str], name: str) -> int:
+    own = style_of(heading)
+    for place in outside_code(below, rest):
+        style = style_of(below[place])
+        if style is None or (own and (style[0] > own[0] or (style[1] == LIST != own[1]))):
+            continue
+        if own is None or (style[0] == own[0] and style != own):
+            raise ValueError(f"it cannot be told whether {below[place].strip()[:60]!r} ends {name!r}; see `until`")
+        return place
+    return len(below)
+
+
+def _one_of(until: tuple[str, ...], rest: str, below: list[str], name: str) -> int:
+    """The place of the one heading that ends the section; one within a code block may be somebody's trick."""
+    wanted = {name_of(one) for one in until}
+    ends = [at for at, line in enumerate(below) if (parts := split_line(line)) and parts[0] in wanted]
+    if len(ends) != bool(until):
+        raise ValueError(f"{len(ends) or 'none'} of {', '.join(until)} follow {name!r}; expected one, which ends it")
+    end = ends[0] if ends else len(below)
+    for _ in outside_code(below[:end], rest):
+        pass
+    return end
 
 
 def _texts(values: object, what: str) -> tuple[str, ...]:
@@ -165,21 +229,28 @@ def _texts(values: object, what: str) -> tuple[str, ...]:
 def _speaks_of(words: list[str], topic: str, entry: dict[str, str | list[str]]) -> bool:
     if unknown := sorted(entry.keys() - {"any", "together", "unless", "besides"}):
         raise ValueError(f"topic {topic!r} has the key {unknown[0]!r}; expected any, together, unless, besides")
-    left = _without(words, _listed(entry.get("besides", "")))
-    if _has(left, entry.get("any", "")):
+    alone, unless = _listed(entry.get("any", ""), topic), _listed(entry.get("unless", ""), topic)
+    together = [
+        [_listed(group, topic) for group in _PLUS.split(groups)]
+        for groups in _texts(entry.get("together", []), "together")
+    ]
+    if not all(phrases for groups in together for phrases in groups) or not (alone or together):
+        raise ValueError(f"topic {topic!r} has no phrase, or a group without one, so it would never be found")
+    left = _without(words, _listed(entry.get("besides", ""), topic))
+    if _has(left, alone):
         return True
-    if _has(words, entry.get("unless", "")):
-        return False
-    together = _texts(entry.get("together", []), "together")
-    return any(all(_has(left, group) for group in _PLUS.split(groups)) for groups in together)
+    return not _has(words, unless) and any(all(_has(left, phrases) for phrases in groups) for groups in together)
 
 
-def _has(words: list[str], phrases: object) -> bool:
-    return any(True for _ in _matches(words, _lexicon(_listed(phrases))))
+def _has(words: list[str], phrases: tuple[str, ...]) -> bool:
+    return any(True for _ in _matches(words, _lexicon(phrases)))
 
 
-def _listed(phrases: object) -> tuple[str, ...]:
-    return _split(text_of(phrases, "phrases"))
+def _listed(phrases: object, topic: str) -> tuple[str, ...]:
+    listed = _split(text_of(phrases, "phrases"))
+    if any(_PLUS.search(phrase) for phrase in listed):
+        raise ValueError(f"topic {topic!r} joins phrases by '+' outside of \"together\"")
+    return listed
 
 
 @lru_cache(maxsize=256)
@@ -245,6 +316,8 @@ def _steps(phrase: str) -> list[_Step]:
             far = True
             continue
         words = _tokens(chunk.removesuffix("~"))
+        if "~" in words or (chunk.endswith("~") and not words):
+            raise ValueError(f"the phrase {phrase!r} must have `~` at the end of a word alone")
         for place, word in enumerate(words, 1):
             folds = chunk.endswith("~") and place == len(words)
             steps.append((far, frozenset(_verb_forms(word) if folds else _noun_forms(word))))

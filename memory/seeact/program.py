@@ -796,7 +796,7 @@ PAGE = {
 
 
 def check(agent_input: str, agent_output: str, facts: dict) -> dict:
-    field(agent_input, "Task")  # a run without one task, and only one, is unknown
+    section(agent_input, "Task", until=[])  # a run without one task, and only one, is unknown
     names = topics_of_run(agent_input, agent_output)
     if names is None:
         return unrecognised(agent_input, agent_output, facts)

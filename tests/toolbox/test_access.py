@@ -89,3 +89,53 @@ def test_a_role_is_looked_up_in_any_case() -> None:
     for role in ("cook", "", None, 5, ["nurse"]):
         with pytest.raises(ValueError, match="known: Nurse"):
             granted({"Nurse": {"lab": []}}, role)
+    with pytest.raises(ValueError, match="2 times"):
+        granted({"Nurse": {"lab": []}, "nurse ": {"lab": ["name"]}}, "nurse")
+
+
+@pytest.mark.parametrize(
+    ("allowed", "needed", "says"),
+    [
+        ({"lab": ["*"]}, {"lab": ["*"]}, "expected the names"),
+        ({"lab": "name"}, {"lab": ["name"]}, "no mapping"),
+        ({"lab": [["name"]]}, {"lab": [["name"]]}, "no mapping"),
+        ({"lab": [None]}, {"lab": [None]}, "no mapping"),
+    ],
+)
+def test_tables_that_cannot_be_compared(allowed: Any, needed: Any, says: str) -> None:
+    """A star in a role's columns, and what is no list of names, are mistakes."""
+    with pytest.raises(ValueError, match=says):
+        check_access(allowed, needed)
+
+
+@pytest.mark.parametrize("change", [{"operater": "=="}, {"unless": "vip"}])
+def test_a_rule_has_its_four_keys_and_no_other(change: dict[str, Any]) -> None:
+    """A key that is not read could be what the author relied on."""
+    with pytest.raises(ValueError, match="expected info, operator, value, violation"):
+        check_rule({"r": rule(">=", 18)["r"] | change}, {"x": 20})
+    with pytest.raises(ValueError, match="expected info, operator, value, violation"):
+        check_rule({"r": {"info": "x"}}, {"x": 20})
+
+
+@pytest.mark.parametrize(
+    ("operator", "actual", "value"),
+    [
+        (">=", float("inf"), 18),
+        ("!=", float("nan"), 18),
+        ("!=", 18, float("nan")),
+        (">=", "9", "18"),
+        (">=", True, False),
+        (">=", [2], [1]),
+    ],
+)
+def test_what_has_no_order_is_unknown(operator: str, actual: Any, value: Any) -> None:
+    """An endless age is no age, and the text "9" comes after "18"."""
+    with pytest.raises(ValueError, match="no order"):
+        check_rule(rule(operator, value), {"x": actual})
+
+
+def test_dates_and_long_numbers_have_an_order() -> None:
+    """Texts of one length, and whole numbers of any length."""
+    assert check_rule(rule(">=", "2026-01-31"), {"x": "2026-02-01"}) == (False, {})
+    assert check_rule(rule("<", 10**400), {"x": 10**401}) == (True, {"r": "broken"})
+    assert check_rule(rule("<=", float("inf")), {"x": 5}) == (False, {})

@@ -1268,3 +1268,9 @@ def test_the_same_question_is_worked_out_once() -> None:
     for schema in (SCHEMA, dict(reversed(SCHEMA.items()))):
         assert columns_read(code, schema) == {"lab": ["labname"]}
     assert (work.cache_info().misses - before.misses, work.cache_info().hits - before.hits) == (1, 1)
+
+
+def test_a_schema_with_a_text_in_place_of_columns_is_an_error() -> None:
+    """Its letters would be taken for columns."""
+    with pytest.raises(ValueError, match="no mapping of databases to lists"):
+        columns_read("db = LoadDB('lab')", {"lab": "name"})

@@ -99,6 +99,7 @@ def test_choices_that_cannot_be_judged(choices: Any) -> None:
         ("Don't  go\thome, well-known 1,000 - times \u2014 .", 6),
         ("a\nb ?", 2),
         ("caf\u00e9 \u65e5\u672c", 2),
+        ("a\u200bb\u2028c", 3),
     ],
 )
 def test_word_count(text: str, count: int) -> None:
@@ -122,6 +123,7 @@ def test_word_count(text: str, count: int) -> None:
         ("no one, someone, one another, one's, often, tone", []),
         ("this one, that one", [1]),
         ("\uff15 and \u2463", [4, 5]),
+        ("\u0663 and \u0967, not \u0661\u0662", [1, 3]),
         ("", []),
     ],
 )

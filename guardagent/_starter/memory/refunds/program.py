@@ -11,5 +11,5 @@ def check(agent_input: str, agent_output: str, facts: dict) -> dict:
         "label": 1 if denied else 0,
         "reasons": list(violations.values()),
         "details": {"role": role, "amount": amount},
-        "answer": None if denied else field(agent_output, "Answer"),
+        "answer": None if denied else section(agent_output, "Answer", until=[]),
     }
