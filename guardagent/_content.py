@@ -20,4 +20,4 @@ def shipped(name: str) -> Path:
     root = _PACKAGE.parent
     if (root / "pyproject.toml").is_file() and (root / name).is_dir():
         return root / name
-    raise InputError(f"{name}/ is not part of this installation; it comes with a checkout of the project")
+    raise InputError(f"{name}/ is not part of this installation; it comes with a checkout of the project; run it there")

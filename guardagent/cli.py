@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -20,17 +19,28 @@ from guardagent import (
     cli_log,
     cli_mcp,
     cli_policies,
+    cli_run,
     cli_toolbox,
     cli_workflow,
 )
-from guardagent._files import parse_json, read_text
-from guardagent.errors import GuardError, InputError, ModelError
+from guardagent._files import read_text
+from guardagent.cli_options import (
+    FactsFile,
+    Json,
+    Prices,
+    RequireHardening,
+    SandboxName,
+    Timeout,
+    ToolboxFolder,
+    model_of,
+    read_facts,
+    refuse_two_stdin,
+    report,
+    screen,
+)
+from guardagent.errors import GuardError, InputError, ModelError, in_words
 from guardagent.guard import GuardAgent
-from guardagent.models import Model, load_model
 from guardagent.types import Verdict
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 app = typer.Typer(
     name="guardagent",
@@ -65,30 +75,15 @@ RequestFile = Annotated[str | None, typer.Option("--request", help="The guard re
 SpecificationFile = Annotated[str | None, typer.Option("--specification", help="What the agent does (a file).")]
 InputFile = Annotated[str, typer.Option("--input", help="What the agent was asked (a file, - for stdin).")]
 OutputFile = Annotated[str, typer.Option("--output-log", help="What the agent did and answered (a file, -).")]
-FactsFile = Annotated[str | None, typer.Option("--facts", help="What the host knows: a JSON object (a file).")]
 ModelName = Annotated[
     str | None,
     typer.Option("--model", help="The model that writes code, such as openai/gpt-4.1. [env: GUARDAGENT_MODEL]"),
 ]
 ModeName = Annotated[Mode, typer.Option("--mode", help="Judge by a stored program, or generate one.")]
-ToolboxFolder = Annotated[list[str] | None, typer.Option("--toolbox", help="A folder of functions to add; repeatable.")]
 MemoryFolder = Annotated[str | None, typer.Option("--memory", help="A folder with one folder per agent.")]
-SandboxName = Annotated[str, typer.Option("--sandbox", help="The engine that runs programs: auto, monty, restricted.")]
-RequireHardening = Annotated[
-    bool,
-    typer.Option(
-        "--require-hardening",
-        envvar="GUARDAGENT_REQUIRE_HARDENING",
-        help="Deny where a hardening layer is missing; see doctor.",
-    ),
-]
 Locked = Annotated[
     Path | None, typer.Option("--locked", help="A lock file; nothing runs that does not stand in it. See lock.")
 ]
-Prices = Annotated[
-    str | None, typer.Option("--prices", help="US dollars per million prompt,completion tokens, such as 2,8.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -107,7 +102,7 @@ def main(arguments: list[str] | None = None) -> None:
     except GuardError as error:
         _fail(str(error), 3)
     except Exception as error:  # noqa: BLE001 - a bug of ours must not look like an allowance, nor like a crash
-        _fail(f"internal error, nothing was checked: {type(error).__name__}: {error}", 3)
+        _fail(f"internal error, nothing was checked: {in_words(error)}", 3)
 
 
 @app.command()
@@ -136,6 +131,7 @@ def guard(
         list[str] | None, typer.Option("--redact", help="What no model may see: a regular expression; repeatable.")
     ] = None,
     prices: Prices = None,
+    timeout: Timeout = None,
     max_cost: Annotated[float | None, typer.Option("--max-cost", help="US dollars that a check may take.")] = None,
     cache: Annotated[str | None, typer.Option("--cache", help="A folder that keeps the model's answers.")] = None,
     remember: Annotated[
@@ -152,12 +148,12 @@ def guard(
     as_json: Json = False,
 ) -> None:
     """Judge one run of an agent: its input and its output log."""
-    _one_stdin(input, output_log, request, specification, facts)
+    refuse_two_stdin(input, output_log, request, specification, facts)
     guard_agent = GuardAgent(
         read_text(request) if request else "",
         read_text(specification) if specification else "",
         agent=agent,
-        model=_model(model, prices),
+        model=model_of(model, prices, timeout),
         mode=mode.value,
         toolbox=toolbox,
         memory=memory,
@@ -176,47 +172,15 @@ def guard(
         shadow=shadow,
     )
     with guard_agent:  # it closes after the verdict is out: what is judged again keeps nobody waiting for it
-        verdict = guard_agent.guard(read_text(input), read_text(output_log), _facts(facts))
+        verdict = guard_agent.guard(read_text(input), read_text(output_log), read_facts(facts))
         if show_code:
             from guardagent.render import show_code as show
 
-            show(guard_agent.program or _last_code(verdict), _console(stderr=as_json))
-        _report(verdict, as_json=as_json, explain=explain)
+            show(guard_agent.program or _last_code(verdict), screen(stderr=as_json))
+        report(verdict, as_json=as_json, explain=explain)
 
 
-@app.command()
-def run(
-    program: Annotated[str, typer.Argument(help="A guard program (a Python file).")],
-    *,
-    input: InputFile,  # noqa: A002
-    output_log: OutputFile,
-    facts: FactsFile = None,
-    toolbox: ToolboxFolder = None,
-    sandbox: SandboxName = "auto",
-    require_hardening: RequireHardening = False,
-    locked: Locked = None,
-    as_json: Json = False,
-) -> None:
-    """Run one guard program file in the sandbox, over one run of an agent."""
-    from guardagent.guard import judge_with
-    from guardagent.program_file import fresh_program
-    from guardagent.sandbox import load_sandbox
-    from guardagent.toolbox import Toolbox
-
-    _one_stdin(program, input, output_log, facts)
-    engine = load_sandbox(sandbox, require_hardening=require_hardening)
-    tools = Toolbox.load(*(toolbox or []))
-    source = fresh_program(program, tools)
-    if locked is not None:
-        from guardagent.lock import Lock, programs, toolboxes
-
-        Lock.load(locked).require([*programs(Path(program)), *toolboxes(tools)])
-    check = judge_with(source, engine, tools)
-    verdict = check(read_text(input), read_text(output_log), _facts(facts))
-    engine.close()
-    _report(verdict, as_json=as_json)
-
-
+cli_run.register(app)
 cli_policies.register(app)
 cli_workflow.register(app)
 cli_lint.register(app)
@@ -238,7 +202,7 @@ def toolbox_list(*, toolbox: ToolboxFolder = None, as_json: Json = False) -> Non
         rows = [{"name": t.name, "signature": t.signature, "summary": t.summary} for t in tools.values()]
         print(json.dumps({"functions": rows}, ensure_ascii=False))
         return
-    console, width = _console(), max(map(len, tools))
+    console, width = screen(), max(map(len, tools))
     for tool in tools.values():
         console.print(f"{tool.name:{width}}", style="bold red" if tool.is_check else "bold cyan", end="")
         console.print(f"  {tool.summary}", markup=False, highlight=False)
@@ -250,7 +214,7 @@ def toolbox_show(name: str, *, toolbox: ToolboxFolder = None) -> None:
     from guardagent.toolbox import Toolbox
 
     tool = Toolbox.load(*(toolbox or []))[name]
-    _console().print(f"{tool.describe()}\n\n{tool.path}:{tool.line}", markup=False, highlight=False)
+    screen().print(f"{tool.describe()}\n\n{tool.path}:{tool.line}", markup=False, highlight=False)
 
 
 @memory_app.command("list")
@@ -273,7 +237,7 @@ def memory_list(*, memory: MemoryFolder = None, as_json: Json = False) -> None:
     if as_json:
         print(json.dumps({"agents": rows}, ensure_ascii=False))
         return
-    console = _console()
+    console = screen()
     for row in rows:
         console.print(row["name"], style="bold cyan", end="")
         program = "a program" if row["program"] else "no program"
@@ -332,17 +296,30 @@ def memory_review(
             print(json.dumps(waiting.to_dict(), ensure_ascii=False))
             return
         if not sys.stdin.isatty():
-            show_waiting(waiting, _console())
+            show_waiting(waiting, screen())
             return
-        choices = ask_each(waiting, _console())
+        choices = ask_each(waiting, screen())
     settle_all(folder, choices)
     accepted = len(choices.accepted) + len(choices.right)
     print(f"{accepted} accepted, {len(choices.rejected)} rejected, {len(Waiting.of(folder))} waiting")
 
 
+def _in_checkout(name: str) -> str:
+    """The name, where there are evaluations: they are no part of what is installed."""
+    from guardagent._content import shipped
+
+    shipped("benchmarks")
+    return name
+
+
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(help="eicu-ac, mind2web-sc, csqa, tau, or one of your own.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="eicu-ac, mind2web-sc, csqa, tau, or one of your own.", callback=_in_checkout, is_eager=True
+        ),
+    ],
     *,
     data: Annotated[Path, typer.Option("--data", help="The data set (a file).")],
     out: Annotated[Path, typer.Option("--out", help="Where the results go (a folder; an interrupted run resumes).")],
@@ -362,6 +339,7 @@ def bench(
     debug_rounds: Annotated[int, typer.Option("--debug-rounds", help="How often the model may mend its code.")] = 3,
     prompts: Annotated[str | None, typer.Option("--prompts", help="A folder of templates of your own.")] = None,
     prices: Prices = None,
+    timeout: Timeout = None,
     max_cost: Annotated[float | None, typer.Option("--max-cost", help="US dollars that a check may take.")] = None,
     cache: Annotated[str | None, typer.Option("--cache", help="A folder that keeps the model's answers.")] = None,
     workers: Annotated[int, typer.Option("--workers", help="How many examples are judged at once.")] = 1,
@@ -372,7 +350,7 @@ def bench(
     facts: Annotated[Path | None, typer.Option("--facts", help="tau: facts of every trial (a JSON object).")] = None,
     as_json: Json = False,
 ) -> None:
-    """Run one evaluation, with the paper's metrics."""
+    """Run one evaluation, with the paper's metrics. Needs a checkout of the project, with its benchmarks/."""
     from guardagent.bench import run_evaluation
 
     try:
@@ -382,7 +360,7 @@ def bench(
             out,
             progress=sys.stderr.isatty(),
             mode=mode.value,
-            model=_model(model, prices),
+            model=model_of(model, prices, timeout),
             shots=k,
             least_similar=least_similar,
             without_toolbox=without_toolbox,
@@ -415,7 +393,7 @@ def init(folder: Annotated[Path, typer.Argument(help="A new folder.")]) -> None:
     """Make a starter project: one toolbox function, one agent, and runs to try."""
     from guardagent.starter import create
 
-    _console().print(create(folder), markup=False, highlight=False)
+    screen().print(create(folder), markup=False, highlight=False)
 
 
 @app.command()
@@ -430,7 +408,7 @@ def doctor(*, as_json: Json = False) -> None:
     else:
         from guardagent.render import show_findings
 
-        show_findings(findings, _console())
+        show_findings(findings, screen())
     raise typer.Exit(1 if missing else 0)
 
 
@@ -439,7 +417,7 @@ def demo() -> None:
     """A two-minute tour: guards for a health-records, a web and a Q&A agent, offline."""
     from guardagent.demo import tour
 
-    tour(_console())
+    tour(screen())
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001 - a Typer callback
@@ -456,51 +434,9 @@ def _options(
     """Keeps LLM agents inside the rules their operators set."""
 
 
-def _report(verdict: Verdict, *, as_json: bool, explain: bool = False) -> None:
-    if as_json:
-        print(verdict.to_json(explain=explain), flush=True)
-    else:
-        from guardagent.render import show_story, show_verdict
-
-        if explain:
-            show_story(verdict, _console())
-        show_verdict(verdict, _console())
-    raise typer.Exit(3 if verdict.errors else verdict.label)
-
-
 def _last_code(verdict: Verdict) -> str:
     """The last version of the code that a model wrote and that ran; empty where none did."""
     return next((step.text for step in reversed(verdict.story) if step.name == "run"), "")
-
-
-def _model(name: str | None, prices: str | None) -> Model | str | None:
-    """The model of an option, with the prices of another."""
-    if prices is None:
-        return name
-    chosen = name or os.environ.get("GUARDAGENT_MODEL")
-    if not chosen:
-        raise InputError("--prices without a model; expected --model or GUARDAGENT_MODEL")
-    return load_model(chosen, prices=tuple(prices.split(",")))
-
-
-def _facts(path: str | None) -> dict[str, Any]:
-    if path is None:
-        return {}
-    value = parse_json(read_text(path), path)
-    if not isinstance(value, dict):
-        raise InputError(f"{path}: holds a {type(value).__name__}; expected a JSON object of facts")
-    return value
-
-
-def _one_stdin(*paths: str | None) -> None:
-    if paths.count("-") > 1:
-        raise InputError("standard input (-) is named twice; expected it at most once")
-
-
-def _console(*, stderr: bool = False) -> Console:
-    from rich.console import Console
-
-    return Console(stderr=stderr, soft_wrap=True)
 
 
 def _fail(message: str, status: int) -> None:

@@ -6,10 +6,11 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from guardagent.cli_options import Prices, SandboxName, Timeout, ToolboxFolder, model_of
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
@@ -47,15 +48,10 @@ AcceptDispute = Annotated[
 Shown = Annotated[
     int, typer.Option("--show", min=0, help="How many examples the model is shown; at least one of each kind.")
 ]
-ToolboxFolder = Annotated[list[str] | None, typer.Option("--toolbox", help="A folder of functions to add; repeatable.")]
 MemoryFolder = Annotated[str | None, typer.Option("--memory", help="A folder with one folder per agent.")]
 PromptsFolder = Annotated[str | None, typer.Option("--prompts", help="A folder of templates of your own.")]
-SandboxName = Annotated[str, typer.Option("--sandbox", help="The engine that runs programs: auto, monty, restricted.")]
 Redact = Annotated[
     list[str] | None, typer.Option("--redact", help="What no model may see: a regular expression; repeatable.")
-]
-Prices = Annotated[
-    str | None, typer.Option("--prices", help="US dollars per million prompt,completion tokens, such as 2,8.")
 ]
 MaxCost = Annotated[float | None, typer.Option("--max-cost", help="US dollars that compiling may take.")]
 CacheFolder = Annotated[str | None, typer.Option("--cache", help="A folder that keeps the model's answers.")]
@@ -89,6 +85,7 @@ def compile_(
     sandbox: SandboxName = "auto",
     redact: Redact = None,
     prices: Prices = None,
+    timeout: Timeout = None,
     max_cost: MaxCost = None,
     cache: CacheFolder = None,
     as_json: Json = False,
@@ -99,7 +96,7 @@ def compile_(
     subject = _subject(agent, request, specification, toolbox, memory)
     if out.is_dir() or not out.absolute().parent.is_dir():
         raise InputError(f"{out}: cannot be written there; expected a file in a folder that exists")
-    means = _means(_model(model, prices), prompts, sandbox, redact, max_cost, cache, shown)
+    means = _means(_model(model, prices, timeout), prompts, sandbox, redact, max_cost, cache, shown)
     made = compile_program(
         subject,
         examples,
@@ -185,7 +182,7 @@ def _means(
     return Means(meter, load_sandbox(sandbox), Prompts(prompts), Redactor(redact or ()).redaction(), shown, _say)
 
 
-def _model(name: str | None, prices: str | None) -> Model:
+def _model(name: str | None, prices: str | None, timeout: float | None) -> Model:
     """The model of an option or of the environment.
 
     Raises:
@@ -197,7 +194,8 @@ def _model(name: str | None, prices: str | None) -> Model:
     chosen = name or os.environ.get("GUARDAGENT_MODEL")
     if not chosen:
         raise ModelError("no model is configured: name one with --model or in GUARDAGENT_MODEL")
-    return load_model(chosen, **({"prices": tuple(prices.split(","))} if prices else {}))
+    found = model_of(chosen, prices, timeout)
+    return load_model(found) if isinstance(found, str) else cast("Model", found)
 
 
 def _say(words: str) -> None:

@@ -21,13 +21,22 @@ def register(app: typer.Typer) -> None:
 
 
 def accept(file: File, *, toolbox: Folder, yes: Yes = False) -> None:
-    """Show a proposed function with its tests, and add it to a toolbox once a person has agreed. Nothing of it runs."""
+    """Show a proposed function with its tests; once a person has agreed, run the tests, and add it where they pass.
+
+    Before that, nothing of it runs. The tests run as any code of yours, in a process of their own. The folder is made
+    where it does not exist.
+    """
     from guardagent._files import read_text, save_text
+    from guardagent.proposed_tests import problem_with
+    from guardagent.render import printable
     from guardagent.toolbox import Toolbox
 
     tools = Toolbox([file])  # read, never run
-    source, tests = read_text(file), file.with_name(f"test_{file.name}")
-    files = {toolbox / file.name: source} | ({toolbox / f"_{tests.name}": read_text(tests)} if tests.exists() else {})
+    tests = file.with_name(f"test_{file.name}")
+    if not tests.is_file():
+        raise InputError(f"{tests}: no such file; expected the tests of the proposed function")
+    sources = {file.name: read_text(file), tests.name: read_text(tests)}
+    files = {toolbox / file.name: sources[file.name], toolbox / f"_{tests.name}": sources[tests.name]}
     for text in files.values():
         _refuse_unseen(text, file)
     taken = Toolbox.load(*([toolbox] if _holds_functions(toolbox) else []))
@@ -39,11 +48,13 @@ def accept(file: File, *, toolbox: Folder, yes: Yes = False) -> None:
     if not _agreed(file, toolbox, yes=yes):
         _print("Nothing was added.")
         raise typer.Exit(1)
+    if problem := problem_with(sources, tests.name):
+        _print(f"{printable(problem)}\n\nIts tests do not pass. Nothing was added.")
+        raise typer.Exit(1)
+    _make(toolbox)
     for path, text in files.items():
         save_text(path, text)
-    _print(
-        "\n".join(["Added:", *map(str, files), "Programs that use this toolbox can call it now; run its tests first."])
-    )
+    _print("\n".join(["Its tests pass. Added:", *map(str, files), "Programs that use this toolbox can call it now."]))
 
 
 def _agreed(file: Path, toolbox: Path, *, yes: bool) -> bool:
@@ -55,9 +66,16 @@ def _agreed(file: Path, toolbox: Path, *, yes: bool) -> bool:
 
 
 def _holds_functions(toolbox: Path) -> bool:
-    if not toolbox.is_dir():
-        raise InputError(f"{toolbox}: no such folder; expected one of yours that takes functions")
+    if toolbox.exists() and not toolbox.is_dir():
+        raise InputError(f"{toolbox}: is a file; expected a folder of yours, which is made where it does not exist")
     return any(not path.name.startswith("_") for path in toolbox.glob("*.py"))
+
+
+def _make(toolbox: Path) -> None:
+    try:
+        toolbox.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{toolbox}: cannot be made: {error.strerror}; expected a folder of yours") from None
 
 
 def _refuse_unseen(text: str, file: Path) -> None:

@@ -9,6 +9,7 @@
     ├── LogError                the audit log cannot be written; what was to be logged is not acknowledged
     ├── NotCompiledError        no program passed its tests; carries the report
     ├── ModelError              no model is configured, or it did not answer
+    │   ├── UnsentError         it was not asked: its key or its URL is missing or wrong
     │   └── AnswerError         it answered, and the answer is of no use: empty, cut off, no plan, no code
     └── SandboxError            a guard program did not run to its end
         ├── ProgramError        it is not valid, raised, or returned something that is no answer
@@ -20,6 +21,7 @@ A denial is no error: it is a `Verdict`, and `ToolDenied` only carries it.
 from __future__ import annotations
 
 import difflib
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,8 +32,24 @@ if TYPE_CHECKING:
     from guardagent.types import Verdict
 
 
+_ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours and the like
+    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)"  # titles and links
+    r"|\x1b[ -/]*[0-~]?"
+)
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def without_escapes(text: str) -> str:
+    """A text without what drives a terminal: the colours of libraries, and all control characters but line breaks."""
+    return text if text.isprintable() else _CONTROLS.sub("", _ESCAPES.sub("", text))
+
+
 class GuardError(Exception):
     """The base of all errors raised here; its text is written for the person who can mend the cause."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(without_escapes(message))
 
 
 class InputError(GuardError):
@@ -82,6 +100,10 @@ class ModelError(GuardError):
     """A model is needed and none is configured, or it did not give a usable answer."""
 
 
+class UnsentError(ModelError):
+    """Nothing was asked of a model: it has no key, or none that can be sent, or its URL is none."""
+
+
 class AnswerError(ModelError):
     """A model answered, and its answer is of no use for what was asked; `usage` is what it took all the same."""
 
@@ -116,6 +138,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def in_words(error: BaseException) -> str:
     """The kind of an error and its text, whatever that text does when it is asked for."""
     try:
-        return f"{type(error).__name__}: {error}"
+        return without_escapes(f"{type(error).__name__}: {error}")
     except Exception:  # noqa: BLE001 - an error of somebody else's
         return type(error).__name__

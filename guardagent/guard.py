@@ -30,7 +30,7 @@ from guardagent.lock import Lock, agents, toolboxes
 from guardagent.lock import prompts as templates_of
 from guardagent.memory import Memory
 from guardagent.meter import Meter
-from guardagent.models import Model, load_model
+from guardagent.models import Model, load_model, refuse_timeout
 from guardagent.models._later import LaterModel
 from guardagent.program import is_undecided, program_check, required_check
 from guardagent.program_file import staleness
@@ -63,6 +63,7 @@ class GuardAgent:
         agent: the name of a known agent: a folder under `memory`, then under the shipped memory.
         model: the model that writes code where there is no program: a name such as `openai/gpt-4.1`, or an object with
             its `complete`; default: `GUARDAGENT_MODEL`, else none.
+        timeout: seconds for one answer of a model that is named, with all waits and retries; default: 120.
         toolbox: a Toolbox, or one or more folders of functions to add to the shipped ones.
         memory: a folder with one folder per agent.
         shots: how many demonstrations a model is shown.
@@ -95,6 +96,7 @@ class GuardAgent:
         *,
         agent: str | None = None,
         model: Model | str | None = None,
+        timeout: float | None = None,
         toolbox: Toolbox | Path | str | Sequence[Path | str] | None = None,
         memory: Path | str | None = None,
         shots: int = 3,
@@ -133,7 +135,7 @@ class GuardAgent:
         if locked is not None:
             self._require_locked(Lock.load(locked), templates, asks=mode != "program" or bool(shadow))
         self._locked = Path(locked) if locked is not None else None
-        self.model = self._asked = _model(mode, model, later=self.program is not None)
+        self.model = self._asked = _model(mode, model, timeout, later=self.program is not None)
         self._votes = votes
         self._max_cost = max_cost
         self._cache = ResponseCache(cache) if cache else None
@@ -154,7 +156,7 @@ class GuardAgent:
         for required in self.known.required if self.known else ():
             required.bind(self.toolbox)
         _ = self.toolbox.functions  # a toolbox file that fails must fail now, not in a check
-        self._shadow = self._watching(shadow, model)
+        self._shadow = self._watching(shadow, model, timeout)
 
     def guard(self, input: str, output_log: str, facts: Mapping[str, Any] | None = None) -> Verdict:  # noqa: A002
         """Judges one run: label 0 and the answer if it may pass, label 1 and the reasons if not.
@@ -338,12 +340,12 @@ class GuardAgent:
         if asks:
             lock.require(templates_of(*templates.used))
 
-    def _watching(self, rate: float, model: Model | str | None) -> Shadow | None:
+    def _watching(self, rate: float, model: Model | str | None, timeout: float | None) -> Shadow | None:
         """What has runs judged again, by a copy of this guard in another mode; None where nothing is to be."""
         folder = watched_folder(rate, self.known)
         if folder is None:
             return None
-        self._asked = self.model or _model("generate", model, later=True)
+        self._asked = self.model or _model("generate", model, timeout, later=True)
         program, generated = self._sided("program", None), self._sided("generate", self._asked)
         if self.stale:
             _log.warning("no run is judged again: the program is stale (%s)", self.stale)
@@ -478,14 +480,18 @@ def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
         raise UnknownNameError(option, str(value), known)
 
 
-def _model(mode: Mode, model: Model | str | None, *, later: bool) -> Model | None:
+def _model(mode: Mode, model: Model | str | None, timeout: float | None, *, later: bool) -> Model | None:
     """The model that may be asked where there is no program, or where that cannot decide: then it is loaded later."""
+    if timeout is not None:
+        refuse_timeout(timeout)
     if mode == "program":
         return None
     chosen = model or os.environ.get("GUARDAGENT_MODEL") or None
+    if timeout is not None and not isinstance(chosen, str):
+        raise InputError("timeout is for a model that is named; give a model of your own its time itself")
     if not isinstance(chosen, str):
         return chosen
-    load = partial(load_model, chosen)
+    load = partial(load_model, chosen, **({} if timeout is None else {"timeout": timeout}))
     return cast("Model", LaterModel(load)) if later else load()
 
 

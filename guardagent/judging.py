@@ -91,10 +91,15 @@ def _judge_line(job: Job, policies: Policies, line: Line, waiting: deque[str]) -
     except RecursionError:
         deep = ContentError("nested too deep; expected less of it", job.name, line.number)
         return Result(line.number, error=str(deep), known=known)
-    row = waiting.popleft() if known else _row(record.id, _verdict(job, policies, record))
+    row = waiting.popleft() if known else row_of(record.id, _verdict(job, policies, record))
+    return result_of(line.number, record, row, known=known)
+
+
+def result_of(line: int, record: Any, row: str, *, known: bool = False) -> Result:
+    """The result of a record, whose verdict is a row."""
     said = json.loads(row)
     return Result(
-        line.number,
+        line,
         "",
         row,
         said["label"],
@@ -112,7 +117,7 @@ def _verdict(job: Job, policies: Policies, record: Any) -> Verdict:
     return replace(check(_NO_EVENT, _NO_CONTEXT), checked_by="policy")
 
 
-def _row(record_id: str | int, verdict: Verdict) -> str:
+def row_of(record_id: str | int, verdict: Verdict) -> str:
     """The verdict as a line of JSON; one that JSON cannot hold denies."""
     try:
         return _json(record_id, verdict)

@@ -2,7 +2,7 @@
 
 NAME/request.md              the guard request, in words
 NAME/specification.md        what the agent does, reads and writes; its front matter may name required checks
-NAME/demonstrations.jsonl    past guards: agent_input, agent_output, plan (four steps), code
+NAME/demonstrations.jsonl    past guards: agent_input, agent_output, plan (four steps), code; optional with a program
 NAME/learned/                more of them, in a database, once they are many; or demonstrations.url, which names a store
 NAME/program.py              a guard program for every run of that agent (optional)
 """
@@ -115,7 +115,7 @@ def load_agent(path: Path) -> AgentMemory:
         path=path,
         request=read_text(path / "request.md").strip(),
         specification=specification,
-        demonstrations=_demonstrations(path),
+        demonstrations=_demonstrations(path, needed=stored is None),
         program=stored.source if stored else None,
         required=tuple(front["required_checks"]),
         data=front["data"],
@@ -158,9 +158,8 @@ def _front_matter(values: Any, path: Path) -> dict[str, Any]:
     return {"data": data, "required_checks": [RequiredCheck.parse(check, data, path) for check in checks]}
 
 
-def _demonstrations(folder: Path) -> Sequence[Demonstration]:
-    """Those of the file, and those of the store where there is one; either may be missing, but not both."""
+def _demonstrations(folder: Path, *, needed: bool) -> Sequence[Demonstration]:
+    """Those of the file, and those of the store where there is one; one of them is needed where no program judges."""
     path, store = folder / "demonstrations.jsonl", store_of(folder)
-    if store is None:
-        return tuple(read_demonstrations(path))
-    return Kept(tuple(read_demonstrations(path)) if path.exists() else (), store)
+    written = tuple(read_demonstrations(path)) if path.exists() or (needed and store is None) else ()
+    return written if store is None else Kept(written, store)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from guardagent.cache import ResponseCache
-from guardagent.errors import AnswerError, GuardError, ModelError
+from guardagent.errors import AnswerError, GuardError, ModelError, UnsentError, in_words
 from guardagent.models import Completion, Model, name_of
 from guardagent.models._secrets import scrub
 from guardagent.prompts import ModelCall
@@ -41,6 +41,8 @@ class Asking:
         if not self.wanted:
             return False
         self.error = self._problem(error)
+        if isinstance(self.error, UnsentError):
+            return True
         used = self.error.usage if isinstance(self.error, AnswerError) else None
         if self.answer is not None and self.error is None:
             used = self.answer.usage
@@ -130,4 +132,4 @@ def _as_model_error(error: Exception) -> ModelError:
         return error
     if isinstance(error, GuardError):
         return ModelError(str(error))
-    return ModelError(f"the model failed: {type(error).__name__}: {scrub(str(error))}")
+    return ModelError(f"the model failed: {scrub(in_words(error))}")

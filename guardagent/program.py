@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from guardagent import syntax
 from guardagent._files import read_text
-from guardagent.errors import ContentError, GuardError, ProgramError, SandboxError, nearest
+from guardagent.errors import ContentError, GuardError, ProgramError, SandboxError, in_words, nearest, without_escapes
 from guardagent.types import Check, Context, Decision, Event, ToolCall, Verdict, Violation, freeze, thaw, unchecked
 
 if TYPE_CHECKING:
@@ -351,13 +351,13 @@ def clock_of(facts: Mapping[str, Any]) -> dt.datetime:
 
 
 def _cause(name: str, error: BaseException) -> str:
-    said = str(error) if isinstance(error, GuardError | ValueError) else f"{type(error).__name__}: {error}"
+    said = without_escapes(str(error)) if isinstance(error, GuardError | ValueError) else in_words(error)
     return f"{name}: {said}"[:500]
 
 
 def _told(name: str, error: BaseException) -> str:
     """What a program is told of an error: what a toolbox function says on purpose, and of a crash only its kind."""
-    said = str(error) if isinstance(error, ValueError) else f"failed ({type(error).__name__})"
+    said = without_escapes(str(error)) if isinstance(error, ValueError) else f"failed ({type(error).__name__})"
     line = "".join(character if character.isprintable() else " " for character in f"{name}: {said}")
     return line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 1]}…"
 

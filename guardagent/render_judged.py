@@ -28,6 +28,16 @@ def show_result(result: Result, console: Console) -> None:
         console.print(f"  rules: {printable(', '.join(result.rules))}", markup=False, highlight=False)
 
 
+def show_labelled(result: Result, console: Console) -> None:
+    """One line with the label that came and the one that was expected; where they differ, why it came."""
+    row, wrong = json.loads(result.row), result.label != result.expected_label
+    labels = f"label {result.label}, expected {result.expected_label}"
+    console.print("WRONG" if wrong else "right", style="red" if wrong else "green", end="  ")
+    console.print(f"{printable(str(row['id']))}  {labels}", markup=False, highlight=False)
+    for reason in row["reasons"] if wrong or result.unchecked else ():
+        console.print(f"       {printable(reason)}", style="dim", markup=False, highlight=False)
+
+
 def _verdict(row: dict[str, Any]) -> Verdict:
     return Verdict(
         Decision(row["decision"]),

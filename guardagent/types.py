@@ -9,6 +9,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
+from guardagent.errors import without_escapes
+
 _Number = TypeVar("_Number", int, float)
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
@@ -373,6 +375,7 @@ Check = Callable[[Event, Context], Verdict]
 
 def unchecked(error: str, **values: Any) -> Verdict:
     """The denial of a step that could not be checked; `error` is the cause."""
+    error = without_escapes(error)
     return Verdict(Decision.DENY, reasons=(f"could not be checked: {error}",), errors=(error,), **values)
 
 

@@ -1,6 +1,8 @@
 import re
 
 from guardagent import errors
+from guardagent.fold import deny_on_crash
+from guardagent.types import Check, Context, Event, Verdict, unchecked
 
 
 def test_the_tree_in_the_docstring_is_the_tree() -> None:
@@ -18,6 +20,24 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
         if isinstance(cls, type) and issubclass(cls, errors.GuardError) and name != "GuardError"
     }
     assert drawn == real
+
+
+def test_no_escape_sequence_reaches_a_message() -> None:
+    """Colours, titles, links and control characters of libraries are left out; line breaks and words stay."""
+    text = "\x1b[1;31mred\x1b[0m \x1b]8;;http://x\x1b\\link\x1b]8;;\x07\r\n\tb\x9b1m\x1b]0;open \x1b(B\x00\xe9"
+    clean = "red link\n\tb0;open \xe9"
+    assert str(errors.ModelError(text)) == str(errors.AnswerError(text)) == clean
+    assert errors.in_words(RuntimeError(text)) == f"RuntimeError: {clean}"
+    assert str(errors.ContentError(text, "f", 1)) == f"f:1: {clean}"
+    verdict = deny_on_crash(crashing(text))(Event("t"), Context())
+    assert verdict.errors == unchecked(f"RuntimeError: {text}").errors == (f"RuntimeError: {clean}",)
+
+
+def crashing(text: str) -> Check:
+    def check(event: Event, context: Context) -> Verdict:
+        raise RuntimeError(text)
+
+    return check
 
 
 def test_an_unknown_name_comes_with_the_nearest() -> None:

@@ -74,7 +74,7 @@ def test_the_wheel_alone_runs_the_demo_from_another_folder(wheel: Path, tmp_path
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.count("ALLOWED") == ran.stdout.count("DENIED") == 3
-    bench = [str(bin_folder / "guardagent"), "bench", "eicu-ac", "--data", "x.jsonl", "--out", "out"]
+    bench = [str(bin_folder / "guardagent"), "bench", "eicu-ac"]  # at once, before it wants to know more
     missing = subprocess.run(bench, cwd=elsewhere, env=alone, capture_output=True, text=True, check=False)
     assert missing.returncode == 2
     assert "comes with a checkout" in missing.stderr

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guardagent import ContentError, Demonstration, InputError, Memory, UnknownNameError, retrieve
+from guardagent import ContentError, Demonstration, GuardAgent, InputError, Memory, UnknownNameError, retrieve
+from guardagent.lock import Lock, agents
 from guardagent.memory import add_demonstrations, load_agent, read_demonstrations
 
 Write = Callable[..., Path]
@@ -22,6 +23,22 @@ def test_the_shipped_agents_are_complete(name: str) -> None:
     assert agent.request
     assert agent.specification
     assert agent.program
+
+
+def test_a_program_needs_no_demonstrations(agent_folder: Callable[..., Path], write: Write) -> None:
+    """It judges without a model; an agent without a program is nothing without them."""
+    program = "def check(agent_input, agent_output, facts):\n    return {'label': 1, 'reasons': ['no']}\n"
+    memory = agent_folder(program=program)
+    (memory / "echo" / "demonstrations.jsonl").unlink()
+    assert GuardAgent(agent="echo", memory=memory).guard("in", "out").reasons == ("no",)
+    assert load_agent(memory / "echo").demonstrations == ()
+    assert Lock.of(agents(memory / "echo"), "lock").files["program"].keys() == {"echo/program.py"}
+    added = add_demonstrations(memory / "echo", write("new.jsonl", json.dumps(GOOD)))
+    assert (added, len(load_agent(memory / "echo").demonstrations)) == (1, 1)
+    (memory / "echo" / "demonstrations.jsonl").unlink()
+    (memory / "echo" / "program.py").unlink()
+    with pytest.raises(InputError, match=r"demonstrations\.jsonl: no such file"):
+        load_agent(memory / "echo")
 
 
 def test_a_users_folder_comes_before_the_shipped_one(agent_folder: Callable[..., Path]) -> None:

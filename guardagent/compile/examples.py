@@ -51,11 +51,11 @@ def read_examples(source: Path | str | Iterable[Example | Mapping[str, Any]]) ->
     """
     if isinstance(source, Path | str):
         name = "standard input" if str(source) == "-" else str(source)
-        examples = [_example(record, name, line) for line, record in read_json_lines(source)]
+        examples = [read_example(record, name, line) for line, record in read_json_lines(source)]
     else:
         name = "examples"
         examples = [
-            record if isinstance(record, Example) else _example(record, name, number)
+            record if isinstance(record, Example) else read_example(record, name, number)
             for number, record in enumerate(source, start=1)
         ]
     _refuse_unusable(examples, name)
@@ -75,7 +75,12 @@ def digest_of_examples(examples: Sequence[Example]) -> str:
     return digest_of("\n".join(rows))
 
 
-def _example(record: Mapping[str, Any], path: str, line: int) -> Example:
+def read_example(record: Mapping[str, Any], path: str, line: int) -> Example:
+    """The example of one record.
+
+    Raises:
+        ContentError: it is wrong; says where and what was expected.
+    """
     if not isinstance(record, Mapping):
         raise ContentError(f"is a {type(record).__name__}; expected an object with {', '.join(_KEYS)}", path, line)
     for key in _KEYS:

@@ -8,6 +8,7 @@ without a backend is meant for `openai`, and one with another provider before it
 from __future__ import annotations
 
 import importlib
+import math
 import pkgutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 from guardagent.errors import InputError
 from guardagent.types import Message, Usage
 
-__all__ = ["Completion", "Message", "Model", "backend_names", "load_model", "name_of"]
+__all__ = ["Completion", "Message", "Model", "backend_names", "load_model", "name_of", "refuse_timeout"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,16 @@ def load_model(name: str, **options: Any) -> Model:
         return cast("Model", module.Backend(rest, **options))
     except TypeError as error:
         raise InputError(f"model {name!r}: {str(error).rpartition('() ')[2]}") from None
+
+
+def refuse_timeout(seconds: object) -> None:
+    """Makes sure that some seconds can end.
+
+    Raises:
+        InputError: they are no number above 0, or endless.
+    """
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+        raise InputError(f"timeout is {seconds!r}; expected seconds, more than 0")
 
 
 def name_of(model: object) -> str:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from guardagent.errors import AnswerError, InputError, ModelError
+from guardagent.errors import AnswerError, InputError, ModelError, UnsentError, without_escapes
 from guardagent.models._secrets import scrub
 
 if TYPE_CHECKING:
@@ -44,8 +44,11 @@ class Endpoint:
     """
 
     def __init__(self, name: str, *, timeout: float = 120.0, retries: int = 3, max_connections: int = 16) -> None:
-        if timeout <= 0 or retries < 0 or max_connections < 1:
-            raise InputError("expected a timeout above 0, no negative retries, and at least one connection")
+        from guardagent.models import refuse_timeout
+
+        refuse_timeout(timeout)
+        if retries < 0 or max_connections < 1:
+            raise InputError("expected no negative retries, and at least one connection")
         self.name = name
         self.timeout = timeout
         self._retries = retries
@@ -71,8 +74,15 @@ class Endpoint:
 
     def error(self, message: str) -> ModelError:
         """An error of this model: one line, without secrets."""
-        line = " ".join(scrub(message).split())
-        return ModelError(f"model {self.name!r} {line if len(line) <= _MAX_MESSAGE else line[:_MAX_MESSAGE] + '…'}")
+        return ModelError(self._line(message))
+
+    def unsent(self, message: str) -> UnsentError:
+        """The error of a request that cannot be sent."""
+        return UnsentError(self._line(message))
+
+    def _line(self, message: str) -> str:
+        line = " ".join(scrub(without_escapes(message)).split())
+        return f"model {self.name!r} {line if len(line) <= _MAX_MESSAGE else line[:_MAX_MESSAGE] + '…'}"
 
     def completion(self, text: object, finish_reason: str | None, usage: Usage, *, called_tool: bool) -> Completion:
         """What the endpoint answered, with its secrets removed.

@@ -6,11 +6,16 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from guardagent.errors import InputError, UnsentError
 from guardagent.models import Model
 
 
 class LaterModel:
-    """Stands for the model that `load` gives: whatever is asked of it is asked of that one."""
+    """Stands for the model that `load` gives: whatever is asked of it is asked of that one.
+
+    Raises:
+        UnsentError: it cannot be loaded, so that nothing was asked of it.
+    """
 
     def __init__(self, load: Callable[[], Model]) -> None:
         self._load = load
@@ -20,7 +25,10 @@ class LaterModel:
     def __getattr__(self, name: str) -> Any:
         with self._lock:
             if self._loaded is None:
-                self._loaded = self._load()
+                try:
+                    self._loaded = self._load()
+                except InputError as error:
+                    raise UnsentError(str(error)) from None
         return getattr(self._loaded, name)
 
     def close(self) -> None:

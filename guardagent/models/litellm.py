@@ -61,16 +61,23 @@ class Backend:
         return await self._endpoint.ask(lambda: self._send(messages, temperature))
 
     async def _send(self, messages: Sequence[Message], temperature: float) -> Completion:
+        import openai
+
         hide_secrets_in_logs()
-        answer = await self._litellm.acompletion(
-            model=self._model,
-            messages=[{"role": message.role, "content": message.content} for message in messages],
-            temperature=temperature,
-            max_tokens=self.max_tokens,
-            timeout=self._endpoint.timeout,
-            max_retries=0,
-            drop_params=True,  # some models refuse some options
-        )
+        try:
+            answer = await self._litellm.acompletion(
+                model=self._model,
+                messages=[{"role": message.role, "content": message.content} for message in messages],
+                temperature=temperature,
+                max_tokens=self.max_tokens,
+                timeout=self._endpoint.timeout,
+                max_retries=0,
+                drop_params=True,  # some models refuse some options
+            )
+        except openai.AuthenticationError:
+            if keys := _missing_keys(self._litellm, self._model):
+                raise self._endpoint.unsent(f"needs a key; expected one in the environment variable {keys}") from None
+            raise
         choice = answer.choices[0]
         called_tool = not choice.message.content and bool(getattr(choice.message, "tool_calls", None))
         return self._endpoint.completion(
@@ -96,6 +103,14 @@ def _library(model: str) -> Any:
     litellm.suppress_debug_info = True  # it prints advertisements on errors
     litellm.telemetry = False
     return litellm
+
+
+def _missing_keys(litellm: Any, model: str) -> str:
+    """The variables that its provider wants and that are not there."""
+    try:
+        return " and ".join(litellm.validate_environment(model)["missing_keys"])
+    except Exception:  # noqa: BLE001 - as below
+        return ""
 
 
 def _known_prices(litellm: Any, model: str) -> tuple[float, float] | None:

@@ -235,7 +235,7 @@ class Backend:
             or parts.password
             or parts.query
         ):
-            raise self._endpoint.error(
+            raise self._endpoint.unsent(
                 "has a base URL that is none; expected https://HOST/PATH, without user, key or query"
             )
         return url
@@ -243,9 +243,9 @@ class Backend:
     def _key(self) -> str:
         key = os.environ.get(self._api_key_env, "").strip()
         if not key and self._url() == _DEFAULT_URL:
-            raise self._endpoint.error(f"needs a key; expected one in the environment variable {self._api_key_env}")
+            raise self._endpoint.unsent(f"needs a key; expected one in the environment variable {self._api_key_env}")
         if not key.isascii() or not key.isprintable():
-            raise self._endpoint.error(
+            raise self._endpoint.unsent(
                 f"has a key that cannot be sent; expected plain ASCII text in {self._api_key_env}"
             )
         return key or "none"

@@ -83,13 +83,13 @@ def test_a_program_of_another_candidate_is_enough(compiler: Compiler) -> None:
 
 @pytest.fixture
 def proposed(write: Callable[..., Path]) -> Path:
-    write("proposed/test_check_fines.py", "from check_fines import check_fines\n" + TESTS)
+    write("proposed/test_check_fines.py", "from check_fines import check_fines\n\n\n" + TESTS)
     write("mine/other.py", 'def other() -> None:\n    """Another."""\n')
-    return write("proposed/check_fines.py", SOURCE)
+    return write("proposed/check_fines.py", SOURCE.partition("\n")[2])
 
 
 def test_a_person_accepts_it(cli: Callable[..., Ran], proposed: Path) -> None:
-    """After it was shown; the toolbox then holds the function, its tests beside it, and none of it has run."""
+    """After it was shown, and its tests have passed; the toolbox then holds the function, its tests beside it."""
     mine = proposed.parents[1] / "mine"
     ran = cli("toolbox", "accept", proposed, "--toolbox", mine, "--yes")
     assert (ran.status, "def check_fines" in ran.out, "def test_fines" in ran.out) == (0, True, True)
@@ -99,14 +99,49 @@ def test_a_person_accepts_it(cli: Callable[..., Ran], proposed: Path) -> None:
     assert (again.status, "is in the toolbox already" in again.err) == (2, True)
 
 
-def test_nothing_is_added_without_a_person(cli: Callable[..., Ran], proposed: Path) -> None:
-    """Nobody at a terminal, no folder, characters that hide: exit 2, and nothing is written."""
-    mine = proposed.parents[1] / "mine"
+def test_its_folder_is_made(cli: Callable[..., Ran], proposed: Path) -> None:
+    """Where there is none yet, and only once the tests have passed."""
+    new = proposed.parents[1] / "new" / "tools"
+    assert cli("toolbox", "accept", proposed, "--toolbox", new, "--yes").status == 0
+    assert (new / "check_fines.py").is_file()
+
+
+@pytest.mark.parametrize(
+    ("tests", "said"),
+    [
+        ("def test_fines():\n    assert not check_fines('M-1')[0]\n", "AssertionError"),
+        ("def test_fines(member):\n    pass\n", "missing 1 required positional argument"),
+        ("def fines():\n    pass\n", "there is no test_ function"),
+        ("def test_fines():\n    raise SystemExit(0)\n", "before their end"),
+        ("import os\n\n\ndef test_fines():\n    assert 'GUARDAGENT_X' in os.environ\n", "AssertionError"),
+        ("def test_fines():\n    raise ValueError('\\x1b[31mred')\n", "ValueError: \ufffd[31mred"),
+    ],
+)
+def test_what_fails_its_tests_is_not_added(
+    cli: Callable[..., Ran], proposed: Path, monkeypatch: pytest.MonkeyPatch, tests: str, said: str
+) -> None:
+    """Exit 1, with what they said; not even the folder is made."""
+    monkeypatch.setenv("GUARDAGENT_X", "secret")
+    proposed.with_name("test_check_fines.py").write_text("from check_fines import check_fines\n\n\n" + tests)
+    ran = cli("toolbox", "accept", proposed, "--toolbox", proposed.parents[1] / "new", "--yes")
+    assert (ran.status, said in ran.out, "Nothing was added" in ran.out) == (1, True, True), ran.out
+    assert not (proposed.parents[1] / "new").exists()
+
+
+def test_nothing_is_added_or_run_without_a_person(cli: Callable[..., Ran], proposed: Path) -> None:
+    """Nobody at a terminal, no tests, a file for a folder, characters that hide: exit 2, and nothing is written."""
+    mine, ran_at = proposed.parents[1] / "mine", proposed.parents[1] / "ran"
+    proposed.write_text(f"open({str(ran_at)!r}, 'w')\n\n\n" + proposed.read_text())
     command = [sys.executable, "-m", "guardagent", "toolbox", "accept", str(proposed), "--toolbox", str(mine)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     assert (ran.returncode, "--yes" in ran.stderr) == (2, True)
-    assert cli("toolbox", "accept", proposed, "--toolbox", mine / "nowhere", "--yes").status == 2
+    a_file = cli("toolbox", "accept", proposed, "--toolbox", mine / "other.py", "--yes")
+    assert (a_file.status, "is a file; expected a folder" in a_file.err) == (2, True)
     proposed.write_text(SOURCE.replace("owes", "owes\u202e"))
     ran_here = cli("toolbox", "accept", proposed, "--toolbox", mine, "--yes")
     assert (ran_here.status, "which nobody sees" in ran_here.err) == (2, True)
+    proposed.with_name("test_check_fines.py").unlink()
+    without = cli("toolbox", "accept", proposed, "--toolbox", mine, "--yes")
+    assert (without.status, "expected the tests" in without.err) == (2, True)
     assert [path.name for path in mine.iterdir()] == ["other.py"]
+    assert not ran_at.exists()

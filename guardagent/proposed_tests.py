@@ -1,0 +1,59 @@
+"""Runs the tests of a proposed function, which a person has read: in a process of its own, without the sandbox."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+SECONDS = 60.0
+_SHOWN = 2000  # characters of what the tests printed
+
+_RUNNER = """\
+import importlib, sys
+sys.path.insert(0, sys.argv[1])
+module = importlib.import_module(sys.argv[2])
+tests = [value for name, value in vars(module).items() if name.startswith("test_") and callable(value)]
+for test in tests:
+    test()
+if not tests:
+    sys.exit("there is no test_ function")
+sys.stdout.write(f"\\n{sys.argv[3]} {len(tests)}")
+"""
+
+
+def problem_with(files: Mapping[str, str], tests: str) -> str:
+    """Why the tests of a function do not pass; empty where all of them do.
+
+    They get none of this process's environment but PATH.
+
+    Args:
+        files: name -> text of the function's file and of the tests' file.
+        tests: the name of the latter; its functions `test_…` are called without arguments.
+    """
+    done = f"passed-{os.urandom(8).hex()}"  # what the files print cannot stand for it
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in files.items():
+            (Path(folder) / name).write_text(text, encoding="utf-8")
+        command = [sys.executable, "-I", "-B", "-c", _RUNNER, folder, Path(tests).stem, done]
+        environment = {name: value for name, value in os.environ.items() if name in ("PATH", "SYSTEMROOT")}
+        try:
+            ran = subprocess.run(  # noqa: S603 - what a person has agreed to
+                command,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                stdin=subprocess.DEVNULL,
+                cwd=folder,
+                env=environment,
+                timeout=SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            return f"they did not end within {SECONDS:g} seconds"
+    if ran.returncode == 0 and ran.stdout.rpartition("\n")[2].startswith(done):
+        return ""
+    return (ran.stderr or ran.stdout).strip()[-_SHOWN:] or f"they ended with status {ran.returncode}, before their end"
