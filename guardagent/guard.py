@@ -183,7 +183,7 @@ class GuardAgent:
     @property
     def program(self) -> str | None:
         """The guard program that decides, or None where a model is needed."""
-        if self.mode == "generate" or self.known is None or self._differs() or self.stale:
+        if self.mode == "generate" or self.known is None or self._differs or self.stale:
             return None
         return self.known.program
 
@@ -201,7 +201,12 @@ class GuardAgent:
         folders = {tool.path.parent for tool in self.toolbox.values()} | ({self.known.path} if self.known else set())
         files = {path for folder in folders for path in folder.rglob("*") if path.suffix in _CONTENT}
         files |= {self._locked} if self._locked else set()
-        return tuple(sorted(folders | files | set(self.setup.prompts.sources)))
+        files |= set(self.setup.prompts.sources) if self._asked else set()
+        return tuple(sorted(folders | files))
+
+    @cached_property
+    def source_names(self) -> tuple[str, ...]:
+        return tuple(map(str, self.sources))
 
     def compile(
         self,
@@ -234,7 +239,7 @@ class GuardAgent:
         """
         from guardagent.compile import Means, Subject, compile_program
 
-        known = self.known if self.known and not self._differs() else None
+        known = self.known if self.known and not self._differs else None
         required, data, name = (known.required, known.data, known.name) if known else ((), {}, "")
         subject = Subject(self.request, self.specification, self.toolbox, required, data, name)
         means = Means(self.meter(), self._engines.named("auto"), self.setup.prompts, self.setup.redactor.redaction())
@@ -301,6 +306,7 @@ class GuardAgent:
         known = self.known
         return [required_check(check, self.toolbox, known.data) for check in known.required] if known else []
 
+    @cached_property
     def _differs(self) -> bool:
         """Whether the request or specification is not the one that the known agent's program was written for."""
         assert self.known is not None
@@ -316,7 +322,7 @@ class GuardAgent:
             cause = "this request names no known agent, so it has no guard program"
         elif self.mode == "generate":
             cause = "mode 'generate' asks a model and uses no program"
-        elif self._differs():
+        elif self._differs:
             cause = (
                 f"the program of agent {self.known.name!r} was written for another request or specification; "
                 f"leave them out to use those in {self.known.path}"
@@ -458,12 +464,12 @@ def _identity(value: Any) -> Any:
 
 def _fingerprint(agent: GuardAgent) -> tuple[tuple[int, int] | None, ...]:
     """(time of the last change, size) of each file that the guard was made of; None for one that is gone."""
-    return tuple(_stat(path) for path in agent.sources)
+    return tuple(map(_stat, agent.source_names))
 
 
-def _stat(path: Path) -> tuple[int, int] | None:
+def _stat(path: str) -> tuple[int, int] | None:
     try:
-        status = path.stat()
+        status = os.stat(path)  # noqa: PTH116 - before each check, for each file
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size

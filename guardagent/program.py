@@ -227,6 +227,8 @@ class _Copier:
         self._text -= len(value)
         if self._text < 0:
             raise ProgramError(f"returned more than {MAX_TEXT:,} characters")
+        if value.isascii():
+            return value
         return value.encode("utf-8", "replace").decode()  # no lone surrogates, which no JSON writer takes
 
     def _key(self, key: Any) -> str:

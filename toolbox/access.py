@@ -15,6 +15,7 @@ _COMPARE = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+_TEXT = frozenset({str})
 _KEYS = frozenset({"info", "operator", "value", "violation"})
 
 
@@ -108,7 +109,7 @@ def _tables(value: Any, name: str) -> None:
 
 
 def _is_names(columns: Any) -> bool:
-    return isinstance(columns, list | tuple) and all(isinstance(column, str) for column in columns)
+    return isinstance(columns, list | tuple) and set(map(type, columns)) <= _TEXT
 
 
 def _rule(name: str, rule: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from guardagent.errors import LimitError
 
@@ -43,21 +43,27 @@ class Budget:
     def _below(self, level: list[Any]) -> list[Any]:
         """What the values of one level hold: at most as many as are left, and then one value's items.
 
-        Each check comes by here with hundreds of values.
+        Each check comes by here with hundreds of values, most of them texts.
         """
         below: list[Any] = []
         for value in level:
-            if isinstance(value, _TEXTS):
+            if type(value) is str or isinstance(value, _TEXTS):
                 self._characters -= len(value)
-            elif isinstance(value, dict):
+                continue
+            if isinstance(value, dict):
                 below += value
                 below += value.values()
             elif isinstance(value, _LISTS):
                 below += value
-            if self._characters < 0 or len(below) > self._nodes:
-                bounds = f"{MAX_CHARACTERS:,} characters or {MAX_NODES:,} values"
-                raise LimitError(f"over its limits: it handed the host more than {bounds}")
+            if len(below) > self._nodes:
+                self._refuse()
+        if self._characters < 0:
+            self._refuse()
         return below
+
+    def _refuse(self) -> NoReturn:
+        bounds = f"{MAX_CHARACTERS:,} characters or {MAX_NODES:,} values"
+        raise LimitError(f"over its limits: it handed the host more than {bounds}")
 
     def call(self, function: Callable[..., T], args: Iterable[Any], kwargs: dict[str, Any]) -> T:
         """Makes a call for a program.
