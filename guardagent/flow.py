@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Generator
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -72,7 +71,7 @@ class _Turn:
 
     def verdict(self, meter: Meter) -> Verdict:
         assert self._ended is not None
-        return replace(self._ended, usage=meter.usage)
+        return self._ended.changed(usage=meter.usage)
 
     def _step(self, step: Callable[[], ModelCall]) -> None:
         try:

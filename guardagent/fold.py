@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -75,8 +74,7 @@ def combine(first: Verdict, second: Verdict) -> Verdict:
     severe = max(first, second, key=lambda verdict: verdict.decision.severity)
     new = tuple(violation for violation in second.violations if violation not in first.violations)
     known = bool(second.violations) and not new  # what it found has its reasons already
-    return replace(
-        severe,
+    return severe.changed(
         reasons=first.reasons if known else _merge(first.reasons, second.reasons),
         violations=first.violations + new,
         errors=first.errors + tuple(e for e in second.errors if not any(e in known for known in first.errors)),

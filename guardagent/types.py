@@ -313,9 +313,13 @@ class Verdict:
         return text.encode("utf-8", "backslashreplace").decode()  # half a character becomes its escape, which JSON has
 
     def timed(self, elapsed_ms: float) -> Verdict:
-        values = list(_values_of(self))
-        values[_ELAPSED] = elapsed_ms
-        return quick_verdict(*values)
+        return self.changed(elapsed_ms=elapsed_ms)
+
+    def changed(self, **values: Any) -> Verdict:
+        """A copy with other values; as `dataclasses.replace`, in less than half of the time."""
+        if not values.keys() <= _NAME_SET:
+            raise TypeError(f"a verdict has no {', '.join(sorted(values.keys() - _NAME_SET))}")
+        return quick_verdict(*map(values.get, _NAMES, _values_of(self)))
 
 
 def _default_of(one: Field[Any]) -> dict[str, Any]:
@@ -331,7 +335,8 @@ def _twin(kind: type) -> Any:
 
 
 _NAMES = [one.name for one in fields(Verdict)]
-_ELAPSED, _values_of = _NAMES.index("elapsed_ms"), attrgetter(*_NAMES)
+_NAME_SET = frozenset(_NAMES)
+_values_of = attrgetter(*_NAMES)
 _VerdictTwin, _ViolationTwin = _twin(Verdict), _twin(Violation)
 
 

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -18,6 +19,16 @@ def test_decisions_are_ordered_by_severity() -> None:
 def test_label_is_zero_only_where_the_step_may_proceed(decision: str, label: int) -> None:
     """The label follows from the decision alone."""
     assert Verdict(Decision(decision)).label == label
+
+
+def test_a_changed_verdict_is_a_copy() -> None:
+    """With the other values; a name that a verdict does not have is an error."""
+    verdict = Verdict(Decision.DENY, ("no",), elapsed_ms=3.0)
+    changed = verdict.changed(elapsed_ms=0.0, answer="x", reasons=())
+    assert changed == replace(verdict, elapsed_ms=0.0, answer="x", reasons=())
+    assert verdict.elapsed_ms == 3.0
+    with pytest.raises(TypeError, match="no anser"):
+        verdict.changed(anser="x")
 
 
 def test_verdict_json_has_the_public_keys() -> None:

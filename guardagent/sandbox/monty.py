@@ -241,7 +241,24 @@ def problem() -> str:
     """Why this engine cannot work on this machine; empty where it can."""
     from importlib.util import find_spec
 
-    return "" if find_spec("pydantic_monty") else "pydantic-monty is not installed; install guardagent again"
+    if not find_spec("pydantic_monty"):
+        return "pydantic-monty is not installed; install guardagent again"
+    try:
+        _binary()
+    except SandboxError as error:
+        return str(error)
+    return ""
+
+
+def _binary() -> str:
+    from pydantic_monty._binary import find_monty_binary
+
+    try:
+        return str(find_monty_binary())
+    except FileNotFoundError:
+        raise SandboxError(
+            "the program `monty` is neither beside Python nor on PATH; install guardagent again, or set MONTY_BIN"
+        ) from None
 
 
 def _no_launcher() -> str:
@@ -261,11 +278,9 @@ def _launcher() -> int:
     The client starts workers from a path and with nothing else, so that the path has to say it all. A script in memory
     needs no folder where programs may be run, and is gone with this process, however that ends.
     """
-    from pydantic_monty._binary import find_monty_binary
-
     interpreter = f"#!{sys.executable} -{''.join(flag[1:] for flag in worker.FLAGS)}\n"
     script = os.memfd_create("guardagent-worker", os.MFD_CLOEXEC)
-    os.write(script, (interpreter + worker.script("confine", find_monty_binary(), hardening.active())).encode())
+    os.write(script, (interpreter + worker.script("confine", _binary(), hardening.active())).encode())
     os.fchmod(script, 0o500)
     return script
 

@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import os
 import random
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -148,3 +150,13 @@ def test_a_machine_without_a_layer_is_refused_where_hardening_is_required(monkey
         assert "hardening is required" in verdict.errors[0]
     else:
         assert not any("hardening" in error for error in verdict.errors)
+
+
+def test_a_machine_without_the_interpreter_is_told_so(tmp_path: Path) -> None:
+    """By `doctor`, with what to do, and without a traceback."""
+    bare = {"PATH": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    nowhere = "import sysconfig; sysconfig.get_path = lambda *_: '/none'"
+    program = f"{nowhere}; from guardagent.cli import main; main(['doctor'])"
+    command = [sys.executable, "-c", program]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=bare)
+    assert (ran.returncode, "`monty` is neither beside Python nor on PATH" in " ".join(ran.stdout.split())) == (1, True)
