@@ -201,7 +201,7 @@ class GuardAgent:
         folders = {tool.path.parent for tool in self.toolbox.values()} | ({self.known.path} if self.known else set())
         files = {path for folder in folders for path in folder.rglob("*") if path.suffix in _CONTENT}
         files |= {self._locked} if self._locked else set()
-        files |= set(self.setup.prompts.sources) if self._asked else set()
+        files |= set(self.setup.prompts.sources) if self._asked or self._locked else set()
         return tuple(sorted(folders | files))
 
     @cached_property
