@@ -11,7 +11,6 @@ from ._plain import plain
 # All characters that are a colon or an equals sign, or hold one once they are what they look like (NFKC).
 SIGN = re.compile("[:=\u207c\u208c\u2236\u2a74-\u2a76\ua789\ufe13\ufe55\ufe66\uff1a\uff1d]")
 _WORD = re.compile(r"[^\W_]+")
-_NUMBER = re.compile(r"\s*\(?\d{1,3}[.)]\s+")
 _MARKS = ("**", "__", "*", "_", "`")
 _BLANK = re.compile(r"\s*(?:[-=*_~#]{3,}\s*)?")
 _HEADING = re.compile(
@@ -28,8 +27,15 @@ _COMMENTS = (("/*", "*/"), ("<!--", "-->"))
 
 
 def name_of(text: str) -> str:
-    """The words of a name, without case, marks and the number of a list."""
-    return " ".join(_WORD.findall(_NUMBER.sub("", plain(text), count=1).casefold()))
+    """The words of a name, without case and marks."""
+    return " ".join(_WORD.findall(plain(text).casefold()))
+
+
+def is_named(line: tuple[str, str] | None, wanted: str) -> bool:
+    """Whether a line, as `split_line` gives it, has a name, or the number of a list and that name."""
+    if line is None:
+        return False
+    return line[0] == wanted or (line[0].endswith(f" {wanted}") and line[0].removesuffix(wanted).strip().isdecimal())
 
 
 def split_line(line: str) -> tuple[str, str] | None:
@@ -37,12 +43,14 @@ def split_line(line: str) -> tuple[str, str] | None:
     sign = SIGN.search(line)
     if sign is None:
         return None
-    before, rest = line[: sign.start()], line[sign.end() :]
-    for mark in _MARKS:  # **Name:** value
-        if before.count(mark) % 2 and rest.lstrip().startswith(mark):
-            rest = rest.lstrip()[len(mark) :]
-            break
-    return name_of(before), rest
+    return name_of(line[: sign.start()]), line[sign.end() :]
+
+
+def unmarked(rest: str, line: str) -> str:
+    """The rest of a line without the mark that ends an emphasis of its name: `**Name:** value`."""
+    before, value = line[: -len(rest) or None], rest.lstrip()
+    mark = next((mark for mark in _MARKS if value.startswith(mark) and before.count(mark) % 2), "")
+    return value.removeprefix(mark) if mark else rest
 
 
 def goes_on(value: str, following: Sequence[str]) -> bool:

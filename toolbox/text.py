@@ -8,7 +8,7 @@ from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ._headings import LIST, goes_on, name_of, outside_code, split_line, style_of, without_fence
+from ._headings import LIST, goes_on, is_named, name_of, outside_code, split_line, style_of, unmarked, without_fence
 from ._plain import plain, text_of, word_set
 
 if TYPE_CHECKING:
@@ -188,12 +188,13 @@ def section(text: str, name: str, until: list[str] | None = None) -> str:
 def _heading(lines: Sequence[str], name: str) -> tuple[int, str]:
     """(place, rest of the line) of the one heading with a name."""
     wanted = name_of(text_of(name, "the name of a field"))
-    found = [(at, parts[1]) for at, line in enumerate(lines) if (parts := split_line(line)) and parts[0] == wanted]
+    found = [(at, parts[1]) for at, line in enumerate(lines) if (parts := split_line(line)) and is_named(parts, wanted)]
     if not found:
         raise ValueError(f"there is no line '{name}:'")
     if len(found) > 1:
         raise ValueError(f"{name!r} is given {len(found)} times, so it is unknown")
-    return found[0]
+    place, rest = found[0]
+    return place, unmarked(rest, lines[place])
 
 
 def _next_heading(heading: str, rest: str, below: list[str], name: str) -> int:
@@ -211,7 +212,7 @@ def _next_heading(heading: str, rest: str, below: list[str], name: str) -> int:
 def _one_of(until: tuple[str, ...], rest: str, below: list[str], name: str) -> int:
     """The place of the one heading that ends the section; one within a code block may be somebody's trick."""
     wanted = {name_of(one) for one in until}
-    ends = [at for at, line in enumerate(below) if (parts := split_line(line)) and parts[0] in wanted]
+    ends = [at for at, line in enumerate(below) if any(is_named(split_line(line), one) for one in wanted)]
     if len(ends) != bool(until):
         raise ValueError(f"{len(ends) or 'none'} of {', '.join(until)} follow {name!r}; expected one, which ends it")
     end = ends[0] if ends else len(below)
