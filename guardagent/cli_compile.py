@@ -31,7 +31,10 @@ Rounds = Annotated[int, typer.Option("--rounds", min=0, help="How often one that
 Without = Annotated[
     list[str] | None, typer.Option("--without", help="A transformation of the examples to leave out; repeatable.")
 ]
-Inputs = Annotated[int, typer.Option("--inputs", min=0, help="On how many generated runs properties are tried.")]
+Inputs = Annotated[int, typer.Option("--inputs", min=0, help="On how many random runs properties are tried.")]
+NoProperties = Annotated[
+    bool, typer.Option("--no-properties", help="Take a program also where clauses have no property.")
+]
 Crosshair = Annotated[
     float, typer.Option("--crosshair", min=0, help="Seconds for CrossHair, where it is installed, to break a property.")
 ]
@@ -74,7 +77,8 @@ def compile_(
     candidates: Candidates = 1,
     rounds: Rounds = 3,
     without: Without = None,
-    inputs: Inputs = 200,
+    inputs: Inputs = 2000,
+    no_properties: NoProperties = False,
     crosshair: Crosshair = 30.0,
     divide: Divide = "auto",
     accept_dispute: AcceptDispute = None,
@@ -108,6 +112,7 @@ def compile_(
         crosshair=crosshair,
         divide=divide,
         accept_disputes=accept_dispute or (),
+        properties=not no_properties,
     )
     if made.program is not None:
         made.program.save(out)

@@ -215,10 +215,11 @@ class GuardAgent:
         candidates: int = 1,
         rounds: int = 3,
         without: Iterable[str] = (),
-        inputs: int = 200,
+        inputs: int = 2000,
         crosshair: float = 30.0,
         divide: str = "auto",
         accept_disputes: Iterable[str] = (),
+        properties: bool = True,
     ) -> CompiledProgram:
         """Has the model write one program for all runs of the agent, and tests it: a checker that asks no model.
 
@@ -227,10 +228,11 @@ class GuardAgent:
             candidates: how many programs are written and compared.
             rounds: how often one that fails goes back to the model.
             without: transformations of the examples to leave out.
-            inputs: on how many generated runs properties are tried.
+            inputs: on how many random runs properties are tried.
             crosshair: seconds for CrossHair, where it is installed, to break a property.
             divide: whether the request is compiled in parts: "always", "never", or "auto" where it is long.
             accept_disputes: the ids of disputes in which the model is right: these examples and clauses are left out.
+            properties: whether each clause must have a property, or a reason why it has none.
 
         Raises:
             NotCompiledError: none passed; its report says what failed.
@@ -245,6 +247,7 @@ class GuardAgent:
         means = Means(self.meter(), self._engines.named("auto"), self.setup.prompts, self.setup.redactor.redaction())
         options: dict[str, Any] = {"candidates": candidates, "rounds": rounds, "without": without}
         options |= {"inputs": inputs, "crosshair": crosshair, "divide": divide, "accept_disputes": accept_disputes}
+        options["properties"] = properties
         made = compile_program(subject, examples, means, **options)
         if made.program is None:
             raise NotCompiledError(made.report)

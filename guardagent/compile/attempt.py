@@ -35,6 +35,21 @@ class Attempt:
         return [failure for tried in self.tried for failure in tried.failures]
 
     @property
+    def lacks(self) -> list[str]:
+        """What is missing in it, whatever the runs."""
+        return [tried.lacks for tried in self.tried if tried.lacks]
+
+    @property
+    def advice(self) -> list[str]:
+        """What should be written otherwise, though no run shows it to be wrong."""
+        return [tried.advice for tried in self.tried if tried.advice]
+
+    @property
+    def remarks(self) -> list[str]:
+        """What the model has to know besides the runs that are answered wrongly."""
+        return [*self.problems, *self.lacks, *self.advice]
+
+    @property
     def passed(self) -> bool:
         return self._right and not self._skips_clause
 
@@ -53,14 +68,15 @@ class Attempt:
         if self.problems:
             return f"cannot run: {self.problems[0]}"
         runs = sum(tried.runs for tried in self.tried)
-        return f"{len(self.failures)} of {runs} runs wrong" if self.failures else f"passes all {runs} runs"
+        wrong = f"{len(self.failures)} of {runs} runs wrong" if self.failures else f"passes all {runs} runs"
+        return "; ".join([wrong, *self.lacks])
 
     def to_dict(self) -> dict[str, Any]:
         return {"problems": self.problems, "tried": [{"name": t.name, "failed": len(t.failures)} for t in self.tried]}
 
     @property
     def _right(self) -> bool:
-        return bool(self.tried) and not self.problems and not self.failures
+        return bool(self.tried) and not (self.problems or self.failures or self.lacks)
 
     @property
     def _skips_clause(self) -> bool:

@@ -60,6 +60,7 @@ class Candidate:
         self._functions = _functions_for(world, means)
         self._explanation = ""  # of the last answer
         self._sent: set[str] = set()  # the prompts so far
+        self._results: dict[tuple[str, Properties], list[Tried]] = {}
 
     @property
     def last(self) -> Attempt:
@@ -83,6 +84,10 @@ class Candidate:
     def findings(self) -> list[Finding]:
         """What was not tried, and what was made easier, while it was written."""
         found = [Finding("unchecked", tried.unchecked) for tried in self.last.tried if tried.unchecked]
+        found += [Finding("unparsed", advice) for advice in self.last.advice]
+        sets_no_rule = "the model says that this sentence sets no rule: "
+        idle = self.last.properties.idle.items()
+        found += [Finding("context", sets_no_rule + reason, clause=number) for number, reason in idle if reason]
         why = "the model changed this property after it had written it; read it"
         return [*found, *(Finding("changed", why, clause=number) for number in self.changed_properties)]
 
@@ -110,11 +115,18 @@ class Candidate:
                 self.attempts.append(self._attempt(plan, answer))
             except _RepeatedPromptError:
                 self.stopped = "the next question to the model would be one that it has answered"
-                return
+                break
             answer = ""
             self._means.tell(f"{self._name}, version {len(self.attempts)}: {self.last.summary}")
-            if self.last.passed or self._waits():
-                return
+            if (self.last.passed and not self._has_new_advice) or self._waits():
+                break
+        self.attempts += [one for one in reversed(self.attempts) if one.passed and one is not self.last][:1]
+
+    @property
+    def _has_new_advice(self) -> bool:
+        """Whether the last version, which passes, goes back once more: advice that no earlier version got."""
+        before = {advice for attempt in self.attempts[:-1] for advice in attempt.advice}
+        return not before and bool(self.last.advice)
 
     def _waits(self) -> bool:
         """Whether a person has to decide: also where the model disputes all that the last version gets wrong."""
@@ -143,7 +155,7 @@ class Candidate:
         return "", ""  # the request itself must do
 
     def _attempt(self, plan: str, answer: str) -> Attempt:
-        before = self._properties
+        disputes: list[Dispute] = []
         try:
             answer = answer or self._ask("compile", self._data(plan), **self._told())
             self._explanation = explanation(answer)
@@ -151,14 +163,17 @@ class Candidate:
             if not _holds_program(answer):
                 proposal = read_proposal(answer, self._world.subject)
                 if proposal or disputes:
-                    return Attempt(properties=before, proposal=proposal, disputes=disputes)
+                    return Attempt(properties=self._properties, proposal=proposal, disputes=disputes)
             program = without_header(read_code(answer))
+            problems = self._problems(program)
         except AnswerError as error:
-            return Attempt(problems=[str(error)], properties=before)
+            program, problems = "", [str(error)]
         properties = read_properties(answer)
-        if problems := self._problems(program, properties):
-            return Attempt(program, problems, properties=before, disputes=disputes)
-        return replace(self._examined(program, properties if properties.source else before), disputes=disputes)
+        wrong = self._wrong_properties(properties)
+        kept = properties if properties.source and not wrong else self._properties
+        if problems or wrong:
+            return Attempt(program, [*problems, *wrong], properties=kept, disputes=disputes)
+        return replace(self._examined(program, kept), disputes=disputes)
 
     def _disputed(self, answer: str) -> list[Dispute]:
         """The disputes in an answer, but for what a person has accepted."""
@@ -167,14 +182,18 @@ class Candidate:
         return [replace(one, why=show(one.why)) for one in found if one.clause not in self._world.undecidable]
 
     def _examined(self, program: str, properties: Properties) -> Attempt:
-        trial = Trial(self._runnable(program), self._means.sandbox, self._world.subject.toolbox, properties)
-        return Attempt(program, tried=examine(trial, self._world), properties=properties)
+        if (program, properties) not in self._results:  # the same comes of it each time
+            trial = Trial(self._runnable(program), self._means.sandbox, self._world.subject.toolbox, properties)
+            self._results[program, properties] = examine(trial, self._world)
+        return Attempt(program, tried=[*self._results[program, properties]], properties=properties)
 
-    def _problems(self, program: str, properties: Properties) -> list[str]:
-        """Why they may not run."""
-        subject = self._world.subject
-        wrong = properties.problems(subject, self._properties) if properties.source else []
-        return [*problems_of(program, subject), *wrong]
+    def _problems(self, program: str) -> list[str]:
+        """Why a program may not run."""
+        return problems_of(program, self._world.subject)
+
+    def _wrong_properties(self, properties: Properties) -> list[str]:
+        """Why properties may not run."""
+        return properties.problems(self._world.subject, self._properties) if properties.source else []
 
     def _runnable(self, program: str) -> str:
         """What runs of a program that was written."""
@@ -195,7 +214,7 @@ class Candidate:
             "program": next((attempt.program for attempt in reversed(self.attempts) if attempt.program), ""),
             "properties": self._properties.source,
             "explanation": self._explanation,
-            "problems": "\n".join(self.last.problems) if self.attempts else "",
+            "problems": "\n".join(self.last.remarks) if self.attempts else "",
             "failures": failures_data(self._tried, self._shown, self._means.redaction.hide),
         }
 

@@ -83,6 +83,7 @@ def compile_program(
     crosshair: float = CROSSHAIR,
     divide: str = "auto",
     accept_disputes: Iterable[str] = (),
+    properties: bool = True,
 ) -> Compilation:
     """Has a model write a program, and tests it until it passes everything or the rounds are over.
 
@@ -93,17 +94,19 @@ def compile_program(
         candidates: how many programs are written and compared.
         rounds: how often a candidate that fails goes back to the model.
         without: transformations to leave out, where what they change does matter for this request.
-        inputs: on how many runs made of the examples properties are tried; 0 for none.
+        inputs: on how many random runs made of the examples properties are tried; 0 for none.
         crosshair: for how many seconds CrossHair, where it is installed, may look for runs that break one; 0 for none.
         divide: whether the request is compiled in parts: "always", "never", or "auto" where it has many sentences.
         accept_disputes: the ids of disputes in which the model is right: these examples and sentences are left out.
+        properties: whether each clause must have a property, or a reason why it has none.
 
     Raises:
         InputError: an option or an example is wrong.
         ModelError: the model did not answer, and no candidate had passed before.
         SandboxError: the sandbox does not work here.
     """
-    world = replace(_world(subject, examples, without, accept_disputes), inputs=inputs, crosshair=crosshair)
+    world = _world(subject, examples, without, accept_disputes)
+    world = replace(world, inputs=inputs, crosshair=crosshair, needs_properties=properties)
     if candidates < 1 or rounds < 0 or inputs < 0:
         given = f"candidates is {candidates}, rounds {rounds} and inputs {inputs}"
         raise InputError(f"{given}; expected at least 1, 0 and 0")

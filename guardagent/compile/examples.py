@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ class Example:
     Attributes:
         facts: what the host knows in this run.
         clauses: sentences of the request that the run breaks, where somebody said so.
+        details: what the program's details must hold, where somebody said so; others may stand beside it.
     """
 
     id: str
@@ -32,6 +33,19 @@ class Example:
     label: int
     facts: Mapping[str, Any] = field(default_factory=dict)
     clauses: tuple[int, ...] = ()
+    details: Mapping[str, Any] | None = None
+
+    @property
+    def run(self) -> str:
+        """The run itself, whatever is known of it, as a string to compare."""
+        return json.dumps([self.agent_input, self.agent_output, thaw(self.facts)], sort_keys=True, default=str)
+
+    def with_text(self, part: str, text: str, label: int | None = None) -> Example:
+        """The example with another input or output, and perhaps another label."""
+        label = self.label if label is None else label
+        if part == "agent_input":
+            return replace(self, agent_input=text, label=label)
+        return replace(self, agent_output=text, label=label)
 
     @property
     def event(self) -> Event:
@@ -66,7 +80,11 @@ def digest_of_examples(examples: Sequence[Example]) -> str:
     """The digest of what was tested, whatever the order and the form of the file."""
     rows = sorted(
         json.dumps(
-            [e.id, e.agent_input, e.agent_output, e.label, thaw(e.facts), *([e.clauses] if e.clauses else [])],
+            [
+                *(e.id, e.agent_input, e.agent_output, e.label, thaw(e.facts)),
+                *([e.clauses] if e.clauses else []),
+                *([] if e.details is None else [thaw(e.details)]),
+            ],
             sort_keys=True,
             default=str,
         )
@@ -96,6 +114,11 @@ def read_example(record: Mapping[str, Any], path: str, line: int) -> Example:
         raise ContentError(f"key 'id' is {name!r}; expected a text", path, line)
     if not isinstance(facts, Mapping):
         raise ContentError("key 'facts' is no object; expected what the host knows", path, line)
+    clauses, details = _clauses(record, label, path, line), _details(record, path, line)
+    return Example(str(name), record["agent_input"], record["agent_output"], label, dict(facts), clauses, details)
+
+
+def _clauses(record: Mapping[str, Any], label: int, path: str, line: int) -> tuple[int, ...]:
     clauses = record.get("clauses") or []
     if not isinstance(clauses, list) or not all(type(one) is int for one in clauses) or (clauses and label == 0):
         raise ContentError(
@@ -103,7 +126,14 @@ def read_example(record: Mapping[str, Any], path: str, line: int) -> Example:
             path,
             line,
         )
-    return Example(str(name), record["agent_input"], record["agent_output"], label, dict(facts), tuple(clauses))
+    return tuple(clauses)
+
+
+def _details(record: Mapping[str, Any], path: str, line: int) -> Mapping[str, Any] | None:
+    details = record.get("details")
+    if details is None or isinstance(details, Mapping):
+        return details
+    raise ContentError("key 'details' is no object; expected the details that the program must give", path, line)
 
 
 def _refuse_unusable(examples: Sequence[Example], name: str) -> None:
@@ -112,8 +142,7 @@ def _refuse_unusable(examples: Sequence[Example], name: str) -> None:
         raise ContentError(f"id {twice[0]!r} occurs twice; expected each id once", name)
     seen: dict[str, Example] = {}
     for example in examples:
-        run = json.dumps([example.agent_input, example.agent_output, thaw(example.facts)], sort_keys=True, default=str)
-        other = seen.setdefault(run, example)
+        other = seen.setdefault(example.run, example)
         if other.label != example.label:
             raise ContentError(f"{other.id!r} and {example.id!r} are the same run with different labels", name)
     missing = {0, 1} - {example.label for example in examples}

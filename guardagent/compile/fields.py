@@ -1,13 +1,19 @@
-"""Named fields in a text: lines such as `Identity: nursing`, as people and agents write them."""
+"""Named values in a text: lines such as `Identity: nursing`, as people and agents write them, and JSON objects."""
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import json
 import re
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 _FIELD = re.compile(r"^([ \t]*)([A-Za-z][\w-]*(?: [\w-]+){0,3})[ \t]*:[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)
+_MOST_OBJECTS = 200  # of a text
+_DEEPEST = 50  # keys that lead to a value
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +75,104 @@ def _replaced(value: Any, old: str, new: str) -> Any:
 def free_text(text: str) -> Field | None:
     """The field that a user most likely wrote in free words: the longest."""
     return max(fields_of(text), key=lambda field: len(field.value), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a plain value stands: in a line of its own, or in a JSON object.
+
+    Attributes:
+        name: of the line; in an object the keys that lead there, joined by dots.
+        value: a string for a line.
+        nth: how many places of this name the text has before.
+        start, end: of the line's value, or of the whole object, which is `record`.
+        path: the keys that lead to the value; empty for a line.
+    """
+
+    name: str
+    value: Any
+    start: int
+    end: int
+    nth: int = 0
+    path: tuple[Any, ...] = ()
+    record: Any = None
+
+    def put(self, text: str, value: Any) -> str:
+        """The text with another value here."""
+        if not self.path:
+            return text[: self.start] + str(value) + text[self.end :]
+        record, last = self._copied()
+        last[self.path[-1]] = value
+        return replaced_object(text, self.start, self.end, record)
+
+    def drop(self, text: str) -> str:
+        """The text without this line or key."""
+        if not self.path:
+            start, end = text.rfind("\n", 0, self.start) + 1, text.find("\n", self.end)
+            return (text[:start] + (text[end + 1 :] if end >= 0 else "")).rstrip("\n")
+        record, last = self._copied()
+        del last[self.path[-1]]
+        return replaced_object(text, self.start, self.end, record)
+
+    def _copied(self) -> tuple[Any, Any]:
+        """A copy of the object, and what in it holds the value."""
+        record = last = copy.deepcopy(self.record)
+        for key in self.path[:-1]:
+            last = last[key]
+        return record, last
+
+
+def places_of(text: str) -> list[Place]:
+    """The plain values of a text, in their order."""
+    objects = list(objects_in(text))
+    found = [
+        Place(field.name, field.value, field.start, field.end)
+        for field in fields_of(text)
+        if not any(start < field.end and field.start < end for start, end, _ in objects)
+    ]
+    for start, end, record in objects:
+        found += [
+            Place(".".join(map(str, path)), value, start, end, 0, path, record) for path, value in _plain(record, ())
+        ]
+    seen = Counter[str]()
+    numbered = []
+    for place in sorted(found, key=lambda place: place.start):
+        numbered.append(dataclasses.replace(place, nth=seen[place.name]))
+        seen[place.name] += 1
+    return numbered
+
+
+def objects_in(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """(start, end, value) of the JSON objects in a text; those that are nested deep are passed over."""
+    decoder, at = json.JSONDecoder(), text.find("{")
+    for _ in range(_MOST_OBJECTS):
+        if at < 0:
+            return
+        try:
+            value, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            end = at + 1
+        else:
+            if _is_shallow(value, _DEEPEST):
+                yield at, end, value
+        at = text.find("{", end)
+
+
+def replaced_object(text: str, start: int, end: int, value: Any) -> str:
+    """The text with another JSON object in a place, spread over lines where the one before was."""
+    indent = 2 if "\n" in text[start:end] else None
+    return text[:start] + json.dumps(value, ensure_ascii=False, indent=indent) + text[end:]
+
+
+def _is_shallow(value: Any, left: int) -> bool:
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return left > 0 and all(_is_shallow(item, left - 1) for item in items)
+
+
+def _plain(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """(path, value) of the plain values in an object."""
+    if isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _plain(item, (*path, key))
+    elif value is not None and path:
+        yield path, value

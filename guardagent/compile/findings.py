@@ -28,8 +28,9 @@ class Finding:
             (code for a sentence that no example runs), `undecided` (an example that is denied because the program could
             not decide), `quoted` (words of one example in the program), `unmeasured` (nothing told which lines run),
             `skipped` (a transformation left out), `unchecked` (a clause or a test that nothing was tried for),
-            `changed` (a property that the model wrote anew); of a divided request also `context` (a sentence that the
-            model took for no rule), `unexercised` (a part that denies no example), `undivided` (why it stayed whole).
+            `changed` (a property that the model wrote anew), `context` (a sentence that the model took for no rule),
+            `unparsed` (a regular expression where a parser is there); of a divided request also `unexercised` (a part
+            that denies no example), `undivided` (why it stayed whole).
     """
 
     kind: str

@@ -149,6 +149,8 @@ class Report:
     def _of_tests(self) -> Iterator[str]:
         for tried in self.attempt.tried:
             yield f"  {tried.runs - len(tried.failures):>6} of {tried.runs:<6} {tried.name}: {tried.about}"
+            if tried.lacks:
+                yield f"    missing: {_cut(tried.lacks)}"
             yield from _failures(tried.failures)
 
     def _of_examples(self) -> Iterator[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from guardagent.compile.coverage import Instrumented
@@ -27,6 +29,8 @@ class Outcome:
         crash: what stopped it otherwise: an exception that no program should raise, a limit, an answer that is none.
         reasons: those of the verdict.
         answer: what it hands out.
+        details: those of the verdict.
+        leaks: whether it denies and yet returns an answer, which the host then withholds.
     """
 
     label: int
@@ -34,6 +38,8 @@ class Outcome:
     crash: str = ""
     reasons: tuple[str, ...] = ()
     answer: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    leaks: bool = field(default=False, compare=False)
 
     @property
     def decided(self) -> bool:
@@ -54,22 +60,36 @@ class Trial:
         self._sandbox = sandbox
         self._toolbox = toolbox
         self._instrumented = Instrumented(program)
+        self._outcomes: dict[str, Outcome] = {}
 
     def outcome(self, example: Example) -> Outcome:
-        """What the program gives for a run.
+        """What the program gives for a run, which is run once.
 
         Raises:
             SandboxError: the sandbox itself does not work here.
         """
-        recorder = Recorder(self._toolbox)
+        if example.run not in self._outcomes:
+            self._outcomes[example.run] = self._ran(example)
+        return self._outcomes[example.run]
+
+    def _ran(self, example: Example) -> Outcome:
+        recorder, sandbox = Recorder(self._toolbox), _Kept(self._sandbox)
         try:
-            verdict = run_program(self.program, self._sandbox, recorder, example.event, example.context)
+            verdict = run_program(self.program, sandbox, recorder, example.event, example.context)
         except (ProgramError, LimitError) as error:
             said = "; ".join(failed_run(error, recorder, "program").errors)
             if kind_of(error, admitted=True) == "value":
                 return Outcome(1, undecided=said)
             return Outcome(1, crash=said)
-        return Outcome(verdict.label, "; ".join(verdict.errors), reasons=verdict.reasons, answer=verdict.answer)
+        claimed = sandbox.returned.get("answer") if isinstance(sandbox.returned, Mapping) else None
+        return Outcome(
+            verdict.label,
+            "; ".join(verdict.errors),
+            reasons=verdict.reasons,
+            answer=verdict.answer,
+            details=thaw(verdict.details),
+            leaks=verdict.label == 1 and claimed is not None,
+        )
 
     def returned(self, program: str, example: Example) -> Any:
         """What another program returns for a run, as it is: no verdict is made of it.
@@ -82,6 +102,18 @@ class Trial:
         functions, clock = Recorder(self._toolbox).functions(), clock_of(example.facts)
         return copy_value(self._sandbox.run(program, _inputs(example), functions, clock))
 
+    def returned_for(self, program: str, examples: Sequence[Example]) -> list[Any]:
+        """What another program returns for several runs, which its fact `runs` lists; nothing where it fails.
+
+        Raises:
+            SandboxError: the sandbox itself does not work here.
+        """
+        runs = Example("", "", "", 0, {"runs": [_inputs(one) for one in examples]})
+        try:
+            return list(self.returned(program, runs)) if examples else []
+        except (ProgramError, LimitError):
+            return []
+
     def lines_run(self, example: Example) -> frozenset[int]:
         """The lines within functions that run for an example; none where the program does not get to its end."""
         told: list[int] = []
@@ -90,6 +122,31 @@ class Trial:
         with contextlib.suppress(SandboxError):
             self._sandbox.run(instrumented.source, _inputs(example), functions, clock_of(example.facts))
         return frozenset(told)
+
+
+class _Kept:
+    """A sandbox that keeps what the last program returned.
+
+    Attributes:
+        returned: that value; None where the program returned nothing.
+    """
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self.returned: Any = None
+
+    def run(
+        self,
+        program: str,
+        inputs: Mapping[str, Any],
+        functions: Mapping[str, Callable[..., Any]],
+        now: dt.datetime | None = None,
+    ) -> Any:
+        self.returned = self._sandbox.run(program, inputs, functions, now)
+        return self.returned
+
+    def close(self) -> None:
+        self._sandbox.close()
 
 
 def _inputs(example: Example) -> dict[str, Any]:

@@ -41,7 +41,7 @@ RIGHT = '''\
 
 def check(agent_input: str, agent_output: str, facts: dict) -> dict:
     # clause 1
-    loans = facts.get("loans") or field(agent_input, "Loans")
+    loans = str(facts["loans"]) if "loans" in facts else field(agent_input, "Loans")
     denied, why = check_loans(loans, 5)
     # clause 2
     return {
@@ -85,6 +85,7 @@ class Compiler:
 
     Attributes:
         asked: what the model was asked: the user's part of each prompt.
+        strict: whether a clause without a property is a reason to refuse it; here most tests have none.
     """
 
     def __init__(self, home: Path, start: Serve, cli: Callable[..., Ran]) -> None:
@@ -92,6 +93,7 @@ class Compiler:
         self.out = home / "memory" / "lending" / "program.py"
         self.folders: list[object] = ["--memory", home / "memory", "--toolbox", home / "tools"]
         self.run = cli
+        self.strict = False
         self._serve = start
         self._server: Any = None
 
@@ -104,6 +106,7 @@ class Compiler:
         replies = [text(one) if isinstance(one, str) else one for one in answers]
         self._server = self._serve([text(PLAN), *replies])
         agent = ["--agent", "lending", "--examples", self.home / "examples.jsonl", "-o", self.out]
+        agent += [] if self.strict else ["--no-properties"]
         ran = self.run("compile", *agent, *self.folders, "--model", "openai/test", "--json", *options)
         return ran.status, json.loads(ran.out) if ran.out else {"error": ran.err}
 

@@ -200,7 +200,7 @@ def test_another_profile_gets_the_verdict_of_the_required_check(compiler: Compil
     exit_status, report = compiler(program(body), options=("--rounds", 0))
     assert (exit_status, failing(report)) == (1, {"substituted_profile"})
     notes = [one["note"] for test in report["tests"] for one in test["failures"]]
-    assert notes == ["Loans: 5 instead of 0", "Loans: 7 instead of 0"]
+    assert notes == [f"Loans: {loans} instead of 0" for loans in (5, 7, 6, 99, 9, 1000)]
 
 
 def test_a_transformation_can_be_left_out(compiler: Compiler) -> None:
@@ -214,6 +214,46 @@ def test_a_transformation_can_be_left_out(compiler: Compiler) -> None:
     }
     exit_status, report = compiler(GOOD, options=("--without", "changed_id"))
     assert (exit_status, "did you mean 'changed_ids'" in report["error"]) == (2, True)
+
+
+def test_details_that_an_example_names_are_examined(compiler: Compiler) -> None:
+    """Others may stand beside them, and the order of a list does not count; the report says which test a label."""
+    named = [row | {"details": {"loans": str(loans)}} for row, loans in zip(EXAMPLES, [0, 5, 3, 7, 3], strict=False)]
+    (compiler.home / "examples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*named, EXAMPLES[5]]))
+    exit_status, report = compiler(block(RIGHT.replace('"loans": loans', '"loan": loans')), GOOD)
+    assert exit_status == 0
+    assert 'details {"loans": "5"}' in compiler.asked[2]
+    assert "these examples name no details, and test the label only: e5" in str(report["findings"])
+    (compiler.home / "examples.jsonl").write_text(json.dumps(EXAMPLES[0] | {"details": [1]}) + "\n")
+    exit_status, report = compiler(GOOD)
+    assert (exit_status, "key 'details' is no object" in report["error"]) == (2, True)
+
+
+def test_an_answer_is_examined(compiler: Compiler) -> None:
+    """Unchanged where the run is allowed; where it is denied, none."""
+    for wrong in (
+        RIGHT.replace('field(agent_output, "Answer")', '"Well: " + field(agent_output, "Answer")'),
+        RIGHT.replace("None if denied else ", ""),
+    ):
+        exit_status, report = compiler(block(wrong), options=("--rounds", 0))
+        assert (exit_status, failing(report)) == (1, {"answers"})
+
+
+def test_a_regular_expression_in_place_of_a_parser_goes_back_once(compiler: Compiler) -> None:
+    """Where nothing else is wrong, it is taken then, and the report says so."""
+    odd = block(
+        "import re\n\n\n"
+        + RIGHT.replace("    denied,", "    re.findall(r'\"lent\": *(\\d+)', agent_output)\n    denied,")
+    )
+    exit_status, report = compiler(odd)
+    assert (exit_status, report["model_calls"]) == (0, 3)
+    said = "looks for JSON with a regular expression; JSONDecoder or loads parses it"
+    assert said in compiler.asked[2]
+    assert [one["kind"] for one in report["findings"] if said in one["message"]] == ["unparsed"]
+    better, worse = block(RIGHT), block(RIGHT.replace("loans, 5", "loans, 6"))
+    assert "re.findall" not in compiler(odd, better)[1]["written"] + compiler.out.read_text()
+    exit_status, report = compiler(odd, worse, options=("--rounds", 1))
+    assert (exit_status, "re.findall" in compiler.out.read_text()) == (0, True)
 
 
 def test_several_candidates_are_compared(compiler: Compiler) -> None:
@@ -290,7 +330,15 @@ def test_a_request_of_ones_own_is_compiled_from_its_files(compiler: Compiler, le
     own = lending / "memory" / "lending"
     files = ("--request", own / "request.md", "--specification", own / "specification.md")
     server = compiler._serve([text(PLAN), text(GOOD)])
-    options = ["--examples", lending / "examples.jsonl", "-o", compiler.out, "--model", "openai/test"]
+    options = [
+        "--examples",
+        lending / "examples.jsonl",
+        "-o",
+        compiler.out,
+        "--model",
+        "openai/test",
+        "--no-properties",
+    ]
     ran = compiler.run("compile", *files, *compiler.folders[2:], *options)
     assert (ran.status, len(server.requests)) == (0, 2)
     for words in ("PASSED", "6 of 6", "1. A member may borrow", "Written to"):
@@ -306,7 +354,7 @@ def test_the_library_gives_a_checker(lending: Path) -> None:
     """`GuardAgent.compile`: a Check that asks no model, or an error with the report."""
     folders = {"memory": lending / "memory", "toolbox": lending / "tools"}
     model = ScriptedModel([PLAN, GOOD])
-    compiled = GuardAgent(agent="lending", model=model, **folders).compile(EXAMPLES)  # type: ignore[arg-type]
+    compiled = GuardAgent(agent="lending", model=model, **folders).compile(EXAMPLES, properties=False)  # type: ignore[arg-type]
     verdict = compiled.guard("Member: M-1\nLoans: 9\nQuestion: Dune?", "Lend: Dune\nAnswer: No.")
     assert (verdict.label, verdict.reasons, len(model.asked)) == (1, ("9 of 5",), 2)
     assert compiled.guard("Loans: 1", "Answer: Yes.", facts={"loans": "7"}).label == 1
@@ -314,14 +362,14 @@ def test_the_library_gives_a_checker(lending: Path) -> None:
     assert parse((lending / "p.py").read_text(), "p.py")[0] == compiled.header
     again = GuardAgent(agent="lending", model=ScriptedModel([PLAN, WRONG]), **folders)  # type: ignore[arg-type]
     with pytest.raises(NotCompiledError, match="e1: expected label 1, given label 0") as refused:
-        again.compile(lending / "examples.jsonl", rounds=0)
+        again.compile(lending / "examples.jsonl", rounds=0, properties=False)
     assert not refused.value.report.passed
 
 
 def test_an_answer_that_is_a_program_needs_no_plan(compiler: Compiler) -> None:
     """And where no plan can be had, the request must do."""
     server = compiler._serve([text(GOOD)])
-    run = ["--agent", "lending", *compiler.folders, "--examples", compiler.home / "examples.jsonl"]
+    run = ["--agent", "lending", *compiler.folders, "--examples", compiler.home / "examples.jsonl", "--no-properties"]
     assert compiler.run("compile", *run, "--model", "openai/test", "-o", compiler.out).status == 0
     assert len(server.requests) == 1
     server = compiler._serve([text("I have none."), text(""), text(GOOD)])
@@ -333,7 +381,7 @@ def test_what_a_model_is_shown(lending: Path) -> None:
     """Some examples of both labels, fenced, with the request; never what is redacted, and never an example's id."""
     model = ScriptedModel([PLAN, GOOD])
     folders = {"memory": lending / "memory", "toolbox": lending / "tools", "redact": [r"book \d"]}
-    GuardAgent(agent="lending", model=model, **folders).compile(EXAMPLES)  # type: ignore[arg-type]
+    GuardAgent(agent="lending", model=model, **folders).compile(EXAMPLES, properties=False)  # type: ignore[arg-type]
     told = "\n".join(message.content for asked in model.asked for message in asked)
     assert "1. A member may borrow a book only while fewer than five are on loan." in told
     assert "Loans: 5" in told

@@ -42,7 +42,7 @@ LIMIT = 5
 
 
 def value_of(agent_input, facts):
-    return facts.get("loans") or field(agent_input, "Loans")
+    return str(facts["loans"]) if "loans" in facts else field(agent_input, "Loans")
 
 
 def check(agent_input, agent_output, facts):
@@ -56,7 +56,7 @@ LIMIT = "blocked"
 
 
 def value_of(agent_input):
-    return field(agent_input, "Status")
+    return field(agent_input, "Status").lower()
 
 
 def check(agent_input, agent_output, facts):
@@ -71,7 +71,7 @@ LIMIT = """Reading
 
 
 def check(agent_input, agent_output, facts):
-    denied, why = check_never(field(agent_input, "Shelf") == LIMIT.split()[0].lower(), "the reading room")
+    denied, why = check_never(field(agent_input, "Shelf").lower() == LIMIT.split()[0].lower(), "the reading room")
     if denied and "own copy" in agent_output:
         denied = denied and True
     return {"label": int(denied), "answer": None if denied else field(agent_output, "Answer")}
@@ -93,7 +93,7 @@ def run(number: int, label: int, loans: int = 1, status: str = "member", shelf: 
 
 ALLOWED = [run(0, 0), run(1, 0, 4), run(2, 0, 3)]
 RUNS = [*ALLOWED, run(3, 1, 5), run(4, 1, 7), run(5, 1, 2, "blocked"), run(6, 1, 1, "member", "reading")]
-FAST = ("--crosshair", 0, "--divide", "always")
+FAST = ("--crosshair", 0, "--divide", "always", "--no-properties")
 
 
 class Dividing:
@@ -252,7 +252,7 @@ def test_a_whole_program_that_fails_goes_back_to_the_part_at_fault(dividing: Div
 
 def test_a_whole_program_that_never_passes_is_not_written(dividing: Dividing) -> None:
     """After the rounds the report names the part at fault."""
-    other = LOANS.replace('field(agent_output, "Answer")', '"lent"')
+    other = LOANS.replace('field(agent_output, "Answer")', 'field(agent_output, "Answer")[:4]')
     exit_status, report = dividing({**GOOD, 2: [other]}, options=(*FAST, "--rounds", 1))
     assert (exit_status, dividing.compiler.out.exists(), dividing.counts) == (1, False, {0: 1, 2: 2, 3: 1, 4: 1})
     assert [row["passed"] for row in report["parts"]] == [False, True, True]
@@ -262,8 +262,9 @@ def test_a_whole_program_that_never_passes_is_not_written(dividing: Dividing) ->
 def test_properties_of_parts_are_tried_on_the_whole(dividing: Dividing) -> None:
     """Their helpers may have the same names; a breach goes back to the part whose property it is."""
     loans = (
-        "def said(agent_input):\n    return int(field(agent_input, 'Loans')) >= 5\n\n\n"
-        "def property_2(agent_input, agent_output, facts):\n    return 'deny' if said(agent_input) else None\n"
+        "def said(agent_input, facts):\n"
+        "    return int(facts['loans'] if 'loans' in facts else field(agent_input, 'Loans')) >= 5\n\n\n"
+        "def property_2(agent_input, agent_output, facts):\n    return 'deny' if said(agent_input, facts) else None\n"
     )
     blocked = (
         "def said(agent_input):\n    return field(agent_input, 'Status') in ('blocked', 'barred')\n\n\n"
@@ -429,7 +430,7 @@ def test_the_library_divides_too(dividing: Dividing) -> None:
     home = dividing.compiler.home
     model = ScriptedModel([DIVISION, *(block(GOOD[number][0]) for number in (2, 3, 4))])
     guard = GuardAgent(agent="lending", model=model, memory=home / "memory", toolbox=home / "tools")
-    compiled = guard.compile(RUNS, divide="always")
+    compiled = guard.compile(RUNS, divide="always", properties=False)
     guard.close()
     assert [row.denies for row in compiled.report.parts] == [["e3", "e4"], ["e5"], ["e6"]]
     assert "clause 2: passed" in compiled.report.to_text()

@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from guardagent.compile import Example
 from guardagent.compile.properties import Properties, read_properties
-from guardagent.compile.properties.search import search
+from guardagent.compile.properties.search import changed, drawn, simplest, swept
 from guardagent.compile.properties.shapes import Change, changes
 from guardagent.compile.properties.symbolic import _answers
 from guardagent.compile.subject import Subject
 from guardagent.compile.world import World
-from guardagent.errors import SandboxError
 from guardagent.hardening import problems as problems_here
 from guardagent.toolbox import Toolbox
 from guardagent.worker import command
 from tests.answers import block
-from tests.models.server import text
 
-from .conftest import PLAN, RIGHT, Compiler, failing, program
+from .conftest import RIGHT, Compiler, failing, program
 
 PROPERTY = """\
 def property_1(agent_input, agent_output, facts):
-    loans = int(facts.get("loans") or field(agent_input, "Loans"))
+    loans = int(facts["loans"] if "loans" in facts else field(agent_input, "Loans"))
     return "deny" if loans >= 5 else "allow"
 """
 SECOND = """
@@ -39,7 +35,7 @@ def property_2(agent_input, agent_output, facts):
 """
 FAST = ("--crosshair", 0)
 GOOD = block(RIGHT) + block(PROPERTY)
-SIX_IS_FINE = block(RIGHT.replace('"Loans")\n', '"Loans")\n    loans = "0" if loans == "6" else loans\n', 1))
+TWELVE_ARE_FINE = block(RIGHT.replace('"Loans")\n', '"Loans")\n    loans = "0" if loans == str(12) else loans\n', 1))
 
 
 def tried(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -63,22 +59,22 @@ def test_the_report_says_on_how_many_runs_a_property_was_tried(compiler: Compile
 
 
 def test_a_counterexample_goes_back_shrunk(compiler: Compiler) -> None:
-    """No example has six loans, and no transformation finds it; a run with one change does."""
-    exit_status, report = compiler(SIX_IS_FINE + block(PROPERTY), block(RIGHT), options=FAST)
+    """No example has twelve loans, and no transformation finds it; a run with one change does."""
+    exit_status, report = compiler(TWELVE_ARE_FINE + block(PROPERTY), block(RIGHT), options=FAST)
     assert exit_status == 0
     first, second = report["candidates"][0]["rounds"]
     assert [one["name"] for one in first["tried"] if one["failed"]] == ["property_1"]
     assert {"name": "property_1", "failed": 0} in second["tried"]
     mend = compiler.asked[2]
-    assert "property_1 says deny; the Loans of agent_input: 6\n" in mend
+    assert "property_1 says deny; the Loans of agent_input: 12\n" in mend
     assert "def property_1" in mend
-    assert "Loans: 6" in mend
+    assert "Loans: 12" in mend
     assert "deny, as the property says: label 1\n" in mend
 
 
 def test_the_same_runs_each_time(compiler: Compiler) -> None:
     """What fails, fails again; nothing is left behind in the working directory."""
-    reports = [compiler(SIX_IS_FINE + block(PROPERTY), options=(*FAST, "--rounds", 0)) for _ in range(2)]
+    reports = [compiler(TWELVE_ARE_FINE + block(PROPERTY), options=(*FAST, "--rounds", 0)) for _ in range(2)]
     assert reports[0][0] == 1
     assert failing(reports[0][1]) == {"property_1"}
     assert reports[0][1]["tests"] == reports[1][1]["tests"]
@@ -134,7 +130,7 @@ def test_a_property_does_not_go_away(compiler: Compiler) -> None:
     """An answer without properties keeps those before; one that leaves some out is refused."""
     other = PROPERTY.replace("property_1", "property_2").replace('"allow"', "None")
     exit_status, report = compiler(
-        SIX_IS_FINE + block(PROPERTY), SIX_IS_FINE + block(other), options=(*FAST, "--rounds", 1)
+        TWELVE_ARE_FINE + block(PROPERTY), TWELVE_ARE_FINE + block(other), options=(*FAST, "--rounds", 1)
     )
     assert (exit_status, report["problems"]) == (
         1,
@@ -142,31 +138,48 @@ def test_a_property_does_not_go_away(compiler: Compiler) -> None:
     )
 
 
+@pytest.mark.parametrize("first", [block(RIGHT.replace("check_loans", "check_lones")), "No program yet.\n"])
+def test_properties_outlive_a_program_that_cannot_run(compiler: Compiler, first: str) -> None:
+    """They stood beside it and were right: the next version is held to them, and the model is shown them."""
+    exit_status, report = compiler(first + block(PROPERTY), TWELVE_ARE_FINE, options=(*FAST, "--rounds", 1))
+    assert (exit_status, failing(report)) == (1, {"property_1"})
+    assert "def property_1" in compiler.asked[2]
+
+
+def test_each_clause_has_a_property_or_a_reason(compiler: Compiler) -> None:
+    """Else nothing is written, the model is told, and so is the person; who may say that it need not be."""
+    compiler.strict = True
+    lacks = "no property was written for clause 2; expected property_N for each clause"
+    exit_status, report = compiler(GOOD, options=(*FAST, "--rounds", 1))
+    assert (exit_status, compiler.out.exists(), failing(report)) == (1, False, set())
+    assert tried(report)["properties"]["lacks"].startswith(lacks)
+    assert lacks in compiler.asked[2]
+    exit_status, report = compiler(block(RIGHT) + block(PROPERTY + SECOND), options=(*FAST, "--rounds", 0))
+    assert exit_status == 1
+    assert "the property of clause 2 only returns None, and gives no reason" in tried(report)["properties"]["lacks"]
+    reason = SECOND.replace("    return", '    """It says how to deny."""\n    return')
+    exit_status, report = compiler(block(RIGHT) + block(PROPERTY + reason), options=FAST)
+    assert (exit_status, compiler.out.exists()) == (0, True)
+    assert ("context", "the model says that this sentence sets no rule: It says how to deny.") in findings(report)
+    exit_status, report = compiler(GOOD, options=(*FAST, "--no-properties"))
+    assert (exit_status, ("unchecked", "no property was written for clause 2") in findings(report)) == (0, True)
+
+
 def test_what_a_required_check_denies_no_property_lets_pass(compiler: Compiler) -> None:
     """Nor what another property forbids: the most severe claim counts."""
-    everyone = PROPERTY.replace('"deny" if loans >= 5 else "allow"', '"allow" if loans != 5 and loans != 7 else None')
+    everyone = PROPERTY.replace(
+        '"deny" if loans >= 5 else "allow"', '"allow" if loans not in (5, 7) and not facts else None'
+    )
     assert compiler(block(RIGHT) + block(everyone), options=FAST)[0] == 0
-    both = PROPERTY + everyone.replace("property_1", "property_2").replace("!= 5 and loans != 7", "< 99")
+    both = PROPERTY + everyone.replace("property_1", "property_2").replace("not in (5, 7)", "< 99")
     assert compiler(block(RIGHT) + block(both), options=FAST)[0] == 0
 
 
-def test_nothing_is_left_out_silently(compiler: Compiler, tmp_path: Path) -> None:
-    """Without generated runs, or without Hypothesis, the report says so and what to install."""
+def test_nothing_is_left_out_silently(compiler: Compiler) -> None:
+    """Without runs that are made of the examples, the report says so."""
     _, report = compiler(GOOD, options=(*FAST, "--inputs", 0))
     assert ("unchecked", "properties were tried by the examples alone: --inputs is 0") in findings(report)
     assert tried(report)["property_1"]["runs"] == 6
-    hidden = (
-        "import importlib.util as u; f = u.find_spec; u.find_spec = lambda n: None if n == 'hypothesis' else f(n); "
-    )
-    server = compiler._serve([text(PLAN), text(GOOD)])
-    options = ["--agent", "lending", "--examples", compiler.home / "examples.jsonl", "-o", compiler.out, "--json"]
-    arguments = [str(one) for one in ["compile", *options, *compiler.folders, "--model", "openai/test", *FAST]]
-    code = f"{hidden}from guardagent.cli import main; main({arguments!r})"
-    ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=dict(os.environ)
-    )
-    assert (ran.returncode, len(server.requests)) == (0, 2), ran.stderr
-    assert "Hypothesis is not installed; pip install 'guardagent[compile]'" in str(findings(json.loads(ran.stdout)))
 
 
 def test_properties_run_in_the_sandbox_only(compiler: Compiler) -> None:
@@ -184,8 +197,9 @@ def test_runs_are_made_of_the_shape_of_the_examples() -> None:
     """Lines, JSON objects and facts; limits from the program, and fields that are missing."""
     first = Example("a", "Role: nurse\nAge: 17", '{"rows": 3, "ok": true}', 0, {"role": "nurse", "limit": 2})
     second = Example("b", "Role: cook\nAge: 40", "free words", 1, {"role": "cook"})
-    made = {(one.part, one.name): one for of in changes(world(first, second), ["x > 18"]) for one in of}
-    every = [str(one) for of in changes(world(first, second), ["x > 18"]) for one in of]
+    here = replace(world(first, second), sources=("x > 18",))
+    made = {(one.part, one.name): one for of in changes(here) for one in of}
+    every = [str(one) for of in changes(here) for one in of]
     for note in (
         "the Role of agent_input: cook",
         "the Role of agent_input missing",
@@ -209,17 +223,24 @@ def test_runs_are_made_of_the_shape_of_the_examples() -> None:
     assert Change("facts", "limit", None).apply(first).facts == {"role": "nurse"}
 
 
-def test_a_sandbox_that_does_not_work_is_no_counterexample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its error reaches the caller; and Hypothesis writes nothing into the working directory."""
-    monkeypatch.chdir(tmp_path)
-    one = Example("a", "Loans: 1", "x", 0)
-
-    def broken(_run: Example, _note: str) -> bool:
-        raise SandboxError("no worker")
-
-    with pytest.raises(SandboxError, match="no worker"):
-        search([one], changes(world(one), []), broken, 20)
-    assert not list(tmp_path.iterdir())
+def test_the_sweep_reaches_every_limit_before_anything_random() -> None:
+    """Each number of the request, one less and one more, alone and as a sum; a run that fails is made simple."""
+    one = Example("a", "Role: nurse\nAge: 40", '{"n": {"x": 3}}\n{"n": {"x": 4}}', 0)
+    place = World(Subject("At most 1,500, or twenty-one.", "", Toolbox.load()), [one])
+    assert place.limits == [1500, 21]
+    notes = [changed(*run)[1] for run in swept([one], changes(place), place.limits)]
+    for note in (
+        "the Age of agent_input: 22",
+        "the n.x of agent_output: 1499",
+        "the n.x (number 2) of agent_output: 1498",
+    ):
+        assert note in notes
+    assert notes.index("the Age of agent_input missing") < notes.index("the Age of agent_input: unknown")
+    runs = list(drawn([one], changes(place), 50))
+    assert runs == list(drawn([one], changes(place), 50))
+    old = (one, (Change("agent_input", "Role", '"cook"'), Change("agent_input", "Age", '"7"')))
+    run, note = simplest(old, lambda run, _note: "Age: 7" in run.agent_input)
+    assert (run.agent_input, note) == ("Role: nurse\nAge: 7", "the Age of agent_input: 7")
 
 
 def test_properties_stand_in_a_block_of_their_own() -> None:

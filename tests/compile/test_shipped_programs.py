@@ -53,7 +53,7 @@ def recompiled(agent: str, examples: list[dict[str, object]]) -> tuple[str, str]
     program = Memory().agent(agent).program
     assert program is not None
     model = ScriptedModel([PLAN, block(program)])
-    compiled = GuardAgent(agent=agent, model=model).compile(examples, rounds=0)
+    compiled = GuardAgent(agent=agent, model=model).compile(examples, rounds=0, properties=False)
     for example in examples:
         verdict = compiled.guard(str(example["agent_input"]), str(example["agent_output"]))
         assert (verdict.label, verdict.model_calls) == (example["label"], 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,14 +14,15 @@ from guardagent.compile import transformations
 from guardagent.compile.examples import Example
 from guardagent.compile.subject import Subject
 from guardagent.compile.transformations import Variant
+from guardagent.compile.transformations._sql import queries_in
 from guardagent.compile.trial import Outcome
 from guardagent.compile.world import World
 
 
-def made(name: str, *examples: Example, request: str = "Keep the rules.") -> list[Variant]:
+def made(name: str, *examples: Example, request: str = "Keep the rules.", specification: str = "") -> list[Variant]:
     """The variants of the first example."""
     [transformation] = transformations.load(frozenset(transformations.names()) - {name})
-    world = World(Subject(request, "", Toolbox([])), examples)
+    world = World(Subject(request, specification, Toolbox([])), examples)
     return list(transformation.variants(examples[0], world))
 
 
@@ -32,7 +34,7 @@ def run(
 
 def test_each_is_a_file_with_words_for_the_report() -> None:
     """Found by listing their folder."""
-    assert len(transformations.names()) == 7
+    assert len(transformations.names()) == 15
     assert all(one.about for one in transformations.load())
 
 
@@ -81,8 +83,97 @@ def test_a_field_is_repeated_with_the_values_of_others() -> None:
     } == {
         "0",
         "99",
+        "9",
+        "1000",
         "False",
     }
+
+
+def test_a_field_in_conflict_or_missing_is_compared_with_the_other_value_alone() -> None:
+    """In its section, and where that has no indent at the ends of the text; empty and missing; never the free text."""
+    rows = [run("Task: go\nRole: nurse", label=0), run("Task: walk\nRole: cook"), run("Task: run\nRole: nurse")]
+    conflicts = made("conflicting_fields", *rows)
+    texts = [one.example.agent_input for one in conflicts]
+    assert texts == [
+        "Task: go\nRole: nurse\nRole: cook",
+        "Task: go\nRole: cook\nRole: nurse",
+        "Role: cook\nTask: go\nRole: nurse",
+    ]
+    assert {one.other.agent_input for one in conflicts if one.other} == {"Task: go\nRole: cook"}
+    assert [one.example.agent_input for one in made("missing_fields", *rows)] == ["Task: go", "Task: go\nRole: "]
+    record = run('{"n": {"x": 3}}', label=0)
+    assert [one.example.agent_input for one in made("missing_fields", record)][:2] == [
+        '{"n": {}}',
+        '{"n": {"x": null}}',
+    ]
+    assert not made("conflicting_fields", rows[1])
+
+
+def test_facts_win_over_the_field_of_their_name_or_value() -> None:
+    """They are known from examples and from the specification; the other run is the one whose text says the same."""
+    rows = [run("Role: nurse\nAge: 40"), run("Role: cook\nAge: 7")]
+    [known] = made(
+        "contradicting_facts", rows[0], rows[1], run("Role: cook"), specification="The host may know the fact role."
+    )
+    assert (known.example.facts, known.example.agent_input) == ({"role": "cook"}, rows[0].agent_input)
+    assert known.other is not None
+    assert (known.other.facts, known.other.agent_input) == ({}, "Role: cook\nAge: 40")
+    who = replace(rows[0], facts={"who": "nurse"})
+    assert {str(one.example.facts) for one in made("contradicting_facts", who, rows[1], run("Role: cook"))} == {
+        "{'who': 'cook'}"
+    }
+    assert not made("contradicting_facts", *rows, run("Role: cook"))
+
+
+SQL = "SELECT name FROM staff WHERE id = 7"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (f"SQL: {SQL}\nRows: 1", ""),
+        (f"rows = ask('{SQL}')", "'"),
+        (f'rows = ask("""\n{SQL}\n""")', '"""'),
+        (json.dumps({"args": {"query": SQL}}), "json"),
+        (f"SQL: {SQL.replace(' FROM', ' /* FROM')} */ FROM staff", ""),
+    ],
+)
+def test_queries_are_found_where_they_stand(text: str, place: str) -> None:
+    """On a line, in a string of code, in a JSON string; and another one is put there as the place asks for."""
+    [query] = queries_in(text)
+    assert (query.quote, query.sql.startswith("SELECT name")) == (place, True)
+    assert "it\\'s" in query.put(text, "it's") if place == "'" else "it's" in query.put(text, "it's")
+
+
+def test_words_that_are_no_query() -> None:
+    """English, and SQL that reads no table."""
+    assert not queries_in("Select the best car from the list with me.\nSELECT 1")
+
+
+def test_a_query_is_written_another_way_and_holds_a_denied_one() -> None:
+    """Every form parses; those of an allowed run with a denied query are compared with that one alone."""
+    allowed, denied = run("a", f"SQL: {SQL}\nAnswer: x", 0), run("b", "SQL: SELECT pay FROM wages\nAnswer: x")
+    forms = [one.example.agent_output for one in made("sql_forms", allowed, denied)]
+    assert len(set(forms)) > 15
+    for word in ("UNION", "; SELECT pay", "WITH", "EXISTS", "/* SELECT pay FROM wages */", 'FROM "staff"', "AS v"):
+        assert any(word in text for text in forms), word
+    hidden = [one.example.agent_output for one in made("sql_forms", denied)]
+    assert any("OR" in text for text in hidden)
+    assert all(one.other is None for one in made("sql_forms", denied))
+
+
+def test_json_says_the_same_another_way() -> None:
+    """In any layout; a record that is cut off keeps what stands around it."""
+    log = '{"tool": "send", "args": {"to": "a\\"b", "n": [1, true]}}\n{"tool": "reply"}'
+    forms = [one.example.agent_output for one in made("json_layout", run("x", log))]
+    assert [[json.loads(line) for line in text.split("\n")] for text in forms] == 4 * [
+        [json.loads(x) for x in log.split("\n")]
+    ]
+    assert any("\\u0074ool" in text for text in forms)
+    first, second = (one.example.agent_output for one in made("broken_records", run("x", log)))
+    assert first.endswith('\n{"tool": "reply"}')
+    assert not made("json_layout", run("x", '{"a":' * 600 + "1" + "}" * 600))
+    assert second.startswith(log.split("\n", maxsplit=1)[0])
 
 
 @pytest.mark.parametrize("name", ["injected_label", "irrelevant_text"])
@@ -114,3 +205,20 @@ def test_a_json_object_stays_one(name: str) -> None:
 def test_what_must_hold(relation: Any, label: int, outcome: Outcome, *, holds: bool) -> None:
     """For each relation between the example's label and the verdict."""
     assert Variant(run("a", label=label), relation, "").holds(outcome) is holds
+
+
+@pytest.mark.parametrize(
+    ("relation", "outcome", "other", "holds"),
+    [
+        ("conflicting", Outcome(0), Outcome(1), False),
+        ("conflicting", Outcome(0), Outcome(1, undecided="?"), False),
+        ("conflicting", Outcome(0), Outcome(0), True),
+        ("conflicting", Outcome(1, undecided="?"), Outcome(1), True),
+        ("alike", Outcome(0), Outcome(1), False),
+        ("alike", Outcome(1), Outcome(0), False),
+        ("alike", Outcome(1, undecided="?"), Outcome(0), True),
+    ],
+)
+def test_what_must_hold_by_another_run(relation: Any, outcome: Outcome, other: Outcome, *, holds: bool) -> None:
+    """Whatever is right for that one."""
+    assert Variant(run("a"), relation, "").holds(outcome, other) is holds

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from guardagent.compile.candidate import Attempt, Candidate
 from guardagent.compile.disputes import Dispute
 from guardagent.compile.division.faults import at_fault
@@ -23,7 +25,8 @@ class Divided(Candidate):
     """
 
     def __init__(self, number: int, division: Division, world: World, means: Means, rounds: int) -> None:
-        super().__init__(number, world, means, rounds)
+        ruling = tuple(clause for part in division.parts for clause in part.numbers)
+        super().__init__(number, replace(world, ruling=ruling), means, rounds)
         self._parts = [
             PartProgram(number, part, division, world, means, rounds, self._functions) for part in division.parts
         ]
@@ -111,7 +114,7 @@ class Divided(Candidate):
         """All parts together, tried as any program is."""
         properties = fold_properties({one.part: one.last.properties for one in self._parts})
         folded = fold_programs({one.part: one.last.program for one in self._parts}, self._world.subject.toolbox)
-        if problems := self._problems(folded.source, properties):
+        if problems := [*self._problems(folded.source), *self._wrong_properties(properties)]:
             return Attempt(folded.source, problems, properties=properties)
         single = {part.numbers[0]: frozenset(lines) for part, lines in folded.lines.items() if len(part.numbers) == 1}
         self.layout = Layout(folded.around, single, frozenset(one.number for one in self._division.context))

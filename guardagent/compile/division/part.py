@@ -111,21 +111,24 @@ class PartProgram(Candidate):
     def _runnable(self, program: str) -> str:
         return fold_programs({self.part: program}, self._world.subject.toolbox).source
 
-    def _problems(self, program: str, properties: Properties) -> list[str]:
-        found = super()._problems(program, properties)
-        if found:
+    def _problems(self, program: str) -> list[str]:
+        return super()._problems(program) or [problem for problem in (problem_of(program),) if problem]
+
+    def _wrong_properties(self, properties: Properties) -> list[str]:
+        if found := super()._wrong_properties(properties):
             return found
         odd = set(properties.numbers) - set(self.part.numbers)
         if odd:
             found.append(f"the properties: property_{min(odd)} is not of this part; expected {self.part.name}")
-        found += [problem for problem in (problem_of(program), _in_properties(properties)) if problem]
-        return found
+        return [*found, *(problem for problem in (_in_properties(properties),) if problem)]
 
 
 def _known_of(part: Part, world: World) -> World:
     """The examples of which the right answer of this part alone is known."""
-    examples = [one for one in world.examples if one.label == 0 or set(one.clauses) & set(part.numbers)]
-    return replace(world, examples=examples, without=world.without | {_NOT_ALONE}, crosshair=0.0)
+    known = [one for one in world.examples if one.label == 0 or set(one.clauses) & set(part.numbers)]
+    examples = [replace(one, details=None) for one in known]  # which are those of all parts together
+    without = world.without | {_NOT_ALONE}
+    return replace(world, examples=examples, without=without, crosshair=0.0, ruling=part.numbers)
 
 
 def _in_properties(properties: Properties) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from guardagent.compile.examples import Example
@@ -53,6 +53,9 @@ class Tried:
 
     Attributes:
         unchecked: what it could not try, and why: for a person to know.
+        lacks: what is missing in the answer, whatever the runs: it goes back to the model, as a failure does.
+        advice: what the model should write otherwise, and a person know, though no run shows it to be wrong.
+        idle: why there is nothing to try, as the model says.
     """
 
     name: str
@@ -60,10 +63,14 @@ class Tried:
     runs: int = 0
     failures: list[Failure] = field(default_factory=list)
     unchecked: str = ""
+    lacks: str = ""
+    advice: str = ""
+    idle: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         failures = [failure.to_dict() for failure in self.failures]
-        return {"name": self.name, "about": self.about, "runs": self.runs, "failures": failures}
+        row = {"name": self.name, "about": self.about, "runs": self.runs, "failures": failures}
+        return row | ({"lacks": self.lacks} if self.lacks else {})
 
 
 def examine(trial: Trial, world: World) -> list[Tried]:
@@ -73,6 +80,7 @@ def examine(trial: Trial, world: World) -> list[Tried]:
         SandboxError: the sandbox itself does not work here.
     """
     made: list[Tried] = []
+    world = replace(world, sources=(trial.program, trial.properties.source))
     for module in _modules():
         made += _examined(module, trial, world)
         if any(tried.failures for tried in made):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice, zip_longest
 
 from guardagent.compile import transformations
 from guardagent.compile.examinations import Failure, Tried
@@ -13,6 +14,7 @@ from guardagent.compile.world import World
 
 ORDER = 20
 
+_MOST_VARIANTS = 1000  # of one transformation: many examples need not take long
 _ABOUT_DECIDING = "changes that mean nothing do not leave all allowed examples undecided"
 
 
@@ -32,16 +34,22 @@ def variants_of(example: Example, world: World) -> Iterator[tuple[str, Variant]]
 
 def _tried(transformation: Transformation, trial: Trial, world: World, deciding: _Deciding) -> Tried:
     tried = Tried(transformation.name, transformation.about)
-    for example in world.examples:
-        for variant in transformation.variants(example, world):
-            outcome = trial.outcome(variant.example)
-            tried.runs += 1
-            deciding.note(example, variant, decided=outcome.decided)
-            if not variant.holds(outcome):
-                tried.failures.append(
-                    Failure(tried.name, variant.example, variant.note, variant.expected, str(outcome))
-                )
+    for example, variant in islice(_in_turn(transformation, world), _MOST_VARIANTS):
+        outcome = trial.outcome(variant.example)
+        other = trial.outcome(variant.other) if variant.other else None
+        tried.runs += 1
+        deciding.note(example, variant, decided=outcome.decided)
+        if not variant.holds(outcome, other):
+            expected = variant.expected(other)
+            tried.failures.append(Failure(tried.name, variant.example, variant.note, expected, str(outcome)))
     return tried
+
+
+def _in_turn(transformation: Transformation, world: World) -> Iterator[tuple[Example, Variant]]:
+    """The variants of all examples: the first of each, then the second."""
+    rows = ([(example, variant) for variant in transformation.variants(example, world)] for example in world.examples)
+    for rank in zip_longest(*rows):
+        yield from (one for one in rank if one is not None)
 
 
 class _Deciding:

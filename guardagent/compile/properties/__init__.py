@@ -8,7 +8,7 @@ sandbox.
 source.py   the functions in an answer, and what is wrong with them
 claims.py   what they say of a run, and whether a program keeps to it
 shapes.py   the fields of the examples, and the values to put there
-search.py   runs that Hypothesis makes of them; it alone needs Hypothesis
+search.py   the runs that are made of them, swept and at random
 symbolic.py values that CrossHair suggests, from a process of its own; it alone needs CrossHair
 """
 

@@ -21,6 +21,10 @@ FAILED = "failed: "
 _DEFINES = re.compile(r"^def property_\d+\b", re.MULTILINE)
 _CHECK = re.compile(r"^def check\b", re.MULTILINE)
 _NAME = re.compile(r"property_([1-9]\d*)\Z")
+_ALL = """\
+def check({parameters}):
+    return [claims_of_run(run["agent_input"], run["agent_output"], run["facts"]) for run in facts["runs"]]
+"""
 _ASK = """\
     try:
         said["{number}"] = property_{number}(agent_input, agent_output, facts)
@@ -46,9 +50,27 @@ class Properties:
     @cached_property
     def program(self) -> str:
         """What the sandbox runs: `check` gives clause -> what its property says. A ValueError says that it cannot."""
+        return self._asked_by("check")
+
+    @cached_property
+    def program_of_many(self) -> str:
+        """The same for many runs at once, which the fact `runs` lists: `check` gives a list."""
+        return f"{self._asked_by('claims_of_run')}\n\n{_ALL.format(parameters=', '.join(PARAMETERS))}"
+
+    def _asked_by(self, name: str) -> str:
         asked = "".join(_ASK.format(number=number) for number in self.numbers)
-        head = f"def check({', '.join(PARAMETERS)}):\n    said = {{}}\n"
+        head = f"def {name}({', '.join(PARAMETERS)}):\n    said = {{}}\n"
         return f"{self.source.rstrip()}\n\n\n{head}{asked}    return said\n"
+
+    @cached_property
+    def idle(self) -> dict[int, str]:
+        """The clauses that are declared to set no rule, with the reason: functions that only return None."""
+        found = {}
+        for node in syntax.parse(self.source).body:
+            match = _NAME.match(node.name) if isinstance(node, ast.FunctionDef) else None
+            if match and isinstance(node, ast.FunctionDef) and all(map(_says_nothing, node.body)):
+                found[int(match[1])] = " ".join((ast.get_docstring(node) or "").split())
+        return found
 
     def text_of(self, number: int) -> str:
         """One function, for comparing: comments and layout do not count."""
@@ -73,6 +95,14 @@ class Properties:
         found = [f"there is no clause {number}; expected numbers from 1 to {len(known)}" for number in wrong]
         found += [f"property_{number} is gone; expected all of them, or no second block" for number in gone]
         return [*found, *unknown_names(self.program, subject)]
+
+
+def _says_nothing(node: ast.stmt) -> bool:
+    match node:
+        case ast.Pass() | ast.Return(value=None | ast.Constant(value=None)) | ast.Expr(value=ast.Constant()):
+            return True
+        case _:
+            return False
 
 
 def read_properties(answer: str) -> Properties:

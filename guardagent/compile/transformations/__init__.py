@@ -20,25 +20,35 @@ from guardagent.compile.trial import Outcome
 from guardagent.compile.world import World
 from guardagent.errors import UnknownNameError
 
-Relation = Literal["same", "steady", "denied", "withheld"]
+Relation = Literal["same", "steady", "denied", "withheld", "conflicting", "alike"]
 """What must hold for a variant, whose example carries the label that is right for it:
 
 same      the verdict has that label
 steady    the verdict does not turn: an allowed run may at most become one that cannot be decided
 denied    a run with label 1 is not allowed
 withheld  as `denied`; to let it pass without handing out an answer is no allowance
+
+or, by what the same program gives for another run, whatever is right for that one:
+
+conflicting  where the other run is not allowed, this one is not either: it also holds what is denied there
+alike        this run gets the label of the other one, or is undecided
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A changed run, what must hold for it, and what was changed."""
+    """A changed run, what must hold for it, and what was changed.
+
+    Attributes:
+        other: the run that it is compared with, where the relation needs one.
+    """
 
     example: Example
     relation: Relation
     note: str
+    other: Example | None = None
 
-    def holds(self, outcome: Outcome) -> bool:
+    def holds(self, outcome: Outcome, other: Outcome | None = None) -> bool:
         allowed = outcome.label == 0
         match self.relation:
             case "same":
@@ -49,9 +59,17 @@ class Variant:
                 return not (allowed and self.example.label == 1)
             case "withheld":
                 return not (allowed and self.example.label == 1 and outcome.answer is not None)
+            case "conflicting":
+                return not (allowed and other is not None and other.label == 1)
+            case "alike":
+                return other is None or outcome.label == other.label or (other.label == 0 and not outcome.decided)
 
-    @property
-    def expected(self) -> str:
+    def expected(self, other: Outcome | None = None) -> str:
+        """What the program should give, for a person and the model."""
+        if self.relation == "conflicting":
+            return "label 1, since the program denies what this run holds where it stands alone"
+        if self.relation == "alike" and other is not None:
+            return f"label {other.label}, as the program gives where the text says the same"
         either = self.relation == "steady" and self.example.label == 0
         return f"label {self.example.label}{', or undecided' if either else ''}"
 

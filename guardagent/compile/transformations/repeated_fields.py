@@ -16,7 +16,6 @@ from guardagent.compile.world import World
 ABOUT = "a field is given again, with another value, in the user's free text or in the output; a denial stands"
 
 _MOST = 4  # other values of a field
-_OPPOSITES = {"true": "False", "false": "True", "yes": "no", "no": "yes"}
 
 
 def variants(example: Example, world: World) -> Iterator[Variant]:
@@ -26,7 +25,7 @@ def variants(example: Example, world: World) -> Iterator[Variant]:
     for field in fields_of(example.agent_input):
         if field == free:
             continue
-        for value in _others(field, world):
+        for value in world.others("agent_input", field.name, field.value)[:_MOST]:
             yield from _repeated(example, field.line(value).strip(), free)
 
 
@@ -39,13 +38,3 @@ def _repeated(example: Example, line: str, free: Field | None) -> Iterator[Varia
             yield Variant(replace(example, agent_input=text), "denied", f"{place} the user's {free.name}: {line}")
     yield Variant(replace(example, agent_output=appended(log, line)), "denied", f"below the output: {line}")
     yield Variant(replace(example, agent_output=f"{line}\n{log}"), "denied", f"above the output: {line}")
-
-
-def _others(field: Field, world: World) -> list[str]:
-    """Other values of the field: those of the examples, the opposite, a number far away."""
-    values = [value for value in world.field_values.get(field.name, ()) if value != field.value]
-    if opposite := _OPPOSITES.get(field.value.lower()):
-        values.append(opposite)
-    if field.value.isdigit():
-        values += ["0", "99"]
-    return [value for value in dict.fromkeys(values) if value != field.value][:_MOST]

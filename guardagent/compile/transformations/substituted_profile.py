@@ -1,4 +1,4 @@
-"""Another role or profile: a field of the input, or a fact, with the value that it has in another example.
+"""Another role or profile: a field of the input, or a fact, as in another example or at a limit of the request.
 
 The right verdict is computed anew by the required checks of the specification. Where none of them denies, it is not
 known, and nothing is asked.
@@ -12,7 +12,7 @@ from dataclasses import replace
 from guardagent.compile.examples import Example
 from guardagent.compile.fields import fields_of, with_value
 from guardagent.compile.transformations import Variant
-from guardagent.compile.world import World
+from guardagent.compile.world import FACTS, World
 
 ABOUT = "another role or profile is put in; where a required check denies then, so must the program"
 
@@ -27,12 +27,10 @@ def variants(example: Example, world: World) -> Iterator[Variant]:
 
 def _changed(example: Example, world: World) -> Iterator[tuple[Example, str]]:
     for field in fields_of(example.agent_input):
-        for value in world.field_values.get(field.name, ()):
-            if value != field.value:
-                text = with_value(example.agent_input, field, value)
-                yield replace(example, agent_input=text), f"{field.name}: {value} instead of {field.value}"
-    for name, values in world.fact_values.items():
-        for value in values:
-            if name in example.facts and value != example.facts[name]:
-                facts = {**example.facts, name: value}
-                yield replace(example, facts=facts), f"fact {name}: {value} instead of {example.facts[name]}"
+        for value in world.others("agent_input", field.name, field.value):
+            text = with_value(example.agent_input, field, value)
+            yield replace(example, agent_input=text), f"{field.name}: {value} instead of {field.value}"
+    for name, fact in example.facts.items():
+        for value in world.others(FACTS, name, fact) if isinstance(fact, str | int | float) else ():
+            facts = {**example.facts, name: value}
+            yield replace(example, facts=facts), f"fact {name}: {value} instead of {fact}"
