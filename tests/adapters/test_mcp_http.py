@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Coroutine
@@ -115,6 +116,28 @@ def test_a_server_behind_a_url_that_crashes(tmp_path: Path) -> None:
 
     run(session())
     assert book(tmp_path) == [["crash", "W1"], ["refund", "W1", 5]]
+
+
+ODD = Path(__file__).parent / "mcp_servers" / "odd_http.py"
+
+
+@pytest.mark.parametrize("to_get", ["404", "405"])
+@pytest.mark.parametrize("answer", ["error", "hang up", "400", "401", "404", "409", "429", "500", "503"])
+def test_a_call_that_ran_is_never_sent_again(tmp_path: Path, to_get: str, answer: str) -> None:
+    """Whatever comes back: the client is told, and what is not known to have failed counts as in flight."""
+
+    async def session() -> None:
+        port = free_port()
+        async with (
+            serving([sys.executable, "-S", str(ODD), str(port), to_get, answer], tmp_path, port),
+            client_of(proxy_command(tmp_path, AT_MOST_ONE, server=[url(port)]), tmp_path) as client,
+        ):
+            await client.begin()
+            assert failed(await client.call("refund", order_id="W1", amount=5))
+            assert failed(await client.call("refund", order_id="W1", amount=5))
+
+    run(session())
+    assert paid(tmp_path) == [["W1", 5]]
 
 
 # --- clients over HTTP

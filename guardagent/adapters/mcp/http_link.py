@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any
 
 from guardagent.adapters.mcp.links import MAX_LINE, Link, LinkLostError
-from guardagent.adapters.mcp.wire import CLOSED, VERSION_KEY, Message, envelope_of, params_of
+from guardagent.adapters.mcp.wire import CLOSED, METHOD_NOT_FOUND, VERSION_KEY, Message, envelope_of, id_of, params_of
 from guardagent.types import EMPTY
 
 _CONNECT_SECONDS = 30.0
@@ -36,24 +36,27 @@ class Url:
         import httpx2
         from mcp.client.streamable_http import streamable_http_client
 
-        forgotten: list[bool] = []
+        not_found: set[Any] = set()
 
         async def look(response: Any) -> None:
-            if response.status_code == HTTPStatus.NOT_FOUND and "mcp-session-id" in response.request.headers:
-                forgotten.append(True)
+            # Only the answer to a request of ours says that its session is gone: 404 or 405 to GET means that the
+            # server has no stream of its own.
+            sent = response.request
+            if response.status_code == HTTPStatus.NOT_FOUND and sent.method == "POST":
+                not_found.add(id_of(sent.content))
 
         timeout = httpx2.Timeout(_CONNECT_SECONDS, read=_READ_SECONDS)
         async with (
             httpx2.AsyncClient(headers=self.headers, timeout=timeout, event_hooks={"response": [look]}) as client,
             streamable_http_client(self.url, http_client=client, max_sse_event_size=MAX_LINE) as (read, write),
         ):
-            yield _Streams(read, write, forgotten)
+            yield _Streams(read, write, not_found)
 
 
 class _Streams:
-    def __init__(self, read: Any, write: Any, forgotten: list[bool]) -> None:
+    def __init__(self, read: Any, write: Any, not_found: set[Any]) -> None:
         self._read, self._write = read, write
-        self._forgotten = forgotten  # holds something once the server does not know the session
+        self._not_found = not_found  # the ids of the requests that the server answered with 404
         self._version: str | None = None  # of the protocol, once the handshake has settled it
         self._handshake: Any = None
 
@@ -79,7 +82,7 @@ class _Streams:
                 continue
             message = item.message
             if isinstance(message, JSONRPCError):
-                if self._forgotten:
+                if message.id in self._not_found and message.error.code != METHOD_NOT_FOUND:
                     raise LinkLostError("the server no longer knows the session", frozenset({message.id}))
                 if message.error.message == _UNKNOWN:
                     message.error.code = CLOSED  # nobody knows whether it did what was asked

@@ -23,7 +23,7 @@ _GRACE_SECONDS = 2.0  # for a server to end by itself, and then by a signal
 
 
 class LinkLostError(Exception):
-    """The connection is gone; `unsent` are the ids of requests that the server never took up."""
+    """The connection is gone; `unsent` are the ids of requests that the server says it never took up."""
 
     def __init__(self, why: str, unsent: frozenset[Any] = frozenset()) -> None:
         super().__init__(why)

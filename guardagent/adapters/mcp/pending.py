@@ -30,7 +30,8 @@ class Pending:
         call: what was judged, where it is a call.
         proposed: stands for the call as the client proposed it, in case it has to come again.
         work: the judgement, while it lasts.
-        sent: the server may have heard of it.
+        sent: the server may have received it.
+        repeated: it was sent a second time; there is no third.
         cancelled: the client no longer waits.
     """
 
@@ -39,6 +40,7 @@ class Pending:
     proposed: Key | None = None
     work: asyncio.Task[None] | None = None
     sent: bool = False
+    repeated: bool = False
     cancelled: bool = False
 
 

@@ -244,6 +244,8 @@ class Relay:
         message = pending.message
         try:
             await self._server.wait()
+            if pending.call is not None:
+                await self._server.confirm()
             pending.sent = True
             await self._server.send(message, self._catalogue.schema_of(params_of(message).get("name")))
         except LinkLostError as error:
@@ -348,6 +350,7 @@ class Relay:
         """Records what came of a call. Gives what the client gets."""
         lost = isinstance(message.get("error"), Mapping) and message["error"].get("code") == CLOSED
         outcome = Outcome("the connection is lost", failed=None, ended=False) if lost else calls.outcome_of(message)
+        self._server.in_doubt |= lost
         answer = message.get("result")
         if isinstance(answer, Mapping) and answer.get("resultType") == "input_required":
             refused = await self._refused_inputs(answer)
@@ -428,7 +431,9 @@ class Relay:
             name = pending.message["id"]
             if not pending.sent:
                 continue
-            if name in unsent:
+            # A judged call is sent at most once, whatever the server says: it may have run all the same.
+            if name in unsent and pending.call is None and not pending.repeated:
+                pending.repeated = True
                 self._start(self._forward(pending))
                 continue
             self._settle(pending, wire.error(name, CLOSED, f"the MCP server is gone: {why}; it is started again"))

@@ -7,6 +7,7 @@ hears what the old one had been told: the handshake, the log level, what is subs
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import secrets
@@ -54,6 +55,7 @@ class ServerSide:
         self._standing: dict[tuple[str, Any], Any] = {}
         self._meta: Mapping[str, Any] = EMPTY
         self.generation = 0
+        self.in_doubt = False  # a call got no answer, so that the session may be gone
 
     @property
     def up(self) -> bool:
@@ -117,6 +119,18 @@ class ServerSide:
             raise LinkLostError(f"the server does not answer {method}") from None
         finally:
             self._asked.pop(name, None)
+
+    async def confirm(self) -> None:
+        """Makes sure of a session in doubt before a call goes there, since no call is sent a second time.
+
+        Raises:
+            LinkLostError: there is no server.
+        """
+        if self.in_doubt:
+            self.in_doubt = False
+            with contextlib.suppress(LinkLostError):  # then there is a new session
+                await self.ask("ping")
+            await self.wait()
 
     def ours(self, message_id: Any) -> bool:
         """Whether an id is one of the proxy's own, so that no client may use it."""
