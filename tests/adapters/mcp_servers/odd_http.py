@@ -1,7 +1,7 @@
 """A server over streamable HTTP that pays first and then answers oddly: `odd_http.py PORT GET_STATUS ANSWER`.
 
-GET_STATUS is the status of its answer to GET. ANSWER is what comes back of a call that was paid: a status, `error` for an
-error of JSON-RPC, or `hang up` for nothing at all.
+GET_STATUS is the status of its answer to GET. ANSWER is what comes back of a call that was paid: a status, `error` for
+an error of JSON-RPC, or `hang up` for nothing at all.
 """
 
 from __future__ import annotations
