@@ -120,7 +120,8 @@ class Candidate:
             self._means.tell(f"{self._name}, version {len(self.attempts)}: {self.last.summary}")
             if (self.last.passed and not self._has_new_advice) or self._waits():
                 break
-        self.attempts += [one for one in reversed(self.attempts) if one.passed and one is not self.last][:1]
+        if self.attempts and not self.last.passed:  # then one that passed before it got advice is the better one
+            self.attempts += [one for one in self.attempts if one.passed][:1]
 
     @property
     def _has_new_advice(self) -> bool:
