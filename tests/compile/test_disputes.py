@@ -81,9 +81,8 @@ def test_the_text_says_what_to_do(mislabelled: Compiler) -> None:
     assert "--accept-dispute e6 sets the example aside" in text
     model = ScriptedModel([PLAN, GOOD])
     rows = [*EXAMPLES, WRONG_LABEL]
-    compiled = GuardAgent(agent="lending", model=model, **folders).compile(
-        rows, accept_disputes=["e6"], properties=False
-    )  # type: ignore[arg-type]
+    guard = GuardAgent(agent="lending", model=model, **folders)  # type: ignore[arg-type]
+    compiled = guard.compile(rows, accept_disputes=["e6"], properties=False)
     assert "set aside by --accept-dispute, and not tried: e6" in compiled.report.to_text()
 
 

@@ -26,6 +26,10 @@ REQUESTS = ("reports", "rentals", "payments")
 ALL = pytest.mark.skipif("MUTANTS" not in os.environ, reason="MUTANTS=1 asks for all of them, which takes minutes")
 # No clause of the request says where the reply stands, or that there is one.
 PASS = {"a log without a reply has an empty answer", "the reply may stand anywhere"}
+ADVICE = {
+    "regular expressions for SQL": ["line 27 looks for SQL with a regular expression; columns_rea"],
+    "amounts are read with a regular expression": [],  # it calls json.loads too
+}
 FEW = {
     "reports": {"first role wins": "conflicting_fields", "regular expressions for SQL": "sql_forms"},
     "rentals": {"missing days are zero": "missing_fields", "days are one too many": "property_5"},
@@ -76,6 +80,7 @@ def test_a_fault_is_found(request_name: str, fault: str, tmp_path: Path) -> None
     report = compiled(request_name, dict(mutants(request_name))[fault], tmp_path, inputs=300, rounds=0)
     assert not report.passed
     assert FEW[request_name][fault] in {tried.name for tried in report.attempt.tried if tried.failures}
+    assert [one[:60] for one in report.attempt.advice] == ADVICE.get(fault, [])
 
 
 @pytest.mark.parametrize("request_name", ["rentals", "payments"])

@@ -23,6 +23,10 @@ _MATCHED = {
     "JSON": re.compile(r'"\w+\\*"\s*(?:\\s[*+])?\s*:'),
     "Python": re.compile(r"\w+\\\(|\bimport\b|\bdef\b"),
 }
+_READS = {
+    "SQL": re.compile(r"(?<![A-Za-z])SQL(?![A-Za-z])|\b(?:table|database)s? and columns\b", re.IGNORECASE),
+    "Python": re.compile(r"\bPython\b|\bcode\b"),
+}
 _OWN = {"JSON": {"loads", "JSONDecoder"}}
 
 
@@ -45,10 +49,11 @@ def examine(trial: Trial, world: World) -> Iterator[Tried]:
 
 
 def _parsers(language: str, world: World) -> set[str]:
-    """The functions that parse a language."""
-    word = re.compile(rf"(?<![A-Za-z]){language}(?![A-Za-z])", re.IGNORECASE)
-    tools = {tool.name for tool in world.subject.toolbox.values() if word.search(f"{tool.name} {tool.describe()}")}
-    return tools | _OWN.get(language, set())
+    """The functions that parse a language: those that take a text, and say that they read it."""
+    described = {tool.name: tool.describe() for tool in world.subject.toolbox.values() if not tool.is_check}
+    takes_text = {name: text for name, text in described.items() if re.search(r"\(\w+: str\b", text)}
+    reads = _READS.get(language)
+    return {name for name, text in takes_text.items() if reads and reads.search(text)} | _OWN.get(language, set())
 
 
 def _patterns(tree: ast.Module) -> Iterator[tuple[int, str]]:
