@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from guardagent.compile.examples import Example
-from guardagent.compile.fields import appended
+from guardagent.compile.fields import appended, fields_of
 from guardagent.compile.transformations import Variant
 from guardagent.compile.world import World
 
@@ -17,7 +17,13 @@ _WORDS = "Vexil torba quandrine."  # of no language: they fall under no rule, an
 
 def variants(example: Example, _world: World) -> Iterator[Variant]:
     said, log = example.agent_input, example.agent_output
-    yield Variant(replace(example, agent_input=appended(said, _WORDS)), "steady", "words below the input")
+    yield Variant(replace(example, agent_input=appended(said, _below(said))), "steady", "words below the input")
     yield Variant(replace(example, agent_output=appended(log, f"\n{_WORDS}")), "steady", "words below the output")
     yield Variant(replace(example, agent_output=f"{_WORDS}\n\n{log}"), "steady", "words above the output")
     yield Variant(replace(example, agent_input=f"{said}\n\n", agent_output=f"{log} \n"), "steady", "space at the ends")
+
+
+def _below(text: str) -> str:
+    """The words, as a line of their own kind where the text ends with a field: else they may belong to its value."""
+    fields = fields_of(text)
+    return f"Remark: {_WORDS}" if fields and fields[-1].end == len(text.rstrip()) else _WORDS
