@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from guardagent.cli import main
+
+settings.register_profile("suite", deadline=None)  # what else a machine does is no failure
+settings.load_profile("suite")
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 
