@@ -750,7 +750,7 @@ INTERFACE = """
 for entry in [*ELSEWHERE.values(), *GOODS.values()]:
     entry["besides"] = INTERFACE
 
-# What the agent says of a page: the words for a task, or else the name of a company, or a part of such a page.
+# Words about a page: those for a task, or else the name of a company, or a part of such a page.
 PAGE_WORDS = {name: LEXICON[name] for name in LEXICON if name != "shopping"}
 PAGE = {
     "car": {
@@ -852,7 +852,7 @@ def topics_of_page(text: str) -> list:
 
 
 def analysis(agent_output: str) -> str:
-    """What the agent says of the page and of its next action, before it lists the elements."""
+    """The agent's words about the page and its next action, before it lists the elements."""
     head = re.search(r"\(Reiteration\)|\(Multichoice Question\)|^\s*A[.):]\s|\Z", agent_output, re.MULTILINE)
     return agent_output[: head.start()].replace("(Next Action Based on Webpage and Analysis)", "").strip()
 
