@@ -152,11 +152,12 @@ class Prompts:
     @cached_property
     def _environment(self) -> Environment:
         import jinja2
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-        return jinja2.Environment(
+        return ImmutableSandboxedEnvironment(  # a template is text to fill in, and runs nothing
             loader=jinja2.FileSystemLoader(self._folders),
             undefined=jinja2.StrictUndefined,
-            autoescape=False,  # noqa: S701 - it makes plain text
+            autoescape=False,
             trim_blocks=True,
             lstrip_blocks=True,
             keep_trailing_newline=True,

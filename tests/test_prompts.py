@@ -181,6 +181,10 @@ def test_a_folder_of_ones_own_overrides_a_template(write: Callable[..., Path]) -
     [
         ("{% block system %}a{% endblock %}", "has no block 'user'"),
         ("{% block system %}{% endblock %}\n{% block user %}{% if %}{% endblock %}", "plan.j2:2: not a template"),
+        (
+            "{% block system %}{{ cycler.__init__.__globals__.os }}{% endblock %}{% block user %}{% endblock %}",
+            "is unsafe",
+        ),
         ("{% block system %}{% endblock %}{% block user %}{{ nothing }}{% endblock %}", "'nothing' is undefined"),
     ],
 )
