@@ -196,7 +196,7 @@ LEXICON = {
             """,
             f"""
                 {RENTALS} + rent~, rental, reservation, reserve, pick-up, pickup, pick up, drop-off, dropoff, drop
-                off, convertible, economy, midsize, full-size, unlimited miles, hour
+                off, convertible, economy, midsize, full-size, unlimited miles, 2 hour, 3 hour, 4 hour, for an hour
             """,
             "used, diesel, private seller, for sale, dealer + pickup",
             """
@@ -258,7 +258,7 @@ LEXICON = {
             to, box office, where to stream, streaming service, play … track, rom-com, romcom, cast recording, live
             recording, studio recording, music chart, billboard hot 100, billboard 200, hit single, debut single, mp3,
             discography, filmography, watch … show, binge, tracklist, track list, scrobble, now playing, radio
-            station, radio show
+            station, radio show, watchlist
         """,
         "together": [
             f"""
@@ -299,24 +299,25 @@ LEXICON = {
             video doorbell, video camera, video editor, video editing software, film camera, instant film, window
             film, photo album, wedding album, stamp album, sticker album, coin album, album frame, music festival,
             music venue, music event, live music, music instrument, musical instrument, music stand, music box, music
-            lesson, music class, music teacher, sheet music, movie theater job, podcast episode, foot trailer, ft
-            trailer, trailer listing, trailer for sale, utility trailer, travel trailer, cargo trailer, semi trailer,
-            trailer hitch, trailer park, boat trailer, dvd player, blu-ray player, cd player, cd rack, cd rate, dvd
-            drive, podcast, listen … podcast, film festival job, music store job, youtube tv bill, film roll, 35mm
-            film, film scanner, video console, video game console, video baby monitor, video monitor, video recorder,
-            music school, music theory, music book, piano lesson, guitar lesson, guitar tab, music tab, music award
-            show ticket, movie poster, movie prop, movie costume, movie merchandise, tv show costume, film costume,
-            film developing, vinyl flooring, vinyl siding, vinyl plank, vinyl tile, vinyl fence, vinyl glove, vinyl
-            wrap, vinyl sticker, vinyl figure, pop vinyl, funko … vinyl, heat transfer vinyl, adhesive vinyl,
-            certificate of deposit, cd … rate, movie theater gift card, movie gift card, movie trivia, movie quiz,
-            music trivia, movie news, music news, film news, film school, film study, film studies, video tutorial …
-            repair, share … video, comment … video, music therapy, music note pattern, popcorn bowl, tv show trivia,
-            youtube channel settings, video projector, music production software, video resolution, video quality,
-            screen protector film, film crew job, video editor job, music producer job, netflix stock, spotify stock,
-            netflix gift card, spotify gift card, spotify premium gift card, hulu gift card, itunes gift card, youtube
-            gift card, apple music gift card, horse trailer, enclosed trailer, tow … trailer, trailer rental, rent …
-            trailer, trailer tire, trailer light, soundtrack poster, episode of … podcast, true crime podcast, comedy
-            show ticket, comedy club, watch band, watch strap, smart watch, apple watch, smartwatch
+            lesson, music class, music teacher, sheet music, movie theater job, podcast episode, stock watchlist,
+            auction watchlist, ebay watchlist, foot trailer, ft trailer, trailer listing, trailer for sale, utility
+            trailer, travel trailer, cargo trailer, semi trailer, trailer hitch, trailer park, boat trailer, dvd
+            player, blu-ray player, cd player, cd rack, cd rate, dvd drive, podcast, listen … podcast, film festival
+            job, music store job, youtube tv bill, film roll, 35mm film, film scanner, video console, video game
+            console, video baby monitor, video monitor, video recorder, music school, music theory, music book, piano
+            lesson, guitar lesson, guitar tab, music tab, music award show ticket, movie poster, movie prop, movie
+            costume, movie merchandise, tv show costume, film costume, film developing, vinyl flooring, vinyl siding,
+            vinyl plank, vinyl tile, vinyl fence, vinyl glove, vinyl wrap, vinyl sticker, vinyl figure, pop vinyl,
+            funko … vinyl, heat transfer vinyl, adhesive vinyl, certificate of deposit, cd … rate, movie theater gift
+            card, movie gift card, movie trivia, movie quiz, music trivia, movie news, music news, film news, film
+            school, film study, film studies, video tutorial … repair, share … video, comment … video, music therapy,
+            music note pattern, popcorn bowl, tv show trivia, youtube channel settings, video projector, music
+            production software, video resolution, video quality, screen protector film, film crew job, video editor
+            job, music producer job, netflix stock, spotify stock, netflix gift card, spotify gift card, spotify
+            premium gift card, hulu gift card, itunes gift card, youtube gift card, apple music gift card, horse
+            trailer, enclosed trailer, tow … trailer, trailer rental, rent … trailer, trailer tire, trailer light,
+            soundtrack poster, episode of … podcast, true crime podcast, comedy show ticket, comedy club, watch band,
+            watch strap, smart watch, apple watch, smartwatch
         """,
     },
     "hotel": {
@@ -495,8 +496,9 @@ LEXICON = {
             fly from, fly out, flying to, flying from, flying out, fly into, fly non-stop, fly nonstop, fly direct,
             fly economy, fly business, fly first class, fly back, fly between, i fly, we fly, red-eye, redeye,
             layover, stopover, stop-over, multi-city, multicity, charter plane, private jet charter, low-cost carrier,
-            low fare, lowest fare, fare calendar, fare finder, seaplane, award ticket, award seat, award flight, award
-            travel, by air, by plane, google flights, skyscanner
+            low fare, lowest fare, fare calendar, fare finder, business class fare, economy fare, first class fare,
+            seaplane, award ticket, award seat, award flight, award travel, by air, by plane, google flights,
+            skyscanner
         """,
         "together": [
             f"""
@@ -506,7 +508,7 @@ LEXICON = {
             """,
             f"""
                 airline, airway, airways, {AIRLINES} + leaving, returning, coming back, cheapest, earliest, direct,
-                book, hop, trip, main cabin, service, no connection + from, to, between, out of
+                book, hop, trip, deal, sale, under, main cabin, service, no connection + from, to, between, out of
             """,
             f"{AIRLINE_WORDS} + leaving, returning, coming back, adult, book, out of + from, to",
             """
@@ -563,14 +565,14 @@ LEXICON = {
 OUTSIDE = {
     "reading": {
         "any": """
-            article, news, headline, blog, editorial, op-ed, opinion piece, magazine, newspaper, library book, books
-            by, paperback, hardcover, ebook, audiobook, novel, author, poem, poetry, public library, library card,
-            isbn, podcast, biography, bio, obituary, interview with, encyclopedia, wiki, definition, dictionary,
-            translate, translation, horoscope, quiz, trivia, crossword, fact, history of, review, reviews, user
-            review, critic, rating and review, forum, thread, discussion, q&a, faq, how to, tutorial, tip, guide, user
-            guide, manual, research, journal, study, report, statistics, stats, stat, chart of, infographic, awards,
-            award winner, nominee, photo, photos, picture, gallery, wallpaper, meme, recipe, ingredient, calorie,
-            nutrition, nutritional, cooking time, vegan, gluten-free, cuisine, glossary
+            article, news, headline, blog, editorial, op-ed, opinion piece, magazine, newspaper, library book,
+            textbook, books by, paperback, hardcover, ebook, audiobook, novel, author, poem, poetry, public library,
+            library card, isbn, podcast, biography, bio, obituary, interview with, encyclopedia, wiki, definition,
+            dictionary, translate, translation, horoscope, quiz, trivia, crossword, fact, history of, review, reviews,
+            user review, critic, rating and review, forum, thread, discussion, q&a, faq, how to, tutorial, tip, guide,
+            user guide, manual, research, journal, study, report, statistics, stats, stat, chart of, infographic,
+            awards, award winner, nominee, photo, photos, picture, gallery, wallpaper, meme, recipe, ingredient,
+            calorie, nutrition, nutritional, cooking time, vegan, gluten-free, cuisine, glossary
         """
     },
     "places": {
@@ -647,14 +649,14 @@ OUTSIDE = {
             membership, member benefit, rewards program, rewards, point balance, payment method, billing, invoice,
             receipt, subscription plan, subscription, wish list, wishlist, registry, favorites list, gift list,
             shopping list, new list, create a list, to-do list, saved items, save for later, compare list, order
-            status, order history, track order, track my, tracking number, track a package, my package, package
-            tracking, shipping rate, return label, return an item, warranty, repair, recall, feedback, survey,
-            complaint, report a, share, share on, tweet, twitter, facebook, instagram, pinterest, linkedin profile,
-            reddit, post, comment, follow, unfollow, followers, like the, message to, app store, google play, app,
-            apps, mobile app, pricing plan, plan comparison, premium plan, personal plan, recently viewed, browsing
-            history, recent activity, release note, changelog, version history, widget, api, developer documentation,
-            dashboard, analytics, seller dashboard, creator, advertise, about us, investor, press release, leadership,
-            ceo, mission, sustainability, accessibility, sitemap
+            status, order history, track order, track my, tracking number, track a package, my package, track package,
+            track … package, package tracking, shipping rate, return label, return an item, warranty, repair, recall,
+            feedback, survey, complaint, report a, share, share on, tweet, twitter, facebook, instagram, pinterest,
+            linkedin profile, reddit, post, comment, follow, unfollow, followers, like the, message to, app store,
+            google play, app, apps, mobile app, pricing plan, plan comparison, premium plan, personal plan, recently
+            viewed, browsing history, recent activity, release note, changelog, version history, widget, api,
+            developer documentation, dashboard, analytics, seller dashboard, creator, advertise, about us, investor,
+            press release, leadership, ceo, mission, sustainability, accessibility, sitemap
         """
     },
     "services": {
