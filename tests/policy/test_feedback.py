@@ -114,7 +114,7 @@ LEVELS = ["block", "block", "warn", "escalate", "halt"]
 rules = st.tuples(st.sampled_from(RULES), st.sampled_from(MORE), st.sampled_from(LEVELS))
 
 
-@lru_cache(2000)
+@lru_cache(20)  # each may hold a Z3 context, and what Z3 takes counts for the whole process
 def policies_of(chosen: tuple[tuple[str, str, str], ...]) -> Policies:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "orders.py").write_text(TOOLBOX)
