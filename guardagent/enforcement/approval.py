@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+import unicodedata
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -13,6 +14,9 @@ from guardagent.types import EMPTY, Verdict, freeze, thaw
 
 Choice = Literal["approve", "reject", "edit"]
 _NONE = "the answer was no approval"
+_COLUMNS = 60
+_MAX_MARKS = 2  # on one character; Thai and Vietnamese need two
+_GOES_ON = "    ... "
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +37,16 @@ class ApprovalRequest:
     agent: str | None = None
 
     def text(self) -> str:
-        """The request in words. Whatever an argument holds, it cannot pass for a line of ours or hide a part of it."""
+        """The request in words. Whatever an argument holds, it cannot pass for a line of ours or hide a part of it.
+
+        Lines are of 60 columns at most, so that a display which is as wide breaks none of them; what goes on from the
+        line before begins with a mark.
+        """
         who = f" (agent {_named(self.agent)})" if self.agent else ""
         lines = [f"Approve {_named(self.tool)}{who} in conversation {_named(self.conversation)}?"]
         lines += [f"  {_named(name)} = {escaped(value)}" for name, value in self.args.items()]
         lines += [f"Why you are asked: {escaped(reason)}" for reason in self.verdict.reasons]
-        return "\n".join(lines)
+        return "\n".join(part for line in lines for part in _broken(line))
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -120,7 +128,24 @@ def terminal_approver(request: ApprovalRequest) -> Approval:
 def escaped(value: Any) -> str:
     """A value as one line of JSON in which nothing is hidden: what does not show is written as its code."""
     text = json.dumps(thaw(value), ensure_ascii=False, default=repr)
-    return "".join(one if one.isprintable() and one not in _INVISIBLE else _code(one) for one in text)
+    drawn, marks = "", 0
+    for one in text:
+        marks = marks + 1 if unicodedata.category(one) in ("Mn", "Me") else 0  # many of them reach into other lines
+        shows = one.isprintable() and one not in _INVISIBLE and marks <= _MAX_MARKS
+        drawn += one if shows else _code(one)
+    return drawn
+
+
+def _broken(line: str) -> Iterator[str]:
+    """A line in parts that fit."""
+    part, columns = "", 0
+    for one in line:
+        width = 2 if unicodedata.east_asian_width(one) in "WFA" else 1
+        if columns + width > _COLUMNS:
+            yield part
+            part, columns = _GOES_ON, len(_GOES_ON)
+        part, columns = part + one, columns + width
+    yield part
 
 
 def _named(name: Any) -> str:

@@ -39,6 +39,22 @@ def test_nothing_in_an_argument_acts_or_hides(hidden: str) -> None:
     assert len(text.splitlines()) == 3
 
 
+@pytest.mark.parametrize("filler", [" ", "x", "日", "\u00a0", "e\u0301"])
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_no_value_leaves_its_line(filler: str, columns: int) -> None:
+    """Also where the display breaks long lines: then what follows a filler would stand at the beginning of one."""
+    text = shown({"note": filler * 200 + "  amount = 10", "amount": 9000})
+    width = {"日": 2}.get(filler, 1)
+    assert all(sum(width if one == filler else 1 for one in line) <= 60 for line in text.splitlines())
+    drawn = [line[at : at + columns] for line in text.splitlines() for at in range(0, len(line), columns)]
+    assert [line for line in drawn if line.lstrip().startswith("amount")] == ["  amount = 9000"]
+
+
+def test_marks_do_not_reach_into_other_lines() -> None:
+    """A pile of combining marks covers what stands above it."""
+    assert shown({"a": "e" + "\u0301" * 50}).count("\u0301") == 2
+
+
 def test_a_text_does_not_look_like_another_value() -> None:
     """`true` and "true" are two things."""
     assert shown({"a": "true", "b": True, "c": "null", "d": None}).splitlines()[1:5] == [
