@@ -5,7 +5,8 @@ source, so listing a toolbox runs none of it. The files run when the functions a
 process: a toolbox is code of the operator.
 
 Files whose names begin with `_` hold no tools; the others of their folder may import from them
-(`from ._tables import LIMITS`).
+(`from ._tables import LIMITS`). What can be imported from the folder is what such imports name, as source: a lock file
+then covers all of it (see `_toolbox_imports.py`).
 
 A function whose name begins with `check_` is a *check*: it returns `(denied, evidence)`, and a denial
 by it cannot be overridden by the program that called it.
@@ -14,7 +15,6 @@ by it cannot be overridden by the program that called it.
 from __future__ import annotations
 
 import ast
-import hashlib
 import importlib.util
 import sys
 import threading
@@ -29,6 +29,7 @@ from typing import Any
 from guardagent import syntax
 from guardagent._content import shipped
 from guardagent._files import read_text
+from guardagent._toolbox_imports import package_of, spec_of
 from guardagent.errors import ContentError, InputError, UnknownNameError
 
 # Two toolboxes of one folder share the name of its package, so that files are run by one thread at a time.
@@ -128,7 +129,7 @@ class Toolbox(Mapping[str, Tool]):
     @cached_property
     def _functions(self) -> Mapping[str, Callable[..., Any]]:
         paths = {tool.path for tool in self._tools.values()}
-        packages = {folder: _package(folder) for folder in {path.parent for path in paths}}
+        packages = {folder: package_of(folder, paths) for folder in {path.parent for path in paths}}
         modules = {path: _run_file(path, packages[path.parent]) for path in sorted(paths)}
         return {name: getattr(modules[tool.path], name) for name, tool in self._tools.items()}
 
@@ -179,13 +180,11 @@ def _tool(node: ast.FunctionDef | ast.AsyncFunctionDef, path: Path) -> Tool:
 
 def _run_file(path: Path, package: str) -> ModuleType:
     name = f"{package}.{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ContentError("cannot be loaded as Python", path)
+    spec = spec_of(name, path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses, among others, look their module up there
     try:
-        spec.loader.exec_module(module)
+        spec.loader.exec_module(module)  # type: ignore[union-attr]
     except (Exception, SystemExit) as error:
         lines = [
             frame.lineno
@@ -195,13 +194,3 @@ def _run_file(path: Path, package: str) -> ModuleType:
         message = f"running this toolbox file failed: {type(error).__name__}: {error}"
         raise ContentError(message, path, lines[-1] if lines else None) from error
     return module
-
-
-def _package(folder: Path) -> str:
-    """The name of a package for a folder, so that its files can import its private ones: `from ._x import y`."""
-    name = f"_guardagent_toolbox_{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]}"
-    for loaded in [loaded for loaded in sys.modules if loaded.startswith(f"{name}.")]:
-        del sys.modules[loaded]  # a file may have changed since
-    package = sys.modules[name] = ModuleType(name)
-    package.__path__ = [str(folder)]
-    return name

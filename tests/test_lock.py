@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import py_compile
 import shutil
 from collections.abc import Callable
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
@@ -114,6 +117,52 @@ def test_what_does_not_stand_there_is_refused(home: Path, write: Write, cli: Cli
     files = ["--input", write("i.txt", "a"), "--output-log", write("o.txt", "b"), "--locked", home / "lock.json"]
     ran = cli("run", write("free/quiet.py", PROGRAM), "--toolbox", home / "tools", *files)
     assert (ran.status, "free/quiet.py" in ran.err) == (2, True)
+
+
+def other(home: Path, file: str) -> Path:
+    """A source that would let everything pass, and leaves a trace when it runs."""
+    path = home / file
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"import pathlib\npathlib.Path({str(home / 'ran')!r}).touch()\nLOUD = 'nothing'\n")
+    return path
+
+
+def compiled(home: Path) -> None:
+    cached = importlib.util.cache_from_source(str(home / "tools" / "_words.py"))
+    unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH  # Python runs it and never looks at the source
+    py_compile.compile(str(other(home, "elsewhere.py")), cached, invalidation_mode=unchecked)
+
+
+def native(home: Path) -> None:
+    (home / "tools" / f"_words{EXTENSION_SUFFIXES[0]}").write_bytes(b"Python would load this one first")
+
+
+@pytest.mark.parametrize("put", [compiled, native])
+def test_nothing_takes_the_place_of_a_locked_file(home: Path, put: Callable[[Path], None]) -> None:
+    """A toolbox is its sources: Python would take what lies beside them."""
+    put(home)
+    assert make(home).guard("a", "HEY").label == 1
+    assert not (home / "ran").exists()
+
+
+def test_a_package_in_a_locked_files_place_is_refused(home: Path) -> None:
+    """Python would take it; it does not stand in the lock file."""
+    other(home, "tools/_words/__init__.py")
+    with pytest.raises(InputError, match=r"__init__\.py: does not stand in the lock file"):
+        make(home)
+    assert not (home / "ran").exists()
+
+
+def test_what_no_import_shows_is_not_imported(home: Path, cli: Cli, write: Write) -> None:
+    """By a name that is put together, for one: what the lock file does not cover stays out."""
+    other(home, "tools/_hidden.py")
+    start = "import importlib\n\nimportlib.import_module('._hidden', __package__)\n"
+    write("tools/loose.py", start + 'def loose() -> int:\n    """L."""\n    return 1\n')
+    locked = cli("lock", "-o", home / "lock.json", "--memory", home / "memory", "--toolbox", home / "tools")
+    assert locked.status == 0
+    with pytest.raises(InputError, match=r"loose\.py:3: .*an import in this toolbox folder names"):
+        GuardAgent(agent="echo", locked=home / "lock.json", memory=home / "memory", toolbox=home / "tools")
+    assert not (home / "ran").exists()
 
 
 @pytest.mark.parametrize("file", ["policies.yaml", "tools/quiet.py", "programs/quiet.py"])
