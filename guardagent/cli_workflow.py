@@ -35,7 +35,7 @@ def verify(
     out: Out = None,
 ) -> None:
     """Prove a workflow graph against the structural checks and the rules of a policy, before it runs."""
-    from guardagent.policy.load import load_policies
+    from guardagent.policy.load import read_policies
     from guardagent.workflow.paths import without_collections
     from guardagent.workflow.reports import FORMATS, render, show
     from guardagent.workflow.targets import graph_of_target
@@ -43,7 +43,7 @@ def verify(
 
     if output not in FORMATS:
         raise UnknownNameError("format", output, FORMATS)
-    rules = load_policies(policies) if policies else None
+    rules = read_policies(policies) if policies else None
     with without_collections():
         found = graph_of_target(target)
         report = verified(found, rules, require_human=require_human, sensitive_tools=sensitive or (), name=target)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from guardagent.errors import ContentError, InputError
 from guardagent.policy import ast
@@ -17,8 +17,9 @@ from guardagent.policy.policies import Policies
 from guardagent.policy.policy_file import PolicyFile, RuleSource, read_policy_file
 from guardagent.policy.request import request_check
 from guardagent.policy.rule import Rule, Source
+from guardagent.policy.stubs import stub_functions
 from guardagent.toolbox import Toolbox
-from guardagent.types import Check
+from guardagent.types import Check, Context, Event
 
 if TYPE_CHECKING:
     from guardagent.models import Model
@@ -41,6 +42,21 @@ def load_policies(path: Path | str, *, model: Model | str | None = None, locked:
         _require_locked(Path(locked), file)
     functions = Toolbox(list(file.toolbox)).functions
     return compiled(file, functions, lambda source: _request(source, file, model), model)
+
+
+def read_policies(path: Path | str) -> Policies:
+    """The rules of a policy file, to look at: of its toolbox only names and signatures are read, and nothing is run.
+
+    Raises:
+        InputError: as of `load_policies`.
+    """
+    file = read_policy_file(path)
+    return compiled(file, stub_functions(file.toolbox), lambda _: never_judged)
+
+
+def never_judged(_event: Event, _context: Context) -> NoReturn:
+    """Stands for what judges a rule in words, where rules are only looked at."""
+    raise AssertionError("these rules are only looked at; expected load_policies")
 
 
 def _require_locked(locked: Path, file: PolicyFile) -> None:

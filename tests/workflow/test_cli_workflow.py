@@ -55,6 +55,24 @@ def test_options(cli: Cli, tmp_path: Path, options: list[str], status: int) -> N
     assert bool(answer.err) is (status == 2)
 
 
+def test_nothing_of_a_policy_is_run(cli: Cli, tmp_path: Path) -> None:
+    """Neither its toolbox nor its programs: a proof needs names and signatures, which stand in the source."""
+    graph = write(tmp_path, "read")
+    (tmp_path / "shop.py").write_text(
+        f"import pathlib\npathlib.Path({str(tmp_path / 'run')!r}).touch()\n\n"
+        "def owner(state: dict, id: str) -> str:\n    'Whose.'\n"
+    )
+    (tmp_path / "polite.py").write_text("def check(agent_input, agent_output, facts):\n    return {'label': 0}\n")
+    (tmp_path / "rules.yaml").write_text(
+        "version: 1\ntoolbox: shop.py\npolicies:\n  - {id: own, temporal: 'forall(read(id=i), state(owner(i)) == i)'}\n"
+        "  - {id: polite, request: Be polite., program: polite.py}\n"
+    )
+    answer = cli("verify", graph, "--policies", tmp_path / "rules.yaml", "--format", "json")
+    assert (answer.status, answer.err) == (0, "")
+    assert [rule["status"] for rule in json.loads(answer.out)["rules"]] == ["undecidable", "undecidable"]
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("text", ["", "[]", '{"nodes": 5}', "{"])
 def test_what_is_no_graph_is_wrong_input(cli: Cli, tmp_path: Path, text: str) -> None:
     """With status 2 and one line."""

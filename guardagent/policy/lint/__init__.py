@@ -3,7 +3,6 @@
     finding     what is found
     examine     looks at a policy file with every check
     subject     the policy file that is looked at, of which nothing is run
-    stubs       functions that stand for those of its toolbox
     steps       what its rules make of the order of steps: automata together
     implied     which of them another one implies
     forms       what rules over data say of the order of steps

@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from guardagent.policy import ast
 from guardagent.policy.findings import Call
 from guardagent.policy.library import Library
 from guardagent.policy.lint.forms import bans
-from guardagent.policy.lint.stubs import stub_functions
-from guardagent.policy.load import compiled
+from guardagent.policy.load import compiled, never_judged
 from guardagent.policy.policies import Policies
 from guardagent.policy.policy_file import PolicyFile, RuleSource, read_policy_file
 from guardagent.policy.rule import Rule
-from guardagent.types import Check, Context, Decision, Event
+from guardagent.policy.stubs import stub_functions
+from guardagent.types import Decision
 
 
 @dataclass(eq=False)
@@ -104,18 +104,10 @@ def subject_of(path: Path | str) -> Subject:
     """
     file = read_policy_file(path)
     functions = stub_functions(file.toolbox)
-    return Subject(file, functions, compiled(file, functions, lambda _: _never))
+    return Subject(file, functions, compiled(file, functions, lambda _: never_judged))
 
 
 def _denied_outright(source: RuleSource) -> Iterator[str]:
     for tool, governed in source.solver.tools.items() if source.solver else ():
         if governed.permit.text.strip() == "false":
             yield tool
-
-
-def _never(_event: Event, _context: Context) -> NoReturn:
-    """Stands for what judges a rule in words."""
-    raise AssertionError("programs are not run here")
-
-
-_: Check = _never
