@@ -7,6 +7,7 @@
     │   └── SessionBusyError    another check of the conversation is under way
     ├── ToolDenied              a call may not run; carries its verdict. Raised only by what had to stop the call
     ├── LogError                the audit log cannot be written; what was to be logged is not acknowledged
+    ├── LedgerError             the ledger cannot be read or written; what was to be kept there does not happen
     ├── NotCompiledError        no program passed its tests; carries the report
     ├── ModelError              no model is configured, or it did not answer
     │   ├── UnsentError         it was not asked: its key or its URL is missing or wrong
@@ -94,6 +95,10 @@ class NotCompiledError(GuardError):
 
 class LogError(GuardError):
     """The audit log cannot be written, so that what was to be logged must not be taken as logged."""
+
+
+class LedgerError(GuardError):
+    """The ledger cannot be read or written, so that what was to be kept in it must not happen."""
 
 
 class ModelError(GuardError):

@@ -10,6 +10,7 @@ The decision is made here, and the adapter translates it into what its host unde
 
 from guardagent.enforcement.approval import Approval, ApprovalRequest, Approver, terminal_approver
 from guardagent.enforcement.calls import HostCall, Outcome
+from guardagent.enforcement.ledger import Ledger, MemoryLedger, SqliteLedger
 from guardagent.enforcement.names import Coverage, ToolSpec
 from guardagent.enforcement.run import arun, run
 from guardagent.enforcement.tool_guard import ToolGuard
@@ -20,7 +21,10 @@ __all__ = [
     "Approver",
     "Coverage",
     "HostCall",
+    "Ledger",
+    "MemoryLedger",
     "Outcome",
+    "SqliteLedger",
     "ToolGuard",
     "ToolSpec",
     "arun",

@@ -27,6 +27,7 @@ class ApprovalRequest:
         tool: the tool's name in the host.
         args: all arguments, as the tool would get them.
         verdict: why a person is asked.
+        digest: names this question: the call's digest, and the ledger that knows of it. An answer holds it as `of`.
     """
 
     tool: str
@@ -35,6 +36,7 @@ class ApprovalRequest:
     conversation: str = ""
     id: str = ""
     agent: str | None = None
+    digest: str = ""
 
     def text(self) -> str:
         """The request in words. Whatever an argument holds, it cannot pass for a line of ours or hide a part of it.
@@ -58,6 +60,7 @@ class ApprovalRequest:
             "reasons": list(self.verdict.reasons),
             "rules": list(self.verdict.rules),
             "text": self.text(),
+            "digest": self.digest,
         }
 
 
@@ -70,12 +73,15 @@ class Approval:
         args: of `edit`, the arguments instead, all of them.
         reason: of `reject`, what the agent is told.
         by: who said it, for the log.
+        of: the digest of the request, or of the call, that was shown. Without it nothing is approved or edited, unless
+            the guard itself asked.
     """
 
     choice: Choice
     args: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
     reason: str = ""
     by: str | None = None
+    of: str | None = None
 
     @classmethod
     def read(cls, said: Any) -> Approval:
@@ -91,12 +97,12 @@ class Approval:
 
     @classmethod
     def _of_mapping(cls, said: Mapping[str, Any]) -> Approval:
-        choice, args, by = said.get("choice"), said.get("args"), said.get("by")
-        by = by if isinstance(by, str) else None
+        choice, args, by, of = (said.get(name) for name in ("choice", "args", "by", "of"))
+        by, of = (one if isinstance(one, str) else None for one in (by, of))
         if choice == "approve" and args is None:
-            return cls("approve", by=by)
+            return cls("approve", by=by, of=of)
         if choice == "edit" and isinstance(args, Mapping):
-            return cls("edit", args, by=by)
+            return cls("edit", args, by=by, of=of)
         given = said.get("reason")
         reason = (given if isinstance(given, str) else "") if choice == "reject" else _NONE
         return cls("reject", reason=reason, by=by)

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
+import decimal
+import hashlib
+import json
 import secrets
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent.errors import in_words
+from guardagent.errors import InputError, in_words
 from guardagent.types import EMPTY, freeze
+
+_BY_TEXT = (decimal.Decimal, dt.date, dt.time, dt.timedelta, uuid.UUID, bytes)
+"""Types that are no JSON, and of which equal texts are equal values."""
 
 
 def _any_id() -> str:
@@ -48,10 +56,47 @@ class HostCall:
     messages: Sequence[Mapping[str, Any]] | None = None
     seen: Sequence[str] | None = None
     ready: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
+    _digest: str | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         with contextlib.suppress(Exception):  # what cannot be copied is refused when it is judged
             object.__setattr__(self, "args", freeze(self.args))
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of conversation, step, id, tool and arguments: names this call, and no other, to a person.
+
+        Raises:
+            InputError: an argument is neither JSON nor of a type whose text tells its value.
+        """
+        if self._digest is None:
+            object.__setattr__(self, "_digest", _digest(self))
+        assert self._digest is not None
+        return self._digest
+
+
+def _digest(call: HostCall) -> str:
+    typed: list[tuple[str, str]] = []
+    try:
+        args = _json(call.args, "args", typed)
+    except RecursionError:
+        raise InputError(f"the arguments of {call.tool} are nested too deep") from None
+    named = [call.conversation, call.step or "", call.id, call.tool, args, *([typed] if typed else [])]
+    return hashlib.sha256(json.dumps(named, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _json(value: Any, place: str, typed: list[tuple[str, str]]) -> Any:
+    """A value as JSON. Where it is none, its type is added to `typed`, with its place."""
+    if isinstance(value, str | int | float | None):
+        return value
+    if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
+        return {name: _json(value[name], f"{place}[{json.dumps(name)}]", typed) for name in sorted(value)}
+    if isinstance(value, list | tuple):
+        return [_json(item, f"{place}[{at}]", typed) for at, item in enumerate(value)]
+    if not isinstance(value, _BY_TEXT):
+        raise InputError(f"{place} is a {type(value).__name__}; expected JSON: a person could not be shown what it is")
+    typed.append((place, type(value).__name__))
+    return str(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,6 @@ class Conversation:
         calls: the host's ids of all calls that were proposed here.
         open: call id -> the permits of those in flight.
         used: the nonces of the permits with which calls have begun to run.
-        escalated: what waits for a person: call -> the verdict that was shown.
         replans: how many turns of the model in a row had calls denied.
         step: the last of them.
         hung: checks that did not end in time and are still under way.
@@ -43,7 +42,6 @@ class Conversation:
     calls: set[str] = field(default_factory=set)
     open: dict[str, list[Permit]] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
-    escalated: dict[Key, Verdict] = field(default_factory=dict)
     replans: int = 0
     step: str | None = None
     hung: int = 0
@@ -70,7 +68,6 @@ class Conversation:
                 self.open.setdefault(call.id, []).append(verdict.permit)
                 return False
             if verdict.decision is Decision.ESCALATE:
-                self.escalated[key_of(call)] = verdict
                 return False
             if call.step is None or call.step != self.step:
                 self.replans += 1
@@ -138,18 +135,6 @@ class Conversation:
             return one.tool == tool, one.args == call.args, (one.nonce in self.used) is used
 
         return max(permits, key=lambda one: (*fits(one), one.place))
-
-    def shown(self, call: HostCall) -> Verdict:
-        """The verdict on which a person is asked about this very call. It can be answered once.
-
-        Raises:
-            InputError: nobody is asked about it.
-        """
-        with self.lock:
-            verdict = self.escalated.pop(key_of(call), None)
-        if verdict is None:
-            raise InputError(f"no call {call.id!r} of {call.tool} with these arguments waits for a person")
-        return verdict
 
     def turned(self) -> None:
         """The user has spoken: the agent may replan anew."""

@@ -24,6 +24,7 @@ def check_options(**given: Any) -> None:
             raise InputError(f"{name} is a coroutine function; expected a plain one: a check waits for its answer")
 
 
+_OF_A_LEDGER = ("asked", "question", "rejected", "use", "ended")
 _OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "state": ("what state(...) looks at, or a function that gives it", lambda _: True),
     "facts": (
@@ -43,6 +44,11 @@ _OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "log": ("an AuditLog", lambda one: one is None or callable(getattr(one, "append", None))),
     "on_log_error": ("'deny' or 'warn'", lambda one: one in ("deny", "warn")),
     "max_replans": ("a whole number from 0", lambda one: type(one) is int and one >= 0),
+    "ledger": (
+        "a SqliteLedger, or None",
+        lambda one: one is None or all(callable(getattr(one, name, None)) for name in _OF_A_LEDGER),
+    ),
+    "approvals": ("'asked here' or \"this host's\"", lambda one: one in ("asked here", "this host's")),
     "deadline": ("seconds, more than 0", lambda one: type(one) in (int, float) and 0 < one <= threading.TIMEOUT_MAX),
 }
 

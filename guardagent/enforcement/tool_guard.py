@@ -17,6 +17,8 @@ from guardagent.enforcement.asking import aask, ask
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.conversations import Conversation, Conversations, Waiting
 from guardagent.enforcement.deadline import DeadlinePool, waited
+from guardagent.enforcement.ledger import Ledger, MemoryLedger, Question
+from guardagent.enforcement.ledger.protocol import REJECTED
 from guardagent.enforcement.names import Coverage, Names, ToolSpec
 from guardagent.enforcement.options import check_options
 from guardagent.enforcement.telemetry import span
@@ -36,6 +38,14 @@ MAX_REPLANS = 3
 MAX_ASKED = 3  # a person who edits a call that needs approval again is asked again, so often
 DEADLINE_SECONDS = 10.0
 
+_NAMES_NO_CALL = (
+    "the answer names no call that was shown: it is about another call than this {}, or about none; "
+    'answer with {{"choice": "{}", "of": ...}}, where `of` is the digest of the request that was shown'
+)
+_ASKED_ELSEWHERE = (
+    "the approval of {} was asked for by another guard, which may have used it; have all processes share one "
+    'ToolGuard(ledger=SqliteLedger(...)), or say approvals="this host\'s"'
+)
 _BUSY = "another check of the conversation is under way; the call may not run"
 _log = logging.getLogger("guardagent")
 
@@ -57,6 +67,10 @@ class ToolGuard:
         on_log_error: what a call is whose verdict cannot be written: `deny`, or `warn` in the host's log alone.
         max_replans: how many turns of the model in a row may have calls denied and be followed by another.
         deadline: seconds that a check may take; one that takes longer denies.
+        ledger: keeps which approvals were used: a `SqliteLedger` for all processes that share conversations, or one
+            that this guard alone has.
+        approvals: `asked here`: an approval counts where this ledger knows that a person was asked. `this host's`: also
+            one that was asked for elsewhere, which each ledger that does not know of it lets through once.
 
     Raises:
         InputError: an argument is wrong.
@@ -76,6 +90,8 @@ class ToolGuard:
         on_log_error: Literal["deny", "warn"] = "deny",
         max_replans: int = MAX_REPLANS,
         deadline: float = DEADLINE_SECONDS,
+        ledger: Ledger | None = None,
+        approvals: Literal["asked here", "this host's"] = "asked here",
     ) -> None:
         check_options(
             state=state,
@@ -88,6 +104,8 @@ class ToolGuard:
             on_log_error=on_log_error,
             max_replans=max_replans,
             deadline=deadline,
+            ledger=ledger,
+            approvals=approvals,
         )
         self.policies = load_policies(policies) if isinstance(policies, str | Path) else policies
         if not callable(getattr(self.policies, "session", None)):
@@ -99,7 +117,9 @@ class ToolGuard:
         self._state, self._facts = state, facts
         self._log, self._on_log_error, self._digest = log, on_log_error, getattr(self.policies, "digest", "")
         self._max_replans, self._deadline = max_replans, deadline
-        asked = callable(state) or callable(facts) or log is not None
+        self._ledger: Ledger = MemoryLedger() if ledger is None else ledger
+        self._approvals = approvals
+        asked = callable(state) or callable(facts) or log is not None or ledger is not None
         self._own = isinstance(self.policies, Policies)  # whose sessions hold nothing up but a check that is under way
         self._inline = self._own and self.policies.quick and not asked
         self._conversations = Conversations(self._begin)
@@ -130,7 +150,7 @@ class ToolGuard:
             for _ in range(MAX_ASKED):
                 if verdict.decision is not Decision.ESCALATE or self.approver is None:
                     break
-                said = ask(self.approver, self.request(call, verdict)).readied(call.ready)
+                said = replace(ask(self.approver, self.request(call, verdict)), of=call.digest).readied(call.ready)
                 verdict = self._in_time(call, partial(self._resolved, call, said), Waiting())
                 call = applied(call, said)
             told.say(verdict)
@@ -143,7 +163,8 @@ class ToolGuard:
             for _ in range(MAX_ASKED):
                 if verdict.decision is not Decision.ESCALATE or self.approver is None:
                     break
-                said = (await aask(self.approver, self.request(call, verdict))).readied(call.ready)
+                said = await aask(self.approver, self.request(call, verdict))
+                said = replace(said, of=call.digest).readied(call.ready)
                 verdict = await self._ain_time(call, partial(self._resolved, call, said), Waiting())
                 call = applied(call, said)
             told.say(verdict)
@@ -221,7 +242,8 @@ class ToolGuard:
 
     def request(self, call: HostCall, verdict: Verdict) -> ApprovalRequest:
         """What a person is asked about a call that was escalated: for the host's own approval."""
-        return ApprovalRequest(call.tool, call.args, verdict, str(call.conversation), call.id, call.agent)
+        digest = f"{call.digest}.{self._ledger.name}"
+        return ApprovalRequest(call.tool, call.args, verdict, str(call.conversation), call.id, call.agent, digest)
 
     def resolve(self, call: HostCall, said: Any) -> Verdict:
         """A person has answered the host about a call that was escalated. Never raises.
@@ -229,9 +251,13 @@ class ToolGuard:
         An approval lifts only what escalated, of this very call, once. An edited call (`applied(call, approval)`) is
         judged again, and may be escalated again.
 
+        `before` and `preview` ask a person; the ledger knows that from then on. A host that runs a call again because
+        there is an answer to it says `resolve`, and not `before`: else every answer is one that was asked for here.
+
         Args:
             call: as it was shown.
-            said: an `Approval`, or what `Approval.read` takes.
+            said: an `Approval`, or what `Approval.read` takes. To approve or to edit, it names as `of` the `digest` of
+                the request. A host that itself keeps which call was shown fills in that of this call.
         """
         approval = Approval.read(said).readied(call.ready)
         return self._in_time(call, partial(self._resolved, call, approval), Waiting())
@@ -264,6 +290,7 @@ class ToolGuard:
         session = self.session(conversation)
         verdict = denied_on_crash(session.finish)
         self._conversations.drop(conversation)
+        self._ledger.ended(conversation)
         session.retire()
         return self._written("end", verdict, HostCall("", EMPTY, conversation))
 
@@ -367,19 +394,49 @@ class ToolGuard:
     def _resolved(self, call: HostCall, said: Approval, waiting: Waiting | None) -> Verdict:
         self._note(write_approval, call, said)
         verdict = denied_on_crash(partial(self._answered, call, said))
-        return self._kept(applied(call, said), verdict, waiting)
+        return self._kept(applied(call, said), verdict, waiting, edited=call)
 
     def _answered(self, call: HostCall, said: Approval) -> Verdict:
         conversation = self._conversations.of(call.conversation)
-        shown = conversation.shown(call)
         if said.choice == "reject":
+            self._ledger.rejected(call)
             reason = f"a person rejected this call{f': {said.reason}' if said.reason else ''}"
-            return replace(shown, decision=Decision.DENY, reasons=(reason,), violations=(), grant=None)
+            return Verdict(Decision.DENY, reasons=(reason,), checked_by="policy")
+        shown = self._shown(call, said)
         if said.choice == "edit":
-            return self._checked(conversation, applied(call, said))
+            verdict = self._checked(conversation, applied(call, said))
+        else:
+            verdict = self._approved(conversation, call, shown)
+        if verdict.label == 0:
+            try:
+                self._ledger.use(call)
+            except Exception as error:
+                self._withdraw(applied(call, said), verdict, in_words(error))
+                raise
+        return verdict
+
+    def _shown(self, call: HostCall, said: Approval) -> Question | None:
+        """What was asked about a call that a person has answered; None of what the host asked elsewhere.
+
+        Raises:
+            InputError: the answer is none to a question about this call, or it was answered.
+        """
+        digest, _, ledger = (said.of or "").partition(".")
+        if digest != call.digest:
+            raise InputError(_NAMES_NO_CALL.format(call.tool, said.choice))
+        question = self._ledger.question(call)
+        if question is not None and question.rejected:
+            raise InputError(REJECTED)
+        if (question is None or ledger not in ("", self._ledger.name)) and self._approvals == "asked here":
+            raise InputError(_ASKED_ELSEWHERE.format(call.tool))
+        return question
+
+    def _approved(self, conversation: Conversation, call: HostCall, shown: Question | None) -> Verdict:
         for _ in range(MAX_ASKED):  # another call may come between
             verdict = self._checked(conversation, call)
-            if verdict.decision is not Decision.ESCALATE or not set(verdict.rules) <= set(shown.rules):
+            if verdict.decision is not Decision.ESCALATE:
+                return verdict
+            if shown is not None and not set(verdict.rules) <= set(shown.rules):
                 return verdict
             try:
                 return conversation.session.approve(verdict)
@@ -387,11 +444,19 @@ class ToolGuard:
                 continue
         raise InputError("other calls kept coming between the approval and the call; approve it again")
 
-    def _kept(self, call: HostCall, verdict: Verdict, waiting: Waiting | None) -> Verdict:
-        """The verdict, once it is noted and written."""
+    def _kept(
+        self, call: HostCall, verdict: Verdict, waiting: Waiting | None, edited: HostCall | None = None
+    ) -> Verdict:
+        """The verdict, once it is noted and written; `edited`: the call that a person has made this one of."""
         if waiting is not None and waiting.over:
             return verdict  # it has been denied meanwhile
+        if verdict.decision is Decision.ESCALATE:
+            verdict = denied_on_crash(partial(self._asked, call, verdict, edited))
         return self._written("verdict", self._counted(call, verdict), call)
+
+    def _asked(self, call: HostCall, verdict: Verdict, edited: HostCall | None) -> Verdict:
+        self._ledger.asked(call, verdict.rules, edited)
+        return verdict
 
     def _counted(self, call: HostCall, verdict: Verdict) -> Verdict:
         """The verdict, once it is noted; it says where the agent has replanned often enough."""

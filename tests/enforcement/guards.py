@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from guardagent.enforcement import HostCall, Outcome, ToolGuard
+from guardagent.enforcement import Approval, HostCall, Outcome, ToolGuard
 from guardagent.policy.load import compile_rules
 
 LIMIT = "forall(refund(amount=a), a <= 100)"
@@ -31,6 +31,11 @@ def done(one: ToolGuard, call: HostCall, output: Any = "done", **more: Any) -> N
     """Has a call that was allowed run."""
     one.use(call)
     one.after(call, Outcome(output, **more))
+
+
+def yes(call: HostCall) -> Approval:
+    """A person approves this very call."""
+    return Approval("approve", of=call.digest)
 
 
 class MemoryLog:

@@ -12,7 +12,7 @@ from guardagent import Decision, InputError
 from guardagent.enforcement import Approval, ApprovalRequest, HostCall, ToolGuard
 from guardagent.enforcement.tool_guard import applied
 from tests.adapters.scenarios import APPROVED, guard_of
-from tests.enforcement.guards import done
+from tests.enforcement.guards import done, yes
 
 
 def call(amount: Any = 500, **more: Any) -> HostCall:
@@ -26,15 +26,17 @@ def host(tmp_path: Path) -> ToolGuard:
 
 
 def test_an_approved_call_runs_once(host: ToolGuard) -> None:
-    """The same call a second time is put to a person again."""
+    """The same call a second time is denied; proposed anew, it is put to a person again."""
     first = call(id="1")
     verdict = host.before(first)
     assert verdict.decision is Decision.ESCALATE
     assert host.request(first, verdict).args["amount"] == 500
-    assert host.resolve(first, "approve").label == 0
+    assert host.resolve(first, yes(first)).label == 0
     done(host, first)
-    assert host.resolve(first, "approve").label == 1
-    assert host.before(first).decision is Decision.ESCALATE
+    assert host.resolve(first, yes(first)).label == 1
+    again = host.before(first)
+    assert (again.decision, "used already" in again.errors[0]) == (Decision.DENY, True)
+    assert host.before(call()).decision is Decision.ESCALATE
 
 
 def test_a_rejected_call_does_not_run_and_the_reason_is_told(host: ToolGuard) -> None:
@@ -43,22 +45,21 @@ def test_a_rejected_call_does_not_run_and_the_reason_is_told(host: ToolGuard) ->
     host.before(one)
     rejected = host.resolve(one, {"choice": "reject", "reason": "ask the manager"})
     assert (rejected.decision, "ask the manager" in rejected.feedback()) == (Decision.DENY, True)
-    assert host.resolve(one, "approve").label == 1
+    assert host.resolve(one, yes(one)).label == 1
     with pytest.raises(InputError):
         host.use(one)
 
 
 def test_an_edited_call_is_judged_again(host: ToolGuard) -> None:
     """In order, it runs as it was edited; still too much, it needs another approval; far too much, none helps."""
-    one = call()
     for amount, decision in ((50, Decision.ALLOW), (300, Decision.ESCALATE), (5000, Decision.DENY)):
-        host.before(one)
-        edit = Approval("edit", {"order_id": "W1", "amount": amount})
+        host.before(one := call())
+        edit = Approval("edit", {"order_id": "W1", "amount": amount}, of=one.digest)
         assert host.resolve(one, edit).decision is decision
         if decision is Decision.ALLOW:
             assert host.use(applied(one, edit))["amount"] == 50
         if decision is Decision.ESCALATE:
-            assert host.resolve(applied(one, edit), "approve").label == 0
+            assert host.resolve(applied(one, edit), yes(applied(one, edit))).label == 0
 
 
 def test_an_approval_is_for_these_arguments(host: ToolGuard) -> None:
@@ -67,8 +68,8 @@ def test_an_approval_is_for_these_arguments(host: ToolGuard) -> None:
     others = [call(501, id="1"), call(500.0, id="1"), call("500", id="1"), call(id="2")]
     others.append(HostCall("refund", {"order_id": "W2", "amount": 500}, "c", id="1"))
     others.append(HostCall("refund", {"order_id": "W1", "amount": 500}, "other", id="1"))
-    assert [host.resolve(one, "approve").label for one in others] == [1] * 6
-    assert host.resolve(call(id="1"), "approve").label == 0
+    assert [host.resolve(one, yes(one)).label for one in others] == [1] * 6
+    assert host.resolve(call(id="1"), yes(call(id="1"))).label == 0
 
 
 def test_arguments_that_change_after_they_were_shown_do_not_matter(host: ToolGuard) -> None:
@@ -77,7 +78,7 @@ def test_arguments_that_change_after_they_were_shown_do_not_matter(host: ToolGua
     one = HostCall("refund", args, "c")
     host.before(one)
     args["amount"] = 900
-    host.resolve(one, "approve")
+    host.resolve(one, yes(one))
     assert host.use(one)["amount"] == 500
 
 
@@ -87,7 +88,7 @@ def test_an_approval_survives_another_call_in_between(host: ToolGuard) -> None:
     host.before(one)
     assert host.before(other).label == 0
     done(host, other)
-    assert host.resolve(one, "approve").label == 0
+    assert host.resolve(one, yes(one)).label == 0
 
 
 def test_an_approval_lifts_what_was_shown_and_nothing_else(tmp_path: Path) -> None:
@@ -97,7 +98,7 @@ def test_an_approval_lifts_what_was_shown_and_nothing_else(tmp_path: Path) -> No
     one = call(facts={"open": True})
     assert host.before(one).decision is Decision.ESCALATE
     closed = HostCall("refund", {"order_id": "W1", "amount": 500}, "c", id=one.id, facts={"open": False})
-    assert host.resolve(closed, "approve").label == 1
+    assert host.resolve(closed, yes(closed)).label == 1
 
 
 def test_nobody_is_asked_where_it_would_not_help(tmp_path: Path) -> None:
@@ -150,5 +151,5 @@ def test_an_approval_of_a_previewed_call_counts(host: ToolGuard) -> None:
     """Some hosts ask ahead of the tool."""
     one = call()
     assert host.preview(one).decision is Decision.ESCALATE
-    assert host.resolve(one, "approve").label == 0
+    assert host.resolve(one, yes(one)).label == 0
     done(host, one)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from guardagent.enforcement import Approval, HostCall, ToolGuard
@@ -86,7 +87,7 @@ class Rounds:
         return verdict, call
 
     async def _resolved(self, call: HostCall, said: Approval) -> tuple[Verdict, HostCall]:
-        said = said.readied(call.ready)
+        said = replace(said, of=call.digest).readied(call.ready)  # this very call was shown
         return await self._guard.aresolve(call, said), applied(call, said)
 
 

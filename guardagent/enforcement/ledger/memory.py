@@ -1,0 +1,60 @@
+"""A ledger in memory: of one guard, in one process."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Sequence
+
+from guardagent.enforcement.calls import HostCall
+from guardagent.enforcement.ledger.protocol import REJECTED, USED, Question
+from guardagent.errors import InputError
+
+
+class MemoryLedger:
+    """A `Ledger` that is forgotten when the process ends."""
+
+    def __init__(self) -> None:
+        self.name = secrets.token_hex(8)
+        self._lock = threading.Lock()
+        self._asked: dict[str, dict[str, Question]] = {}  # conversation -> digest -> what was asked
+        self._used: set[str] = set()
+
+    def asked(self, call: HostCall, rules: Sequence[str], edited: HostCall | None = None) -> None:
+        with self._lock:
+            root = self._root(edited or call)
+            self._require_unused(call.digest, root)
+            self._of(call)[call.digest] = Question(tuple(rules), root)
+
+    def question(self, call: HostCall) -> Question | None:
+        with self._lock:
+            self._require_unused(call.digest, self._root(call))
+            return self._of(call).get(call.digest)
+
+    def rejected(self, call: HostCall) -> None:
+        with self._lock:
+            self._of(call)[call.digest] = Question((), self._root(call), rejected=True)
+
+    def use(self, call: HostCall) -> None:
+        with self._lock:
+            root, question = self._root(call), self._of(call).get(call.digest)
+            self._require_unused(call.digest, root)
+            if question is not None and question.rejected:
+                raise InputError(REJECTED)
+            self._of(call).pop(call.digest, None)
+            self._used |= {call.digest, root}
+
+    def ended(self, conversation: str) -> None:
+        with self._lock:
+            self._asked.pop(conversation, None)
+
+    def _of(self, call: HostCall) -> dict[str, Question]:
+        return self._asked.setdefault(str(call.conversation), {})
+
+    def _root(self, call: HostCall) -> str:
+        question = self._of(call).get(call.digest)
+        return question.root if question is not None else call.digest
+
+    def _require_unused(self, *digests: str) -> None:
+        if not self._used.isdisjoint(digests):
+            raise InputError(USED)

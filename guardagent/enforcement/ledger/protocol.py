@@ -1,0 +1,69 @@
+"""The interface of a ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from guardagent.enforcement.calls import HostCall
+
+USED = "an approval of this very call was used already; propose it anew, with an id of its own"
+REJECTED = "a person has rejected this call; propose it anew"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A call that a person was asked about.
+
+    Attributes:
+        rules: those that asked for it.
+        root: the digest of the call as the agent proposed it: a person's edits may have led to further questions.
+        rejected: the answer was no.
+    """
+
+    rules: tuple[str, ...]
+    root: str
+    rejected: bool = False
+
+
+class Ledger(Protocol):
+    """What a guard keeps of approvals. Each method is atomic among all that share the ledger.
+
+    Attributes:
+        name: tells it from other ledgers.
+    """
+
+    name: str
+
+    def asked(self, call: HostCall, rules: Sequence[str], edited: HostCall | None = None) -> None:
+        """A person is asked about a call. Asked again, nothing changes but the rules.
+
+        Args:
+            call: what is shown.
+            rules: the ids of those that ask for it.
+            edited: the call that the person was shown first, and edited into this one.
+
+        Raises:
+            InputError: an approval of it was used.
+        """
+
+    def question(self, call: HostCall) -> Question | None:
+        """What a person was asked about a call; None where nobody was.
+
+        Raises:
+            InputError: an approval of it was used.
+        """
+
+    def rejected(self, call: HostCall) -> None:
+        """A person has rejected a call: until it is asked about again, nobody can approve it."""
+
+    def use(self, call: HostCall) -> None:
+        """Uses the approval of a call, and of the one that it was edited from: once ever, before the tool runs.
+
+        Raises:
+            InputError: it was used, or rejected.
+        """
+
+    def ended(self, conversation: str) -> None:
+        """A conversation has ended: what was asked there and not answered is void."""

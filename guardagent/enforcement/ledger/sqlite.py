@@ -1,0 +1,208 @@
+"""A ledger in an SQLite file, which several processes share."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from guardagent._locks import locked, sync_folder
+from guardagent.enforcement.calls import HostCall
+from guardagent.enforcement.ledger.protocol import REJECTED, USED, Question
+from guardagent.errors import InputError, LedgerError
+
+_APPLICATION = 0x47414C42
+_VERSION = 1
+_SCHEMA = (
+    "CREATE TABLE ledger (name TEXT NOT NULL)",
+    """CREATE TABLE questions (digest TEXT PRIMARY KEY, conversation TEXT NOT NULL, root TEXT NOT NULL,
+                               rules TEXT NOT NULL, rejected INTEGER NOT NULL) WITHOUT ROWID""",
+    "CREATE INDEX questions_of ON questions (conversation)",
+    "CREATE TABLE used (digest TEXT PRIMARY KEY) WITHOUT ROWID",
+)
+_PATIENCE = 5.0  # seconds that one waits for another process
+_of_the_parent: list[sqlite3.Connection] = []
+"""Connections that a fork has inherited: SQLite does not allow it to use or close them."""
+
+
+class SqliteLedger:
+    """A `Ledger` in a file: made where there is none, its folder must be there. Only its owner may read it.
+
+    What is acknowledged is on the disk. All processes that share conversations share the file; it must not lie on a
+    network file system, whose locks SQLite cannot trust.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        InputError: it cannot be opened, or is no ledger, or one of another release.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self._begin()
+        try:
+            self._made()
+            self.name: str = self._opened().execute("SELECT name FROM ledger").fetchone()[0]
+        except (sqlite3.Error, OSError) as error:
+            said = error.strerror if isinstance(error, OSError) else error
+            raise InputError(f"{self.path}: cannot be opened as a ledger: {said}; expected an SQLite file") from None
+        self._file = _identity(self.path)
+
+    # --- approvals
+
+    def asked(self, call: HostCall, rules: Sequence[str], edited: HostCall | None = None) -> None:
+        with self._writing() as db:
+            root = _root(db, edited or call)
+            _require_unused(db, call.digest, root)
+            _put(db, call, Question(tuple(rules), root))
+
+    def question(self, call: HostCall) -> Question | None:
+        with self._reading() as db:
+            found = _question(db, call)
+            _require_unused(db, call.digest, found.root if found else call.digest)
+            return found
+
+    def rejected(self, call: HostCall) -> None:
+        with self._writing() as db:
+            _put(db, call, Question((), _root(db, call), rejected=True))
+
+    def use(self, call: HostCall) -> None:
+        with self._writing() as db:
+            question = _question(db, call)
+            used = {call.digest, question.root if question else call.digest}
+            _require_unused(db, *used)
+            if question is not None and question.rejected:
+                raise InputError(REJECTED)
+            db.executemany("INSERT INTO used VALUES (?)", [(one,) for one in used])
+
+    def ended(self, conversation: str) -> None:
+        with self._writing() as db:
+            db.execute("DELETE FROM questions WHERE conversation = ?", (conversation,))
+
+    # --- the file
+
+    def close(self) -> None:
+        """Closes the file; the next question opens it again."""
+        with self._lock:
+            self._close()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._db: sqlite3.Connection | None = None
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction: nobody writes between what is read in it and what is written."""
+        with self._reading() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:  # an error such as a full disk has ended it already
+                    db.execute("ROLLBACK")
+                raise
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """The connection, for one thread at a time. After an error there is a new one."""
+        if self._process != os.getpid():
+            _of_the_parent.extend([self._db] if self._db is not None else [])
+            self._begin()
+        with self._lock:
+            try:
+                if _identity(self.path) != self._file:  # SQLite would go on with the file that was there
+                    raise LedgerError(f"{self.path}: is not the file that was opened: the ledger was moved or replaced")
+                yield self._opened()
+            except (sqlite3.Error, OSError) as error:
+                self._close()
+                said = error.strerror if isinstance(error, OSError) else error
+                raise LedgerError(f"{self.path}: the ledger cannot be used: {said}") from None
+
+    def _close(self) -> None:
+        with contextlib.suppress(sqlite3.Error):
+            if self._db is not None:
+                self._db.close()
+        self._db = None
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._db is None:
+            with contextlib.ExitStack() as undo:
+                uri = f"{self.path.resolve().as_uri()}?mode=rw"
+                db = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+                undo.callback(db.close)
+                _require_ledger(db, self.path)
+                db.execute("PRAGMA synchronous = FULL")
+                undo.pop_all()
+            self._db = db
+        return self._db
+
+    def _made(self) -> None:
+        """Makes the file aside and renames it, so that nobody sees half of it."""
+        path = self.path
+        if path.exists() and path.stat().st_size:
+            return
+        with locked(path.parent):
+            if path.exists() and path.stat().st_size:
+                return
+            new = path.with_name(f".{path.name}.new")
+            for left in ("", "-journal", "-wal", "-shm"):  # by one that was killed here
+                Path(f"{new}{left}").unlink(missing_ok=True)
+            os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as db:
+                _lay_out(db)
+            new.replace(path)
+            sync_folder(path.parent)
+
+
+def _lay_out(db: sqlite3.Connection) -> None:
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute(f"PRAGMA application_id = {_APPLICATION}")
+    db.execute(f"PRAGMA user_version = {_VERSION}")
+    for statement in _SCHEMA:
+        db.execute(statement)
+    db.execute("INSERT INTO ledger VALUES (?)", (secrets.token_hex(8),))
+
+
+def _require_ledger(db: sqlite3.Connection, path: Path) -> None:
+    if db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
+        raise InputError(f"{path}: is no ledger; expected a file that SqliteLedger made, or the path of a new one")
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version != _VERSION:
+        raise InputError(
+            f"{path}: is a ledger of format {version}, and this release reads format {_VERSION}; "
+            "go on with the release that made it, or begin a new file: then old approvals are void"
+        )
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = os.stat(path)  # noqa: PTH116 - quicker, and asked at every use
+    return found.st_dev, found.st_ino
+
+
+def _question(db: sqlite3.Connection, call: HostCall) -> Question | None:
+    row = db.execute("SELECT rules, root, rejected FROM questions WHERE digest = ?", (call.digest,)).fetchone()
+    return Question(tuple(json.loads(row[0])), row[1], bool(row[2])) if row else None
+
+
+def _root(db: sqlite3.Connection, call: HostCall) -> str:
+    question = _question(db, call)
+    return question.root if question else call.digest
+
+
+def _put(db: sqlite3.Connection, call: HostCall, one: Question) -> None:
+    row = (call.digest, call.conversation, one.root, json.dumps(one.rules), one.rejected)
+    db.execute("INSERT OR REPLACE INTO questions VALUES (?, ?, ?, ?, ?)", row)
+
+
+def _require_unused(db: sqlite3.Connection, *digests: str) -> None:
+    for digest in digests:
+        if db.execute("SELECT 1 FROM used WHERE digest = ?", (digest,)).fetchone():
+            raise InputError(USED)

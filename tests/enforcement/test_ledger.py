@@ -1,0 +1,329 @@
+"""Approvals that several clicks, threads and processes hand over: one execution each, in whatever order they come."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import multiprocessing
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guardagent import Decision, InputError
+from guardagent.enforcement import Approval, HostCall, Ledger, MemoryLedger, SqliteLedger, ToolGuard
+from guardagent.enforcement.tool_guard import applied
+from tests.adapters.scenarios import APPROVED, guard_of
+from tests.enforcement.guards import done, yes
+
+
+def call(amount: Any = 500, **more: Any) -> HostCall:
+    """A call that its host makes anew for each request, with the id that the model gave it."""
+    return HostCall("refund", {"order_id": "W1", "amount": amount}, "c", **{"id": "1", **more})
+
+
+@pytest.fixture(params=[MemoryLedger, lambda: SqliteLedger("ledger.db")], ids=["memory", "sqlite"])
+def ledger(request: Any, tmp_path: Path, monkeypatch: Any) -> Ledger:
+    monkeypatch.chdir(tmp_path)
+    return request.param()  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def host(ledger: Ledger, tmp_path: Path) -> ToolGuard:
+    return guard_of(tmp_path, APPROVED, ledger=ledger)
+
+
+def asked(host: ToolGuard, amount: Any = 500, **more: Any) -> str:
+    """The digest that a person was shown."""
+    one = call(amount, **more)
+    verdict = host.before(one)
+    assert verdict.decision is Decision.ESCALATE
+    return str(host.request(one, verdict).to_dict()["digest"])
+
+
+def pays(host: ToolGuard, said: Any, one: HostCall | None = None) -> list[Any]:
+    """The amounts that are paid where a person says this."""
+    one = one or call()
+    if host.resolve(one, said).label:
+        return []
+    left = applied(one, Approval.read(said))
+    return [host.use(left)["amount"]]
+
+
+# --- which call an answer is about
+
+
+def test_an_answer_that_names_no_call_approves_nothing(host: ToolGuard) -> None:
+    """And says how to answer; the right answer still counts."""
+    digest = asked(host)
+    for said in (
+        True,
+        "approve",
+        {"choice": "approve"},
+        {"choice": "edit", "args": {"amount": 5}},
+        Approval("approve"),
+    ):
+        verdict = host.resolve(call(), said)
+        assert verdict.label == 1
+        assert "names no call that was shown" in verdict.errors[0]
+        assert "`of` is the digest of the request" in verdict.errors[0]
+    assert pays(host, {"choice": "approve", "of": digest}) == [500]
+
+
+def test_an_answer_to_an_older_question_approves_nothing(host: ToolGuard) -> None:
+    """Nor to a call that was edited between question and answer, where nobody was shown what it has become."""
+    older = asked(host, 300, id="0")
+    digest = asked(host)
+    assert pays(host, {"choice": "approve", "of": older}) == []
+    assert pays(host, {"choice": "approve", "of": digest}, call(900)) == []
+    assert pays(host, {"choice": "approve", "of": call(900).digest}, call(900)) == []
+    assert pays(host, {"choice": "approve", "of": digest}) == [500]
+
+
+def test_a_call_that_was_never_shown_is_not_approved(host: ToolGuard) -> None:
+    """Who writes a call into the host's state and answers it himself was not asked about it."""
+    assert pays(host, yes(call())) == []
+
+
+@pytest.mark.parametrize("of", [7, ["a"], {}, b"x", "", ".", "x" * 64])
+def test_an_answer_of_anything_else_approves_nothing(host: ToolGuard, of: Any) -> None:
+    asked(host)
+    assert pays(host, {"choice": "approve", "of": of}) == []
+
+
+def test_digests_tell_calls_apart() -> None:
+    """By conversation, turn, id, tool and every argument with its type, whatever the order."""
+
+    def digest(args: Any, **more: Any) -> str:
+        return HostCall(**{"tool": "t", "args": args, "conversation": "c", "id": "1", **more}).digest
+
+    assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+    odd: list[Any] = [1, True, 1.0, "1", None, [1], [[1]], {"a": 1}, {"1": 1}, [], {}, "\ud800", float("nan")]
+    odd += [decimal.Decimal(1), decimal.Decimal("1.0"), dt.date(2024, 1, 1), "2024-01-01", b"1"]
+    names = [{"tool": "u"}, {"conversation": "d"}, {"id": "2"}, {"step": "s"}, {"tool": "u", "id": "t"}]
+    assert len({digest({"x": value}) for value in odd} | {digest({"x": 1}, **more) for more in names}) == 23
+
+
+@pytest.mark.parametrize("value", [{1: 1}, {1}, object(), [lambda: 0]])
+def test_what_a_person_cannot_be_shown_is_not_put_to_a_person(host: ToolGuard, value: Any) -> None:
+    """It is denied."""
+    odd = HostCall("refund", {"order_id": value, "amount": 500}, "c")
+    verdict = host.before(odd)
+    assert (verdict.decision, "expected JSON" in verdict.errors[0]) == (Decision.DENY, True)
+
+
+def test_arguments_without_end_are_denied(host: ToolGuard) -> None:
+    args: dict[str, Any] = {"order_id": "W1", "amount": 500}
+    args["self"] = args
+    assert host.before(HostCall("refund", args, "c")).decision is Decision.DENY
+
+
+# --- once
+
+
+def test_an_approval_is_used_once(host: ToolGuard) -> None:
+    """Whoever hands it over again, with the digest of the request or of the call, also after an outcome."""
+    digest = asked(host)
+    assert pays(host, {"choice": "approve", "of": digest}) == [500]
+    assert pays(host, {"choice": "approve", "of": digest}) == []
+    host.before(call())
+    assert pays(host, yes(call())) == []
+    assert pays(host, {"choice": "edit", "args": call(5).args, "of": digest}) == []
+
+
+def test_two_clicks_at_once_pay_once(host: ToolGuard) -> None:
+    digest = asked(host)
+    together = threading.Barrier(16)
+
+    def click(_: int) -> list[Any]:
+        together.wait(10)
+        return pays(host, {"choice": "approve", "of": digest})
+
+    with ThreadPoolExecutor(16) as pool:
+        assert [paid for paid in pool.map(click, range(16)) if paid] == [[500]]
+
+
+def test_two_edits_at_once_pay_once(host: ToolGuard) -> None:
+    """Also where what they make of the call needs no approval."""
+    digest = asked(host)
+    together = threading.Barrier(8)
+
+    def click(amount: int) -> list[Any]:
+        together.wait(10)
+        return pays(host, {"choice": "edit", "args": {"order_id": "W1", "amount": amount}, "of": digest})
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len([paid for paid in pool.map(click, range(1, 9)) if paid]) == 1
+
+
+def test_an_edit_and_its_question_are_one_approval(host: ToolGuard) -> None:
+    """A call edited into one that needs approval again; then neither it nor the first runs a second time."""
+    digest = asked(host)
+    edit = Approval("edit", call(300).args, of=digest)
+    assert host.resolve(call(), edit).decision is Decision.ESCALATE
+    assert host.resolve(call(), edit).decision is Decision.ESCALATE  # the host ran the call again
+    assert pays(host, yes(call(300)), call(300)) == [300]
+    assert pays(host, yes(call(300)), call(300)) == []
+    assert pays(host, {"choice": "approve", "of": digest}) == []
+    assert host.resolve(call(), edit).label == 1
+
+
+def test_a_rejected_call_is_not_approved_until_it_is_asked_about_again(host: ToolGuard) -> None:
+    digest = asked(host)
+    assert host.resolve(call(), {"choice": "reject"}).decision is Decision.DENY
+    assert pays(host, {"choice": "approve", "of": digest}) == []
+    assert asked(host) == digest
+    assert pays(host, {"choice": "approve", "of": digest}) == [500]
+
+
+def test_an_approval_that_was_not_used_is_void_when_its_conversation_ends(host: ToolGuard) -> None:
+    digest = asked(host)
+    host.end("c")
+    assert pays(host, {"choice": "approve", "of": digest}) == []
+
+
+def test_an_approver_answers_what_it_was_shown(tmp_path: Path, ledger: Ledger) -> None:
+    """The guard's own approver needs to name nothing; a host that repeats the call's id does not run it twice."""
+    host = guard_of(tmp_path, APPROVED, ledger=ledger, approver=lambda request: True)
+    assert host.before(call()).label == 0
+    done(host, call())
+    assert host.before(call()).label == 1
+    assert host.before(call(id="2")).label == 0
+
+
+# --- several guards and processes
+
+
+def shared(tmp_path: Path, number: int, **options: Any) -> ToolGuard:
+    """A guard as another process would make it."""
+    (tmp_path / str(number)).mkdir()
+    return guard_of(tmp_path / str(number), APPROVED, **options)
+
+
+def test_guards_with_one_file_use_an_approval_once(tmp_path: Path) -> None:
+    one, other = (shared(tmp_path, at, ledger=SqliteLedger(tmp_path / "l.db")) for at in range(2))
+    digest = asked(one)
+    assert pays(other, {"choice": "approve", "of": digest}) == [500]
+    assert pays(one, {"choice": "approve", "of": digest}) == []
+
+
+def test_an_approval_asked_for_elsewhere_is_refused(tmp_path: Path) -> None:
+    """Without a ledger that both share, also where the host runs the call again here; and the denial says how."""
+    one, other = shared(tmp_path, 0), shared(tmp_path, 1)
+    digest = asked(one)
+    assert pays(other, {"choice": "approve", "of": digest}) == []
+    asked(other)
+    verdict = other.resolve(call(), {"choice": "approve", "of": digest})
+    assert "share one ToolGuard(ledger=SqliteLedger(...))" in verdict.errors[0]
+    assert pays(one, {"choice": "approve", "of": digest}) == [500]
+
+
+def test_an_operator_may_take_the_hosts_word(tmp_path: Path) -> None:
+    """Then each guard lets it through once; still only the call that was shown."""
+    one, other = (shared(tmp_path, at, approvals="this host's") for at in range(2))
+    digest = asked(one)
+    assert pays(other, {"choice": "approve", "of": digest}, call(900)) == []
+    assert pays(other, "approve") == []
+    assert pays(other, {"choice": "approve", "of": digest}) == [500]
+    assert pays(other, {"choice": "approve", "of": digest}) == []
+    assert pays(one, {"choice": "approve", "of": digest}) == [500]
+
+
+def _click(folder: Path, number: int, digest: str, start: Any, paid: Any) -> None:
+    host = shared(folder, number, ledger=SqliteLedger(folder / "l.db"))
+    start.wait(30)
+    if pays(host, {"choice": "approve", "of": digest}):
+        with Path(paid).open("a", encoding="utf-8") as file:
+            file.write("500\n")
+
+
+def test_processes_with_one_file_pay_once(tmp_path: Path) -> None:
+    """Three clicks, at once, in three processes."""
+    digest = asked(shared(tmp_path, 0, ledger=SqliteLedger(tmp_path / "l.db")))
+    context = multiprocessing.get_context("spawn")
+    start, paid = context.Barrier(3), tmp_path / "paid"
+    clicks = [context.Process(target=_click, args=(tmp_path, at, digest, start, paid)) for at in (1, 2, 3)]
+    for click in clicks:
+        click.start()
+    for click in clicks:
+        click.join(60)
+    assert [click.exitcode for click in clicks] == [0, 0, 0]
+    assert paid.read_text().split() == ["500"]
+
+
+def test_a_fork_shares_the_file_of_its_parent(tmp_path: Path) -> None:
+    ledger = SqliteLedger(tmp_path / "l.db")
+    host = shared(tmp_path, 0, ledger=ledger)
+    digest = asked(host)
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(0 if pays(shared(tmp_path, 1, ledger=ledger), {"choice": "approve", "of": digest}) else 1)
+        except BaseException:  # noqa: BLE001 - the child must never go on with the tests
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert pays(host, {"choice": "approve", "of": digest}) == []
+
+
+# --- the file
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "other.db"
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE orders (id TEXT)")
+    yield path
+    with sqlite3.connect(path) as db:
+        assert db.execute("SELECT name FROM sqlite_schema").fetchall() == [("orders",)]
+
+
+def test_what_is_no_ledger_is_refused_and_left_alone(tmp_path: Path, broken: Path) -> None:
+    (text := tmp_path / "text.db").write_text("no database, " * 100)
+    for path, said in (
+        (broken, "is no ledger"),
+        (text, "not a database"),
+        (tmp_path, "cannot be opened"),
+        (tmp_path / "no" / "l.db", "cannot be"),
+    ):
+        with pytest.raises(InputError, match=said):
+            SqliteLedger(path)
+
+
+def test_a_ledger_of_another_release_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    SqliteLedger(tmp_path / "l.db").close()
+    with sqlite3.connect(tmp_path / "l.db") as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(InputError, match=r"format 99.*go on with the release that made it"):
+        SqliteLedger(tmp_path / "l.db")
+
+
+def test_a_ledger_that_fails_denies(tmp_path: Path) -> None:
+    """Its file is removed, replaced or damaged while it is in use: nothing is asked and nothing runs."""
+    host = shared(tmp_path, 0, ledger=SqliteLedger(tmp_path / "l.db"))
+    digest = asked(host)
+    SqliteLedger(tmp_path / "new.db").close()
+    for damage in (
+        lambda: (tmp_path / "new.db").replace(tmp_path / "l.db"),
+        lambda: (tmp_path / "l.db").write_bytes(b"x" * 9000),
+        (tmp_path / "l.db").unlink,
+    ):
+        damage()
+        assert pays(host, {"choice": "approve", "of": digest}) == []
+        assert host.before(call(id="2")).decision is Decision.DENY
+
+
+def test_only_its_owner_reads_it(tmp_path: Path) -> None:
+    SqliteLedger(tmp_path / "l.db")
+    assert (tmp_path / "l.db").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("options", [{"ledger": "l.db"}, {"approvals": "anybody's"}])
+def test_a_wrong_option_is_an_error(tmp_path: Path, options: Any) -> None:
+    with pytest.raises(InputError, match="expected"):
+        guard_of(tmp_path, APPROVED, **options)
