@@ -28,6 +28,7 @@ from guardagent.policy.findings import Call, Explanation, Finding, Status
 from guardagent.policy.policies import Concern, Policies
 from guardagent.policy.remedies import Remedies, message_of
 from guardagent.policy.rule import Source
+from guardagent.shared_history import Journal, MovedError, OverError
 from guardagent.snapshot import opened, restored, sealed
 from guardagent.types import (
     EMPTY,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from guardagent.workflow.proofs import Proofs
 
 PERMIT_SECONDS = 300.0
+MAX_TRIES = 50  # to record an outcome while others add to the session
 MAX_ORDERED = 6  # calls proposed together of which every order is judged
 _NO_TAGS: frozenset[str] = frozenset()
 _NO_USAGE = Usage()
@@ -81,6 +83,7 @@ class Session:
         id: a name for it; a random one where none is given.
         permit_seconds: how long a permit is good for.
         clock: gives seconds since the epoch.
+        journal: where its history is kept for others.
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class Session:
         id: str | None = None,  # noqa: A002 - what it is
         permit_seconds: float = PERMIT_SECONDS,
         clock: Callable[[], float] = time.time,
+        journal: Journal | None = None,
     ) -> None:
         if not isinstance(facts, Mapping):
             raise InputError(f"facts is a {type(facts).__name__}; expected a mapping of names to values")
@@ -105,6 +109,7 @@ class Session:
         self._permit_seconds = permit_seconds
         self._clock = clock
         self._lock = threading.RLock()
+        self._journal = journal
         self._marks: list[Any] | None = None  # of a fork: what it takes to forget each call that was tried
 
     # --- before a call
@@ -119,6 +124,7 @@ class Session:
         decision: str | None = None,
         tags: Iterable[str] = _NO_TAGS,
         agent: str | None = None,
+        id: str | None = None,  # noqa: A002 - as above
         reserve: bool = True,
     ) -> Verdict:
         """Judges a call before it runs. An allowed one takes its place in the history and is in flight.
@@ -131,7 +137,11 @@ class Session:
             decision: as `action`.
             tags: as `action`.
             agent: which agent of the session proposes it.
+            id: the host's id of the call.
             reserve: false only asks: nothing is placed, and there is no permit.
+
+        Raises:
+            MovedError: others have gone on with the session; `catch_up`, and check the call again.
         """
         started = time.perf_counter()
         with self._lock:
@@ -142,7 +152,7 @@ class Session:
             try:
                 call.facts = self._facts if facts is None else freeze({**self._facts, **facts})
                 if reserve:
-                    call.args, call.agent = freeze(args), agent
+                    call.args, call.agent, call.id = freeze(args), agent, id
             except RecursionError:
                 return _refused(f"the arguments of {tool}, or the facts, are nested too deep", started)
             if action is not None or decision is not None or tags is not _NO_TAGS:
@@ -170,16 +180,72 @@ class Session:
         """The verdict on a call that is to run; it takes its place if it may."""
         decision = ALLOW if judged is None else judged.decision(lifted)
         if decision is Decision.HALT and judged is not None:
-            self._halted = ", ".join(source.id for source, _ in judged.broken)
+            self._halt(", ".join(source.id for source, _ in judged.broken))
         allowed = decision is ALLOW or decision is Decision.WARN
         grant = _Grant(self, call) if allowed or decision is Decision.ESCALATE else None
         verdict = self._verdict(call, judged, decision, started, grant, lifted)
         if allowed:
             if self._marks is not None:
-                self._marks.append(self._conversation.memento())
+                self._marks.append(self._conversation.memento(call))
             call.expires = self._clock() + self._permit_seconds
-            self._conversation.place(call, judged)
+            self._place(call, judged)
         return verdict
+
+    def _place(self, call: Call, judged: Judgement | None) -> None:
+        conversation, journal = self._conversation, self._journal
+        if journal is None:
+            conversation.place(call, judged)
+            return
+        memento = conversation.memento(call)
+        conversation.place(call, judged)
+        try:
+            journal.append(conversation.entry(call))
+        except BaseException:
+            conversation.forget(memento)
+            raise
+
+    def _settle(self, call: Call, output: Any, status: Status) -> None:
+        conversation, journal = self._conversation, self._journal
+        if journal is None:
+            conversation.settle(call, output, status)
+            return
+        for _ in range(MAX_TRIES):
+            if call.status is not None:
+                raise InputError(f"the outcome of {call.tool} (call {call.place}) was recorded elsewhere")
+            try:
+                conversation.settle(call, output, status, lambda: journal.append(conversation.entry(call)))
+            except MovedError:
+                self.catch_up()
+            else:
+                return
+        raise MovedError(f"others kept adding to the session; the outcome of {call.tool} was not recorded")
+
+    def _halt(self, why: str) -> None:
+        if self._journal is not None:
+            self._journal.append({"halted": why})
+        self._halted = why
+
+    def catch_up(self) -> None:
+        """Takes in what others have done who go on with this session, where it has a journal.
+
+        Raises:
+            OverError: they have ended it.
+            InputError: as `Journal.news`.
+        """
+        if self._journal is None:
+            return
+        with self._lock:
+            try:
+                news = self._journal.news()
+            except OverError:
+                self.retire("its end, elsewhere")
+                raise
+            self._halted = next((one["halted"] for one in news if "halted" in one), self._halted)
+            try:
+                self._conversation.take_in(one for one in news if "halted" not in one)
+            except Exception:
+                self.retire("its journal, which cannot be read")
+                raise
 
     def _verdict(
         self,
@@ -378,7 +444,7 @@ class Session:
                 kept, status = freeze(output), self.status_of(output, failed)
             except RecursionError:
                 raise InputError(f"the output of {call.tool} is nested too deep; record it as a text") from None
-            self._conversation.settle(call, kept, status)
+            self._settle(call, kept, status)
 
     def _only_call(self) -> Call:
         in_flight = self._conversation.trace.in_flight
@@ -464,9 +530,9 @@ class Session:
             call.concern = self.policies.concern(call)
             judged = conversation.judge(call, call.concern) or Judgement()
             verdict = self._verdict(call, judged, judged.decision(), started) if judge else ALLOWED
-            conversation.place(call, judged)
+            self._place(call, judged)
             failed = None if self.policies.failed_output is None else False
-            conversation.settle(call, freeze(event.output), event.status or self.status_of(event.output, failed))
+            self._settle(call, freeze(event.output), event.status or self.status_of(event.output, failed))
             return verdict
 
     # --- the end, and in between
@@ -579,10 +645,10 @@ class Session:
             }
             return sealed(self, content, key)
 
-    def retire(self) -> None:
+    def retire(self, why: str = "its snapshot, which was restored elsewhere") -> None:
         """Another session has taken over: from now on this one denies everything."""
         with self._lock:
-            self._halted = self._halted or "its snapshot, which was restored elsewhere"
+            self._halted = self._halted or why
 
     @classmethod
     def restore(

@@ -6,15 +6,20 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from guardagent.enforcement.calls import HostCall
 from guardagent.errors import InputError
 from guardagent.permit import Permit
 from guardagent.session import Session
+from guardagent.shared_history import OverError
 from guardagent.types import Decision, Verdict, freeze
 
+if TYPE_CHECKING:
+    from guardagent.enforcement.ledger.protocol import ConversationJournal
+
 Key = tuple[str, str, Any]
+Begin = Callable[[str, Callable[[], Sequence[Mapping[str, Any]]], "ConversationJournal | None"], Session]
 
 
 @dataclass(slots=True)
@@ -33,6 +38,7 @@ class Conversation:
         hung: checks that did not end in time and are still under way.
         process: the one in which it began. A fork of that process has the history up to then, and not what came since.
         restored: the calls of before are not known here by the host's ids; the first messages that show them tell.
+        journal: where its history is kept for other processes.
     """
 
     id: str
@@ -47,6 +53,7 @@ class Conversation:
     hung: int = 0
     restored: bool = False
     process: int = field(default_factory=os.getpid)
+    journal: ConversationJournal | None = None
 
     def unseen(self, call: HostCall) -> str | None:
         """A call that the host's messages show and this guard never saw; None where there is none."""
@@ -56,7 +63,12 @@ class Conversation:
             if self.restored:
                 self.calls.update(call.seen)
                 self.restored = False
-            return next((one for one in call.seen if one not in self.calls), None)
+            missing = [one for one in call.seen if one not in self.calls]
+            if missing and self.journal is not None:
+                unknown = self.journal.unknown(missing)
+                self.calls.update(one for one in missing if one not in unknown)
+                missing = [one for one in missing if one in unknown]
+            return missing[0] if missing else None
 
     def keep(self, call: HostCall, verdict: Verdict, max_replans: int) -> bool:
         """Takes note of a verdict. True where it is the denial with which the agent has replanned often enough."""
@@ -142,6 +154,10 @@ class Conversation:
             self.replans, self.step = 0, None
 
 
+class NotBegunError(InputError):
+    """No conversation of this name has begun."""
+
+
 @dataclass(slots=True)
 class Waiting:
     """Whether somebody still waits for a verdict; `over` once it is late and was taken for a denial."""
@@ -154,10 +170,11 @@ class Conversations:
 
     Args:
         begin: makes the session of a conversation, from its id and what gives its messages.
+        journal: gives the journal of a conversation, from its id.
     """
 
-    def __init__(self, begin: Callable[[str, Callable[[], Sequence[Mapping[str, Any]]]], Session]) -> None:
-        self._begin = begin
+    def __init__(self, begin: Begin, journal: Callable[[str], ConversationJournal | None]) -> None:
+        self._begin, self._journal = begin, journal
         self._lock = threading.Lock()
         self._known: dict[str, Conversation] = {}
 
@@ -174,8 +191,22 @@ class Conversations:
         found = self._known.get(name)
         return self._here(found if found is not None else self._began(name))
 
-    @staticmethod
-    def _here(conversation: Conversation) -> Conversation:
+    def current(self, name: Any) -> Conversation:
+        """As `of`, with what other processes have done in it by now; they may have ended it, and begun another one."""
+        conversation = self.of(name)
+        if conversation.journal is not None:
+            try:
+                conversation.session.catch_up()
+            except OverError:
+                self.drop(name)
+                conversation = self.of(name)
+                conversation.session.catch_up()
+        return conversation
+
+    def _here(self, conversation: Conversation) -> Conversation:
+        if conversation.process != os.getpid() and conversation.journal is not None:
+            self.drop(conversation.id)
+            return self._began(conversation.id)
         if conversation.process != os.getpid():
             raise InputError(
                 f"conversation {conversation.id!r} began in another process, which may have gone on with it; "
@@ -187,21 +218,25 @@ class Conversations:
         with self._lock:
             if name not in self._known:
                 shown: list[Conversation] = []
-                session = self._begin(name, lambda: shown[0].messages if shown else ())
-                shown.append(Conversation(name, session))
+                journal = self._journal(name)
+                session = self._begin(name, lambda: shown[0].messages if shown else (), journal)
+                shown.append(Conversation(name, session, journal=journal))
                 self._known[name] = shown[0]
             return self._known[name]
 
     def known(self, name: Any) -> Conversation:
-        """A conversation that has begun.
+        """A conversation that has begun, as it is by now.
 
         Raises:
-            InputError: it has not.
+            NotBegunError: it has not.
         """
-        found = self._known.get(name) if isinstance(name, str) else None
-        if found is None:
-            raise InputError(f"no conversation {name!r} has begun here; expected one of this guard")
-        return self._here(found)
+        is_known = isinstance(name, str) and name in self._known
+        if is_known or (isinstance(name, str) and self._journal(name) is not None):
+            found = self.current(name)
+            if is_known or found.session.sequence:
+                return found
+            self.drop(name)
+        raise NotBegunError(f"no conversation {name!r} has begun here; expected one of this guard")
 
     def put(self, conversation: Conversation) -> None:
         """Takes over a conversation that was restored.

@@ -24,7 +24,7 @@ def check_options(**given: Any) -> None:
             raise InputError(f"{name} is a coroutine function; expected a plain one: a check waits for its answer")
 
 
-_OF_A_LEDGER = ("asked", "question", "rejected", "use", "ended")
+_OF_A_LEDGER = ("asked", "question", "rejected", "use", "ended", "journal")
 _OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "state": ("what state(...) looks at, or a function that gives it", lambda _: True),
     "facts": (

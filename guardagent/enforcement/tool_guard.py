@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from guardagent.enforcement.approval import Approval, ApprovalRequest, Approver
 from guardagent.enforcement.asking import aask, ask
 from guardagent.enforcement.calls import HostCall, Outcome
-from guardagent.enforcement.conversations import Conversation, Conversations, Waiting
+from guardagent.enforcement.conversations import Conversation, Conversations, NotBegunError, Waiting
 from guardagent.enforcement.deadline import DeadlinePool, waited
 from guardagent.enforcement.ledger import Ledger, MemoryLedger, Question
 from guardagent.enforcement.ledger.protocol import REJECTED
@@ -23,19 +23,22 @@ from guardagent.enforcement.names import Coverage, Names, ToolSpec
 from guardagent.enforcement.options import check_options
 from guardagent.enforcement.telemetry import span
 from guardagent.enforcement.writing import Log, write_approval, write_outcome, write_verdict
-from guardagent.errors import InputError, SessionBusyError, in_words
+from guardagent.errors import GuardError, InputError, SessionBusyError, in_words
 from guardagent.fold import combine, denied_on_crash
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
 from guardagent.session import Session
+from guardagent.shared_history import MovedError
 from guardagent.types import EMPTY, Decision, Verdict, unchecked
 
 if TYPE_CHECKING:
+    from guardagent.enforcement.ledger.protocol import ConversationJournal
     from guardagent.guard import GuardAgent
     from guardagent.policy.findings import Status
 
 MAX_REPLANS = 3
 MAX_ASKED = 3  # a person who edits a call that needs approval again is asked again, so often
+MAX_RACES = 10  # how often a call is judged where others keep coming between the verdict and its place
 DEADLINE_SECONDS = 10.0
 
 _NAMES_NO_CALL = (
@@ -67,8 +70,8 @@ class ToolGuard:
         on_log_error: what a call is whose verdict cannot be written: `deny`, or `warn` in the host's log alone.
         max_replans: how many turns of the model in a row may have calls denied and be followed by another.
         deadline: seconds that a check may take; one that takes longer denies.
-        ledger: keeps which approvals were used: a `SqliteLedger` for all processes that share conversations, or one
-            that this guard alone has.
+        ledger: keeps which approvals were used, and with a `SqliteLedger` also conversations, for all processes that
+            share its file, and after a restart. Without one, this guard alone knows, while it lasts.
         approvals: `asked here`: an approval counts where this ledger knows that a person was asked. `this host's`: also
             one that was asked for elsewhere, which each ledger that does not know of it lets through once.
 
@@ -122,7 +125,9 @@ class ToolGuard:
         asked = callable(state) or callable(facts) or log is not None or ledger is not None
         self._own = isinstance(self.policies, Policies)  # whose sessions hold nothing up but a check that is under way
         self._inline = self._own and self.policies.quick and not asked
-        self._conversations = Conversations(self._begin)
+        if not self._own and self._ledger.journal("", self._digest) is not None:
+            raise InputError("a ledger that keeps histories needs the policies that load_policies gave")
+        self._conversations = Conversations(self._begin, lambda name: self._ledger.journal(name, self._digest))
         self._pool = DeadlinePool()
 
     # --- attaching
@@ -287,19 +292,28 @@ class ToolGuard:
         Raises:
             InputError: none of this id has begun.
         """
-        session = self.session(conversation)
-        verdict = denied_on_crash(session.finish)
+        try:
+            session = self.session(conversation)
+        except NotBegunError:
+            raise
+        except GuardError as error:
+            verdict = unchecked(f"what is still owed is not known: {error}", checked_by="policy")
+        else:
+            verdict = denied_on_crash(session.finish)
+            session.retire()
         self._conversations.drop(conversation)
         self._ledger.ended(conversation)
-        session.retire()
         return self._written("end", verdict, HostCall("", EMPTY, conversation))
 
     def restore(self, snapshot: bytes, key: bytes, *, newest: int | None = None) -> Session:
         """Goes on with a conversation from `session(id).snapshot(key)`, in another process.
 
         Raises:
-            InputError: as `Policies.restore`; or the conversation has begun here.
+            InputError: as `Policies.restore`; the conversation has begun here; or the guard has a ledger that keeps
+                its history.
         """
+        if self._ledger.journal("", self._digest) is not None:
+            raise InputError("this guard goes on with the conversations of its ledger; expected no snapshot")
         shown: list[Conversation] = []
         given = self._state
         state = (lambda: given(shown[0].id)) if callable(given) else given
@@ -332,8 +346,11 @@ class ToolGuard:
         assert self.answers is not None
         return self.answers.guard(*run)
 
-    def _begin(self, name: str, messages: Callable[[], Sequence[Mapping[str, Any]]]) -> Session:
-        return self.policies.session(self._state_of(name), id=name, messages=messages)
+    def _begin(
+        self, name: str, messages: Callable[[], Sequence[Mapping[str, Any]]], journal: ConversationJournal | None
+    ) -> Session:
+        options: dict[str, Any] = {} if journal is None else {"journal": journal}
+        return self.policies.session(self._state_of(name), id=name, messages=messages, **options)
 
     def _state_of(self, conversation: str) -> Any:
         return partial(self._state, conversation) if callable(self._state) else self._state
@@ -346,7 +363,7 @@ class ToolGuard:
         return self._kept(call, verdict, waiting) if verdict.decision is Decision.ESCALATE else verdict
 
     def _judged(self, call: HostCall, *, reserve: bool = True) -> Verdict:
-        conversation = self._conversations.of(call.conversation)
+        conversation = self._conversations.current(call.conversation)
         if not isinstance(call.id, str):
             raise InputError(f"the id of the call is {call.id!r}; expected a text")
         if conversation.hung:
@@ -366,8 +383,11 @@ class ToolGuard:
             if not isinstance(given, Mapping):
                 raise InputError(f"the facts are a {type(given).__name__}; expected a mapping of names to values")
         options: dict[str, Any] = {"tags": call.tags} if call.tags else {}
+        if conversation.journal is not None:
+            options["id"] = call.id
         facts = {**facts, **call.facts} if call.facts else facts
-        verdict = conversation.session.check(
+        check = partial(
+            conversation.session.check,
             self.names.resolve(call.tool),
             call.args,
             facts=facts or None,
@@ -376,6 +396,7 @@ class ToolGuard:
             reserve=reserve,
             **options,
         )
+        verdict = _unmoved(conversation, check)
         if reserve and isinstance(verdict, Verdict) and verdict.label == 0 and verdict.permit is None:
             raise InputError(f"{call.tool} was allowed without a permit; expected the verdict of a session")
         if verdict.decision is Decision.ESCALATE and not self.policies.can_be_approved(verdict):
@@ -397,7 +418,7 @@ class ToolGuard:
         return self._kept(applied(call, said), verdict, waiting, edited=call)
 
     def _answered(self, call: HostCall, said: Approval) -> Verdict:
-        conversation = self._conversations.of(call.conversation)
+        conversation = self._conversations.current(call.conversation)
         if said.choice == "reject":
             self._ledger.rejected(call)
             reason = f"a person rejected this call{f': {said.reason}' if said.reason else ''}"
@@ -432,7 +453,7 @@ class ToolGuard:
         return question
 
     def _approved(self, conversation: Conversation, call: HostCall, shown: Question | None) -> Verdict:
-        for _ in range(MAX_ASKED):  # another call may come between
+        for _ in range(MAX_RACES):  # another call may come between
             verdict = self._checked(conversation, call)
             if verdict.decision is not Decision.ESCALATE:
                 return verdict
@@ -442,6 +463,8 @@ class ToolGuard:
                 return conversation.session.approve(verdict)
             except InputError:
                 continue
+            except MovedError:
+                conversation.session.catch_up()
         raise InputError("other calls kept coming between the approval and the call; approve it again")
 
     def _kept(
@@ -462,6 +485,8 @@ class ToolGuard:
         """The verdict, once it is noted; it says where the agent has replanned often enough."""
         if isinstance(call.conversation, str) and call.conversation:
             conversation = self._conversations.of(call.conversation)
+            if verdict.label and conversation.journal is not None and isinstance(call.id, str):
+                conversation.journal.proposed(call.id)
             if conversation.keep(call, verdict, self._max_replans):
                 said = f"{conversation.replans} turns in a row were denied; control returns to the user"
                 details = {**verdict.details, "gave_up": True}
@@ -595,6 +620,16 @@ class ToolGuard:
             write(self._log, call, *said)
         except Exception as error:  # noqa: BLE001 - as above
             _log.error("the audit log cannot be written: %s", error)
+
+
+def _unmoved(conversation: Conversation, check: Callable[[], Verdict]) -> Verdict:
+    """A verdict between which and its call's place no other process did anything."""
+    for _ in range(MAX_RACES):
+        try:
+            return check()
+        except MovedError:
+            conversation.session.catch_up()
+    raise InputError("other processes kept adding to the conversation; propose the call again")
 
 
 def _sure(work: Work, waiting: Waiting | None) -> Verdict:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,9 +12,10 @@ from guardagent.policy.policies import Concern, Policies
 from guardagent.policy.rule import Source
 from guardagent.policy.state_functions import StateFunctionError
 from guardagent.policy.values import Unknown
-from guardagent.types import Context, Decision, Event, Verdict
+from guardagent.types import Context, Decision, Event, Verdict, freeze, thaw
 
 Broken = list[tuple[Source, Finding]]  # (where a rule comes from, why it is broken)
+Memento = tuple[dict[int, Any], set[str]]  # (part -> what it remembers, rules that were said to be violated)
 
 
 class Judgement:
@@ -171,9 +172,16 @@ class Conversation:
         self.calls.append(call)
         self.trace.in_flight.append(call)
 
-    def settle(self, call: Call, output: Any, status: Status) -> None:
-        """The outcome of a call in flight is known."""
-        trace = self.trace
+    def settle(self, call: Call, output: Any, status: Status, commit: Callable[[], None] | None = None) -> None:
+        """The outcome of a call in flight is known.
+
+        Args:
+            call: the call.
+            output: what it gave back.
+            status: how it ended.
+            commit: tells others of it. Where that raises, the call is still in flight.
+        """
+        trace, memento = self.trace, self.memento(call) if commit is not None else None
         call.output, call.status = output, status
         trace.in_flight.remove(call)
         trace.now(call.facts)
@@ -181,10 +189,26 @@ class Conversation:
             trace.until = call.place  # what it is judged by is what was before it
             for number, part in call.concern.remembering:
                 part.settled(trace, call, self._memory[number])
+            if commit is not None:
+                commit()
+        except BaseException:
+            if memento is not None:
+                self._reopen(call, memento)
+            raise
         finally:
             trace.until = None
-            for number in call.concern.views:
-                trace.views[number].add(trace, call)
+            if call.status is not None:
+                self._enter_views(call)
+
+    def _enter_views(self, call: Call) -> None:
+        for number in call.concern.views:
+            self.trace.views[number].add(self.trace, call)
+
+    def _reopen(self, call: Call, memento: Memento) -> None:
+        call.output = call.status = None
+        self.trace.in_flight.append(call)
+        self.trace.in_flight.sort(key=lambda one: one.place)
+        self._restore(memento)
 
     def owed(self) -> Judgement:
         """The rules that are broken if nothing follows, and what is not known about others."""
@@ -251,21 +275,57 @@ class Conversation:
             call.concern = self.policies.concern(call)
             if call.status is None:
                 self.trace.in_flight.append(call)
-                continue
-            for number in call.concern.views:
-                self.trace.views[number].add(self.trace, call)
+            else:
+                self._enter_views(call)
         parts = zip(self.policies.parts, data["memory"], strict=True)
         self._memory = [part.loaded(one, self.calls) for part, one in parts]
         self._said = set(data["said"])
 
-    def memento(self) -> Any:
-        """What it takes to forget the calls that come next, as long as none of them is settled."""
-        return self._copied_memory({}), set(self._said)
+    def entry(self, call: Call) -> dict[str, Any]:
+        """What others have to know of a call that has just taken its place, or was settled."""
+        memory = {number: part.dumped(self._memory[number]) for number, part in call.concern.remembering}
+        if call.status is not None:
+            return {"settled": call.place, "output": thaw(call.output), "status": call.status, "memory": memory}
+        return {"placed": call.dumped(), "memory": memory, "said": sorted(self._said)}
 
-    def forget(self, memento: Any) -> None:
+    def take_in(self, entries: Iterable[Mapping[str, Any]]) -> None:
+        """Goes on from what others have done."""
+        memory: dict[int, Any] = {}
+        for entry in entries:
+            memory.update((int(number), dumped) for number, dumped in entry["memory"].items())
+            if "placed" in entry:
+                self._take_in_placed(entry["placed"])
+                self._said.update(entry["said"])
+            else:
+                call = self.calls[entry["settled"] - 1]
+                call.output, call.status = freeze(entry["output"]), entry["status"]
+                self.trace.in_flight.remove(call)
+                self._enter_views(call)
+        for number, dumped in memory.items():
+            self._memory[number] = self.policies.parts[number].loaded(dumped, self.calls)
+
+    def _take_in_placed(self, dumped: Mapping[str, Any]) -> None:
+        call = Call.loaded(len(self.calls) + 1, dumped)
+        call.used = True  # by whom it was placed, if anybody
+        call.concern = self.policies.concern(call)
+        self.calls.append(call)
+        self.trace.in_flight.append(call)
+
+    def memento(self, call: Call) -> Memento:
+        """What it takes to forget a call that takes its place next, as long as it is not settled."""
+        return {number: part.copied(self._memory[number], {}) for number, part in call.concern.remembering}, set(
+            self._said
+        )
+
+    def forget(self, memento: Memento) -> None:
         """The last call, which is in flight, has not been."""
         self.trace.in_flight.remove(self.calls.pop())
-        self._memory, self._said = memento
+        self._restore(memento)
+
+    def _restore(self, memento: Memento) -> None:
+        memory, self._said = memento
+        for number, one in memory.items():
+            self._memory[number] = one
 
     def _copied_memory(self, calls: Mapping[Call, Call]) -> list[Any]:
         return [part.copied(one, calls) for part, one in zip(self.policies.parts, self._memory, strict=True)]

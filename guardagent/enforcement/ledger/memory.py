@@ -48,6 +48,9 @@ class MemoryLedger:
         with self._lock:
             self._asked.pop(conversation, None)
 
+    def journal(self, conversation: str, policy: str) -> None:
+        """None: nobody else goes on with its conversations."""
+
     def _of(self, call: HostCall) -> dict[str, Question]:
         return self._asked.setdefault(str(call.conversation), {})
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from guardagent.enforcement.calls import HostCall
+from guardagent.shared_history import Journal
 
 USED = "an approval of this very call was used already; propose it anew, with an id of its own"
 REJECTED = "a person has rejected this call; propose it anew"
@@ -27,8 +28,18 @@ class Question:
     rejected: bool = False
 
 
+class ConversationJournal(Journal, Protocol):
+    """The history of a conversation, and the ids of the calls that were proposed in it."""
+
+    def proposed(self, call_id: str) -> None:
+        """Keeps the id of a call that has not taken a place."""
+
+    def unknown(self, call_ids: Collection[str]) -> set[str]:
+        """Those of some ids that were never proposed in this conversation."""
+
+
 class Ledger(Protocol):
-    """What a guard keeps of approvals. Each method is atomic among all that share the ledger.
+    """What a guard keeps of approvals, and of conversations. Each method is atomic among all that share the ledger.
 
     Attributes:
         name: tells it from other ledgers.
@@ -66,4 +77,12 @@ class Ledger(Protocol):
         """
 
     def ended(self, conversation: str) -> None:
-        """A conversation has ended: what was asked there and not answered is void."""
+        """A conversation has ended: what was asked there and not answered is void, and its history is forgotten."""
+
+    def journal(self, conversation: str, policy: str) -> ConversationJournal | None:
+        """The history of a conversation; None where this ledger keeps none.
+
+        Args:
+            conversation: its id.
+            policy: the digest of the policy that is followed here.
+        """

@@ -13,8 +13,10 @@ from pathlib import Path
 
 from guardagent._locks import locked, sync_folder
 from guardagent.enforcement.calls import HostCall
+from guardagent.enforcement.ledger.journal import SqliteJournal
 from guardagent.enforcement.ledger.protocol import REJECTED, USED, Question
 from guardagent.errors import InputError, LedgerError
+from guardagent.shared_history import MovedError
 
 _APPLICATION = 0x47414C42
 _VERSION = 1
@@ -24,6 +26,9 @@ _SCHEMA = (
                                rules TEXT NOT NULL, rejected INTEGER NOT NULL) WITHOUT ROWID""",
     "CREATE INDEX questions_of ON questions (conversation)",
     "CREATE TABLE used (digest TEXT PRIMARY KEY) WITHOUT ROWID",
+    """CREATE TABLE entries (conversation TEXT NOT NULL, place INTEGER NOT NULL, policy TEXT NOT NULL,
+                             entry TEXT, PRIMARY KEY (conversation, place)) WITHOUT ROWID""",
+    "CREATE TABLE proposed (conversation TEXT, id TEXT, PRIMARY KEY (conversation, id)) WITHOUT ROWID",
 )
 _PATIENCE = 5.0  # seconds that one waits for another process
 _of_the_parent: list[sqlite3.Connection] = []
@@ -84,6 +89,46 @@ class SqliteLedger:
     def ended(self, conversation: str) -> None:
         with self._writing() as db:
             db.execute("DELETE FROM questions WHERE conversation = ?", (conversation,))
+            db.execute("DELETE FROM proposed WHERE conversation = ?", (conversation,))
+            last = _last(db, conversation)
+            if last:  # whoever goes on with it finds that it has ended
+                db.execute("DELETE FROM entries WHERE conversation = ?", (conversation,))
+                db.execute("INSERT INTO entries VALUES (?, ?, '', NULL)", (conversation, last + 1))
+
+    # --- conversations
+
+    def journal(self, conversation: str, policy: str) -> SqliteJournal:
+        return SqliteJournal(self, conversation, policy)
+
+    def entries(self, conversation: str, after: int) -> list[tuple[int, str, str | None]]:
+        """(place, policy, entry) of what was added to a conversation after a place; its end has no entry."""
+        query = "SELECT place, policy, entry FROM entries WHERE conversation = ? AND place > ? ORDER BY place"
+        with self._reading() as db:
+            return db.execute(query, (conversation, after)).fetchall()
+
+    def append(self, conversation: str, place: int, policy: str, entry: str, call_id: str | None) -> None:
+        """Adds an entry.
+
+        Raises:
+            MovedError: it is not the next place any more.
+        """
+        with self._writing() as db:
+            if _last(db, conversation) != place - 1:
+                raise MovedError(f"others have gone on with conversation {conversation!r}")
+            db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", (conversation, place, policy, entry))
+            if call_id is not None:
+                db.execute("INSERT OR IGNORE INTO proposed VALUES (?, ?)", (conversation, call_id))
+
+    def proposed(self, conversation: str, call_id: str) -> None:
+        """Keeps the id of a call."""
+        with self._writing() as db:
+            db.execute("INSERT OR IGNORE INTO proposed VALUES (?, ?)", (conversation, call_id))
+
+    def is_proposed(self, conversation: str, call_id: str) -> bool:
+        """Whether it was kept."""
+        query = "SELECT 1 FROM proposed WHERE conversation = ? AND id = ?"
+        with self._reading() as db:
+            return db.execute(query, (conversation, call_id)).fetchone() is not None
 
     # --- the file
 
@@ -185,6 +230,12 @@ def _require_ledger(db: sqlite3.Connection, path: Path) -> None:
 def _identity(path: Path) -> tuple[int, int]:
     found = os.stat(path)  # noqa: PTH116 - quicker, and asked at every use
     return found.st_dev, found.st_ino
+
+
+def _last(db: sqlite3.Connection, conversation: str) -> int:
+    """The place of the last entry, or 0."""
+    query = "SELECT coalesce(max(place), 0) FROM entries WHERE conversation = ?"
+    return db.execute(query, (conversation,)).fetchone()[0]  # type: ignore[no-any-return]
 
 
 def _question(db: sqlite3.Connection, call: HostCall) -> Question | None:

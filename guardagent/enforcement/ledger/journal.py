@@ -1,0 +1,84 @@
+"""The history of one conversation in a ledger."""
+
+from __future__ import annotations
+
+import decimal
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from guardagent.errors import InputError, LedgerError
+from guardagent.shared_history import Entry, OverError
+
+if TYPE_CHECKING:
+    from guardagent.enforcement.ledger.sqlite import SqliteLedger
+
+_DECIMAL = "\0decimal"  # names what JSON has no number for
+_OTHER_POLICY = (
+    "conversation {!r} was begun under another policy, or another state of it; "
+    "go on under that one, or end the conversation and begin a new one"
+)
+
+
+class SqliteJournal:
+    """A conversation in a ledger: what is known of it here is not read again.
+
+    Args:
+        ledger: holds it.
+        conversation: its id.
+        policy: the digest of the policy that is followed here.
+    """
+
+    def __init__(self, ledger: SqliteLedger, conversation: str, policy: str) -> None:
+        self._ledger, self._conversation, self._policy = ledger, conversation, policy
+        self._known = 0  # the place of the last entry that was read or added here
+
+    def news(self) -> Sequence[Entry]:
+        known, found = self._known, []
+        for place, policy, entry in self._ledger.entries(self._conversation, known):
+            if entry is None:
+                if known:
+                    raise OverError(f"conversation {self._conversation!r} was ended elsewhere")
+            elif place != known + 1:
+                raise LedgerError(f"conversation {self._conversation!r} lacks entry {known + 1} in the ledger")
+            elif policy != self._policy:
+                raise InputError(_OTHER_POLICY.format(self._conversation))
+            else:
+                found.append(json.loads(entry, object_hook=_read))
+            known = place
+        self._known = known
+        return found
+
+    def append(self, entry: Entry) -> None:
+        placed = entry.get("placed")
+        call_id = placed["id"] if placed is not None else None
+        self._ledger.append(self._conversation, self._known + 1, self._policy, _written(entry), call_id)
+        self._known += 1
+
+    def proposed(self, call_id: str) -> None:
+        self._ledger.proposed(self._conversation, call_id)
+
+    def unknown(self, call_ids: Collection[str]) -> set[str]:
+        return {one for one in call_ids if not self._ledger.is_proposed(self._conversation, one)}
+
+
+def _written(entry: Entry) -> str:
+    try:
+        return json.dumps(entry, default=_written_value, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        if entry.get("output") is not None:  # the call has run all the same: for others its output is unknown
+            return _written({**entry, "output": None})
+        raise InputError(f"the call cannot be kept in the ledger: {error}; expected JSON in calls and facts") from None
+
+
+def _written_value(value: Any) -> Any:
+    if isinstance(value, decimal.Decimal):
+        return {_DECIMAL: str(value)}
+    raise TypeError(f"{type(value).__name__} is no JSON")
+
+
+def _read(value: Mapping[str, Any]) -> Any:
+    try:
+        return decimal.Decimal(value[_DECIMAL]) if value.keys() == {_DECIMAL} else value
+    except (decimal.InvalidOperation, TypeError):
+        return value

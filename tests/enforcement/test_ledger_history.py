@@ -1,0 +1,283 @@
+"""Conversations in a ledger: a restart, a crash or another process changes nothing of what may run."""
+
+from __future__ import annotations
+
+import decimal
+import multiprocessing
+import os
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guardagent import Decision, InputError
+from guardagent.enforcement import HostCall, Outcome, SqliteLedger, ToolGuard
+from tests.adapters.scenarios import HALTED, guard_of
+from tests.enforcement.guards import AUTHENTICATED, ONCE, done, guard, ran, refund
+
+LOGIN = HostCall("authenticate", {}, "c")
+TOTAL = "forall(refund(amount=a), sum(f:refund(amount=b), true, b) + a <= 100)"
+RECEIPT = "after(refund(order=o), true, f:receipt(order=o), true)"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.db"
+
+
+def begun(path: Path, *texts: str, **options: Any) -> ToolGuard:
+    """A guard as a process makes it when it starts."""
+    return guard(*texts, ledger=SqliteLedger(path), **options)
+
+
+# --- restarts
+
+
+def test_a_restart_goes_on_with_the_conversation(path: Path) -> None:
+    """Order, number and sum count what ran before; other conversations are others."""
+    rules = (AUTHENTICATED, ONCE, TOTAL)
+    ran(begun(path, *rules), LOGIN)
+    ran(begun(path, *rules), refund(60))
+    one = begun(path, *rules)
+    assert one.before(refund(1)).label == 1
+    other = HostCall("refund", {"amount": 41, "order": "W2"}, "c")
+    assert one.before(other).label == 1
+    ran(one, HostCall("refund", {"amount": 40, "order": "W2"}, "c"))
+    assert one.before(refund(1, conversation="d")).label == 1
+    assert [(event.tool, event.status) for event in begun(path, *rules).session("c").history] == [
+        ("authenticate", "ok"), ("refund", "ok"), ("refund", "ok"),
+    ]  # fmt: skip
+
+
+def test_outcomes_count_as_they_were(path: Path) -> None:
+    """A failed login is none; what is owed is owed until it came, and went well."""
+    one = begun(path, AUTHENTICATED, RECEIPT)
+    ran(one, LOGIN, "no", failed=True)
+    assert begun(path, AUTHENTICATED, RECEIPT).before(refund()).label == 1
+    ran(begun(path, AUTHENTICATED, RECEIPT), LOGIN)
+    ran(begun(path, AUTHENTICATED, RECEIPT), refund())
+    assert begun(path, AUTHENTICATED, RECEIPT).session("c").obligations
+    ran(begun(path, AUTHENTICATED, RECEIPT), HostCall("receipt", {"order": "W1"}, "c"))
+    assert begun(path, AUTHENTICATED, RECEIPT).session("c").obligations == {}
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_a_crash_leaves_the_call_in_flight(path: Path, used: bool) -> None:
+    """Before it ran or while it did: nobody knows. It does not run again, and satisfies nothing."""
+    for call in (LOGIN, refund()):
+        one = begun(path, ONCE)
+        one.before(call)
+        if used:
+            one.use(call)
+    again = begun(path, ONCE, AUTHENTICATED)
+    with pytest.raises(InputError, match="another policy"):
+        again.session("c")
+    again = begun(path, ONCE)
+    assert again.before(refund()).label == 1
+    with pytest.raises(InputError, match="in flight"):
+        again.use(refund(id="1"))
+    for permit in (session := again.session("c")).in_flight:
+        with pytest.raises(InputError, match="used already"):
+            session.use(permit)
+    assert [event.status for event in session.history] == [None, None]
+
+
+def test_a_login_of_which_nothing_is_known_allows_nothing(path: Path) -> None:
+    begun(path, AUTHENTICATED).before(LOGIN)
+    assert begun(path, AUTHENTICATED).before(refund()).label == 1
+
+
+def test_a_call_that_failed_may_run_again(path: Path) -> None:
+    """A rule that counts the calls that did not fail, after a restart."""
+    rule = "forall(refund(order=o), count(f:refund(order=o), !failed(f)) == 0)"
+    ran(begun(path, rule), refund(), "no", failed=True)
+    ran(begun(path, rule), refund())
+    assert begun(path, rule).before(refund()).label == 1
+
+
+def test_who_finds_out_what_came_of_a_call_may_record_it(path: Path) -> None:
+    begun(path, AUTHENTICATED).before(LOGIN)
+    again = begun(path, AUTHENTICATED)
+    (permit,) = again.session("c").in_flight
+    again.session("c").record("done", permit=permit)
+    assert begun(path, AUTHENTICATED).before(refund()).label == 0
+
+
+def test_a_halted_conversation_stays_halted(path: Path, tmp_path: Path) -> None:
+    def one() -> ToolGuard:
+        return guard_of(tmp_path, HALTED, ledger=SqliteLedger(path))
+
+    other = one()
+    assert other.before(HostCall("look", {}, "c")).label == 0
+    assert one().before(HostCall("wire", {}, "c")).decision is Decision.HALT
+    assert [each.before(HostCall("look", {}, "c")).label for each in (other, one())] == [1, 1]
+    assert one().before(HostCall("look", {}, "d")).label == 0
+
+
+def test_a_conversation_that_has_ended_begins_anew_everywhere(path: Path) -> None:
+    """Also in a process that goes on with the old one; and a call of the old one does not run there."""
+    one, other = begun(path, ONCE), begun(path, ONCE)
+    ran(one, refund())
+    assert other.before(refund()).label == 1
+    open_call = HostCall("look", {}, "c")
+    other.before(open_call)
+    one.end("c")
+    assert other.before(refund(id="new")).label == 0
+    with pytest.raises(InputError):
+        other.use(open_call)
+    other.after(open_call, Outcome())
+    assert begun(path, ONCE).before(refund()).label == 1
+    assert [event.id for event in begun(path, ONCE).session("c").history] == ["new"]
+    with pytest.raises(InputError, match="has begun"):
+        one.end("never")
+
+
+def test_an_ended_conversation_leaves_nothing_that_was_said_in_it(path: Path) -> None:
+    one = begun(path, ONCE)
+    ran(one, HostCall("look", {"secret": "s3cret-value"}, "c"), "s3cret-value")
+    one.end("c")
+    with sqlite3.connect(path) as db:
+        assert "s3cret-value" not in "\n".join(db.iterdump())
+
+
+def test_messages_may_show_what_was_proposed_before_a_restart(path: Path) -> None:
+    """Calls that ran and calls that were denied; not one that went around the guard."""
+    one = begun(path, ONCE)
+    ran(one, refund(id="a"))
+    one.before(refund(id="b"))
+    again = begun(path, ONCE)
+    look = HostCall("look", {}, "c", seen=("a", "b"))
+    assert again.before(look).label == 0
+    assert "never saw" in again.before(HostCall("look", {}, "c", seen=("a", "b", "x"))).errors[0]
+
+
+def test_another_policy_does_not_go_on_with_it(path: Path) -> None:
+    """Its rules have not seen the calls; the conversation can be ended."""
+    ran(begun(path, ONCE), refund())
+    other = begun(path, TOTAL)
+    assert "begun under another policy" in other.before(refund(1)).errors[0]
+    assert other.before(refund(1)).label == 1
+    assert other.end("c").label == 1
+    assert other.before(refund(1)).label == 0
+
+
+# --- several at once
+
+
+def test_a_call_placed_by_another_process_in_between_is_seen(path: Path) -> None:
+    """Two processes judge the same refund; the second to take its place judges again."""
+    rule = f"{ONCE[:-1]} && state.open == true)"
+    other, paid = begun(path, rule, state={"open": True}), []
+
+    def meanwhile(_: str) -> dict[str, bool]:
+        if not paid:
+            paid.append(other.before(first := refund()))
+            done(other, first)
+        return {"open": True}
+
+    verdict = begun(path, rule, state=meanwhile).before(refund())
+    assert ([one.label for one in paid], verdict.label, verdict.decision) == ([0], 1, Decision.DENY)
+
+
+def test_outcomes_that_come_at_once_are_all_kept(path: Path) -> None:
+    """From two guards, in threads, of one conversation."""
+    guards = [begun(path, RECEIPT), begun(path, RECEIPT)]
+
+    def work(number: int) -> None:
+        one = guards[number % 2]
+        for tool in ("refund", "receipt"):
+            ran(one, HostCall(tool, {"order": f"W{number}"}, "c"), f"{tool} {number}")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(24)))
+    found = [one.session("c").history for one in (*guards, begun(path, RECEIPT))]
+    assert found[0] == found[1] == found[2]
+    assert {(event.status, event.output) for event in found[0]} == {
+        ("ok", f"{tool} {number}") for tool in ("refund", "receipt") for number in range(24)
+    }
+    assert [one.session("c").obligations for one in guards] == [{}, {}]
+
+
+def _pays(path: str, start: Any, paid: Any) -> None:
+    one = begun(Path(path), ONCE)
+    start.wait(30)
+    for order in range(20):
+        call = HostCall("refund", {"order": f"W{order}"}, "c")
+        if one.before(call).label == 0:
+            one.use(call)
+            with Path(paid).open("a", encoding="utf-8") as file:
+                file.write(f"W{order}\n")
+            one.after(call, Outcome("done"))
+
+
+def test_processes_that_pay_at_once_pay_each_order_once(path: Path, tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    start, paid = context.Barrier(3), tmp_path / "paid"
+    SqliteLedger(path)
+    workers = [context.Process(target=_pays, args=(str(path), start, str(paid))) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    assert sorted(paid.read_text().split()) == sorted(f"W{order}" for order in range(20))
+
+
+def test_a_fork_goes_on_with_the_conversation(path: Path) -> None:
+    one = begun(path, ONCE)
+    ran(one, refund())
+    child = os.fork()
+    if child == 0:
+        try:
+            old = one.before(refund()).label
+            ran(one, HostCall("refund", {"order": "W2"}, "c"))
+            os._exit(0 if old == 1 else 1)
+        except BaseException:  # noqa: BLE001 - the child must never go on with the tests
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert one.before(HostCall("refund", {"order": "W2"}, "c")).label == 1
+
+
+# --- what cannot be written
+
+
+def test_what_cannot_be_written_does_not_run(path: Path) -> None:
+    """The ledger is gone, or an argument is no JSON; and nothing is in flight afterwards."""
+    one = begun(path, ONCE)
+    assert one.before(HostCall("look", {"at": object()}, "c")).label == 1
+    assert one.session("c").history == ()
+    path.unlink()
+    assert one.before(refund()).label == 1
+
+
+def test_an_outcome_that_is_no_json_is_unknown_to_others(path: Path) -> None:
+    rule = "forall(refund(), count(f:look(), output(f) == 1) == 0)"
+    ran(one := begun(path, rule), HostCall("look", {}, "c"), object())
+    ran(one, HostCall("look", {}, "c"), {"n": decimal.Decimal("1.50")})
+    history = begun(path, rule).session("c").history
+    assert [(event.status, event.output) for event in history] == [("ok", None), ("ok", {"n": decimal.Decimal("1.50")})]
+    assert begun(path, rule).before(refund()).label == 1
+
+
+def test_an_outcome_that_could_not_be_written_is_not_known(path: Path) -> None:
+    """The call stays in flight, here as for others; once the ledger is back it can be recorded."""
+    one = begun(path, AUTHENTICATED)
+    one.before(LOGIN)
+    one.use(LOGIN)
+    aside = path.rename(path.with_suffix(".aside"))
+    one.after(LOGIN, Outcome("done"))
+    assert one.before(refund()).label == 1
+    aside.rename(path)
+    assert one.before(refund()).label == 1
+    one.after(LOGIN, Outcome("done"))
+    assert one.before(refund()).label == 0
+
+
+def test_snapshots_do_not_go_around_the_ledger(path: Path) -> None:
+    key = b"0123456789abcdef"
+    other = guard(ONCE)
+    ran(other, refund())
+    with pytest.raises(InputError, match="of its ledger"):
+        begun(path, ONCE).restore(other.session("c").snapshot(key), key)
