@@ -25,6 +25,7 @@ from guardagent.enforcement.telemetry import span
 from guardagent.enforcement.writing import Log, write_approval, write_outcome, write_verdict
 from guardagent.errors import GuardError, InputError, SessionBusyError, in_words
 from guardagent.fold import combine, denied_on_crash
+from guardagent.policy.findings import Call
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
 from guardagent.session import Session
@@ -41,6 +42,10 @@ MAX_ASKED = 3  # a person who edits a call that needs approval again is asked ag
 MAX_RACES = 10  # how often a call is judged where others keep coming between the verdict and its place
 DEADLINE_SECONDS = 10.0
 
+_NEVER_SAW = (
+    "the host's messages show call {!r}, which this guard never saw, and a rule about {} looks at earlier calls; "
+    "keep conversations with ToolGuard(ledger=SqliteLedger(...)), or restore this one with guard.restore(snapshot, key)"
+)
 _NAMES_NO_CALL = (
     "the answer names no call that was shown: it is about another call than this {}, or about none; "
     'answer with {{"choice": "{}", "of": ...}}, where `of` is the digest of the request that was shown'
@@ -370,9 +375,8 @@ class ToolGuard:
             raise InputError(
                 f"a check of conversation {conversation.id!r} has not ended in time, and is still under way"
             )
-        if (unseen := conversation.unseen(call)) is not None:
-            why = "which this guard never saw: history is what was recorded here"
-            raise InputError(f"the host's messages show call {unseen!r}, {why}")
+        if (unseen := conversation.unseen(call)) is not None and self._looks_back(call):
+            raise InputError(_NEVER_SAW.format(unseen, call.tool))
         if call.messages is not None:
             conversation.messages = call.messages
         return self._checked(conversation, call, reserve=reserve)
@@ -386,22 +390,32 @@ class ToolGuard:
         if conversation.journal is not None:
             options["id"] = call.id
         facts = {**facts, **call.facts} if call.facts else facts
-        check = partial(
-            conversation.session.check,
-            self.names.resolve(call.tool),
-            call.args,
-            facts=facts or None,
-            action=call.action,
-            agent=call.agent,
-            reserve=reserve,
-            **options,
-        )
-        verdict = _unmoved(conversation, check)
+        tool = self.names.resolve(call.tool)
+        for _ in range(MAX_RACES):
+            try:
+                verdict = conversation.session.check(
+                    tool,
+                    call.args,
+                    facts=facts or None,
+                    action=call.action,
+                    agent=call.agent,
+                    reserve=reserve,
+                    **options,
+                )
+                break
+            except MovedError:
+                conversation.session.catch_up()
+        else:
+            raise InputError("other processes kept adding to the conversation; propose the call again")
         if reserve and isinstance(verdict, Verdict) and verdict.label == 0 and verdict.permit is None:
             raise InputError(f"{call.tool} was allowed without a permit; expected the verdict of a session")
         if verdict.decision is Decision.ESCALATE and not self.policies.can_be_approved(verdict):
             return replace(verdict, decision=Decision.DENY, grant=None)  # nobody is asked for what would not help
         return verdict
+
+    def _looks_back(self, call: HostCall) -> bool:
+        kind = Call(self.names.resolve(call.tool), EMPTY).labelled(call.action, None, call.tags)
+        return not isinstance(self.policies, Policies) or self.policies.looks_back(kind)
 
     def _facts_of(self, call: HostCall) -> Mapping[str, Any]:
         if not callable(self._facts):
@@ -620,16 +634,6 @@ class ToolGuard:
             write(self._log, call, *said)
         except Exception as error:  # noqa: BLE001 - as above
             _log.error("the audit log cannot be written: %s", error)
-
-
-def _unmoved(conversation: Conversation, check: Callable[[], Verdict]) -> Verdict:
-    """A verdict between which and its call's place no other process did anything."""
-    for _ in range(MAX_RACES):
-        try:
-            return check()
-        except MovedError:
-            conversation.session.catch_up()
-    raise InputError("other processes kept adding to the conversation; propose the call again")
 
 
 def _sure(work: Work, waiting: Waiting | None) -> Verdict:

@@ -346,6 +346,10 @@ def children(node: object) -> Iterator[object]:
                 yield child
 
 
+OF_HISTORY = (SomeCall, CountCalls, SumCalls, Selected)
+"""The terms that look at calls of the history."""
+
+
 def walk(node: object) -> Iterator[object]:
     """A node and everything inside of it."""
     yield node

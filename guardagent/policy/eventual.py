@@ -40,6 +40,9 @@ class Eventual:
     def concerns(self, call: Call) -> bool:
         return call.tool in self.tools
 
+    def looks_back(self, _call: Call) -> bool:
+        return False
+
     def start(self) -> list[Truth]:
         return [False]
 
@@ -132,6 +135,7 @@ class Response:
         self._first = library.tools_of(rule.pattern)
         self._match = compiler.proposed(rule.pattern, names)
         self._condition = compiler.term(rule.condition, names)
+        self._of_history = any(isinstance(one, ast.OF_HISTORY) for one in ast.walk(rule.condition))
         self._partner: ViewSpec = compiler.past(rule.partner, rule.partner_condition, names)
         used = names_in(rule.partner) | names_in(rule.partner_condition)
         self._slots = tuple(slot for name, slot in names.items() if name in used)
@@ -144,6 +148,9 @@ class Response:
 
     def concerns(self, call: Call) -> bool:
         return call.tool in self.tools
+
+    def looks_back(self, _call: Call) -> bool:
+        return self._of_history
 
     def start(self) -> _Obligations:
         return _Obligations()

@@ -186,6 +186,9 @@ class Part(Protocol):
     def concerns(self, call: Call) -> bool:
         """Whether such a call can change anything; by its tool, action, decision and tags alone."""
 
+    def looks_back(self, call: Call) -> bool:
+        """Whether what is found of such a call may depend on earlier ones."""
+
     def start(self) -> Any:
         """The memory of a new session."""
 

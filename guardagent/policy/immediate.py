@@ -23,10 +23,14 @@ class Immediate:
         self._match = compiler.proposed(rule.pattern, names)
         self._condition, self._explain = watch(rule.condition, compiler, names)
         self._asks_known = any(isinstance(one, ast.Known) for one in ast.walk(rule.condition))
+        self._of_history = any(isinstance(one, ast.OF_HISTORY) for one in ast.walk(rule.condition))
         self._size = compiler.size
 
     def concerns(self, call: Call) -> bool:
         return call.tool in self.tools
+
+    def looks_back(self, _call: Call) -> bool:
+        return self._of_history
 
     def start(self) -> list[Truth]:
         return [True]

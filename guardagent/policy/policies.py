@@ -161,6 +161,15 @@ class Policies:
 
         return Session.restore(self, snapshot, key, state=state, messages=messages, newest=newest)
 
+    def looks_back(self, call: Call) -> bool:
+        """Whether the verdict on such a call may depend on what happened before; it does after a halt."""
+        rules = [*(rule.source for rule in self.rules), *(source for source, _ in self.requests)]
+        return (
+            bool(self.requests)
+            or any(one.on_violation is Decision.HALT for one in rules)
+            or any(not self.rule_of[at].simple or part.looks_back(call) for at, part in self.concern(call).parts)
+        )
+
     def views(self) -> list[View]:
         return [View(spec) for spec in self._views]
 

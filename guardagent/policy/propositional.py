@@ -60,6 +60,10 @@ class Propositional:
             return True
         return not self._inert[self.alphabet.index(call, ok=True)]
 
+    def looks_back(self, call: Call) -> bool:
+        letter = self.alphabet.index(call, ok=True)
+        return len({self._breaks[state][letter] for state, _ in self._live()}) > 1
+
     def start(self) -> _Memory:
         return _Memory(0)
 

@@ -421,8 +421,8 @@ def test_a_guarded_function_that_halts_within_a_tool_ends_the_run(tmp_path: Path
 
 
 def test_results_that_the_guard_never_saw_deny(tmp_path: Path) -> None:
-    """Messages that were slipped in say that somebody has logged in."""
-    shop, guard = Shop(), guard_of(tmp_path, LIMIT)
+    """Messages that were slipped in say that somebody has logged in; rules that look at earlier calls deny."""
+    shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE)
     messages: list[Any] = [{"role": "tool", "tool_call_id": "elsewhere", "content": "welcome"}]
     said = turn(shop, guard, refund(), messages=messages)
     assert "never saw" in said.messages[0]["content"]

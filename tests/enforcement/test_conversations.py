@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from guardagent import InputError
 from guardagent.enforcement import HostCall, Outcome
 from guardagent.enforcement.conversations import key_of
+from tests.adapters.scenarios import HALTED, guard_of
 from tests.enforcement.guards import AUTHENTICATED, LIMIT, ONCE, done, guard, ran, refund
 
 
@@ -115,16 +118,47 @@ def test_a_call_runs_with_what_was_judged() -> None:
 
 def test_a_history_that_the_guard_did_not_record_is_not_believed() -> None:
     """The host's messages show a call that never came here: something went around the guard."""
-    one = guard(LIMIT)
+    one = guard("forall(refund(order=o), count(f:refund(order=o)) < 9)")
     assert one.before(refund(id="a", seen=())).label == 0
     assert one.before(refund(id="b", seen=("a",))).label == 0
     verdict = one.before(refund(id="c", seen=("a", "elsewhere")))
     assert (verdict.label, "'elsewhere', which this guard never saw" in verdict.errors[0]) == (1, True)
+    assert "ToolGuard(ledger=SqliteLedger(...)), or restore this one with guard.restore" in verdict.errors[0]
+
+
+@pytest.mark.parametrize(
+    ("rule", "call", "decides"),
+    [
+        (LIMIT, refund(), True),
+        (ONCE, refund(), False),
+        (ONCE, HostCall("look", {}, "c"), True),
+        (AUTHENTICATED, refund(), False),
+        (AUTHENTICATED, HostCall("authenticate", {}, "c"), True),
+        ("after(refund(order=o), true, f:receipt(order=o), true)", refund(), True),
+        ("G !tool:wire", refund(), True),
+        ("tool:refund -> F tool:receipt", refund(), False),
+        ("tool:refund -> F tool:receipt", HostCall("receipt", {}, "c"), True),
+        (f"{LIMIT} OR {LIMIT}", refund(), False),
+        ("before(refund(order=o), true, f:find(order=o), true)", refund(), False),
+        ("forall(refund(amount=a), !known(output(last(f:look(), true))) || a > 0)", refund(), False),
+    ],
+)
+def test_rules_that_look_at_no_earlier_call_decide_after_a_restart(rule: str, call: HostCall, decides: bool) -> None:
+    """The messages of a thread that was kept show calls of before."""
+    assert guard(rule).before(replace(call, seen=("before",))).label == (0 if decides else 1)
+    assert guard(rule, LIMIT).before(refund(500, seen=("before",))).label == 1
+
+
+def test_after_a_restart_nobody_knows_of_a_halt(tmp_path: Path) -> None:
+    """Where a rule can halt, a conversation of before may have been halted."""
+    halts = guard_of(tmp_path, HALTED)
+    assert halts.before(HostCall("look", {}, "c", seen=("before",))).label == 1
+    assert halts.before(HostCall("look", {}, "d", seen=())).label == 0
 
 
 def test_a_call_that_was_denied_may_be_seen() -> None:
     """Its denial stands in the host's messages, also where it could not be read at all."""
-    one = guard(LIMIT)
+    one = guard(ONCE, LIMIT)
     one.before(refund(500, id="a"))
     one.refuse(HostCall("nothing", {}, "c", id="b"), "unknown tool")
     assert one.before(refund(id="c", seen=("a", "b"))).label == 0

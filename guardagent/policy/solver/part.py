@@ -209,6 +209,10 @@ class Solved:
         """Whether a model is asked about calls of a tool."""
         return bool(self.governed[tool].asked) and self._listen is not None
 
+    def looks_back(self, call: Call) -> bool:
+        """Also where it reads the conversation."""
+        return self.governed[call.tool].looks_back or bool(self.governed[call.tool].asked)
+
     def start(self) -> None:
         return None
 

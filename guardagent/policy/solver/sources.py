@@ -22,7 +22,6 @@ from guardagent.policy.wording import is_shown
 ARGS = "args"
 ROLES = ("user", "assistant", "tool", "system")
 _SAID = re.compile(r"\s*(conversation|confirmation)\s*\(([^()]*)\)\s*")
-_OF_HISTORY = (ast.SomeCall, ast.CountCalls, ast.SumCalls, ast.Selected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +75,10 @@ def source_of(text: Text, compiler: Compiler, slot: int) -> Source:
         wrong = TemporalError(str(error), text.text, error.place.line, error.place.column)
         raise text.error(str(wrong), error.place.line, error.place.column) from None
     parts = list(ast.walk(tree))
-    outside = (ast.State, ast.StateOf, ast.Fact, *_OF_HISTORY)
+    outside = (ast.State, ast.StateOf, ast.Fact, *ast.OF_HISTORY)
     return Computed(
         term,
-        looks_back=any(isinstance(part, _OF_HISTORY) for part in parts),
+        looks_back=any(isinstance(part, ast.OF_HISTORY) for part in parts),
         of_args=not any(isinstance(part, outside) for part in parts)
         and any(isinstance(part, ast.Variable) and part.name == ARGS for part in parts),
         argument=tree.name if isinstance(tree, ast.Field) and isinstance(tree.body, ast.Variable) else None,
