@@ -673,7 +673,7 @@ class Session:
         )
         session._conversation.load(content)
         session._halted, session._approved = content["halted"], content["approved"]
-        restored(session)
+        restored(session, content)
         return session
 
     # --- trying things out

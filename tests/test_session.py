@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
+import json
 import random
 import threading
 import time
@@ -596,6 +598,37 @@ def test_a_restored_session_goes_on_as_if_nothing_had_been(
     assert kept.check("login", {"user": 1}).errors == (
         "the session was halted by its snapshot, which was restored elsewhere",
     )
+
+
+def test_a_snapshot_says_its_format() -> None:
+    """One of before is read; one that is not known is refused, with what to do, and says nothing of its own."""
+    policies = compile_rules(["forall(refund(), count(f:refund()) < 2)"])
+    session = policies.session(id="formats")
+    session.check("refund")
+    session.record()
+    _, body = session.snapshot(KEY).split(b"\n", 1)
+    content = {name: value for name, value in json.loads(body).items() if name != "format"}
+
+    def written(number: int, **more: Any) -> bytes:
+        body = json.dumps({**content, **more}).encode()
+        return b"guardagent snapshot %d %s\n%s" % (number, hmac.new(KEY, body, "sha256").hexdigest().encode(), body)
+
+    with pytest.raises(InputError, match=r"format 3, and this release reads 1 and 2; restore it with the release that"):
+        policies.restore(written(3, format=3), KEY)
+    for number, more in ((1, {"format": 2}), (2, {}), (2, {"format": 1})):
+        with pytest.raises(InputError, match="changed since"):
+            policies.restore(written(number, **more), KEY)
+    restored = policies.restore(written(1), KEY)
+    assert restored.check("refund").label == 0
+    assert restored.check("refund").label == 1
+
+
+def test_a_snapshot_that_is_not_restored_takes_nothing_over() -> None:
+    """Under another policy it is refused, and the session goes on."""
+    session = compile_rules(["G !tool:wire"]).session(id="goes-on")
+    with pytest.raises(InputError, match="another policy"):
+        compile_rules(["G !tool:pay"]).restore(session.snapshot(KEY), KEY)
+    assert session.check("look").label == 0
 
 
 def test_a_snapshot_is_authentic_and_never_goes_back() -> None:
