@@ -130,7 +130,8 @@ class ToolGuard:
         asked = callable(state) or callable(facts) or log is not None or ledger is not None
         self._own = isinstance(self.policies, Policies)  # whose sessions hold nothing up but a check that is under way
         self._inline = self._own and self.policies.quick and not asked
-        if not self._own and self._ledger.journal("", self._digest) is not None:
+        self._shared = self._ledger.journal("", self._digest) is not None
+        if self._shared and not self._own:
             raise InputError("a ledger that keeps histories needs the policies that load_policies gave")
         self._conversations = Conversations(self._begin, lambda name: self._ledger.journal(name, self._digest))
         self._pool = DeadlinePool()
@@ -229,12 +230,15 @@ class ToolGuard:
 
     async def ause(self, call: HostCall, args: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """As `use`, without blocking the event loop: another check of the conversation may be under way."""
-        use = self._use(call, args)
-        if self._own:
-            try:
-                return dict(use(timeout=0))
-            except SessionBusyError:
-                use = partial(use, timeout=self._deadline)
+        if self._shared:
+            use: Callable[..., Mapping[str, Any]] = partial(self.use, call, args)
+        else:
+            use = self._use(call, args)
+            if self._own:
+                try:
+                    return dict(use(timeout=0))
+                except SessionBusyError:
+                    use = partial(use, timeout=self._deadline)
         try:
             return dict(await waited(self._pool.submit(use), self._deadline))
         except (TimeoutError, RuntimeError):
@@ -317,7 +321,7 @@ class ToolGuard:
             InputError: as `Policies.restore`; the conversation has begun here; or the guard has a ledger that keeps
                 its history.
         """
-        if self._ledger.journal("", self._digest) is not None:
+        if self._shared:
             raise InputError("this guard goes on with the conversations of its ledger; expected no snapshot")
         shown: list[Conversation] = []
         given = self._state
@@ -509,7 +513,7 @@ class ToolGuard:
 
     def _use(self, call: HostCall, args: Mapping[str, Any] | None) -> Callable[..., Mapping[str, Any]]:
         """What uses the permit of a call, which counts as begun from now on."""
-        conversation, tool = self._conversations.of(call.conversation), self.names.resolve(call.tool)
+        conversation, tool = self._conversations.current(call.conversation), self.names.resolve(call.tool)
         return partial(conversation.session.use, conversation.permit(call, tool), tool, args)
 
     def _record(self, call: HostCall, outcome: Outcome, _waiting: Waiting | None) -> Verdict:

@@ -1,157 +1,305 @@
-"""Many conversations in one process, in any order: each is judged as if it were alone (acceptance 5)."""
+"""Proposals, approvals, crashes and restarts in any order, against a small model of what may run.
+
+The model is sets and counters, and shares no code with the guard. At every step the guard must decide as the model
+does: it runs nothing that the model forbids, and denies nothing that the model allows.
+
+`INTERLEAVINGS=10000` says how many runs are tried.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+import itertools
+import os
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from guardagent.enforcement import HostCall, Outcome, ToolGuard
-from tests.enforcement.guards import AUTHENTICATED, LIMIT, ONCE, guard
+from guardagent import Decision, InputError
+from guardagent.enforcement import Approval, HostCall, Outcome, SqliteLedger, ToolGuard
+from guardagent.policy.load import load_policies
 
-CONVERSATIONS = 50
-RULES = (AUTHENTICATED, LIMIT, ONCE, "forall(refund(), count(f:authenticate(), failed(f)) < 3)")
-Seen = dict[str, list[tuple[int, tuple[str, ...]]]]  # conversation -> what was said of each of its calls
+AT_MOST = 2
+NEEDS_A_PERSON = 100
+POLICY = f"""
+version: 1
+policies:
+  - id: authenticated
+    temporal: G(tool:refund -> O tool:authenticate)
+  - id: at_most
+    temporal: forall(refund(order=o), count(f:refund(order=o)) < {AT_MOST})
+  - id: large
+    temporal: forall(refund(amount=a), a <= {NEEDS_A_PERSON})
+    on_violation: escalate
+"""
+FOLDER = Path(tempfile.mkdtemp(prefix="interleavings-"))
+(FOLDER / "policy.yaml").write_text(POLICY)
+POLICIES = load_policies(FOLDER / "policy.yaml")
+
+SOME = st.integers(0, 999)
+ORDERS = st.sampled_from(["W1", "W2"])
+AMOUNTS = st.sampled_from([50, 150, 250])
+
+
+# --- the model
 
 
 @dataclass(frozen=True)
-class Proposed:
-    """A call of a conversation, and how it ends if it runs."""
+class Call:
+    """What a host proposes."""
 
-    conversation: str
+    id: str
     tool: str
-    order: str
-    amount: int
-    ends: str
+    order: str = ""
+    amount: int = 0
 
-    def call(self) -> HostCall:
+    def host_call(self, conversation: str) -> HostCall:
         args = {"order": self.order, "amount": self.amount} if self.tool == "refund" else {}
-        return HostCall(self.tool, args, self.conversation)
-
-    def outcome(self) -> Outcome:
-        ended = {"ok": Outcome("done"), "failed": Outcome("no", failed=True)}
-        return ended.get(self.ends) or Outcome.of_error(asyncio.CancelledError())
+        return HostCall(self.tool, args, conversation, id=self.id)
 
 
-PROPOSALS = st.lists(
-    st.builds(
-        Proposed,
-        st.integers(0, CONVERSATIONS - 1).map(lambda number: f"c{number}"),
-        st.sampled_from(["authenticate", "refund", "refund", "look"]),
-        st.sampled_from(["W1", "W2"]),
-        st.sampled_from([50, 100, 101]),
-        st.sampled_from(["ok", "ok", "ok", "failed", "cancelled"]),
-    ),
-    max_size=120,
-)
+@dataclass(eq=False)
+class Permit:
+    """A call that was allowed, in the process that it was allowed in."""
+
+    call: Call
+    process: int
+    used: bool = False
+    ran: bool = False
 
 
-def happens(one: ToolGuard, proposed: Proposed, seen: Seen) -> None:
-    """A call is proposed, and runs if it may."""
-    call = proposed.call()
-    verdict = one.before(call)
-    seen.setdefault(proposed.conversation, []).append((verdict.label, verdict.rules))
-    if verdict.label == 0:
-        one.use(call)
-        one.after(call, proposed.outcome())
+@dataclass
+class Model:
+    """What may run."""
+
+    logged_in: bool = False
+    taken: Counter[str] = field(default_factory=Counter)  # order -> refunds that were allowed, however they ended
+    asked: dict[Call, Call] = field(default_factory=dict)  # a question -> the call that it goes back to
+    answered: set[Call] = field(default_factory=set)  # calls of which an approval was used, for ever
+
+    def rules_say(self, call: Call) -> Decision:
+        if call.tool != "refund":
+            return Decision.ALLOW
+        if not self.logged_in or self.taken[call.order] >= AT_MOST:
+            return Decision.DENY
+        return Decision.ESCALATE if call.amount > NEEDS_A_PERSON else Decision.ALLOW
+
+    def proposed(self, call: Call, origin: Call | None = None) -> Decision:
+        said = self.rules_say(call)
+        if said is Decision.ESCALATE:
+            root = self.asked.get(origin or call, origin or call)
+            if {call, root} & self.answered:
+                return Decision.DENY
+            self.asked[call] = root
+        elif said is Decision.ALLOW:
+            self.taken[call.order] += 1
+        return said
+
+    def approved(self, call: Call, left: Call) -> Decision:
+        """A person was shown a call, and leaves it as it is or makes another one of it."""
+        root = self.asked.get(call)
+        if root is None or {call, root} & self.answered:
+            return Decision.DENY
+        said = self.proposed(left, call) if left != call else self.rules_say(call)
+        if left == call and said is Decision.ESCALATE:
+            self.taken[call.order] += 1
+            said = Decision.ALLOW
+        if said is Decision.ALLOW:
+            self.answered |= {call, root}
+        return said
+
+    def ended(self) -> None:
+        self.logged_in = False
+        self.taken.clear()
+        self.asked.clear()
 
 
-async def ahappens(one: ToolGuard, proposed: Proposed, seen: Seen) -> None:
-    call = proposed.call()
-    verdict = await one.abefore(call)
-    seen.setdefault(proposed.conversation, []).append((verdict.label, verdict.rules))
-    if verdict.label == 0:
-        await one.ause(call)
-        await asyncio.sleep(0)
-        await one.aafter(call, proposed.outcome())
+# --- the machine
 
 
-def alone(proposals: Sequence[Proposed]) -> Seen:
-    """What each conversation sees under a guard of its own."""
-    seen: Seen = {}
-    guards: dict[str, ToolGuard] = {}
-    for proposed in proposals:
-        happens(guards.setdefault(proposed.conversation, guard(*RULES)), proposed, seen)
-    return seen
+class Alone(RuleBasedStateMachine):
+    """One guard, whose ledger is in memory."""
+
+    numbers = itertools.count()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conversation = f"c{next(self.numbers)}"
+        self.guards = self.begun()
+        self.model = Model()
+        self.calls: list[Call] = []
+        self.permits: list[Permit] = []
+        self.paid: list[Call] = []
+
+    def begun(self) -> list[ToolGuard]:
+        return [ToolGuard(POLICIES)]
+
+    def one(self, at: int) -> int:
+        return at % len(self.guards)
+
+    def expect(self, process: int, call: Call, verdict: Any, expected: Decision) -> None:
+        assert verdict.decision is expected, (call, verdict, self.model)
+        if call not in self.calls:
+            self.calls.append(call)
+        if expected is Decision.ALLOW:
+            self.permits.append(Permit(call, process))
+
+    # proposals
+
+    @rule(at=SOME, order=ORDERS, amount=AMOUNTS)
+    def propose_refund(self, at: int, order: str, amount: int) -> None:
+        self.propose(self.one(at), Call(f"{len(self.calls)}", "refund", order, amount))
+
+    @rule(at=SOME)
+    def propose_login(self, at: int) -> None:
+        self.propose(self.one(at), Call(f"{len(self.calls)}", "authenticate"))
+
+    @precondition(lambda self: self.calls)
+    @rule(at=SOME, which=SOME)
+    def propose_again(self, at: int, which: int) -> None:
+        """The host retries, or resumes an old state: the same call with the same id."""
+        self.propose(self.one(at), self.calls[which % len(self.calls)])
+
+    def propose(self, process: int, call: Call) -> None:
+        verdict = self.guards[process].before(call.host_call(self.conversation))
+        self.expect(process, call, verdict, self.model.proposed(call))
+
+    # people
+
+    @precondition(lambda self: self.calls)
+    @rule(at=SOME, which=SOME)
+    def approve(self, at: int, which: int) -> None:
+        """Also a second time, or where nobody was asked."""
+        call = self.calls[which % len(self.calls)]
+        self.resolve(self.one(at), call, call, "approve")
+
+    @precondition(lambda self: self.calls)
+    @rule(at=SOME, which=SOME, amount=AMOUNTS)
+    def edit(self, at: int, which: int, amount: int) -> None:
+        call = self.calls[which % len(self.calls)]
+        left = replace(call, amount=amount)
+        if call.tool == "refund" and left != call:
+            self.resolve(self.one(at), call, left, "edit")
+
+    def resolve(self, process: int, call: Call, left: Call, choice: Any) -> None:
+        shown, args = call.host_call(self.conversation), left.host_call(self.conversation).args
+        said = Approval(choice, args if choice == "edit" else {}, of=shown.digest)
+        self.expect(process, left, self.guards[process].resolve(shown, said), self.model.approved(call, left))
+
+    @precondition(lambda self: len(self.calls) > 1)
+    @rule(at=SOME, which=SOME, other=SOME)
+    def approve_something_else(self, at: int, which: int, other: int) -> None:
+        """The answer is to an older question, or the call was changed after it; or it names none."""
+        call, shown = self.calls[which % len(self.calls)], self.calls[other % len(self.calls)]
+        for of in (shown.host_call(self.conversation).digest, None):
+            if shown != call or of is None:
+                said = Approval("approve", of=of)
+                verdict = self.guards[self.one(at)].resolve(call.host_call(self.conversation), said)
+                assert verdict.decision is Decision.DENY
+
+    @precondition(lambda self: self.calls)
+    @rule(at=SOME, which=SOME)
+    def reject(self, at: int, which: int) -> None:
+        call = self.calls[which % len(self.calls)]
+        verdict = self.guards[self.one(at)].resolve(call.host_call(self.conversation), {"choice": "reject"})
+        assert verdict.decision is Decision.DENY
+        if call in self.model.asked:
+            del self.model.asked[call]
+
+    # calls
+
+    @precondition(lambda self: self.calls)
+    @rule(at=SOME, which=SOME)
+    def use(self, at: int, which: int) -> None:
+        """Also of what was not allowed, in another process, or a second time."""
+        process, call = self.one(at), self.calls[which % len(self.calls)]
+        held = [one for one in self.permits if one.process == process and one.call.id == call.id]
+        permit = next((one for one in reversed(held) if one.call == call and not one.used), None)
+        if permit is not None:
+            args = self.guards[process].use(call.host_call(self.conversation))
+            assert args == dict(call.host_call(self.conversation).args)
+            permit.used = True
+        elif all(one.used for one in held):
+            with pytest.raises(InputError):
+                self.guards[process].use(call.host_call(self.conversation))
+
+    @precondition(lambda self: any(one.used and not one.ran for one in self.permits))
+    @rule(which=SOME)
+    def run(self, which: int) -> None:
+        ready = [one for one in self.permits if one.used and not one.ran]
+        permit = ready[which % len(ready)]
+        permit.ran = True
+        self.paid += [permit.call] if permit.call.tool == "refund" else []
+
+    @precondition(lambda self: any(one.ran for one in self.permits))
+    @rule(which=SOME, ends=st.sampled_from(["ok", "ok", "failed", "cancelled"]))
+    def record(self, which: int, ends: str) -> None:
+        """What was cancelled stays in flight."""
+        ready = [one for one in self.permits if one.ran]
+        permit = ready[which % len(ready)]
+        outcome = {"ok": Outcome("done"), "failed": Outcome("no", failed=True)}.get(ends)
+        outcome = outcome or Outcome.of_error(asyncio.CancelledError())
+        self.guards[permit.process].after(permit.call.host_call(self.conversation), outcome)
+        if ends != "cancelled":
+            self.permits.remove(permit)
+            self.model.logged_in |= permit.call.tool == "authenticate" and ends == "ok"
+
+    @precondition(lambda self: self.calls)
+    @rule(at=SOME)
+    def end(self, at: int) -> None:
+        """The conversation is over; a new one has its name."""
+        try:
+            self.guards[self.one(at)].end(self.conversation)
+        except InputError:  # nothing has taken a place in it
+            return
+        self.model.ended()
+        self.permits.clear()
+        self.paid.clear()
+
+    def teardown(self) -> None:
+        """What may run is not denied for good."""
+        self.propose_login(0)
+        login = self.permits[-1].call.host_call(self.conversation)
+        self.guards[0].use(login)
+        self.guards[0].after(login, Outcome("done"))
+        self.model.logged_in = True
+        self.propose_refund(0, "W1", 50)
+
+    @invariant()
+    def nothing_ran_too_often(self) -> None:
+        large = Counter(one for one in self.paid if one.amount > NEEDS_A_PERSON)
+        assert set(large) <= self.model.answered
+        assert max(large.values(), default=0) <= 1
+        assert max(Counter(one.order for one in self.paid).values(), default=0) <= AT_MOST
 
 
-def by_conversation(proposals: Sequence[Proposed]) -> list[list[Proposed]]:
-    found: dict[str, list[Proposed]] = {}
-    for proposed in proposals:
-        found.setdefault(proposed.conversation, []).append(proposed)
-    return list(found.values())
+class Shared(Alone):
+    """Two guards with one ledger in a file, which crash and start again."""
+
+    def begun(self) -> list[ToolGuard]:
+        return [self.started(), self.started()]
+
+    def started(self) -> ToolGuard:
+        return ToolGuard(POLICIES, ledger=SqliteLedger(FOLDER / "ledger.db"))
+
+    @rule(at=SOME)
+    def crash_and_start_again(self, at: int) -> None:
+        """Whatever was under way there: before it ran, while it ran, or before its outcome was recorded."""
+        process = self.one(at)
+        self.guards[process] = self.started()
+        self.permits = [one for one in self.permits if one.process != process]
 
 
-def one_after_the_other(one: ToolGuard, proposals: Sequence[Proposed], seen: Seen) -> None:
-    for proposed in proposals:
-        happens(one, proposed, seen)
-
-
-def in_threads(one: ToolGuard, proposals: Sequence[Proposed], seen: Seen) -> None:
-    groups = by_conversation(proposals)
-    if not groups:
-        return
-    together = threading.Barrier(len(groups))
-
-    def converse(group: list[Proposed]) -> None:
-        together.wait(10)
-        one_after_the_other(one, group, seen)
-
-    with ThreadPoolExecutor(len(groups)) as pool:
-        list(pool.map(converse, groups))
-
-
-def in_tasks(one: ToolGuard, proposals: Sequence[Proposed], seen: Seen) -> None:
-    async def converse(group: list[Proposed]) -> None:
-        for proposed in group:
-            await ahappens(one, proposed, seen)
-
-    async def main() -> None:
-        await asyncio.gather(*map(converse, by_conversation(proposals)))
-
-    asyncio.run(main())
-
-
-def options(*, in_the_pool: bool) -> dict[str, Any]:
-    """A function of the host has checks done in threads; without one, they are done where they are asked for."""
-    return {"facts": lambda call: {}} if in_the_pool else {}
-
-
-@pytest.mark.parametrize("in_the_pool", [False, True])
-@pytest.mark.parametrize("how", [one_after_the_other, in_threads, in_tasks])
-@settings(max_examples=20, deadline=None)
-@given(PROPOSALS)
-def test_no_history_leaks(how: Callable[..., None], in_the_pool: bool, proposals: list[Proposed]) -> None:
-    """Interleaved in any way, every conversation is told what it would be told alone."""
-    seen: Seen = {}
-    one = guard(*RULES, **options(in_the_pool=in_the_pool))
-    how(one, proposals, seen)
-    assert seen == alone(proposals)
-    for name in seen:
-        assert all(event.tool in ("authenticate", "refund", "look") for event in one.session(name).history)
-
-
-@pytest.mark.parametrize("in_the_pool", [False, True])
-def test_fifty_threads_of_one_conversation_pay_once(in_the_pool: bool) -> None:
-    """Agents that share a conversation cannot get past a rule by being quick."""
-    one = guard(ONCE, **options(in_the_pool=in_the_pool))
-    together, paid = threading.Barrier(50), []
-
-    def pay(number: int) -> None:
-        call = HostCall("refund", {"order": "W1", "amount": 1}, "c", agent=f"agent {number}")
-        together.wait(10)
-        if one.before(call).label == 0:
-            paid.append(one.use(call))
-            one.after(call, Outcome())
-
-    with ThreadPoolExecutor(50) as pool:
-        list(pool.map(pay, range(50)))
-    assert len(paid) == 1
-    assert len(one.session("c").history) == 1
+@pytest.mark.parametrize("machine", [Alone, Shared])
+def test_whatever_comes_in_whatever_order(machine: type[RuleBasedStateMachine]) -> None:
+    """What the model allows runs, and nothing else."""
+    runs = int(os.environ.get("INTERLEAVINGS", "150"))
+    many = settings(max_examples=runs, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck))
+    run_state_machine_as_test(machine, settings=many)

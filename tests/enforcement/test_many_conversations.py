@@ -1,0 +1,157 @@
+"""Many conversations in one process, in any order: each is judged as if it were alone."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from guardagent.enforcement import HostCall, Outcome, ToolGuard
+from tests.enforcement.guards import AUTHENTICATED, LIMIT, ONCE, guard
+
+CONVERSATIONS = 50
+RULES = (AUTHENTICATED, LIMIT, ONCE, "forall(refund(), count(f:authenticate(), failed(f)) < 3)")
+Seen = dict[str, list[tuple[int, tuple[str, ...]]]]  # conversation -> what was said of each of its calls
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """A call of a conversation, and how it ends if it runs."""
+
+    conversation: str
+    tool: str
+    order: str
+    amount: int
+    ends: str
+
+    def call(self) -> HostCall:
+        args = {"order": self.order, "amount": self.amount} if self.tool == "refund" else {}
+        return HostCall(self.tool, args, self.conversation)
+
+    def outcome(self) -> Outcome:
+        ended = {"ok": Outcome("done"), "failed": Outcome("no", failed=True)}
+        return ended.get(self.ends) or Outcome.of_error(asyncio.CancelledError())
+
+
+PROPOSALS = st.lists(
+    st.builds(
+        Proposed,
+        st.integers(0, CONVERSATIONS - 1).map(lambda number: f"c{number}"),
+        st.sampled_from(["authenticate", "refund", "refund", "look"]),
+        st.sampled_from(["W1", "W2"]),
+        st.sampled_from([50, 100, 101]),
+        st.sampled_from(["ok", "ok", "ok", "failed", "cancelled"]),
+    ),
+    max_size=120,
+)
+
+
+def happens(one: ToolGuard, proposed: Proposed, seen: Seen) -> None:
+    """A call is proposed, and runs if it may."""
+    call = proposed.call()
+    verdict = one.before(call)
+    seen.setdefault(proposed.conversation, []).append((verdict.label, verdict.rules))
+    if verdict.label == 0:
+        one.use(call)
+        one.after(call, proposed.outcome())
+
+
+async def ahappens(one: ToolGuard, proposed: Proposed, seen: Seen) -> None:
+    call = proposed.call()
+    verdict = await one.abefore(call)
+    seen.setdefault(proposed.conversation, []).append((verdict.label, verdict.rules))
+    if verdict.label == 0:
+        await one.ause(call)
+        await asyncio.sleep(0)
+        await one.aafter(call, proposed.outcome())
+
+
+def alone(proposals: Sequence[Proposed]) -> Seen:
+    """What each conversation sees under a guard of its own."""
+    seen: Seen = {}
+    guards: dict[str, ToolGuard] = {}
+    for proposed in proposals:
+        happens(guards.setdefault(proposed.conversation, guard(*RULES)), proposed, seen)
+    return seen
+
+
+def by_conversation(proposals: Sequence[Proposed]) -> list[list[Proposed]]:
+    found: dict[str, list[Proposed]] = {}
+    for proposed in proposals:
+        found.setdefault(proposed.conversation, []).append(proposed)
+    return list(found.values())
+
+
+def one_after_the_other(one: ToolGuard, proposals: Sequence[Proposed], seen: Seen) -> None:
+    for proposed in proposals:
+        happens(one, proposed, seen)
+
+
+def in_threads(one: ToolGuard, proposals: Sequence[Proposed], seen: Seen) -> None:
+    groups = by_conversation(proposals)
+    if not groups:
+        return
+    together = threading.Barrier(len(groups))
+
+    def converse(group: list[Proposed]) -> None:
+        together.wait(10)
+        one_after_the_other(one, group, seen)
+
+    with ThreadPoolExecutor(len(groups)) as pool:
+        list(pool.map(converse, groups))
+
+
+def in_tasks(one: ToolGuard, proposals: Sequence[Proposed], seen: Seen) -> None:
+    async def converse(group: list[Proposed]) -> None:
+        for proposed in group:
+            await ahappens(one, proposed, seen)
+
+    async def main() -> None:
+        await asyncio.gather(*map(converse, by_conversation(proposals)))
+
+    asyncio.run(main())
+
+
+def options(*, in_the_pool: bool) -> dict[str, Any]:
+    """A function of the host has checks done in threads; without one, they are done where they are asked for."""
+    return {"facts": lambda call: {}} if in_the_pool else {}
+
+
+@pytest.mark.parametrize("in_the_pool", [False, True])
+@pytest.mark.parametrize("how", [one_after_the_other, in_threads, in_tasks])
+@settings(max_examples=20, deadline=None)
+@given(PROPOSALS)
+def test_no_history_leaks(how: Callable[..., None], in_the_pool: bool, proposals: list[Proposed]) -> None:
+    """Interleaved in any way, every conversation is told what it would be told alone."""
+    seen: Seen = {}
+    one = guard(*RULES, **options(in_the_pool=in_the_pool))
+    how(one, proposals, seen)
+    assert seen == alone(proposals)
+    for name in seen:
+        assert all(event.tool in ("authenticate", "refund", "look") for event in one.session(name).history)
+
+
+@pytest.mark.parametrize("in_the_pool", [False, True])
+def test_fifty_threads_of_one_conversation_pay_once(in_the_pool: bool) -> None:
+    """Agents that share a conversation cannot get past a rule by being quick."""
+    one = guard(ONCE, **options(in_the_pool=in_the_pool))
+    together, paid = threading.Barrier(50), []
+
+    def pay(number: int) -> None:
+        call = HostCall("refund", {"order": "W1", "amount": 1}, "c", agent=f"agent {number}")
+        together.wait(10)
+        if one.before(call).label == 0:
+            paid.append(one.use(call))
+            one.after(call, Outcome())
+
+    with ThreadPoolExecutor(50) as pool:
+        list(pool.map(pay, range(50)))
+    assert len(paid) == 1
+    assert len(one.session("c").history) == 1
