@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from guardagent.errors import InputError
 
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 _VARIADIC = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 
 
@@ -33,7 +35,61 @@ def malformed(tool: Any, args: Any, facts: Any) -> str | None:
             return f"an argument of {tool} is named {name!r}; expected a text"
     if facts is not None and not isinstance(facts, Mapping):
         return f"facts is a {type(facts).__name__}; expected a mapping of names to values"
+    try:
+        twice = folded_duplicate(args)
+    except RecursionError:
+        return f"the arguments of {tool} are nested too deep"
+    return f"the arguments of {tool} have {twice}; expected one of them" if twice is not None else None
+
+
+def folded_duplicate(value: Any, place: str = "") -> str | None:
+    """The first two names of one object that some reader takes for the same name, and where; None where there are none.
+
+    Readers of JSON differ: many match names without regard to case, and to these the last one counts, or the first.
+    """
+    if type(value) is dict or isinstance(value, Mapping):
+        if len(value) > 1 and not _distinct(value):
+            return _pair(value, place)
+        items: Iterable[tuple[Any, Any]] = value.items()
+    elif isinstance(value, list | tuple):
+        items = enumerate(value)
+    else:
+        return None
+    for name, item in items:
+        if type(item) not in _SCALARS and (found := folded_duplicate(item, _inside(place, name))) is not None:
+            return found
     return None
+
+
+def folded(name: Any) -> str:
+    """A name without regard to case, width and spaces around it."""
+    text = name if type(name) is str else str(name)
+    if text.isascii():
+        return text.strip().lower()
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).strip()
+
+
+def _distinct(names: Mapping[Any, Any]) -> bool:
+    try:
+        text = "".join(names)
+    except TypeError:  # a name that is no text
+        text = ""
+    if text.isidentifier() and text.islower() and text.isascii():  # most are; folding takes time
+        return True
+    return len({folded(name) for name in names}) == len(names)
+
+
+def _pair(names: Iterable[Any], place: str) -> str:
+    seen: dict[str, Any] = {}
+    for name in names:
+        if folded(name) in seen:
+            return f"both {seen[folded(name)]!r:.80} and {name!r:.80}{f' in {place}' if place else ''}"
+        seen[folded(name)] = name
+    raise AssertionError("a pair was seen")
+
+
+def _inside(place: str, name: Any) -> str:
+    return f"{place}[{name}]" if type(name) is int else f"{place}.{str(name)[:80]}".lstrip(".")
 
 
 def bound(fn: Callable[..., Any], tool: str, args: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,0 +1,61 @@
+"""The form of a call's arguments: each name means one thing to every reader."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from guardagent.arguments import folded_duplicate
+from guardagent.enforcement import HostCall, Outcome, run
+from guardagent.errors import ToolDenied
+from guardagent.policy.load import compile_rules
+from tests.enforcement.guards import LIMIT, guard
+
+TWICE: dict[str, Any] = {
+    "arguments": {"amount": 5, "Amount": 500},
+    "an object inside": {"amount": 5, "to": {"iban": "A", "IBAN": "B"}},
+    "a list of objects": {"amount": 5, "to": [{"iban": "A"}, {"iban": "A", "Iban": "B"}]},
+    "a list of lists": {"amount": 5, "to": [[{"iban": "A", "Iban": "B"}]]},
+    "a space": {"amount": 5, "amount ": 500},
+    "full width": {"amount": 5, "\uff21mount": 500},
+    "long s": {"amount": 5, "opts": {"sum": 1, "\u017fum": 2}},
+    "no text": {"amount": 5, "by": {1: "A", "1": "B"}},
+}
+
+
+@pytest.mark.parametrize("args", TWICE.values(), ids=TWICE)
+def test_names_that_some_reader_takes_for_one_deny_everywhere(args: dict[str, Any]) -> None:
+    """The tool may read the other one of the two; a rule about another argument does not save the call."""
+    paid: list[Any] = []
+    with pytest.raises(ToolDenied, match="have both"):
+        run(guard(LIMIT), HostCall("refund", args, "c"), lambda args: Outcome(paid.append(args)))
+    assert paid == []
+    assert compile_rules([LIMIT]).session().check("refund", args).label
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"headers": {"Content-Type": "a", "content-length": 1, "X-Id": "b"}},
+        {"a": {"x": 1}, "b": {"X": 1}},
+        {"rows": [{"id": 1}, {"ID": 1}]},
+        {"": 1, "a": 2},
+        {"rows": ({"id": 1, "n": 2},)},
+    ],
+)
+def test_other_names_are_fine(args: dict[str, Any]) -> None:
+    """One name may stand in several objects, however it is spelt there."""
+    assert folded_duplicate(args) is None
+
+
+def test_the_place_is_told() -> None:
+    """So that a model can mend it."""
+    assert folded_duplicate({"to": [{"a": 1}, {"a": 1, "A": 2}]}) == "both 'a' and 'A' in to[1]"
+
+
+def test_what_holds_itself_is_denied() -> None:
+    """Never a traceback."""
+    args: dict[str, Any] = {"amount": 5}
+    args["again"] = args
+    assert compile_rules([LIMIT]).session().check("refund", args).errors
