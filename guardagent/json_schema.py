@@ -10,11 +10,27 @@ from guardagent.errors import InputError
 
 
 def linear(kind: Any) -> Any:
-    """A validator class of jsonschema whose patterns are RE2's."""
+    """A validator class of jsonschema whose patterns are RE2's. One that is none of RE2's everything matches."""
     import jsonschema
 
     extend: Any = jsonschema.validators.extend
-    return extend(kind, {"pattern": _pattern, "patternProperties": _pattern_properties})
+    return extend(
+        kind,
+        {
+            "pattern": _pattern,
+            "patternProperties": _pattern_properties,
+            "additionalProperties": _additional_properties,
+            "type": _type_of(kind.VALIDATORS["type"]),
+        },
+    )
+
+
+def without_unevaluated(kind: Any) -> Any:
+    """For a schema with `patternProperties`: `unevaluatedProperties` would match these by Python's engine."""
+    import jsonschema
+
+    extend: Any = jsonschema.validators.extend
+    return extend(kind, {"unevaluatedProperties": lambda *_: ()})
 
 
 @lru_cache(maxsize=1024)
@@ -34,10 +50,20 @@ def compiled(pattern: str, where: str = "a pattern") -> Any:
         raise InputError(f"{where}: {pattern!r} is no regular expression of RE2; expected one") from None
 
 
+def matches(pattern: str, text: str) -> bool | None:
+    """Whether a text has what a pattern looks for; None where RE2 cannot compile the pattern."""
+    try:
+        return compiled(pattern).search(text) is not None
+    except InputError:
+        return None
+    except UnicodeEncodeError:  # half a character
+        return False
+
+
 def _pattern(_: Any, pattern: str, value: Any, __: Any) -> Iterator[Any]:
     import jsonschema
 
-    if isinstance(value, str) and compiled(pattern).search(value) is None:
+    if isinstance(value, str) and matches(pattern, value) is False:
         yield jsonschema.ValidationError(f"{value!r} does not match {pattern!r}")
 
 
@@ -46,5 +72,30 @@ def _pattern_properties(validator: Any, patterns: Mapping[str, Any], value: Any,
         return
     for pattern, schema in patterns.items():
         for name, item in value.items():
-            if compiled(pattern).search(name):
+            if matches(pattern, name):  # where that is not known, the tool itself sees to it
                 yield from validator.descend(item, schema, path=name, schema_path=pattern)
+
+
+def _additional_properties(validator: Any, others: Any, value: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
+    import jsonschema
+
+    if not isinstance(value, dict):
+        return
+    patterns = schema.get("patternProperties", {})
+    for name, item in value.items():
+        if name in schema.get("properties", {}) or any(matches(pattern, name) is not False for pattern in patterns):
+            continue
+        if others is False:
+            yield jsonschema.ValidationError(f"{name!r} is not declared")
+        else:
+            yield from validator.descend(item, others, path=name)
+
+
+def _type_of(of_kind: Any) -> Any:
+    """`type`, with the `nullable` of OpenAPI, which many servers write."""
+
+    def checked(validator: Any, types: Any, value: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
+        if value is not None or schema.get("nullable") is not True:
+            yield from of_kind(validator, types, value, schema) or ()
+
+    return checked

@@ -1,7 +1,12 @@
 """Arguments held to the JSON schema of their tool: for hosts where the tool itself is out of reach.
 
 What a tool far away makes of `"500"`, of a name that it does not know, or of an argument that is left out is not known
-here. So nothing is coerced: what does not fit is refused, undeclared names are refused, and defaults are written out.
+here. So nothing is coerced: what does not fit is refused, and defaults are written out. A schema that declares
+properties takes no others unless it says so (`additionalProperties`), and never one that differs from a declared name
+in case alone. `{"type": "object"}` declares none, and takes any.
+
+A pattern that RE2 cannot compile (it looks ahead, say) is the tool's own business: the rules see the value all the
+same, and Python's engine can take for ever over a model's text. `unchecked_patterns` names such patterns.
 """
 
 from __future__ import annotations
@@ -9,15 +14,23 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from guardagent.arguments import folded
 from guardagent.errors import InputError
-from guardagent.json_schema import linear
+from guardagent.json_schema import compiled, linear, matches, without_unevaluated
 from guardagent.types import thaw
 
-_DEEPEST = 50
+_MAYBE = ("anyOf", "oneOf", "if", "then", "else", "dependentSchemas")
+"""Where a schema may hold of a value or not: names declared there are known, defaults are not certain."""
+
+_OLDER = ("Draft7Validator", "Draft4Validator")
+"""As which a schema is read that does not say, and is none of 2020-12: lists of `items`, `exclusiveMinimum: true`."""
+
+_Schemas = list[tuple[Any, bool]]
+"""What holds of one value: schemas, each with whether it certainly does."""
 
 
 def completed(tool: str, args: Any, schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -34,13 +47,24 @@ def completed(tool: str, args: Any, schema: Mapping[str, Any]) -> dict[str, Any]
     if not isinstance(args, Mapping):
         raise InputError(f"the arguments of {tool} are a {type(args).__name__}; expected an object")
     try:
-        given: dict[str, Any] = _with_defaults(thaw(args), schema, schema)
-        problems = [*_undeclared(given, schema, schema, ""), *_misfits(given, schema)]
+        given: dict[str, Any] = thaw(args)
+        problem = next(_holder(json.dumps(thaw(schema), sort_keys=True, default=repr)).problems(given), None)
     except RecursionError:
         raise InputError(f"the arguments of {tool}, or its schema, are nested without end") from None
-    if problems:
-        raise InputError(f"the arguments of {tool}: {problems[0]}")
+    if problem is not None:
+        raise InputError(f"the arguments of {tool}: {problem}")
     return given
+
+
+def unchecked_patterns(schema: Any) -> list[str]:
+    """The patterns of a schema that arguments are not held to here."""
+    if isinstance(schema, list | tuple):
+        return [pattern for one in schema for pattern in unchecked_patterns(one)]
+    if not isinstance(schema, Mapping):
+        return []
+    own = [schema.get("pattern"), *_mapping(schema, "patternProperties")]
+    odd = [pattern for pattern in own if isinstance(pattern, str) and not _compiles(pattern)]
+    return odd + [pattern for one in schema.values() for pattern in unchecked_patterns(one)]
 
 
 def read_object(text: str, tool: str) -> dict[str, Any]:
@@ -80,99 +104,154 @@ def finite(text: str) -> float:
     return value
 
 
-def _with_defaults(value: Any, schema: Any, whole: Mapping[str, Any], depth: int = 0) -> Any:
-    if depth > _DEEPEST or not isinstance(value, dict | list):
-        return value
-    for part in _alternatives(schema, whole, certain=True):
-        if isinstance(value, list):
-            value[:] = [_with_defaults(item, part.get("items"), whole, depth + 1) for item in value]
-            continue
-        for name, inner in _properties(part).items():
-            if name in value:
-                value[name] = _with_defaults(value[name], inner, whole, depth + 1)
-                continue
-            defaults = [one["default"] for one in _alternatives(inner, whole, certain=True) if "default" in one]
-            value |= {name: copy.deepcopy(defaults[0])} if defaults else {}
-    return value
+class _Holder:
+    """Holds values to one schema."""
 
+    def __init__(self, schema: Mapping[str, Any], validator: Any, resolver: Any, unresolvable: type[Exception]) -> None:
+        self._schema, self._validator = schema, validator
+        self._resolver, self._unresolvable = resolver, unresolvable
 
-def _undeclared(value: Any, schema: Any, whole: Mapping[str, Any], place: str) -> Iterator[str]:
-    """Names that no part of the schema declares: what a tool does with them cannot be known."""
-    parts = list(_alternatives(schema, whole))
-    if isinstance(value, dict):
-        declared = {name for part in parts for name in _properties(part)}
-        open_to = [
-            part["additionalProperties"] for part in parts if part.get("additionalProperties") not in (None, False)
-        ]
-        patterns = any(part.get("patternProperties") for part in parts)
-        typed = any(_properties(part) for part in parts)
-        if not patterns and not open_to and (typed or not place):
-            yield from (
-                f"{place + name!r} is not declared; expected {', '.join(sorted(declared)) or 'none'}"
-                for name in value
-                if name not in declared
-            )
+    def problems(self, given: dict[str, Any]) -> Iterator[str]:
+        """What is wrong with arguments, which get their defaults on the way.
+
+        Raises:
+            InputError: a reference leads nowhere, or out of the schema.
+        """
+        try:
+            yield from self._walked(given, [(self._schema, True)], "")
+            errors = sorted(self._validator.iter_errors(given), key=lambda error: list(map(str, error.absolute_path)))
+        except self._unresolvable as error:
+            raise InputError(f"the tool's schema cannot be followed: {error}") from None
+        for error in errors:
+            yield f"{'.'.join(map(str, error.absolute_path)) or 'they'}: {error.message[:300]}"
+
+    def _walked(self, value: Any, schemas: _Schemas, place: str) -> Iterator[str]:
+        if isinstance(value, dict):
+            yield from self._object(value, self._parts(schemas), place)
+        elif isinstance(value, list):
+            parts = self._parts(schemas)
+            for at, item in enumerate(value):
+                yield from self._walked(item, _of_item(parts, at), f"{place}[].")
+
+    def _object(self, value: dict[str, Any], parts: _Schemas, place: str) -> Iterator[str]:
+        declared: dict[str, _Schemas] = {}
+        for part, certain in parts:
+            for name, inner in _mapping(part, "properties").items():
+                declared.setdefault(name, []).append((inner, certain))
+        yield from self._add_defaults(value, declared, place)
+        spelt = {folded(name): name for name in declared}
+        closed = bool(declared) or (not place and (not self._schema or any("properties" in part for part, _ in parts)))
         for name, item in value.items():
-            for part in parts:
-                if name in _properties(part):
-                    yield from _undeclared(item, _properties(part)[name], whole, f"{place}{name}.")
-    elif isinstance(value, list):
-        for part in parts:
-            for item in value:
-                yield from _undeclared(item, part.get("items", {}), whole, f"{place}[].")
+            inner = declared.get(name, []) + _of_patterns(parts, name)
+            if not inner and folded(name) in spelt:
+                yield f"{place + name!r} is not declared, and some read it as {spelt[folded(name)]!r}; expected that"
+            inner = inner or _of_others(parts)
+            if not inner and closed:
+                yield f"{place + name!r} is not declared; expected {', '.join(sorted(declared)) or 'none'}"
+            yield from self._walked(item, inner, f"{place}{name}.")
+
+    def _add_defaults(self, value: dict[str, Any], declared: Mapping[str, _Schemas], place: str) -> Iterator[str]:
+        for name, inner in declared.items():
+            found = [one["default"] for one, certain in self._parts(inner) if certain and "default" in one]
+            if name in value or not found:
+                continue
+            fits = all(self._validator.evolve(schema=one).is_valid(found[0]) for one, certain in inner if certain)
+            if fits:
+                value[name] = copy.deepcopy(found[0])
+            elif found[0] is not None:  # null says that there is none, whatever the type
+                yield f"{place + name!r} is left out, and its default fits no schema of its own; expected a value"
+
+    def _parts(self, schemas: _Schemas) -> _Schemas:
+        """Schemas and what they are put together from, each once; only those that are objects."""
+        found, seen = list(schemas), set()
+        parts: _Schemas = []
+        for schema, certain in found:  # it grows while it is gone through
+            if not isinstance(schema, Mapping) or (id(schema), certain) in seen:
+                continue
+            seen.add((id(schema), certain))
+            parts.append((schema, certain))
+            references = [schema[word] for word in ("$ref", "$dynamicRef") if isinstance(schema.get(word), str)]
+            found += [(self._resolver.lookup(one).contents, certain) for one in references]
+            found += [(one, certain) for one in _listed(schema.get("allOf"))]
+            found += [(one, False) for word in _MAYBE for one in _listed(schema.get(word), word)]
+        return parts
 
 
-def _alternatives(schema: Any, whole: Mapping[str, Any], *, certain: bool = False) -> Iterator[Mapping[str, Any]]:
-    """A schema and what it is put together from, each once; `certain` only what holds of every value."""
-    found: list[Any] = [schema]
-    seen: set[int] = set()
-    for one in found:  # it grows while it is gone through
-        if not isinstance(one, Mapping) or id(one) in seen:
-            continue
-        seen.add(id(one))
-        yield one
-        reference = one.get("$ref")
-        if isinstance(reference, str) and reference.startswith("#/"):
-            found.append(_at(whole, reference))
-        for word in ("allOf",) if certain else ("allOf", "anyOf", "oneOf"):
-            parts = one.get(word)
-            found += parts if isinstance(parts, list | tuple) else ()
+def _listed(found: Any, word: str = "") -> Iterable[Any]:
+    if isinstance(found, list):
+        return found
+    return found.values() if word == "dependentSchemas" and isinstance(found, dict) else (found,)
 
 
-def _at(whole: Mapping[str, Any], reference: str) -> Any:
-    found: Any = whole
-    for step in reference[2:].split("/"):
-        step = step.replace("~1", "/").replace("~0", "~")  # noqa: PLW2901 - as JSON Pointer writes them
-        found = found.get(step) if isinstance(found, Mapping) else None
+def _of_patterns(parts: _Schemas, name: str) -> _Schemas:
+    return [
+        (inner, certain and matched is True)
+        for part, certain in parts
+        for pattern, inner in _mapping(part, "patternProperties").items()
+        if (matched := matches(pattern, name)) is not False
+    ]
+
+
+def _of_others(parts: _Schemas) -> _Schemas:
+    words = ("additionalProperties", "unevaluatedProperties")
+    return [(part[word], certain) for part, certain in parts for word in words if part.get(word) not in (None, False)]
+
+
+def _of_item(parts: _Schemas, at: int) -> _Schemas:
+    found: _Schemas = []
+    for part, certain in parts:
+        items = part.get("items")
+        first = items if isinstance(items, list) else part.get("prefixItems", [])
+        rest = part.get("additionalItems") if isinstance(items, list) else items
+        found.append((first[at] if at < len(first) else rest, certain))
     return found
 
 
-def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = schema.get("properties")
+def _mapping(schema: Mapping[str, Any], word: str) -> Mapping[str, Any]:
+    found = schema.get(word)
     return found if isinstance(found, Mapping) else {}
 
 
-def _misfits(value: Any, schema: Mapping[str, Any]) -> list[str]:
-    validator, unresolvable = _validator(json.dumps(thaw(schema), sort_keys=True, default=repr))
+def _compiles(pattern: str) -> bool:
     try:
-        errors = sorted(validator.iter_errors(value), key=lambda error: list(map(str, error.absolute_path)))
-    except unresolvable as error:  # a reference that leads nowhere, or out of the schema
-        raise InputError(f"the tool's schema cannot be followed: {error}") from None
-    return [f"{'.'.join(map(str, error.absolute_path)) or 'they'}: {error.message[:300]}" for error in errors]
+        return compiled(pattern) is not None
+    except InputError:
+        return False
 
 
 @lru_cache(maxsize=1024)
-def _validator(text: str) -> Any:
+def _holder(text: str) -> _Holder:
     try:
         import jsonschema
         import referencing.exceptions
+        import referencing.jsonschema
     except ImportError:
         raise InputError("holding arguments to a schema needs jsonschema; pip install jsonschema") from None
     schema = json.loads(text)
-    kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-    try:
-        kind.check_schema(schema)
-    except jsonschema.SchemaError as error:
-        raise InputError(f"the tool's schema is none: {error.message[:300]}") from None
+    kind = linear(_kind_of(schema, jsonschema))
+    kind = without_unevaluated(kind) if '"patternProperties"' in text else kind
     fetching_nothing = referencing.Registry()
-    return linear(kind)(schema, registry=fetching_nothing), referencing.exceptions.Unresolvable
+    specification = referencing.jsonschema.specification_with(kind.META_SCHEMA.get("$schema", ""))
+    resolver = fetching_nothing.resolver_with_root(specification.create_resource(schema))
+    unresolvable = referencing.exceptions.Unresolvable
+    return _Holder(schema, kind(schema, registry=fetching_nothing), resolver, unresolvable)
+
+
+def _kind_of(schema: Mapping[str, Any], jsonschema: Any) -> Any:
+    """The validator of the draft that a schema is written in.
+
+    Raises:
+        InputError: it is of none.
+    """
+    newest = jsonschema.Draft202012Validator
+    said = jsonschema.validators.validator_for(schema, default=newest)
+    problem = None
+    for kind in (said, *[getattr(jsonschema, name) for name in _OLDER if "$schema" not in schema]):
+        try:
+            kind.check_schema(schema)
+        except jsonschema.SchemaError as error:
+            problem = problem or error
+        else:
+            return kind
+    assert problem is not None
+    raise InputError(f"the tool's schema is none: {problem.message[:300]}")

@@ -21,6 +21,7 @@ from guardagent.enforcement.ledger import Ledger, MemoryLedger, Question
 from guardagent.enforcement.ledger.protocol import REJECTED
 from guardagent.enforcement.names import Coverage, Names, ToolSpec
 from guardagent.enforcement.options import check_options
+from guardagent.enforcement.schema import unchecked_patterns
 from guardagent.enforcement.telemetry import span
 from guardagent.enforcement.writing import Log, write_approval, write_outcome, write_verdict
 from guardagent.errors import GuardError, InputError, SessionBusyError, in_words
@@ -144,8 +145,9 @@ class ToolGuard:
         Raises:
             InputError: a rule names a tool that is probably a misspelling of one of these, or two have one name.
         """
+        tools = list(tools)
         self.coverage = self.names.attach(tools)
-        for line in self.coverage.lines():
+        for line in (*self.coverage.lines(), *_unchecked(tools)):
             _log.warning("attached: %s", line)
         return self.coverage
 
@@ -638,6 +640,12 @@ class ToolGuard:
             write(self._log, call, *said)
         except Exception as error:  # noqa: BLE001 - as above
             _log.error("the audit log cannot be written: %s", error)
+
+
+def _unchecked(tools: Iterable[ToolSpec]) -> list[str]:
+    """What a person should know of the tools' schemas, a line each."""
+    why = "RE2 cannot compile the pattern, so that only the tool itself holds arguments to it:"
+    return [f"{why} {pattern} (of {tool.name})" for tool in tools for pattern in unchecked_patterns(tool.schema)]
 
 
 def _sure(work: Work, waiting: Waiting | None) -> Verdict:

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from guardagent import InputError
+from guardagent.enforcement import ToolSpec
 from guardagent.enforcement.schema import completed, read_object
+from tests.enforcement.guards import LIMIT, guard
 
 AMOUNT = {"type": "integer", "default": 500}
 FLAT = {"type": "object", "properties": {"order": {"type": "string"}, "amount": AMOUNT}, "required": ["order"]}
@@ -69,7 +71,57 @@ def test_names_are_declared_at_every_depth() -> None:
     with pytest.raises(InputError, match=r"'to\.Amount' is not declared"):
         completed("refund", {"to": {"order": "W1", "Amount": 5}}, nested)
     open_to = {"type": "object", "properties": {"to": {**FLAT, "additionalProperties": True}}}
-    assert completed("refund", {"to": {"order": "W1", "Amount": 5}}, open_to)["to"]["Amount"] == 5
+    assert completed("refund", {"to": {"order": "W1", "more": 5}}, open_to)["to"]["more"] == 5
+
+
+@pytest.mark.parametrize("name", ["Amount", "amount ", "AMOUNT", "\uff41mount"])
+@pytest.mark.parametrize(
+    ("place", "given"),
+    [
+        (lambda opts: opts, lambda given: given),
+        (lambda opts: {"type": "array", "items": opts}, lambda given: [{}, given]),
+        (lambda opts: {"type": "array", "prefixItems": [True, opts]}, lambda given: [{}, given]),
+        (lambda opts: {"anyOf": [{"type": "null"}, opts]}, lambda given: given),
+        (lambda opts: {"if": {"type": "object"}, "then": opts}, lambda given: given),
+        (lambda opts: {"type": "object", "additionalProperties": opts}, lambda given: {"any": given}),
+        (lambda opts: {"type": "object", "patternProperties": {"a": opts}}, lambda given: {"any": given}),
+        (lambda opts: {"$ref": "#opts", "$defs": {"opts": {"$anchor": "opts", **opts}}}, lambda given: given),
+    ],
+)
+def test_no_other_name_stands_for_a_declared_one(place: Any, given: Any, name: str) -> None:
+    """Neither where more names are allowed: a tool that folds case would take it for the declared one."""
+    opts = {"type": "object", "properties": {"amount": {"type": "integer"}}, "additionalProperties": True}
+    whole = {"properties": {"opts": place(opts)}}
+    assert completed("refund", {"opts": given({"amount": 5, "more": 5})}, whole)
+    with pytest.raises(InputError, match="read it as 'amount'"):
+        completed("refund", {"opts": given({name: 5})}, whole)
+
+
+def test_parts_of_a_schema_declare_together() -> None:
+    """A name inside may be declared by any part that speaks of the same place."""
+    part = {"type": "object", "properties": {"to": {"type": "object", "properties": {"iban": {}}}}}
+    other = {"type": "object", "properties": {"to": {"type": "object", "properties": {"name": {}}}}}
+    args = {"to": {"iban": "DE1", "name": "Ann"}}
+    assert completed("pay", args, {"allOf": [part, other]}) == args
+
+
+@pytest.mark.parametrize(
+    ("amount", "fits"),
+    [
+        ({"type": "integer", "default": None}, True),
+        ({"type": "integer", "default": "500"}, False),
+        ({"type": ["integer", "null"], "default": None}, True),
+    ],
+)
+def test_a_default_that_does_not_fit_is_never_assumed(amount: dict[str, Any], *, fits: bool) -> None:
+    """Null where none is allowed means that there is none; of any other, the tool alone knows."""
+    schema = {"type": "object", "properties": {"amount": amount}}
+    assert completed("refund", {"amount": 5}, schema) == {"amount": 5}
+    if fits:
+        assert completed("refund", {}, schema).get("amount") is None
+    else:
+        with pytest.raises(InputError, match="expected a value"):
+            completed("refund", {}, schema)
 
 
 NODE: dict[str, Any] = {"anyOf": [{"$ref": "#/$defs/N"}, {"$ref": "#/$defs/N"}, {"type": "null"}]}
@@ -116,11 +168,33 @@ def test_an_object_is_read() -> None:
     assert math.isclose(read_object('{"a": 1e300}', "refund")["a"], 1e300)
 
 
-def test_patterns_take_linear_time_and_odd_ones_are_refused() -> None:
-    """A server's pattern meets a model's text: one that could take for ever is compiled by RE2, or refused."""
-    slow = {"properties": {"name": {"type": "string", "pattern": "^(a+)+$"}}}
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"name": {"type": "string", "pattern": "^(a+)+$"}}},
+        {"type": "object", "patternProperties": {"^(n+)+$": {}}, "additionalProperties": False},
+        {"type": "object", "patternProperties": {"^(n+)+$": {}}, "unevaluatedProperties": False, "minProperties": 2},
+    ],
+)
+def test_patterns_take_linear_time(schema: dict[str, Any]) -> None:
+    """A server's pattern meets a model's text, so that one that could take for ever is matched by RE2."""
+    with pytest.raises(InputError):
+        completed("find", {"name": "a" * 40 + "!"} if "properties" in schema else {"n" * 40 + "!": 1}, schema)
+
+
+def test_patterns_that_only_the_tool_can_check_are_left_to_it(caplog: pytest.LogCaptureFixture) -> None:
+    """The rules see the value all the same; whoever attaches is told."""
+    schema = {
+        "type": "object",
+        "properties": {"ref": {"type": "string", "pattern": r"^(?!-)\S+$"}},
+        "patternProperties": {"^(?!ref)x": {"type": "integer"}},
+    }
+    assert completed("checkout", {"ref": "main", "x1": 5}, schema) == {"ref": "main", "x1": 5}
+    guard(LIMIT).attach([ToolSpec("refund", schema)])
+    assert sum("RE2 cannot compile" in line for line in caplog.messages) == 2
+
+
+def test_half_a_character_matches_nothing() -> None:
+    """Never a traceback."""
     with pytest.raises(InputError, match="does not match"):
-        completed("find", {"name": "a" * 40 + "!"}, slow)
-    looking_ahead = {"properties": {"name": {"type": "string", "pattern": "(?=a)b"}}}
-    with pytest.raises(InputError, match="RE2"):
-        completed("find", {"name": "b"}, looking_ahead)
+        completed("find", {"name": "\ud800"}, {"properties": {"name": {"pattern": "^a"}}})
