@@ -1,0 +1,194 @@
+"""Python values as the rules see them: by what they hold, never through a serializer of theirs.
+
+A serializer may leave out, mask or change what the tool then gets. So models and dataclasses are shown by their
+attributes, and what cannot be shown without loss is refused.
+
+| value | form |
+|---|---|
+| None, truth values, texts, whole numbers, `Decimal`, finite floats | as they are |
+| lists, tuples, deques; sets | a list; of a set in the order of its texts |
+| mappings | an object; a key that is no text as the text of its form |
+| Pydantic models, dataclasses, named tuples | an object, by the names of the attributes; a `RootModel` as its root |
+| an `Enum` | its value |
+| `datetime`, `date`, `time` | ISO 8601 |
+| `timedelta` | seconds |
+| `UUID`, paths, IP addresses, time zones, Pydantic's URLs | a text |
+| bytes | the text, where they are UTF-8; else `{"base64": …}` |
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
+from pathlib import PurePath
+from typing import Any, get_args, get_origin, get_type_hints
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from guardagent.errors import InputError
+
+_DEEPEST = 100
+_SCALARS = frozenset({str, int, bool, type(None)})
+_BARE = (int, float, Decimal, str, list, tuple, deque, set, frozenset, dict)
+_SECRETS = frozenset({"SecretStr", "SecretBytes", "Secret"})
+
+
+def plain(value: Any, place: str = "", depth: int = 0) -> Any:
+    """A value as rules read it: always a copy.
+
+    Args:
+        value: as the tool gets it.
+        place: its name, for messages.
+        depth: how deep it is nested.
+
+    Raises:
+        InputError: it cannot be shown without loss; with the place.
+    """
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if depth > _DEEPEST:
+        raise InputError(f"{_named(place)} is nested too deep, or holds itself")
+    if kind in _TEXTS:
+        return _TEXTS[kind](value)
+    within = _within(value)
+    if within is not None:
+        return plain(within[0], place, depth + 1)
+    if isinstance(value, _BARE) and getattr(value, "__dict__", None):
+        raise _refused(value, place)  # it carries more than it holds
+    if isinstance(value, int | float | Decimal | str):
+        return _scalar(value, place)
+    if isinstance(value, PurePath) or (kind.__module__.startswith("pydantic") and hasattr(value, "unicode_string")):
+        return str(value)
+    return _of_parts(value, place, depth)
+
+
+def secret_in(annotation: Any, seen: frozenset[Any] = frozenset()) -> str | None:
+    """The first type in an annotation that hides what it holds, so that no value of it can be shown."""
+    kind = get_origin(annotation) or annotation
+    if isinstance(kind, type):
+        if kind in seen:
+            return None
+        if any(one.__module__ == "pydantic.types" and one.__name__ in _SECRETS for one in kind.__mro__):
+            return kind.__name__
+        seen |= {kind}
+    inner = (*get_args(annotation), *_field_types(kind))
+    return next((found for one in inner if (found := secret_in(one, seen)) is not None), None)
+
+
+def _within(value: Any) -> tuple[Any] | None:
+    """What a value is only a name or a hull for."""
+    if isinstance(value, Enum):
+        return (value.value,)
+    return (value.root,) if getattr(type(value), "__pydantic_root_model__", False) is True else None
+
+
+def _scalar(value: float | Decimal | str, place: str) -> Any:
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if not math.isfinite(value):
+        raise InputError(f"{_named(place)} is {value!r}; expected a finite number")
+    return float.__float__(value) if isinstance(value, float) else Decimal(value)
+
+
+def _of_parts(value: Any, place: str, depth: int) -> Any:
+    members = _members(value, place)
+    if members is not None:
+        return _object(members, place, depth)
+    if isinstance(value, list | tuple | deque):
+        return [plain(item, f"{place}[{at}]", depth + 1) for at, item in enumerate(value)]
+    if isinstance(value, set | frozenset):
+        return sorted((plain(item, f"{place}[]", depth + 1) for item in value), key=_order)
+    raise _refused(value, place)
+
+
+def _members(value: Any, place: str) -> Iterable[tuple[Any, Any]] | None:
+    """What an object holds, with the names; None where it is no object."""
+    kind = type(value)
+    if isinstance(value, Mapping):
+        return value.items()
+    names: Iterable[str] | None = None
+    more: Mapping[str, Any] = {}
+    if isinstance(getattr(kind, "model_fields", None), Mapping):
+        names, more = kind.model_fields, getattr(value, "__pydantic_extra__", None) or {}
+    elif dataclasses.is_dataclass(kind):
+        names = [one.name for one in dataclasses.fields(kind)]
+        more = {name: one for name, one in getattr(value, "__dict__", {}).items() if name not in names}
+    elif isinstance(value, tuple):
+        names = getattr(kind, "_fields", None)
+    try:
+        return None if names is None else [*((name, getattr(value, name)) for name in names), *more.items()]
+    except AttributeError:
+        raise InputError(f"{_named(place)} is a {kind.__name__} that is not whole; expected all its fields") from None
+
+
+def _object(items: Iterable[tuple[Any, Any]], place: str, depth: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, item in items:
+        name = key if type(key) is str else plain(key, f"a key of {_named(place)}", depth + 1)
+        name = str(name) if type(name) is int else name
+        if type(name) is not str or name in found:
+            raise InputError(f"a key of {_named(place)} is {key!r:.80}; expected one text for each")
+        found[name] = plain(item, f"{place}.{name[:80]}".lstrip("."), depth + 1)
+    return found
+
+
+def _text_of(value: bytes | bytearray) -> Any:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}
+
+
+def _seconds(value: timedelta) -> Any:
+    micro = value // timedelta(microseconds=1)
+    return Decimal(micro) / 1_000_000 if micro % 1_000_000 else micro // 1_000_000
+
+
+_TEXTS: Mapping[type, Callable[[Any], Any]] = {
+    **dict.fromkeys((datetime, date, time), lambda value: value.isoformat()),
+    **dict.fromkeys(
+        (UUID, ZoneInfo, IPv4Address, IPv6Address, IPv4Interface, IPv6Interface, IPv4Network, IPv6Network),
+        str,
+    ),
+    **dict.fromkeys((bytes, bytearray), _text_of),
+    timedelta: _seconds,
+}
+
+
+def _field_types(kind: Any) -> Iterable[Any]:
+    if not isinstance(kind, type):
+        return ()
+    if isinstance(getattr(kind, "model_fields", None), Mapping):
+        return [one.annotation for one in kind.model_fields.values()]
+    if not (dataclasses.is_dataclass(kind) or hasattr(kind, "__required_keys__") or hasattr(kind, "_fields")):
+        return ()
+    try:
+        return get_type_hints(kind, include_extras=True).values()
+    except Exception:  # noqa: BLE001 - a name that is not there at run time; then each value tells
+        return ()
+
+
+def _order(value: Any) -> tuple[str, str]:
+    return type(value).__name__, json.dumps(value, sort_keys=True, default=str)
+
+
+def _named(place: str) -> str:
+    return place[:80] or "a value"
+
+
+def _refused(value: Any, place: str) -> InputError:
+    return InputError(
+        f"{_named(place)} is a {type(value).__name__}, which cannot be shown to the rules without loss; "
+        "expected a plain value, a model or a dataclass"
+    )

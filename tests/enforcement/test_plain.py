@@ -1,0 +1,183 @@
+"""Values as rules see them: by what they hold."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict, defaultdict, deque
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum, IntEnum, StrEnum
+from ipaddress import IPv4Address
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, NamedTuple
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import pytest
+from typing_extensions import TypedDict
+
+from guardagent.enforcement.plain import plain, secret_in
+from guardagent.errors import InputError
+
+pydantic = pytest.importorskip("pydantic")
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Level(IntEnum):
+    LOW = 1
+
+
+class Word(StrEnum):
+    YES = "yes"
+
+
+class Point(NamedTuple):
+    x: int
+    y: Decimal
+
+
+class Opts(TypedDict):
+    key: pydantic.SecretStr
+
+
+@dataclass
+class Order:
+    id: str
+    lines: list[Point] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.total = sum(line.x for line in self.lines)
+
+
+@dataclass(slots=True)
+class Slotted:
+    a: int
+
+
+class Tricky(pydantic.BaseModel):
+    """Everything that hides a value from a serializer."""
+
+    model_config = pydantic.ConfigDict(extra="allow")
+    amount: int
+    hidden: int = pydantic.Field(5, exclude=True)
+    named: int = pydantic.Field(7, alias="n", serialization_alias="m")
+
+    @pydantic.field_serializer("amount")
+    def _small(self, _: int) -> int:
+        return 1
+
+    @pydantic.model_serializer
+    def _nothing(self) -> dict[str, Any]:
+        return {}
+
+
+class Whole(pydantic.RootModel[list[int]]):
+    pass
+
+
+class Secretive(pydantic.BaseModel):
+    inner: list[Opts]
+
+
+class Text(str):  # noqa: SLOT000 - so that it can carry more
+    """A text that carries more."""
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (Tricky(amount=500, n=8, more=9), {"amount": 500, "hidden": 5, "named": 8, "more": 9}),
+        (Tricky(amount=1, copy=5, __a=6), {"amount": 1, "hidden": 5, "named": 7, "copy": 5, "__a": 6}),
+        (Whole([1, 2]), [1, 2]),
+        (Order("a", [Point(1, Decimal("2.50"))]), {"id": "a", "lines": [{"x": 1, "y": Decimal("2.5")}], "total": 1}),
+        (Slotted(1), {"a": 1}),
+        ([Colour.RED, Level.LOW, Word.YES], ["red", 1, "yes"]),
+        (
+            {"d": datetime(2024, 1, 2, 3, tzinfo=UTC), "e": date(2024, 1, 2)},
+            {"d": "2024-01-02T03:00:00+00:00", "e": "2024-01-02"},
+        ),
+        ([time(1, 2), timedelta(days=1), timedelta(milliseconds=1500)], ["01:02:00", 86400, Decimal("1.5")]),
+        (
+            [UUID(int=1), ZoneInfo("UTC"), IPv4Address("10.0.0.1")],
+            ["00000000-0000-0000-0000-000000000001", "UTC", "10.0.0.1"],
+        ),
+        ([Path("/a"), PurePosixPath("b")], ["/a", "b"]),
+        ([b"ann", bytearray(b"b"), b"\xff"], ["ann", "b", {"base64": "/w=="}]),
+        ({3, 1, 2}, [1, 2, 3]),
+        (frozenset({"b", "a"}), ["a", "b"]),
+        ({1: "a", Word.YES: "b"}, {"1": "a", "yes": "b"}),
+        ((deque([1]), OrderedDict(a=1), defaultdict(int, b=2)), [[1], {"a": 1}, {"b": 2}]),
+        (pydantic.TypeAdapter(pydantic.HttpUrl).validate_python("HTTP://Ann@Example.org"), "http://Ann@example.org/"),
+        (Text("a"), "a"),
+    ],
+)
+def test_a_value_is_shown_as_it_is(value: Any, shown: Any) -> None:
+    """Serializers are never asked."""
+    assert plain(value) == shown
+
+
+def _holds_itself() -> Any:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+def _with_more() -> Any:
+    text = Text("a")
+    text.more = "b"  # type: ignore[attr-defined]
+    return text
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({"a": [object()]}, r"a\[0\] is a object"),
+        ({"key": pydantic.SecretStr("x")}, "key is a SecretStr"),
+        (Order.__new__(Order), "not whole"),
+        (Tricky(amount=1, n=2, named=3), "a key of"),
+        (Tricky(amount=1, more=pydantic.SecretBytes(b"x")), "more is a SecretBytes"),
+        (math.nan, "finite"),
+        (Decimal("Infinity"), "finite"),
+        ({1: "a", "1": "b"}, "a key of"),
+        ({1.5: "a"}, "a key of"),
+        (_holds_itself(), "holds itself"),
+        (_with_more(), "Text"),
+        (1j, "complex"),
+        (range(3), "range"),
+        (memoryview(b"a"), "memoryview"),
+    ],
+)
+def test_what_cannot_be_shown_without_loss_is_refused(value: Any, said: str) -> None:
+    """With its place."""
+    with pytest.raises(InputError, match=said):
+        plain(value)
+
+
+def test_a_copy_is_shown() -> None:
+    """Whoever holds the value cannot change what was judged."""
+    value = {"a": [1]}
+    shown = plain(value)
+    value["a"].append(2)
+    assert shown == {"a": [1]}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "found"),
+    [
+        (list[pydantic.SecretStr | None], "SecretStr"),
+        (dict[str, Opts], "SecretStr"),
+        (Secretive, "SecretStr"),
+        (pydantic.Secret[int], "Secret"),
+        (Annotated[int, pydantic.Field(gt=0)] | Tricky | Order, None),
+        (Any, None),
+        ("unknown", None),
+    ],
+)
+def test_types_that_hide_what_they_hold_are_found(annotation: Any, found: str | None) -> None:
+    """In the annotation, before a call comes."""
+    assert (secret_in(annotation) or "").startswith(found or "")
+    assert (secret_in(annotation) is None) == (found is None)
