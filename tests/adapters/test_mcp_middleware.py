@@ -3,23 +3,42 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, NamedTuple
+from uuid import UUID
 
 import pytest
 
 pytest.importorskip("fastmcp")
 
 from fastmcp import Client, Context, FastMCP
+from fastmcp.exceptions import ToolError
+from fastmcp.server import create_proxy
 from fastmcp.server.middleware import Middleware
 from fastmcp.server.middleware.tool_injection import ToolInjectionMiddleware
+from fastmcp.server.transforms import ToolTransform
 from fastmcp.tools import Tool
+from fastmcp.tools.tool_transform import ToolTransformConfig
 from mcp.client import Client as PlainClient
 from mcp.server.mcpserver import MCPServer
 from mcp_types import CallToolRequestParams, ElicitResult
-from pydantic import BeforeValidator, Field
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    HttpUrl,
+    SecretStr,
+    TypeAdapter,
+    field_serializer,
+    model_serializer,
+)
 
 from guardagent.adapters.mcp import GuardMiddleware, GuardServerMiddleware
 from guardagent.enforcement import Approval, ToolGuard
@@ -328,6 +347,298 @@ def test_the_function_is_judged_by_what_it_gets(tmp_path: Path) -> None:
 
     run(session())
     assert paid == [60]
+
+
+class Order(BaseModel):
+    """Says of itself what its tool does not get."""
+
+    id: str
+    amount: int
+    tip: int = Field(0, exclude=True)
+    note: str = Field("", alias="remark")
+
+    @field_serializer("amount")
+    def _small(self, _: int) -> int:
+        return 1
+
+    @model_serializer
+    def _harmless(self) -> dict[str, Any]:
+        return {"id": self.id, "amount": 1, "tip": 0}
+
+
+class Kind(Enum):
+    CARD = "card"
+    CASH = "cash"
+
+
+class Line(NamedTuple):
+    item: str
+    price: Decimal
+
+
+@dataclass
+class Payee:
+    iban: str
+
+
+SMALL = """version: 1
+policies:
+  - id: small
+    temporal: forall(pay(order=o), o.amount + o.tip <= 100)
+"""
+
+
+@pytest.mark.parametrize(
+    ("order", "paid"),
+    [({"amount": 60}, [60]), ({"amount": 500}, []), ({"amount": 60, "tip": 50}, []), ({"amount": 60, "tip": 5}, [65])],
+)
+def test_a_serializer_hides_nothing(tmp_path: Path, order: dict[str, Any], paid: list[int]) -> None:
+    """A model is judged by its attributes, which the tool gets."""
+    found: list[int] = []
+
+    def pay(order: Order) -> None:
+        found.append(order.amount + order.tip)
+
+    async def session() -> None:
+        async with client(fast(guard_of(tmp_path, SMALL), {"pay": pay}), "legacy") as agent:
+            assert (await call(agent, "pay", {"order": {"id": "W1", "remark": "now", **order}}))[0] == (not paid)
+
+    run(session())
+    assert found == paid
+
+
+def test_an_edited_model_is_what_runs(tmp_path: Path) -> None:
+    """A person edits the attributes that were shown, under their names."""
+    found: list[Order] = []
+
+    def refund(order: Order) -> None:
+        found.append(order)
+
+    async def elicited(context: Any, params: Any) -> ElicitResult:
+        edited = {"order": {"id": "W1", "amount": 60, "tip": 1, "note": "later"}}
+        return ElicitResult(action="accept", content={"decision": "edit", "arguments": json.dumps(edited)})
+
+    async def session() -> None:
+        guard = guard_of(tmp_path, SMALL.replace("pay(", "refund(") + "    on_violation: escalate\n")
+        server = fast(guard, {"refund": refund})
+        async with client(server, "legacy", elicitation_callback=elicited) as agent:
+            assert not (await call(agent, "refund", {"order": {"id": "W1", "amount": 500, "remark": "now"}}))[0]
+
+    run(session())
+    assert [(one.amount, one.tip, one.note) for one in found] == [(60, 1, "later")]
+
+
+VALUES = {
+    "a decimal": (Decimal, "99.99", "100.01", "x <= 100"),
+    "a decimal, exactly": (Decimal, "10.00", "10.01", "x == 10"),
+    "a float": (float, 99.5, 100.5, "x <= 100"),
+    "a time": (datetime, "2024-01-02T03:04:05Z", "2025-01-02T03:04:05Z", 'x == "2024-01-02T03:04:05+00:00"'),
+    "a date": (date, "2024-01-02", "2024-01-03", 'x == "2024-01-02"'),
+    "a duration": (timedelta, "PT1H", "PT2H", "x <= 3600"),
+    "a UUID": (UUID, str(UUID(int=1)), str(UUID(int=2)), f'x == "{UUID(int=1)}"'),
+    "an enum": (Kind, "card", "cash", 'x == "card"'),
+    "a literal": (Literal["a", "b"], "a", "b", 'x == "a"'),
+    "a set": (set[int], [3, 1, 1], [3], "len(x) == 2"),
+    "bytes": (bytes, "ann", "bob", 'x == "ann"'),
+    "a path": (Path, "/srv/a", "/etc/a", 'x == "/srv/a"'),
+    "a dataclass": (Payee, {"iban": "DE1"}, {"iban": "FR1"}, 'x.iban == "DE1"'),
+    "a named tuple": (Line, ["a", "1.5"], ["a", "15"], "x.price <= 10"),
+    "a URL": (HttpUrl, "https://Example.org/a", "https://example.com/a", 'x == "https://example.org/a"'),
+    "maybe a decimal": (Decimal | None, 5, "500", "x <= 100"),
+    "a list of models": (
+        list[Order],
+        [{"id": "a", "amount": 5}],
+        [{"id": "a", "amount": 500}],
+        "all(o in x, o.amount <= 100)",
+    ),
+    "by number": (dict[int, int], {"7": 1}, {"7": 500}, 'x["7"] <= 100'),
+}
+
+
+@pytest.mark.parametrize(("kind", "good", "bad", "rule"), VALUES.values(), ids=VALUES)
+def test_types_of_python_are_judged_exactly(tmp_path: Path, kind: Any, good: Any, bad: Any, rule: str) -> None:
+    """The rules see a plain form without loss; the tool gets the value itself."""
+    got: list[Any] = []
+
+    def work(x: Any) -> None:
+        got.append(x)
+
+    work.__annotations__["x"] = kind
+    policy = f"version: 1\npolicies:\n  - id: r\n    temporal: |\n      forall(work(x=x), {rule})\n"
+
+    async def session() -> None:
+        async with client(fast(guard_of(tmp_path, policy), {"work": work}), "legacy") as agent:
+            for value in (bad, good):
+                await call(agent, "work", {"x": value})
+
+    run(session())
+    assert got == [TypeAdapter(kind).validate_python(good)]
+
+
+class Vault(BaseModel):
+    keys: list[SecretStr]
+
+
+@pytest.mark.parametrize("kind", [SecretStr, Vault])
+def test_a_secret_is_refused_at_the_start(tmp_path: Path, kind: Any) -> None:
+    """No rule could see what the tool gets; and nothing runs."""
+    got: list[Any] = []
+
+    def refund(key: Any) -> None:
+        got.append(key)
+
+    refund.__annotations__["key"] = kind
+
+    async def session() -> None:
+        server = fast(guard_of(tmp_path, LIMIT), {"refund": refund})
+        with pytest.raises(InputError, match="key of the tool 'refund' is a SecretStr"):
+            await server.middleware[-1].attach(server)
+        async with client(server, "legacy") as agent:
+            for value in ("x", {"keys": ["x"]}):
+                assert (await call(agent, "refund", {"key": value}))[0]
+
+    run(session())
+    assert got == []
+
+
+def test_what_cannot_be_shown_is_refused_at_the_call(tmp_path: Path) -> None:
+    """An object that a validator made of a text may hold anything."""
+    got: list[Any] = []
+
+    def refund(amount: Annotated[Any, BeforeValidator(lambda _: object())]) -> None:
+        got.append(amount)
+
+    async def session() -> None:
+        async with client(fast(guard_of(tmp_path, LIMIT), {"refund": refund}), "legacy") as agent:
+            assert "without loss" in (await call(agent, "refund", {"amount": 5}))[1]
+
+    run(session())
+    assert got == []
+
+
+def test_a_name_that_differs_in_case_is_no_way_in(tmp_path: Path, serve: Serve) -> None:
+    """In an argument that takes any object."""
+    got: list[Any] = []
+
+    def refund(amount: int, more: dict[str, Any]) -> None:
+        got.append(more)
+
+    async def session() -> None:
+        async with client(serve(guard_of(tmp_path, LIMIT), {"refund": refund}), "legacy") as agent:
+            for more in ({"to": "A", "To": "B"}, {"in": [{"to": "A", "TO ": "B"}]}):
+                assert (await call(agent, "refund", {"amount": 5, "more": more}))[0]
+            assert not (await call(agent, "refund", {"amount": 5, "more": {"Content-Type": "a", "content-length": 1}}))[
+                0
+            ]
+
+    run(session())
+    assert len(got) == 1
+
+
+def test_nothing_runs_unjudged_before_the_first_request(tmp_path: Path) -> None:
+    """The host itself goes past the middleware, to the server and to the tool that it hands out."""
+    shop = Shop()
+
+    async def session() -> None:
+        server = FastMCP("shop")
+        server.tool(shop.refund)
+        GuardMiddleware(guard_of(tmp_path, LIMIT), conversation=lambda context: "c").add_to(server)
+        big = {"order_id": "W1", "amount": 500}
+        tool = await server.get_tool("refund")
+        for made in (
+            lambda: server.call_tool("refund", big, run_middleware=False),
+            lambda: server.call_tool("refund", big),
+            lambda: tool.run(big),
+        ):
+            with pytest.raises(ToolError):
+                await made()
+        await server.call_tool("refund", {**big, "amount": 50})
+
+    run(session())
+    assert shop.refunds == [("W1", 50)]
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_tool_is_judged_as_it_is_listed(tmp_path: Path, *, before: bool) -> None:
+    """A transform that renames it may come after the guard; then it is judged once, under the new name."""
+    shop = Shop()
+
+    async def session() -> None:
+        server = FastMCP("shop")
+        server.tool(shop.refund)
+        rename = ToolTransform({"refund": ToolTransformConfig(name="payout")})
+        if before:
+            server.add_transform(rename)
+        GuardMiddleware(guard_of(tmp_path, AT_MOST_ONE.replace("refund(", "payout("))).add_to(server)
+        if not before:
+            server.add_transform(rename)
+        async with client(server, "legacy") as agent:
+            for error in (False, True):
+                assert (await call(agent, "payout", {"order_id": "W1", "amount": 50}))[0] == error
+
+    run(session())
+    assert shop.refunds == [("W1", 50)]
+
+
+def test_two_guards_both_judge(tmp_path: Path) -> None:
+    """Those of a company and of a team, in one server."""
+    shop = Shop()
+
+    async def session() -> None:
+        server = fast(guard_of(tmp_path, LIMIT), tools_of(shop, "refund"))
+        (tmp_path / "other").mkdir()
+        server.add_middleware(GuardMiddleware(guard_of(tmp_path / "other", AT_MOST_ONE)))
+        async with client(server, "legacy") as agent:
+            for amount, error in ((50, False), (50, True), (500, True)):
+                assert (await call(agent, "refund", {"order_id": "W1", "amount": amount}))[0] == error
+
+    run(session())
+    assert shop.refunds == [("W1", 50)]
+
+
+class Twice(Middleware):
+    """Retries what went well."""
+
+    async def on_call_tool(self, context: Any, call_next: Any) -> Any:
+        await call_next(context)
+        return await call_next(context)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_middleware_that_goes_on_twice(tmp_path: Path, *, inside: bool) -> None:
+    """Each run of the tool is judged."""
+    shop = Shop()
+
+    async def session() -> None:
+        server = fast(guard_of(tmp_path, AT_MOST_ONE), tools_of(shop, "refund"))
+        server.middleware.insert(len(server.middleware) if inside else 0, Twice())
+        async with client(server, "legacy") as agent:
+            assert (await call(agent, "refund", {"order_id": "W1", "amount": 50}))[0]
+
+    run(session())
+    assert shop.refunds == [("W1", 50)]
+
+
+@pytest.mark.parametrize("proxied", [True, False])
+def test_a_guarded_server_inside_another_one(tmp_path: Path, *, proxied: bool) -> None:
+    """What is mounted keeps its guard, whoever mounts it and however it is called."""
+    shop = Shop()
+
+    async def session() -> None:
+        guard = guard_of(tmp_path, LIMIT)
+        inner = FastMCP("inner")
+        inner.tool(shop.refund)
+        GuardMiddleware(guard, conversation=lambda context: "c").add_to(inner)
+        outer = FastMCP("outer")
+        outer.mount(create_proxy(inner) if proxied else inner)
+        async with client(outer, "legacy") as agent:
+            assert (await call(agent, "refund", {"order_id": "W1", "amount": 500}))[0]
+            assert not (await call(agent, "refund", {"order_id": "W1", "amount": 50}))[0]
+        with contextlib.suppress(ToolError):
+            await outer.call_tool("refund", {"order_id": "W1", "amount": 500}, run_middleware=False)
+
+    run(session())
+    assert shop.refunds == [("W1", 50)]
 
 
 def test_a_mounted_server_is_guarded_under_its_name(tmp_path: Path) -> None:

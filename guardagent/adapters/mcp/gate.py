@@ -9,6 +9,7 @@ import mcp_types as types
 from fastmcp.server.context import Context
 from fastmcp.server.dependencies import get_context
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic_core import to_jsonable_python
 
 from guardagent.adapters.mcp import approvals
 from guardagent.adapters.mcp.calls import output_of
@@ -128,14 +129,7 @@ def outcome_of(output: Any) -> Outcome:
         structured, content = output.structured_content, [one.model_dump() for one in output.content]
         answer = {"content": content, **({} if structured is None else {"structuredContent": structured})}
         return Outcome(output_of(answer), failed=bool(getattr(output, "is_error", False)))
-    return Outcome(plain(output))
-
-
-def plain(value: Any) -> Any:
-    """The JSON value of what Python has."""
-    from pydantic_core import to_jsonable_python
-
-    return to_jsonable_python(value, fallback=repr)
+    return Outcome(to_jsonable_python(output, fallback=repr))  # as the client will read it
 
 
 async def _by_form(context: Context, request: ApprovalRequest) -> Approval:

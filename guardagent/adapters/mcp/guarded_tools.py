@@ -21,8 +21,9 @@ from mcp_types import InputRequiredResult
 from pydantic import PrivateAttr, TypeAdapter
 from pydantic import ValidationError as PydanticValidationError
 
-from guardagent.adapters.mcp.gate import Gate, plain
+from guardagent.adapters.mcp.gate import Gate
 from guardagent.enforcement import HostCall
+from guardagent.enforcement.plain import plain, secret_in
 from guardagent.enforcement.schema import completed
 from guardagent.errors import InputError, ToolDenied
 
@@ -41,12 +42,33 @@ def guarded(tool: Tool, gate: Gate) -> Tool:
     return known[2]
 
 
+def require_plain(tool: Tool) -> None:
+    """Refuses a tool whose arguments no rule could see.
+
+    Raises:
+        InputError: it takes a secret.
+    """
+    within = getattr(getattr(tool, "fn", None), _MARK, None)
+    for name, annotation in within.annotations() if within is not None else ():
+        if (found := secret_in(annotation)) is not None:
+            raise InputError(
+                f"{name} of the tool {tool.name!r} is a {found}, which hides from the rules what the tool gets; "
+                "expected a text, or a value that the server itself injects (Depends)"
+            )
+
+
 def _copy(tool: Tool, gate: Gate) -> Tool:
-    if isinstance(tool, GuardedTool) or hasattr(getattr(tool, "fn", None), _MARK):
+    if gate in (tool.gates if isinstance(tool, GuardedTool) else _gates_of(getattr(tool, "fn", None))):
         return tool
     if isinstance(tool, FunctionTool) and not isinstance(tool, TransformedTool):
         return tool.model_copy(update={"fn": _function(tool.fn, tool.name, tool.run_in_thread is not False, gate)})
     return GuardedTool.around(tool, gate)
+
+
+def _gates_of(fn: Any) -> tuple[Gate, ...]:
+    """The gates that stand in a function: servers may each have their own."""
+    within = getattr(fn, _MARK, None)
+    return within.gates if within is not None else ()
 
 
 @functools.lru_cache(maxsize=5000)
@@ -62,6 +84,11 @@ class _Function:
         self._signature = inspect.signature(fn)
         self._own = tuple(inspect.signature(without_injected_parameters(fn)).parameters)
         self._hints = _hints(fn)
+        self.gates = (*_gates_of(fn), gate)
+
+    def annotations(self) -> list[tuple[str, Any]]:
+        """The parameters that a client gives, with their types."""
+        return [(name, self._hints.get(name)) for name in self._own]
 
     def wrapper(self) -> Callable[..., Any]:
         """The function with the guard in it; to FastMCP it looks as before."""
@@ -72,13 +99,17 @@ class _Function:
             bound.apply_defaults()
             return await self._judged(dict(bound.arguments))
 
-        for name, value in (("__signature__", self._signature), ("__annotations__", self._hints), (_MARK, True)):
+        for name, value in (("__signature__", self._signature), ("__annotations__", self._hints), (_MARK, self)):
             setattr(judged, name, value)
         return judged
 
     async def _judged(self, values: dict[str, Any]) -> Any:
         given = {name: values[name] for name in self._own}
-        call = HostCall(self._name, self._plain(given), self._gate.conversation(), ready=self._ready)
+        conversation = self._gate.conversation()
+        try:
+            call = HostCall(self._name, self._plain(given), conversation, ready=self._ready)
+        except InputError as error:
+            raise ToolError(await self._gate.refused(HostCall(self._name, {}, conversation), error)) from None
 
         async def execute(args: Mapping[str, Any]) -> Any:
             as_python = given if args == self._plain(given) else self._fitted(args)
@@ -107,7 +138,7 @@ class _Function:
         return self._plain(self._fitted(args))
 
     def _plain(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: plain(value) for name, value in values.items()}
+        return {name: plain(value, name) for name, value in values.items()}
 
     def _fitted(self, args: Mapping[str, Any]) -> dict[str, Any]:
         """Edited arguments, as the function would get them.
@@ -128,7 +159,7 @@ class _Function:
 
     def _one(self, name: str, value: Any) -> Any:
         try:
-            return TypeAdapter(self._hints.get(name, Any)).validate_python(value)
+            return TypeAdapter(self._hints.get(name, Any)).validate_python(value, by_alias=True, by_name=True)
         except PydanticValidationError as error:
             raise InputError(f"{name} of {self._name}: {error.errors()[0]['msg']}") from None
 
@@ -145,6 +176,11 @@ class GuardedTool(Tool):
         made: GuardedTool = cls.model_construct(**{name: getattr(tool, name) for name in Tool.model_fields})
         made.__pydantic_private__ = {**(tool.__pydantic_private__ or {}), "_inner": tool, "_gate": gate}
         return made
+
+    @property
+    def gates(self) -> tuple[Gate, ...]:
+        """The gates that stand around the tool."""
+        return (*(self._inner.gates if isinstance(self._inner, GuardedTool) else ()), self._gate)
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
         """Judges a call, and has the tool run it."""

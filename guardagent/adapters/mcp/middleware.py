@@ -19,7 +19,7 @@ from fastmcp.server.transforms import Transform
 from fastmcp.tools.base import Tool
 
 from guardagent.adapters.mcp.gate import Gate
-from guardagent.adapters.mcp.guarded_tools import guarded
+from guardagent.adapters.mcp.guarded_tools import guarded, require_plain
 from guardagent.enforcement import HostCall, Outcome, ToolGuard, ToolSpec
 from guardagent.errors import InputError, ToolDenied
 
@@ -38,10 +38,18 @@ class GuardMiddleware(Middleware):
     def __init__(self, guard: ToolGuard, *, conversation: Callable[[Context], str | None] | None = None) -> None:
         self._gate = Gate(guard, conversation)
         self._guard = guard
-        self._servers: dict[int, Any] = {}
         self._problem: str | None = None
         self._seen = False
         self._known: list[tuple[str, Any, str | None]] = []
+
+    def add_to(self, server: Any) -> None:
+        """Adds the guard to a server, in its tools from now on.
+
+        A middleware that is only added (`server.add_middleware`) learns with the first request which server is its own:
+        what the host itself runs there before that, past the middleware, would not be judged.
+        """
+        server.add_middleware(self)
+        self._stand_in(server)
 
     async def attach(self, server: Any) -> None:
         """Holds the rules against the tools of a server: at its start, to see mistakes before a client does.
@@ -100,9 +108,13 @@ class GuardMiddleware(Middleware):
             raise error(str(denied)) from None
 
     def _stand_in(self, server: Any) -> None:
-        if id(server) not in self._servers:
-            self._servers[id(server)] = server
-            server.add_transform(_InTheTools(self._gate))
+        """Stands in the tools of a server as they are listed: a transform that came later may rename them."""
+        for transform in reversed(server.transforms):
+            if isinstance(transform, _InTheTools) and transform.gate is self._gate:
+                return
+            if not isinstance(transform, _InTheTools):
+                break
+        server.add_transform(_InTheTools(self._gate, server))
 
     async def _ready(self, context: MiddlewareContext[Any]) -> None:
         """Holds the rules against the tools where they are not the ones of before.
@@ -120,6 +132,7 @@ class GuardMiddleware(Middleware):
         if any(isinstance(one, ToolInjectionMiddleware) and one.injected_tools for one in server.middleware):
             raise InputError("a middleware injects tools, which no guard can stand in; add them to the server itself")
         for tool in tools:
+            require_plain(tool)
             if tool.task_config.supports_tasks():
                 raise InputError(
                     f"the tool {tool.name!r} can run as a task in the background, past the guard; task=False"
@@ -139,14 +152,18 @@ class GuardMiddleware(Middleware):
 
 
 class _InTheTools(Transform):
-    """Hands out the tools of a server with the guard in them."""
+    """Hands out the tools of a server with the guard in them; of several with one gate the outermost."""
 
-    def __init__(self, gate: Gate) -> None:
-        self._gate = gate
+    def __init__(self, gate: Gate, server: Any) -> None:
+        self.gate, self._server = gate, server
 
     async def list_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
-        return [guarded(tool, self._gate) for tool in tools]
+        return [guarded(tool, self.gate) for tool in tools] if self._outermost() else tools
 
     async def get_tool(self, name: str, call_next: Any, *, version: Any = None) -> Tool | None:
         tool = await call_next(name, version=version)
-        return guarded(tool, self._gate) if tool is not None else None
+        return guarded(tool, self.gate) if tool is not None and self._outermost() else tool
+
+    def _outermost(self) -> bool:
+        ours = [one for one in self._server.transforms if isinstance(one, _InTheTools) and one.gate is self.gate]
+        return ours[-1] is self
