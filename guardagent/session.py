@@ -589,25 +589,29 @@ class Session:
     # --- what is proved
 
     def rely_on(self, proofs: Proofs, graph: Graph) -> None:
-        """Does not judge calls by the rules that are proved for the agent's graph; what they owe is still kept.
+        """Does not judge calls by the rules that are proved for every run of the agent's graph.
 
-        A call of a tool that is not in the graph is judged by all rules: then the run is not one of the graph.
+        A call of a tool that is not in the graph is judged by all rules. Where one takes place, or has before, the
+        session is no longer one of the graph alone, and nothing is skipped any more.
 
         Args:
             proofs: of `guardagent.workflow.proofs.prove`.
             graph: the graph as it is now.
 
         Raises:
-            InputError: the proofs are of another graph, other sources or another policy.
+            InputError: it is no result of `prove`, or of another graph, other sources or another policy.
         """
+        from guardagent.workflow.proofs import Proofs
+
         with self._lock:
             self._conversation.skipped = frozenset()
+            if not isinstance(proofs, Proofs):
+                raise InputError(f"a {type(proofs).__name__} proves nothing for every run; expected what prove(...) gives")
             if not proofs.hold_for(graph, self.policies):
                 raise InputError("the proofs are not of this graph and policy as they are now; prove them again")
-            self._conversation.graph_tools = frozenset(tool for node in graph.nodes for tool in node.tools)
-            self._conversation.skipped = frozenset(
-                number for number, rule in enumerate(self.policies.rule_of) if rule.id in proofs.rules
-            )
+            tools = frozenset(tool for node in graph.nodes for tool in node.tools)
+            proved = [number for number, rule in enumerate(self.policies.rule_of) if rule.id in proofs.rules]
+            self._conversation.rely_on(tools, frozenset(proved))
 
     def graph_changed(self, graph: Graph | None = None) -> None:
         """The agent's graph is another one from now on: nothing is skipped until it is proved; here, if it is given."""

@@ -91,6 +91,11 @@ class Conversation:
         self._memory = [part.start() for part in policies.parts]
         self._said: set[str] = set()  # rules of which a violation was reported, the call having taken its place
 
+    def rely_on(self, tools: frozenset[str], proved: frozenset[int]) -> None:
+        """Skips parts of rules that no sequence of calls of these tools can break, while no other call takes place."""
+        self.graph_tools = tools
+        self.skipped = proved if all(call.tool in tools for call in self.calls) else frozenset()
+
     def judge(self, call: Call, concern: Concern, *, anew: bool = True) -> Judgement | None:
         """What is found of a proposed call; None where nothing stands against it.
 
@@ -171,6 +176,8 @@ class Conversation:
             self._said.update(source.id for source, _ in judged.broken)
         self.calls.append(call)
         self.trace.in_flight.append(call)
+        if self.skipped and call.tool not in self.graph_tools:
+            self.skipped = frozenset()
 
     def settle(self, call: Call, output: Any, status: Status, commit: Callable[[], None] | None = None) -> None:
         """The outcome of a call in flight is known.

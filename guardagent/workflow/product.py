@@ -89,14 +89,10 @@ class Product:
     """The product of a graph and one rule.
 
     A state of it is a node, and the state of the rule's automaton in which a run leaves that node.
-
-    Args:
-        maybe_none: every node may call no tool, and one tool at most: as where calls are denied or fail.
     """
 
-    def __init__(self, graph: NumberedGraph, rule: Propositional, *, maybe_none: bool = False) -> None:
+    def __init__(self, graph: NumberedGraph, rule: Propositional) -> None:
         self._graph, self._automaton = graph, rule.automaton
-        self._maybe_none = maybe_none
         tools = {tool for tools, _ in graph.callable for tool in tools}
         self._letters = {tool: rule.alphabet.index(Call(tool, {}), ok=True) for tool in tools}
         classes = self._classes()
@@ -141,8 +137,8 @@ class Product:
             owing: only with calls after each of which something is owed.
         """
         tools, chooses = kind
-        table, none = self._automaton.table, chooses or self._maybe_none
-        found: dict[int, tuple[str, ...]] = {entered: ()} if none else {}
+        table = self._automaton.table
+        found: dict[int, tuple[str, ...]] = {entered: ()} if chooses else {}
         waiting: deque[tuple[int, tuple[str, ...]]] = deque([(entered, ())])
         while waiting:
             state, said = waiting.popleft()
@@ -150,7 +146,7 @@ class Product:
                 target = table[state][self._letters[tool]]
                 if target not in found and not (owing and self._automaton.accepting[target]):
                     found[target] = (*said, tool)
-                    if not self._maybe_none and (chooses or len(tools) > 1):
+                    if chooses or len(tools) > 1:
                         waiting.append((target, found[target]))
         return found
 

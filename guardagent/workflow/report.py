@@ -54,16 +54,43 @@ class GraphFinding:
 
 
 @dataclass(frozen=True, slots=True)
+class RunCall:
+    """A call of a run."""
+
+    tool: str
+    failed: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.tool} (which fails)" if self.failed else self.tool
+
+
+@dataclass(frozen=True, slots=True)
+class EveryRun:
+    """What is known of a rule for every run of a graph, in whatever way and however often it is driven in a session.
+
+    Attributes:
+        status: proved for every run, violated by the calls, or undecidable.
+        calls: a shortest run that breaks it.
+        message: in words.
+    """
+
+    status: RuleStatus = "undecidable"
+    calls: tuple[RunCall, ...] = ()
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RuleResult:
     """What is known of a rule before the agent runs.
 
     Attributes:
-        status: proved on every path, violated on the path of the witness, or undecidable before run time.
+        status: as the graph is drawn: proved on every path, violated on the path of the witness, or undecidable.
         mechanism: how it is violated.
         witness: a path of node ids; for an obligation that a cycle postpones, the path into the cycle and once around.
         cycle: the node ids of that cycle, in order.
         message: in words.
         emitted: for each node of the witness, the tools that it calls there.
+        every_run: what is known for every run, which is more than every path.
     """
 
     id: str
@@ -73,6 +100,7 @@ class RuleResult:
     cycle: tuple[str, ...] = ()
     message: str = ""
     emitted: tuple[tuple[str, ...], ...] = ()
+    every_run: EveryRun = EveryRun()
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -82,6 +110,9 @@ class RuleResult:
             "witness": list(self.witness),
             "cycle": list(self.cycle),
             "message": self.message,
+            "every_run": self.every_run.status,
+            "every_run_calls": [{"tool": call.tool, "failed": call.failed} for call in self.every_run.calls],
+            "every_run_message": self.every_run.message,
         }
 
 

@@ -1,24 +1,26 @@
 """What is known of a policy's rules before the agent runs.
 
 A propositional rule is proved or violated on the graph. Of a rule over data, the order of tools that follows from it
-is: where a path breaks that order, it breaks the rule; where none does, a session has to tell about the rest.
+is: where a path breaks that order, it breaks the rule; where none does, a session has to tell about the rest. Nothing
+is proved of tools where some node calls what could not be seen.
+
+That is the graph as it is drawn. Of each rule it is also said whether it holds for every run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from guardagent.policy import ast
-from guardagent.policy.formula import Formula, atoms
 from guardagent.policy.policies import Policies
-from guardagent.policy.propositional import Propositional
 from guardagent.policy.rule import Rule
+from guardagent.workflow.every_run import Runs, Sets, compiled, every_run, hidden
 from guardagent.workflow.graph import Graph
 from guardagent.workflow.order import order_of
 from guardagent.workflow.product import NumberedGraph, Product, Violation
-from guardagent.workflow.report import RuleResult
+from guardagent.workflow.report import EveryRun, GraphFinding, RuleResult
 
-Sets = Mapping[str, frozenset[str]]
 _SAID = {
     "bad_prefix": "it is broken on this path",
     "unmet_at_end": "the path ends while something is owed",
@@ -26,32 +28,33 @@ _SAID = {
 }
 
 
-def rule_results(graph: Graph, policies: Policies) -> Iterator[RuleResult]:
-    """A result for each rule of a policy."""
-    numbered = NumberedGraph(graph)
+def rule_results(graph: Graph, policies: Policies, findings: Iterable[GraphFinding] = ()) -> Iterator[RuleResult]:
+    """A result for each rule of a policy; `findings` are the graph's structural ones, with suppressions."""
+    numbered, runs = NumberedGraph(graph), Runs.of(graph, policies, findings)
+    unseen = [node.id for node in graph.nodes if hidden(node)]
     for rule in policies.rules:
-        yield _result(numbered, rule, policies.tags)
+        found = _result(numbered, rule, policies.tags, unseen)
+        yield replace(found, every_run=every_run(runs, rule, policies.tags))
     for source, _ in policies.requests:
-        yield RuleResult(source.id, "undecidable", message="a rule in words is judged while the agent runs")
+        why = "a rule in words is judged while the agent runs"
+        yield RuleResult(source.id, "undecidable", message=why, every_run=EveryRun(message=why))
 
 
-def _result(graph: NumberedGraph, rule: Rule, sets: Sets) -> RuleResult:
+def _result(graph: NumberedGraph, rule: Rule, sets: Sets, unseen: list[str]) -> RuleResult:
     order = order_of(ast.AllOf(rule.rules))
-    needed = _compiled(rule, order.needed, sets)
+    needed = compiled(rule, order.needed, sets)
     violation = Product(graph, needed).violation()
     if violation is not None:
         return _violated(rule.id, violation)
-    if order.enough == order.needed or Product(graph, _compiled(rule, order.enough, sets)).violation() is None:
-        return RuleResult(rule.id, "proved", message="it holds on every path")
-    says_nothing = needed.automaton.satisfied[0]
-    return RuleResult(rule.id, "undecidable", message=_why_undecidable(rule, says_nothing=says_nothing))
-
-
-def _compiled(rule: Rule, formula: Formula, sets: Sets) -> Propositional:
-    """A formula's automaton; where it is all that the rule says, the rule has it already."""
-    if rule.rules == (ast.Temporal(formula),) and isinstance(rule.parts[0], Propositional):
-        return rule.parts[0]
-    return Propositional(formula, {atom[1:]: sets[atom[1:]] for atom in atoms(formula) if atom.startswith("@")})
+    enough = needed if order.enough == order.needed else compiled(rule, order.enough, sets)
+    if enough is not needed and Product(graph, enough).violation() is not None:
+        says_nothing = needed.automaton.satisfied[0]
+        return RuleResult(rule.id, "undecidable", message=_why_undecidable(rule, says_nothing=says_nothing))
+    if unseen and not enough.automaton.satisfied[0]:
+        shown = f"{', '.join(unseen[:3])}{' and others' if len(unseen) > 3 else ''}"
+        message = f"it holds on every path that can be seen; {shown} may call tools that cannot"
+        return RuleResult(rule.id, "undecidable", message=message)
+    return RuleResult(rule.id, "proved", message="it holds on every path")
 
 
 def _why_undecidable(rule: Rule, *, says_nothing: bool) -> str:

@@ -38,7 +38,7 @@ def verify(
     graph = _graph(target, name)
     found = structural_findings(graph, require_human=require_human, sensitive_tools=sensitive_tools)
     findings = suppressed(graph, found, _given(policies))
-    rules = tuple(rule_results(graph, policies)) if policies is not None else ()
+    rules = tuple(rule_results(graph, policies, findings)) if policies is not None else ()
     return Report(name or graph.name, graph, tuple(findings), rules, _notes(graph))
 
 
