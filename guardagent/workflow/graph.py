@@ -31,6 +31,7 @@ class Node:
         gated_tools: those of them that need a person's approval before they run.
         metadata: `model_chooses` (a model decides whether to call the tools), `file` and `line` of its definition,
             `widened` (where it leads to could not be known, so that there are more edges than in truth),
+            `tools_unknown` (it may call tools that could not be seen),
             `guess` (what it is was told from its name), and what else an extractor has to say.
     """
 
@@ -74,7 +75,7 @@ class Graph:
         framework: the extractor's name, such as `langgraph`; `json` for one that was read.
         entry_id: the one node where it begins.
         exit_ids: the nodes where it ends.
-        notes: what a person should know of the extraction: guesses, and where edges were widened. No part of the JSON.
+        notes: what a person should know of the extraction: guesses, and where edges were widened.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Graph:
             "exit_ids": list(self.exit_ids),
             "nodes": [node.to_dict() for node in self.nodes],
             "edges": [edge.to_dict() for edge in self.edges],
+            "notes": list(self.notes),
         }
 
     @cached_property

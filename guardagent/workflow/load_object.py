@@ -20,7 +20,7 @@ def main(target: str, answer: Path) -> None:
     """Writes the graph, or the error."""
     try:
         graph = extract(_attribute(target), target)
-        content: dict[str, Any] = {"graph": graph.to_dict(), "notes": list(graph.notes)}
+        content: dict[str, Any] = {"graph": graph.to_dict()}
     except _TargetError as error:
         content = {"error": str(error)}
     except GuardError as error:

@@ -22,6 +22,7 @@ _WANTED = {
     "exit_ids": "a list",
     "nodes": "a list",
     "edges": "a list",
+    "notes": "a list",
 }
 _REQUIRED = ("entry_id", "exit_ids", "nodes", "edges")
 _NODE_KEYS = frozenset({"id", "kind", "label", "tools", "gated_tools", "metadata"})
@@ -29,6 +30,10 @@ _EDGE_KEYS = frozenset({"source", "target", "kind", "condition"})
 _KINDS_OF_NODES = {kind: kind for kind in NODE_KINDS}  # so that equal texts are one
 _KINDS_OF_EDGES = {kind: kind for kind in EDGE_KINDS}
 _NONE: list[str] = []
+_EARLIER = (
+    "the file does not say what could not be seen of the workflow, so that nothing is proved of it for every run: write "
+    'it anew with `guardagent graph TARGET --format json --out FILE`, or add `"notes": []` if it was written by hand'
+)
 
 Member = tuple[str, str, Callable[[], Any]]  # (key, what its value is in words, what gives the value)
 
@@ -116,14 +121,16 @@ class _Reader:
                 return tuple([self.node(one, at) for at, one in enumerate(value)])
             case "edges":
                 return self.edges(value) if nodes_known else [self.likely_edge(one, at) for at, one in enumerate(value)]
-            case "exit_ids":
-                return tuple([self.text(one, f"exit_ids[{at}]") for at, one in enumerate(value)])
+            case "exit_ids" | "notes":
+                return tuple([self.text(one, f"{key}[{at}]") for at, one in enumerate(value)])
         return value
 
     def whole(self, found: dict[str, Any]) -> Graph:
         if type(found["edges"]) is list:
             found["edges"] = self.edges(found["edges"])
         edges, sources, targets = found.pop("edges")
+        if found["framework"] != "json":  # an extractor's; who writes a graph by hand has no notes to make
+            found.setdefault("notes", (_EARLIER,))
         graph = Graph(**found, edges=edges)
         self.ends(graph)
         Numbered(self._ids, self._numbers, sources, targets).kept_with(graph)

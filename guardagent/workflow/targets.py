@@ -17,7 +17,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -66,7 +65,7 @@ def _imported(target: str, seconds: float) -> Graph:
         content = json.loads(answer.read_text(encoding="utf-8"))
     if "error" in content:
         raise InputError(f"{target}: {content['error']}")
-    return replace(graph_of(content["graph"], target), notes=tuple(content["notes"]))
+    return graph_of(content["graph"], target)
 
 
 def _run(command: list[str], target: str, seconds: float) -> str:

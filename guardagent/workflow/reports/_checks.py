@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from guardagent.workflow.report import CheckName, Mechanism, RuleStatus
+from guardagent.workflow.report import CheckName, EveryRun, Mechanism, RuleStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +76,10 @@ STATUSES: dict[RuleStatus, str] = {
     "violated": "is violated on the path shown",
     "undecidable": "cannot be decided before the agent runs",
 }
+
+_EVERY_RUN: dict[RuleStatus, str] = {"proved": "proved", "violated": "no proof", "undecidable": "not known"}
+
+
+def in_every_run(found: EveryRun) -> str:
+    """What is known for every run, beside what holds as the graph is drawn; empty where nothing is said of it."""
+    return f"for every run: {_EVERY_RUN[found.status]}: {found.message}" if found.message else ""

@@ -11,7 +11,7 @@ from guardagent.workflow.drawing._card import Tool, card, tools_of
 from guardagent.workflow.drawing._text import shown
 from guardagent.workflow.graph import Graph, Node
 from guardagent.workflow.report import GraphFinding, Report, RuleResult
-from guardagent.workflow.reports._checks import CHECKS, MECHANISMS
+from guardagent.workflow.reports._checks import CHECKS, MECHANISMS, in_every_run
 from guardagent.workflow.reports._excerpt import excerpt
 from guardagent.workflow.reports._places import place_of
 from guardagent.workflow.reports._walks import Step, Walk, Walks
@@ -45,6 +45,7 @@ class Card:
         node: the id of the node in the picture, if it is there.
         remedy: what can be done, or why it was suppressed.
         turn: where the walk goes back to, for ever.
+        every_run: what is known of a rule for every run.
     """
 
     number: int
@@ -58,6 +59,7 @@ class Card:
     place: str = ""
     steps: Sequence[StepView] = ()
     turn: int | None = None
+    every_run: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +129,10 @@ class View:
 
     def _rule(self, number: int, rule: RuleResult) -> Card:
         how = MECHANISMS[rule.mechanism] if rule.mechanism else ""
-        walk = self._walk(self._walks.of(rule))
-        return Card(number, rule.status, shown(rule.id), how, shown(rule.message), steps=walk[0], turn=walk[1])
+        steps, turn = self._walk(self._walks.of(rule))
+        every_run = shown(in_every_run(rule.every_run))
+        message = shown(rule.message)
+        return Card(number, rule.status, shown(rule.id), how, message, steps=steps, turn=turn, every_run=every_run)
 
     def _walk(self, walk: Walk) -> tuple[list[StepView], int | None]:
         nodes = [step.node.id for step in walk.steps]

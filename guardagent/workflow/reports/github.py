@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from guardagent.workflow.drawing._text import shown
 from guardagent.workflow.graph import Node
 from guardagent.workflow.report import GraphFinding, Report, RuleResult
-from guardagent.workflow.reports._checks import CHECKS, MECHANISMS
+from guardagent.workflow.reports._checks import CHECKS, MECHANISMS, in_every_run
 from guardagent.workflow.reports._places import Places
 from guardagent.workflow.reports._walks import Walks
 from guardagent.workflow.reports.text import in_short
@@ -45,7 +45,9 @@ def _finding(report: Report, finding: GraphFinding, places: Places, walks: Walks
 def _rule(report: Report, rule: RuleResult, places: Places, walks: Walks) -> str:
     how = f", {MECHANISMS[rule.mechanism]}" if rule.mechanism else ""
     last = report.graph.by_id.get(rule.witness[-1]) if rule.witness else None
-    message = "\n".join([f"{rule.id}: {rule.status}{how}: {rule.message}", *_path(rule, walks)])
+    every = in_every_run(rule.every_run)
+    said = f"{rule.id}: {rule.status}{how}: {rule.message}"
+    message = "\n".join([said, *([every] if every else []), *_path(rule, walks)])
     return _command("error" if rule.status == "violated" else "notice", f"policy: {rule.id}", message, places, last)
 
 

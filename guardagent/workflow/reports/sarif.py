@@ -49,7 +49,15 @@ class _Run:
             "properties": {
                 "passed": report.passed,
                 "graphHash": report.graph.digest,
-                "rules": [{"id": rule.id, "status": rule.status} for rule in report.rules],
+                "rules": [
+                    {
+                        "id": rule.id,
+                        "status": rule.status,
+                        "everyRun": rule.every_run.status,
+                        "everyRunMessage": shown(rule.every_run.message),
+                    }
+                    for rule in report.rules
+                ],
             },
         }
 

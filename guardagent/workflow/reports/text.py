@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from guardagent.workflow.drawing._text import shown
 from guardagent.workflow.report import GraphFinding, Report, RuleResult
-from guardagent.workflow.reports._checks import MECHANISMS
+from guardagent.workflow.reports._checks import MECHANISMS, in_every_run
 from guardagent.workflow.reports._drawn import drawn
 from guardagent.workflow.reports._places import place_of
 from guardagent.workflow.reports._walks import Walks
@@ -102,6 +102,8 @@ def _rule(rule: RuleResult, walks: Walks, console: Console) -> None:
     _line(console, (f"  {mark} {rule.status:11}", style), (f"  {shown(rule.id)}", "bold"), (how, style))
     if rule.message:
         _line(console, (f"    {shown(rule.message)}", ""))
+    if every := in_every_run(rule.every_run):
+        _line(console, (f"    {shown(every)}", "dim"))
     _walk(rule, walks, console)
 
 
