@@ -606,7 +606,9 @@ class Session:
         with self._lock:
             self._conversation.skipped = frozenset()
             if not isinstance(proofs, Proofs):
-                raise InputError(f"a {type(proofs).__name__} proves nothing for every run; expected what prove(...) gives")
+                raise InputError(
+                    f"a {type(proofs).__name__} proves nothing for every run; expected what prove(...) gives"
+                )
             if not proofs.hold_for(graph, self.policies):
                 raise InputError("the proofs are not of this graph and policy as they are now; prove them again")
             tools = frozenset(tool for node in graph.nodes for tool in node.tools)

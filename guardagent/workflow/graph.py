@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -160,6 +160,12 @@ class GraphBuilder:
         """Says something that a person should know of the extraction."""
         if text not in self.notes:
             self.notes.append(text)
+
+    def unseen(self, text: str) -> None:
+        """Says that the workflow may call tools that could not be seen, it is not known where: its entry is marked."""
+        self.note(text)
+        entry = self._nodes[START]
+        self._nodes[START] = replace(entry, metadata=freeze({**entry.metadata, "tools_unknown": True}))
 
     def graph(self) -> Graph:
         """The graph. An exit that no edge leads to stays: that is for the checks to find."""

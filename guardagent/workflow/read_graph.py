@@ -31,7 +31,7 @@ _KINDS_OF_NODES = {kind: kind for kind in NODE_KINDS}  # so that equal texts are
 _KINDS_OF_EDGES = {kind: kind for kind in EDGE_KINDS}
 _NONE: list[str] = []
 _EARLIER = (
-    "the file does not say what could not be seen of the workflow, so that nothing is proved of it for every run: write "
+    "the file does not say what could not be seen of the workflow, so nothing is proved of it for every run: write "
     'it anew with `guardagent graph TARGET --format json --out FILE`, or add `"notes": []` if it was written by hand'
 )
 

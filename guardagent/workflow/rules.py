@@ -31,7 +31,7 @@ _SAID = {
 def rule_results(graph: Graph, policies: Policies, findings: Iterable[GraphFinding] = ()) -> Iterator[RuleResult]:
     """A result for each rule of a policy; `findings` are the graph's structural ones, with suppressions."""
     numbered, runs = NumberedGraph(graph), Runs.of(graph, policies, findings)
-    unseen = [node.id for node in graph.nodes if hidden(node)]
+    unseen = ["what is not known of it" if node.kind == "entry" else node.id for node in graph.nodes if hidden(node)]
     for rule in policies.rules:
         found = _result(numbered, rule, policies.tags, unseen)
         yield replace(found, every_run=every_run(runs, rule, policies.tags))

@@ -38,6 +38,8 @@ _CASTS = {"typing.cast", "typing_extensions.cast"}
 _BOOLEAN = {f"builtins.{name}" for name in ("bool", "isinstance", "issubclass", "any", "all", "hasattr", "callable")}
 _PLAIN = {str, int, float, bool, dict}
 _MODEL_RUNS = {"invoke", "ainvoke"}
+BINDS = {"bind_tools", "bind", "with_structured_output", "with_config", "with_retry", "with_fallbacks", "with_types"}
+"""Methods of a model, or of another runnable, that give the same one with something more."""
 
 
 def result(evaluator: Evaluator, target: object, arguments: Arguments) -> Values | None:
@@ -282,4 +284,4 @@ def _made_method(owner: Made, name: str) -> Values | None:
         schema = owner.arguments.get("schema", 0) or UNKNOWN
         wanted = tuple(Instance(one) for one in schema.known if isinstance(one, type | Class))
         return Values(wanted, schema.complete) if wanted else UNKNOWN
-    return UNKNOWN if not isinstance(maker, type | Class | Imported) else None
+    return UNKNOWN if not isinstance(maker, type | Class | Imported) and name not in BINDS else None

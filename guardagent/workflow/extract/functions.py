@@ -23,6 +23,7 @@ from guardagent.workflow.code.values import (
     NOTHING,
     Applied,
     Arguments,
+    Attribute,
     Class,
     Function,
     FunctionTree,
@@ -37,6 +38,7 @@ from guardagent.workflow.code.values import (
     path_of,
     text,
 )
+from guardagent.workflow.extract.unseen import RUNS, runs_unseen
 
 PARENT = "__parent__"
 MOST_VISITS = 2_000
@@ -92,6 +94,7 @@ class Body:
         unknown: what could not be known, in words.
         calls: what it calls, as it is written.
         source_known: its source could be read.
+        unseen: the calls of which it cannot be seen what they run, in words.
     """
 
     file: str | None = None
@@ -114,6 +117,7 @@ class Body:
     unknown: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
     source_known: bool = True
+    unseen: tuple[str, ...] = ()
 
     @property
     def asks(self) -> bool:
@@ -275,11 +279,13 @@ class Look:
     uses: list[Use] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
     interrupts: bool = False
     asks_for_input: bool = False
     always_asks: bool = False
     _seen: set[object] = field(default_factory=set)
     _trees: set[int] = field(default_factory=set)
+    _called: set[int] = field(default_factory=set)
     _flows: dict[int, Flow | None] = field(default_factory=dict)
 
     def body(self, function: FunctionType | Function, readable: Function | None, returned: Values) -> Body:
@@ -303,7 +309,7 @@ class Look:
             commands_only=_only_commands(parts) or (names.complete and names.is_commands),
             uses=tuple(self.uses), returned=returned,
             unknown=tuple(self.unknown), calls=tuple(dict.fromkeys(self.calls)),
-            source_known=readable is not None,
+            source_known=readable is not None, unseen=tuple(dict.fromkeys(self.unseen)),
         )  # fmt: skip
 
     def visit(self, function: Function, arguments: Arguments, point: Point = _ALWAYS) -> None:
@@ -313,6 +319,7 @@ class Look:
             return
         if len(self._seen) > MOST_VISITS:
             self.unknown.append("it calls too many functions to look into all of them")
+            self.unseen.append("it calls too many functions to look into all of them")
             return
         is_first = not self._seen
         self._seen.add(key)
@@ -365,12 +372,19 @@ class Look:
             elif isinstance(node, ast.Call):
                 here = flow.calls.get(id(node), _LOOSE) if flow else _LOOSE
                 self._call(node, scope, Point(start.asked or here.asked, start.sure and here.sure))
+            elif isinstance(node, ast.Attribute) and node.attr in RUNS and id(node) not in self._called:
+                owners = self.evaluator.value(node.value, scope).known  # the method may be called from elsewhere
+                self.uses.extend(Use(one, node.attr, sure=False) for one in owners if not isinstance(one, ModuleType))
             elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Name | ast.Attribute):
                 self._target(self.evaluator.value(node.exc, scope), Arguments(), start)
 
     def _call(self, node: ast.Call, scope: Scope, point: Point) -> None:
         self.calls.append(ast.unparse(node.func))
-        self._target(self.evaluator.value(node.func, scope), self.evaluator.arguments(node, scope), point)
+        self._called.add(id(node.func))
+        callee = self.evaluator.value(node.func, scope)
+        if runs_unseen(node, callee, self.evaluator, scope):
+            self.unseen.append(f"line {node.lineno}: what {self.calls[-1]} runs")
+        self._target(callee, self.evaluator.arguments(node, scope), point)
         for made in self.evaluator.value(node, scope).known:
             self._made(made)
         if isinstance(node.func, ast.Attribute):
@@ -378,6 +392,8 @@ class Look:
             owners = [one for one in found if not isinstance(one, ModuleType)]
             sure = point.sure and len(owners) == 1
             self.uses.extend(Use(one, node.func.attr, point.asked, sure) for one in owners)
+        else:
+            self.uses.extend(Use(*one, point.asked, sure=False) for one in _bound(callee))
 
     def _target(self, callee: Values, arguments: Arguments, point: Point) -> None:
         for target in callee.known:
@@ -432,6 +448,7 @@ class Look:
             return
         self._seen.add(function)
         self.unknown.append(f"the source of {function.__qualname__} is not to be had")
+        self.unseen.append(self.unknown[-1])
         scope = LiveScope.of(function)
         for name in dict.fromkeys(_names_in(function.__code__)):
             for one in self.evaluator.name(name, scope).known:
@@ -478,6 +495,16 @@ class Look:
         if names.sends_elsewhere:
             self.open.add("sends")
             self.unknown.append(f"line {line}: where something is sent to")
+
+
+def _bound(callee: Values) -> Iterator[tuple[object, str]]:
+    """The objects and the names of the methods by which a call that names neither may run something."""
+    for one in callee.known:
+        if isinstance(one, Attribute) and one.name in RUNS:
+            yield one.owner, one.name
+        elif isinstance(one, Applied) and isinstance(one.function, FunctionType) and one.function.__name__ in RUNS:
+            owners = one.arguments.positional[0].known if one.arguments.positional else ()
+            yield from ((owner, one.function.__name__) for owner in owners)
 
 
 @dataclass(frozen=True)

@@ -121,12 +121,15 @@ class Extraction:
             gated_tools=[tool for tool, gated in facts.tools.items() if gated],
             file=file, line=line, guess=True if hinted else None,
             model_chooses=True if facts.model_chooses and facts.tools else None,
+            tools_unknown=True if facts.unseen else None,
             **metadata,
         )  # fmt: skip
         if hinted:
             self.builder.note(f"{id}: its name suggests that a person is asked, but nothing in it asks one")
         for note in facts.notes:
             self.builder.note(f"{id}: {note}")
+        for what in dict.fromkeys(facts.unseen):
+            self.builder.note(f"{id}: may call tools that cannot be seen: {what}")
 
     def run_inside(self, node: str, facts: Facts) -> None:
         """Adds the graphs that a node's functions run: the node can come to each of them, and comes back."""
@@ -183,6 +186,8 @@ class Level:
         """Adds the nodes and edges, and gives where the whole is entered and left."""
         for note in getattr(self.state_graph, "notes", ()):
             self.extraction.builder.note(note)
+        for what in getattr(self.state_graph, "unseen", ()):
+            self.extraction.builder.unseen(what)
         facts: dict[str, Facts] = {}
         for name, spec in self.specs.items():
             self._node(name, spec, facts)
@@ -280,8 +285,6 @@ class Level:
             note(f"{id}: a person is asked there about some tools only, which are gated")
         elif facts.asks and not facts.always_asks:
             note(f"{id}: a person is asked there under a condition only")
-        if facts.opened.remote:
-            note(f"{id}: a graph of another service, which cannot be opened")
         if name in self.widened:
             why = self.widened[name]
             note(f"{id}: where it leads to cannot be known ({why}); edges to all that it could be are assumed")

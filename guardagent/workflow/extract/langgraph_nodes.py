@@ -22,12 +22,9 @@ from guardagent.workflow.extract.langgraph_open import (
     programs_functions,
     tool_of,
 )
+from guardagent.workflow.extract.unseen import RUNS
 from guardagent.workflow.graph import NodeKind
 
-RUNS = {
-    "invoke", "ainvoke", "stream", "astream", "batch", "abatch", "stream_events", "astream_events",
-    "run", "arun", "func", "coroutine", "_run", "_arun", "__call__",
-}  # fmt: skip
 _AGENTS = {"create_agent", "create_react_agent"}
 _HINTS = ("human", "approv", "review")
 
@@ -46,6 +43,7 @@ class Facts:
         tool_bodies: the functions of its tools.
         graphs: the graphs that its functions run, by name.
         notes: what a person should know.
+        unseen: what it runs that could not be seen, in words.
     """
 
     opened: Opened
@@ -57,6 +55,7 @@ class Facts:
     tool_bodies: list[Body] = field(default_factory=list)
     graphs: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
 
     @cached_property
     def place(self) -> tuple[str | None, int | None]:
@@ -92,7 +91,7 @@ class Facts:
 def facts_of(runnable: object) -> Facts:
     """What is known of a node that runs something."""
     opened = open_runnable(runnable)
-    facts = Facts(opened, notes=list(opened.notes))
+    facts = Facts(opened)
     _Collector(facts).collect(facts.opened, inside=False)
     return facts
 
@@ -116,6 +115,7 @@ class _Collector:
 
     def collect(self, opened: Opened, *, inside: bool, use: Use | None = None) -> None:
         """Takes down what something is made of; `inside` a function that runs it by `use`."""
+        self.facts.unseen.extend(opened.unseen)
         for tool in opened.tools:
             self._tool(tool, asked=use is not None and use.asked)
         for node in opened.tool_nodes:
@@ -129,8 +129,8 @@ class _Collector:
             self._function(function, inside=True)
         for graph in opened.graphs if inside else ():
             self._graph(graph)
-        if inside and opened.remote:
-            self.facts.notes.append("runs a graph of another service, which cannot be opened")
+        if opened.remote:
+            self.facts.unseen.append("a graph of another service, which cannot be opened")
 
     def _function(self, function: object, *, inside: bool) -> None:
         if id(function) in self._seen:
@@ -141,6 +141,7 @@ class _Collector:
             self.facts.bodies.append(body)
             self.facts.always_asks = body.always_asks and all(one.always_asks for one in self.facts.bodies)
         self.facts.asks = self.facts.asks or body.asks
+        self._unseen(body)
         if not body.source_known and body.file is not None:
             self.facts.notes.append("its source is not to be had; what it does was told from its compiled code")
         for use in body.uses:
@@ -148,6 +149,12 @@ class _Collector:
         for one in body.returned.known:
             if is_runnable(one) and not is_a(one, "langgraph", "StateGraph"):  # a runnable that is returned is run
                 self._used(Use(one, "invoke", asked=False, sure=len(body.returned.known) == 1))
+
+    def _unseen(self, body: Body) -> None:
+        """What a function runs that could not be seen."""
+        self.facts.unseen.extend(body.unseen)
+        if not body.source_known and not body.unseen:
+            self.facts.unseen.append("; ".join(body.unknown) or "the code of what it runs")
 
     def _used(self, use: Use) -> None:
         if use.method not in RUNS:
@@ -174,7 +181,7 @@ class _Collector:
             elif isinstance(one, FunctionType) or is_a(one, "langchain_core", "BaseTool"):
                 self._tool(tool_of(one), asked=use.asked)
         if tools is not None and not tools.complete:
-            self.facts.notes.append("runs tools of which not all are known")
+            self.facts.unseen.append("tools of which not all are known")
 
     def _tool(self, tool: Tool, *, asked: bool) -> None:
         """Takes down a tool: it is gated where each way to it, or it itself, asks a person."""
@@ -184,8 +191,10 @@ class _Collector:
             self._gated[tool.name] = [bool(bodies) and all(body.always_asks for body in bodies), True]
             if any(body.asks for body in bodies) and not self._gated[tool.name][0]:
                 self.facts.notes.append(f"the tool {tool.name} asks a person under a condition, and so is not gated")
-            for use in (use for body in bodies for use in body.uses):
-                self._of_tool(tool, use)
+            for body in bodies:
+                self.facts.unseen.extend(body.unseen)
+                for use in body.uses:
+                    self._of_tool(tool, use)
         itself, before = self._gated[tool.name]
         self._gated[tool.name] = [itself, before and asked]
         self.facts.tools[tool.name] = itself or (before and asked)

@@ -41,7 +41,7 @@ class Opened:
         remote: it runs a graph of another service.
         passes: it hands on what it is given.
         composed: it is made of several.
-        notes: what a person should know of it.
+        unseen: what it runs that cannot be seen, in words.
     """
 
     functions: list[object] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Opened:
     remote: bool = False
     passes: bool = False
     composed: bool = False
-    notes: list[str] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
 
 
 @dataclass(eq=False)

@@ -141,7 +141,7 @@ def _add_node(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments
     if action is None and not names:
         action, names = first, [name_of(one) for one in first.known]
     if not names or (action is not None and not first.complete):
-        graph.notes.append(f"line {line}: the name of a node is not known")
+        graph.unseen.append(f"line {line}: the name of a node is not known")
         names = names or [f"line {line}"]
     ends = _destinations(arguments.get("destinations"))
     for name in map(text, names):
@@ -234,7 +234,7 @@ def _mapped(interpreter: Interpreter, path_map: Values) -> dict[object, str] | N
 def _add_sequence(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments, line: int) -> None:
     items = interpreter.in_order(arguments.get("nodes", 0) or UNKNOWN)
     if items is None:
-        graph.notes.append(f"line {line}: the nodes of a sequence are not known")
+        graph.unseen.append(f"line {line}: the nodes of a sequence are not known")
         return
     before: str | None = None
     for item in items:

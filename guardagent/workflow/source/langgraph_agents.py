@@ -160,7 +160,7 @@ def _agent(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments) -
     given = interpreter.elements(arguments.get("middleware") or exactly(Sequence(())))
     middleware = [_middleware(interpreter, graph, one) for one in given.known]
     if not given.complete:
-        graph.notes.append("the middleware of an agent is not all known from the source")
+        graph.unseen.append("the middleware of an agent is not all known from the source")
     own, server_tools = _server_tools(arguments.get("tools", 1), interpreter)
     wrappers = tuple(one.wrapper for one in middleware if one.wrapper is not None)
     brought = [values for one in middleware for values in one.tools]
@@ -273,7 +273,7 @@ def _middleware(interpreter: Interpreter, graph: SourceGraph, one: object) -> Mi
         first = one.arguments.positional[0].known if one.arguments.positional else ()
         if first and isinstance(first[0], Function | Applied):
             return _of_function(interpreter, name, one, first[0])
-    graph.notes.append(f"a piece of middleware is not known from the source: {path_of(one) or name_of(one)}")
+    graph.unseen.append(f"a piece of middleware is not known from the source: {path_of(one) or name_of(one)}")
     return Middleware(name_of(one))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from guardagent.workflow.code.builtin_calls import BINDS
 from guardagent.workflow.code.values import (
     UNKNOWN,
     Applied,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from guardagent.workflow.source.interpret import Interpreter
 
 _MODELS = ("langchain", "langchain_core", "langchain_openai", "langchain_anthropic")
-_BINDS = {"bind_tools", "bind", "with_structured_output", "with_config", "with_retry", "with_fallbacks", "with_types"}
 
 
 @dataclass
@@ -67,6 +67,7 @@ class SourceGraph(GraphOfCode):
     interrupt_before_nodes: Any = ()
     interrupt_after_nodes: Any = ()
     notes: list[str] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
     default_handler: CodeOf | None = None
 
     @property
@@ -93,7 +94,7 @@ class SourceGraph(GraphOfCode):
         made = copy.copy(self)
         made.nodes, made.edges, made.waiting_edges = dict(self.nodes), list(self.edges), list(self.waiting_edges)
         made.branches = {source: dict(branches) for source, branches in self.branches.items()}
-        made.notes = self.notes
+        made.notes, made.unseen = self.notes, self.unseen
         made.name = name
         made.interrupt_before_nodes = "*" if before == ["*"] else before
         made.interrupt_after_nodes = "*" if after == ["*"] else after
@@ -178,7 +179,7 @@ class CodeOf(Unopened):
         elif name.startswith("Runnable"):
             given = [*one.arguments.positional, *one.arguments.keywords.values()]
             return [CodeOf(values, self.interpreter) for values in given if not _is_name(values)]
-        elif isinstance(one.maker, Attribute) and one.maker.name in _BINDS:
+        elif isinstance(one.maker, Attribute) and one.maker.name in BINDS:
             return [CodeOf(Values((one.maker.owner,)), self.interpreter)] if _is_runnable(one.maker.owner) else []
         elif path.partition(".")[0].startswith("langchain") and name[:1].isupper():
             return ()  # a model, a prompt, a parser
@@ -245,7 +246,7 @@ class ToolNodeOfCode(Unopened):
         tools, complete = tools_in(self.arguments.get("tools", 0), self.interpreter)
         opened.tools.extend(tools)
         if not complete:
-            opened.notes.append("its tools are not all known from the source")
+            opened.unseen.append("its tools are not all known from the source")
         return ()
 
     def _wrapper(self, name: str) -> list[Code]:
