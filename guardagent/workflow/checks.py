@@ -36,15 +36,26 @@ class View:
     def exits(self) -> frozenset[int]:
         return frozenset(self.numbered.numbers[exit_id] for exit_id in self.graph.exit_ids)
 
-    def reached_without(self, blocked: Collection[int]) -> Search:
-        """What can be reached from the entry on paths without some nodes."""
-        numbered = self.numbered
-        return Search(numbered.ids, self.after, [numbered.numbers[self.graph.entry_id]], blocked)
+    def unattended(self, people: Collection[int]) -> Search:
+        """What can be reached on paths where nobody is asked; of a node that asks on a branch, not by that branch."""
+        numbers = self.numbered.numbers
+        asked = {
+            number: {numbers.get(target) for target in node.metadata["asked_before"]}
+            for number, node in enumerate(self.graph.nodes)
+            if isinstance(node.metadata.get("asked_before"), list | tuple)
+        }
+        if not people and not asked:
+            return self.reached
+        after = list(self.after)
+        for number, targets in asked.items():
+            after[number] = [one for one in after[number] if one not in targets]
+        return Search(self.numbered.ids, after, [numbers[self.graph.entry_id]], people)
 
     @cached_property
     def reached(self) -> Search:
         """What can be reached from the entry."""
-        return self.reached_without(())
+        numbered = self.numbered
+        return Search(numbered.ids, self.after, [numbered.numbers[self.graph.entry_id]])
 
     @cached_property
     def can_end(self) -> Search:
@@ -133,13 +144,20 @@ def human_coverage(view: View) -> Iterator[GraphFinding]:
     sensitive = set(view.sensitive_tools)
     if not sensitive:
         return
-    people = [number for number, kind in enumerate(view.kinds) if kind == "human"]
-    unattended = view.reached_without(people) if people else view.reached
-    for number, node in enumerate(view.graph.nodes):
+    nodes = view.graph.nodes
+    people = [number for number, kind in enumerate(view.kinds) if kind == "human" and not _may_pass(nodes[number])]
+    unattended = view.unattended(people)
+    for number, node in enumerate(nodes):
         if node.tools and not sensitive.isdisjoint(node.tools) and number in unattended:
             for tool in _ungated(node, sensitive):
                 message = f"{node.id} can call {tool} on a path without a person"
                 yield GraphFinding("human_coverage", node.id, "error", message, unattended.path(number))
+
+
+def _may_pass(node: Node) -> bool:
+    """Whether a run can come by a node and ask nobody there: a person is asked on a branch, or about some tools."""
+    said = node.metadata
+    return bool(said.get("asks_about")) or (said.get("asks") == "sometimes" and not said.get("interrupt"))
 
 
 def _ungated(node: Node, sensitive: set[str]) -> list[str]:

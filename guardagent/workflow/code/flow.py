@@ -37,6 +37,7 @@ class Flow:
     Attributes:
         calls: where each call stands, by the identity of its node.
         exits: where the function returns, or ends.
+        returns: by the identity of a return statement, whether a person has been asked on every path that ends there.
         order: which marked call can follow which, by the identities of their nodes.
     """
 
@@ -44,6 +45,7 @@ class Flow:
     marks: Callable[[ast.Call], bool] = lambda _call: False
     calls: dict[int, Point] = field(default_factory=dict)
     exits: list[Point] = field(default_factory=list)
+    returns: dict[int, bool] = field(default_factory=dict)
     order: set[tuple[int | None, int]] = field(default_factory=set)
     _met: list[int] = field(default_factory=list)
     _breaks: list[list[Point]] = field(default_factory=list)
@@ -90,6 +92,7 @@ class Flow:
 
     def _return(self, node: ast.Return, point: Point) -> None:
         self.exits.append(self._expression(node.value, point))
+        self.returns[id(node)] = self.exits[-1].asked and self.returns.get(id(node), True)
         self._left += 1
 
     def _raise(self, node: ast.Raise, point: Point) -> None:

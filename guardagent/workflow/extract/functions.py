@@ -88,6 +88,7 @@ class Body:
         known_returns: those of the texts that are known, whether or not there are others.
         declared: the texts that it is declared to return, by `Literal` or an enumeration.
         declared_goto: the texts in its annotation `Command[Literal[...]]`.
+        asked_goto: the nodes to which it returns commands only where a person has been asked.
         commands_only: whatever it returns is a command.
         uses: the objects whose methods it calls.
         returned: all that is known of the values that it can return.
@@ -111,6 +112,7 @@ class Body:
     known_returns: frozenset[str] = frozenset()
     declared: frozenset[str] = frozenset()
     declared_goto: frozenset[str] = frozenset()
+    asked_goto: frozenset[str] = frozenset()
     commands_only: bool = False
     uses: tuple[Use, ...] = ()
     returned: Values = NOTHING
@@ -306,6 +308,7 @@ class Look:
             returns=frozenset(names.texts) if readable and names.complete else None,
             declared=_literals(parts, in_command=False),
             declared_goto=_literals(parts, in_command=True),
+            asked_goto=self._asked_goto(readable) if readable else frozenset(),
             commands_only=_only_commands(parts) or (names.complete and names.is_commands),
             uses=tuple(self.uses), returned=returned,
             unknown=tuple(self.unknown), calls=tuple(dict.fromkeys(self.calls)),
@@ -332,6 +335,18 @@ class Look:
         for tree, where in inner:
             if id(tree) not in self._trees:  # never called by its name: it may be called by whom it is given to
                 self.visit(Function(tree, where), Arguments(open=True), _LOOSE)
+
+    def _asked_goto(self, function: Function) -> frozenset[str]:
+        scope = self.evaluator.inside(function, Arguments(open=True))
+        flow, asked, unasked = self._flows.get(id(function.tree)), set[str](), set[str]()
+        for node in statements(function.tree):
+            if isinstance(node, ast.Return) and flow is not None and id(node) in flow.returns:
+                names = Names.of(self.evaluator.value(node.value, scope))
+                led = [Names.of(goto) for one in names.commands if (goto := _command_parts(one)[0]) is not None]
+                if not all(one.complete and not one.sends and not one.sends_elsewhere for one in (names, *led)):
+                    return frozenset()
+                (asked if flow.returns[id(node)] else unasked).update(*(one.texts for one in led))
+        return frozenset(asked - unasked)
 
     def _flow(self, function: Function, scope: Scope) -> Flow | None:
         """The paths through a function; None while they are being worked out."""

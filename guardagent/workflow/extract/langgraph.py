@@ -258,6 +258,7 @@ class Level:
             interrupt=self._interrupt(name), asks=_asks(facts) if not hitl else None,
             asks_about=sorted(self.always_gated | self.sometimes_gated) if hitl else None,
             waits_for=self._waits_for(name), defer=True if spec.defer else None,
+            asked_before=self._asked_before(name, facts),
         )  # fmt: skip
         self._notes(id, name, facts, hitl=hitl)
         names = [one for one in facts.opened.graphs if one not in facts.graphs.values()]
@@ -289,6 +290,18 @@ class Level:
             why = self.widened[name]
             note(f"{id}: where it leads to cannot be known ({why}); edges to all that it could be are assumed")
 
+    def _asked_before(self, name: str, facts: Facts) -> list[str] | None:
+        """Where a node leads to only after it has asked a person, though it does not always ask."""
+        if not facts.asks or facts.always_asks or self._leads_on(name) or len(facts.bodies) != 1:
+            return None
+        return [self.id(one) for one in self.specs if one in facts.bodies[0].asked_goto] or None
+
+    def _leads_on(self, name: str) -> bool:
+        """Whether a node leads on by edges, and not by its commands alone."""
+        graph = self.state_graph
+        leads_on = [*graph.edges, *((one, end) for ones, end in graph.waiting_edges for one in ones)]
+        return any(source == name for source, _ in leads_on) or bool(graph.branches.get(name))
+
     def _waits_for(self, name: str) -> list[list[str]] | None:
         waiting = sorted(sources for sources, target in self.state_graph.waiting_edges if target == name)
         return [[self.id(one) for one in sources] for sources in waiting] or None
@@ -317,7 +330,7 @@ class Level:
         bodies = [look_into(function) for function in opened.functions]
         for body in bodies:
             if body.asks:
-                yield from self._asked_on_leaving(source)
+                yield from self._asked_on_leaving(source, always=body.always_asks)
         sends = frozenset[str]().union(*(body.sends for body in bodies))
         elsewhere = any(body.sends_elsewhere for body in bodies)
         known = [body.returns for body in bodies]
@@ -355,11 +368,11 @@ class Level:
             elif target != END:
                 yield Link(source, target, "parallel")
 
-    def _asked_on_leaving(self, source: str) -> Iterator[Link]:
+    def _asked_on_leaving(self, source: str, *, always: bool) -> Iterator[Link]:
         """A condition that asks a person does so as a part of the node before it."""
         facts = self.parts[source].facts if source in self.parts else None
         if facts is not None:
-            facts.asks = True
+            facts.asks, facts.always_asks = True, facts.always_asks or always
         else:
             self.extraction.builder.note(f"{self.id(source)}: a person is asked by the condition behind it")
         return iter(())
@@ -390,9 +403,7 @@ class Level:
 
     def _may_end(self, name: str, facts: Facts) -> bool:
         """Whether a node that leads on by its commands alone can return none, which ends the run."""
-        graph = self.state_graph
-        leads_on = [*graph.edges, *((one, end) for ones, end in graph.waiting_edges for one in ones)]
-        if any(source == name for source, _ in leads_on) or graph.branches.get(name) or facts.commands_only:
+        if self._leads_on(name) or facts.commands_only:
             return False
         return any(body.goto is None or body.goto or body.declared_goto for body in facts.bodies)
 
