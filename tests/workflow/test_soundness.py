@@ -74,16 +74,16 @@ class Case:
     def breaks(self, trace: Trace, *, ends: bool) -> bool:
         """Whether a session says that a trace breaks the rule, whatever else is drawn for its calls."""
         session = self.policies.session(facts={"sure": self.maker.truth()})
-        told = [session.observe(self._event(tool)).violations for tool in trace]
+        told = [session.observe(self.event(tool)).violations for tool in trace]
         return any(told) or (ends and bool(session.finish().violations))
 
     def may_run(self, trace: Trace, *, ends: bool) -> bool:
         """Whether a session says nothing against it, not even that something is unknown."""
         session = self.policies.session(facts={"sure": self.maker.truth()})
-        told = [session.observe(self._event(tool)).label for tool in trace]
+        told = [session.observe(self.event(tool)).label for tool in trace]
         return not any(told) and not (ends and session.finish().label)
 
-    def _event(self, tool: str) -> Event:
+    def event(self, tool: str) -> Event:
         action, decision = self.maker.one_of((None, None), ("write", None), (None, "yes"))
         tags = self.maker.one_of(frozenset(), frozenset({"pii"}))
         output = self.maker.one_of(None, 1, 2)
