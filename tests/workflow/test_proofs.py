@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from guardagent import InputError, Policies
+from guardagent import InputError, Policies, ToolDenied, verify
 from guardagent.policy.load import compile_rules
 from guardagent.workflow.graph import END, START, Graph, GraphBuilder
 from guardagent.workflow.proofs import prove
@@ -54,6 +55,63 @@ def test_a_session_skips_what_is_proved_for_its_graph() -> None:
     changed = chain(["a"], ["drop"])
     session.graph_changed(changed)
     assert session.check("drop", reserve=False).label == 1
+
+
+# --- what a host really does, and the effects that tools then have
+
+AT_MOST_ONE = "G(tool:refund -> !(Y O tool:refund))"
+IN_ORDER = "G(tool:read_secret -> H !tool:export)"
+
+
+def effects(graph: Graph, rules: Sequence[str], *tools: str) -> list[str]:
+    """The tools that ran, of those that a host called in a session that relies on what is proved."""
+    policies, ran = compile_rules(list(rules)), list[str]()
+    session = policies.session()
+    session.rely_on(prove(graph, policies), graph)
+    for tool in tools:
+        with suppress(ToolDenied):
+            session.call(lambda tool=tool: ran.append(tool), tool)
+    return ran
+
+
+@pytest.mark.parametrize("nodes", [[["refund"]], [["read_secret"], ["refund"]]])
+def test_one_node_that_pays_is_run_again(nodes: Sequence[Sequence[str]]) -> None:
+    """By a retry, a second call in the message, a sending, a resumption or a second invocation."""
+    assert effects(chain(*nodes), [AT_MOST_ONE], "refund", "refund") == ["refund"]
+
+
+def test_a_graph_is_invoked_twice_or_taken_up_in_the_middle() -> None:
+    """An order that each path keeps is not the order of a session."""
+    graph = chain(["read_secret"], ["export"])
+    ran = effects(graph, [IN_ORDER], "read_secret", "export", "read_secret", "export")
+    assert ran == ["read_secret", "export", "export"]
+    assert effects(graph, ["G(tool:export -> O tool:read_secret)"], "export", "read_secret", "export") == [
+        "read_secret", "export"
+    ]  # fmt: skip
+
+
+def test_a_call_of_another_tool_ends_what_was_relied_on() -> None:
+    """Whether it comes after, or came before; a denied one is none."""
+    graph, rules = chain(["a"]), ["G(tool:drop -> !F tool:a)"]
+    assert effects(graph, rules, "a", "drop", "a") == ["a", "drop"]
+    policies = compile_rules(rules)
+    session = policies.session()
+    session.call(lambda: None, "drop")
+    session.rely_on(prove(graph, policies), graph)
+    assert session.check("a").label == 1
+    fork = policies.session()
+    fork.rely_on(prove(graph, policies), graph)
+    assert fork.check("drop", reserve=False).label == 0
+    assert fork.check("a").label == 0
+
+
+def test_a_report_is_no_proof() -> None:
+    """What holds as the graph is drawn switches nothing off."""
+    policies, graph = compile_rules([AT_MOST_ONE]), chain(["refund"])
+    report = verify(graph, policies)
+    assert report.rules[0].status == "proved"
+    with pytest.raises(InputError, match="a Report proves nothing for every run"):
+        policies.session().rely_on(report, graph)  # type: ignore[arg-type]
 
 
 def other_policy() -> Policies:
