@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
+import decimal
 import enum
 import json
+import pathlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,8 +17,9 @@ import pytest
 pytest.importorskip("agents.testing")
 
 from agents import FunctionTool, ToolGuardrailFunctionOutput, ToolInputGuardrail
+from agents.testing import ScriptedModel
 from agents.tool_context import ToolContext
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, PlainSerializer, PrivateAttr, SecretStr
 
 from tests.adapters.openai_agents_runs import agent_of, calls, outputs, ran, refund, tool
 from tests.adapters.scenarios import APPROVED, AT_MOST_ONE, LIMIT, OVER_LIMIT, Shop, guard_of
@@ -182,3 +187,88 @@ def test_a_tool_with_an_output_schema(tmp_path: Path) -> None:
     result = ran(agent_of(guard_of(tmp_path, LIMIT), [tool(refund, output_type=Money)], *turns, calls("x")))
     assert shop.refunds == [("W1", 50)]
     assert "at most 100" in outputs(result)[0]
+
+
+class Rounded(BaseModel):
+    """An amount that is written otherwise than it is, and paid by what only a validator knows."""
+
+    value: Annotated[int, PlainSerializer(lambda value: 1)]
+    fee: int = Field(0, exclude=True)
+    _total: int = PrivateAttr(0)
+
+    def model_post_init(self, context: Any) -> None:
+        """Adds it up."""
+        self._total = self.value + self.fee
+
+
+@pytest.mark.parametrize("field", ["value", "fee", "_total"])
+def test_no_serializer_hides_what_a_tool_gets(tmp_path: Path, field: str) -> None:
+    """A field that is serialised otherwise, one that is left out, and one that a validator has set are all judged."""
+    shop = Shop()
+
+    def refund(money: Rounded) -> str:
+        return shop.refund("W1", money._total)  # noqa: SLF001 - as its own code would
+
+    limit = LIMIT.replace("refund(amount=a), a <= 100", f"refund(money=m), m.{field} <= 100")
+    turns = [calls(("refund", {"money": {"value": 50, "fee": fee, "_total": 1}})) for fee in (450, 0)]
+    if field == "value":
+        turns[0] = calls(("refund", {"money": {"value": 500}}))
+    ran(agent_of(guard_of(tmp_path, limit), [tool(refund)], *turns, calls("x")))
+    assert shop.refunds == [("W1", 50)]
+
+
+@dataclasses.dataclass
+class Signed:
+    """An order with what its constructor keeps to itself."""
+
+    id: str
+    key: dataclasses.InitVar[int] = 0
+
+    def __post_init__(self, key: int) -> None:
+        """Keeps it."""
+        self.paid = key
+
+
+def test_what_a_dataclass_keeps_beside_its_fields_is_judged(tmp_path: Path) -> None:
+    """The tool can read it, and so can the rules."""
+    shop = Shop()
+
+    def refund(order: Signed) -> str:
+        return shop.refund(order.id, order.paid)  # type: ignore[attr-defined]
+
+    limit = LIMIT.replace("refund(amount=a), a <= 100", "refund(order=o), o.paid <= 100")
+    turns = [calls(("refund", {"order": {"id": "W1", "key": key}})) for key in (500, 50)]
+    ran(agent_of(guard_of(tmp_path, limit), [tool(refund)], *turns, calls("x")))
+    assert shop.refunds == [("W1", 50)]
+
+
+@pytest.mark.parametrize("kind", [SecretStr, Iterable[str], bytes])
+@pytest.mark.parametrize("rules", [LIMIT, APPROVED])
+def test_what_cannot_be_shown_is_refused(tmp_path: Path, kind: Any, rules: str) -> None:
+    """A secret, an iterator: no rule could judge it, and no person could be shown it."""
+    shop = Shop()
+
+    def refund(amount: int, note: Any) -> str:
+        return shop.refund(str(note), amount)
+
+    refund.__annotations__["note"] = kind
+    turns = [calls(("refund", {"amount": 5, "note": ["W1"] if kind == Iterable[str] else "W1"})), calls("x")]
+    result = ran(agent_of(guard_of(tmp_path, rules), [tool(refund)], *turns))
+    assert shop.refunds == []
+    assert "note of refund is a" in outputs(result)[0]
+
+
+def test_dates_ids_and_paths_are_judged_as_their_text(tmp_path: Path) -> None:
+    """As JSON has them; the function gets its own types, also of an edit."""
+    shop = Shop()
+
+    def refund(day: datetime.date, where: pathlib.Path, amount: decimal.Decimal) -> str:
+        return shop.refund((day, where), amount)
+
+    rule = 'forall(refund(day=d, where=w, amount=a), d == "2026-01-31" && w == "/tmp/a" && a <= 100)'
+    given = {"day": "2026-01-31", "where": "/tmp/a", "amount": "9.50"}
+    turns = [calls(("refund", {**given, **more})) for more in ({"amount": "500"}, {"day": "2026-02-01"}, {})]
+    agent = agent_of(guard_of(tmp_path, LIMIT.replace("forall(refund(amount=a), a <= 100)", rule)), [tool(refund)])
+    agent.model = ScriptedModel([*turns, calls("x")])
+    ran(agent)
+    assert shop.refunds == [((datetime.date(2026, 1, 31), pathlib.Path("/tmp/a")), decimal.Decimal("9.50"))]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import dataclasses
-import enum
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,8 +13,9 @@ from typing import Any, Protocol
 from agents import FunctionTool, ModelBehaviorError
 from agents.function_schema import FuncSchema, function_schema
 from agents.tool import invoke_function_tool, set_function_tool_failure_error_function
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
+from guardagent.adapters.openai_agents.shown import plain
 from guardagent.enforcement.schema import completed
 from guardagent.errors import InputError
 from guardagent.types import thaw
@@ -27,7 +26,7 @@ class Bound:
     """Arguments that a tool has accepted.
 
     Attributes:
-        shown: gives them as plain values.
+        shown: gives them as plain values; raises InputError where one cannot be shown without loss.
         execute: runs the tool with them.
     """
 
@@ -90,7 +89,8 @@ class _Function:
         parameters = list(self._schema.signature.parameters.values())[len(before) :]
         shown: dict[str, Any] = {}
         for one in parameters:
-            value = plain(bound.arguments.get(one.name, () if one.kind is one.VAR_POSITIONAL else {}))
+            given = bound.arguments.get(one.name, () if one.kind is one.VAR_POSITIONAL else {})
+            value = plain(given, f"{one.name} of {self._tool.name}")
             more = value if one.kind is one.VAR_KEYWORD else {one.name: value}
             if again := shown.keys() & more.keys():
                 raise InputError(f"{self._tool.name} would get {min(again)!r} twice; expected names of their own")
@@ -133,18 +133,3 @@ class _Far:
 def _alias(field: Any, name: str) -> str:
     alias = getattr(field, "validation_alias", None) or getattr(field, "alias", None)
     return alias if isinstance(alias, str) else name
-
-
-def plain(value: Any) -> Any:
-    """A validated value as rules see it: models and dataclasses by the names of their fields."""
-    if isinstance(value, enum.Enum):
-        return plain(value.value)
-    if isinstance(value, BaseModel):
-        return plain({**value.__dict__, **(value.__pydantic_extra__ or {})})
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {name if isinstance(name, str) else str(name): plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item) for item in value]
-    return value
