@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
+import datetime as dt
 import decimal
 import enum
 import json
@@ -207,7 +207,7 @@ def test_no_serializer_hides_what_a_tool_gets(tmp_path: Path, field: str) -> Non
     shop = Shop()
 
     def refund(money: Rounded) -> str:
-        return shop.refund("W1", money._total)  # noqa: SLF001 - as its own code would
+        return shop.refund("W1", money._total)
 
     limit = LIMIT.replace("refund(amount=a), a <= 100", f"refund(money=m), m.{field} <= 100")
     turns = [calls(("refund", {"money": {"value": 50, "fee": fee, "_total": 1}})) for fee in (450, 0)]
@@ -262,13 +262,13 @@ def test_dates_ids_and_paths_are_judged_as_their_text(tmp_path: Path) -> None:
     """As JSON has them; the function gets its own types, also of an edit."""
     shop = Shop()
 
-    def refund(day: datetime.date, where: pathlib.Path, amount: decimal.Decimal) -> str:
+    def refund(day: dt.date, where: pathlib.Path, amount: decimal.Decimal) -> str:
         return shop.refund((day, where), amount)
 
-    rule = 'forall(refund(day=d, where=w, amount=a), d == "2026-01-31" && w == "/tmp/a" && a <= 100)'
-    given = {"day": "2026-01-31", "where": "/tmp/a", "amount": "9.50"}
+    rule = 'forall(refund(day=d, where=w, amount=a), d == "2026-01-31" && w == "/srv/a" && a <= 100)'
+    given = {"day": "2026-01-31", "where": "/srv/a", "amount": "9.50"}
     turns = [calls(("refund", {**given, **more})) for more in ({"amount": "500"}, {"day": "2026-02-01"}, {})]
     agent = agent_of(guard_of(tmp_path, LIMIT.replace("forall(refund(amount=a), a <= 100)", rule)), [tool(refund)])
     agent.model = ScriptedModel([*turns, calls("x")])
     ran(agent)
-    assert shop.refunds == [((datetime.date(2026, 1, 31), pathlib.Path("/tmp/a")), decimal.Decimal("9.50"))]
+    assert shop.refunds == [((dt.date(2026, 1, 31), pathlib.Path("/srv/a")), decimal.Decimal("9.50"))]

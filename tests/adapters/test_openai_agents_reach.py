@@ -18,9 +18,13 @@ from agents import (
     Handoff,
     HostedMCPTool,
     MaxTurnsExceeded,
+    OutputGuardrailTripwireTriggered,
     RunContextWrapper,
+    RunErrorHandlerResult,
     Runner,
     RunState,
+    StopAtTools,
+    ToolsToFinalOutputResult,
     WebSearchTool,
     handoff,
 )
@@ -170,6 +174,28 @@ def test_a_run_inside_a_function_shares_the_session(tmp_path: Path) -> None:
 
     async def by_hand() -> str:
         return str((await Runner.run(clerk, "go on")).final_output)
+
+    tools = [*shop_tools(shop), tool(by_hand)]
+    ran(agent_of(guard, tools, calls(refund(5)), calls(("by_hand", {})), calls("x"), name="chief"))
+    assert shop.refunds == [("W1", 5)]
+
+
+@pytest.mark.parametrize("where", ["task", "copied thread"])
+def test_a_sub_agent_has_no_conversation_of_its_own(tmp_path: Path, where: str) -> None:
+    """Whatever name it gives itself: what the root has done counts for it."""
+    shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE)
+    clerk = agent_of(guard, shop_tools(shop), *[calls(refund(6)), calls("ok")] * 2)
+
+    async def works() -> None:
+        with conversation("mine"):
+            await Runner.run(clerk, "go on", context={"conversation_id": "mine too"})
+        await GuardedRunner.run(clerk, "go on", conversation_id="and mine")
+
+    async def by_hand() -> None:
+        if where == "task":
+            await asyncio.create_task(works())
+        else:
+            await asyncio.to_thread(lambda: asyncio.run(works()))
 
     tools = [*shop_tools(shop), tool(by_hand)]
     ran(agent_of(guard, tools, calls(refund(5)), calls(("by_hand", {})), calls("x"), name="chief"))
@@ -335,8 +361,6 @@ def _answering(tmp_path: Path, *turns: list[Any]) -> Any:
 
 def test_an_answer_is_judged_before_it_is_seen(tmp_path: Path) -> None:
     """A denied answer trips the SDK's output guardrail; an allowed one comes through."""
-    from agents import OutputGuardrailTripwireTriggered
-
     agent, _ = _answering(tmp_path, calls("your PIN is 4711"), calls("no"))
     with conversation("c1"):
         with pytest.raises(OutputGuardrailTripwireTriggered) as tripped:
@@ -347,8 +371,6 @@ def test_an_answer_is_judged_before_it_is_seen(tmp_path: Path) -> None:
 
 def test_a_stream_is_held_until_the_answer_is_judged(tmp_path: Path) -> None:
     """No event of a denied answer is seen; an allowed one streams afterwards."""
-    from agents import OutputGuardrailTripwireTriggered
-
     agent, _ = _answering(tmp_path, calls("your PIN is 4711"), calls("no"))
     seen: list[Any] = []
 
@@ -363,6 +385,51 @@ def test_a_stream_is_held_until_the_answer_is_judged(tmp_path: Path) -> None:
     assert seen == []
     assert asyncio.run(read()) == "no"
     assert seen
+
+
+def _pin() -> str:
+    return "4711"
+
+
+def _ends(context: Any, results: list[Any]) -> ToolsToFinalOutputResult:
+    return ToolsToFinalOutputResult(is_final_output=True, final_output=f"it is {results[0].output}")
+
+
+def _fallback(data: Any) -> RunErrorHandlerResult:
+    return RunErrorHandlerResult(final_output="4711")
+
+
+ENDINGS: dict[str, dict[str, Any]] = {
+    "first tool": {"tool_use_behavior": "stop_on_first_tool"},
+    "named tool": {"tool_use_behavior": StopAtTools(stop_at_tool_names=["pin"])},
+    "function": {"tool_use_behavior": _ends},
+    "too many turns": {},
+    "handed over": {},
+}
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_an_answer_is_judged_however_it_arises(tmp_path: Path, ending: str, streamed: bool) -> None:
+    """The output of a tool, an operator's fallback, an agent that an unguarded one hands over to: nothing is seen."""
+    guard, seen = guard_of(tmp_path, LIMIT, answers=NoPin()), []
+    agent = agent_of(guard, [tool(_pin, "pin")], calls(("pin", {})), calls("4711"), **ENDINGS[ending])
+    if ending == "handed over":
+        agent = Agent("front", handoffs=[agent], model=ScriptedModel([calls(TO_CLERK)]))
+    options: dict[str, Any] = {"context": {"session_id": "c1"}, "run_config": config()}
+    if ending == "too many turns":
+        options |= {"max_turns": 1, "error_handlers": {"max_turns": _fallback}}
+
+    async def read() -> None:
+        if not streamed:
+            seen.append(await GuardedRunner.run(agent, "please", **options))
+            return
+        async for event in GuardedRunner.run_streamed(agent, "please", **options).stream_events():
+            seen.append(event)  # noqa: PERF401 - what came before an exception counts
+
+    with pytest.raises(OutputGuardrailTripwireTriggered):
+        asyncio.run(read())
+    assert seen == []
 
 
 def test_answers_are_judged_with_guarded_runner_alone(tmp_path: Path) -> None:

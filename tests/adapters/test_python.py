@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import functools
 import inspect
 import threading
@@ -421,6 +422,64 @@ def test_work_that_only_begins_is_not_taken_for_done(tmp_path: Path) -> None:
     assert (shop.refunds, guard.session("c").history[0].status) == ([], "failed")
 
 
+def test_work_that_goes_on_is_neither_done_nor_undone(tmp_path: Path) -> None:
+    """A function that leaves its work to a thread: it may still pay, so that it is not paid again."""
+    shop = Shop()
+    rule = AT_MOST_ONE.replace("count(f:refund(order_id=o)) ==", "count(f:refund(order_id=o), !failed(f)) ==")
+    with ThreadPoolExecutor(1) as pool:
+
+        def refund(order_id: str, amount: int) -> Any:
+            return pool.submit(shop.refund, order_id, amount)
+
+        pays = guarded(guard_of(tmp_path, rule), conversation="c")(refund)
+        with pytest.raises(TimeoutError, match="whose work is not done"):
+            pays("W1", 5)
+        denied(pays, "W1", 5)
+    assert shop.refunds == [("W1", 5)]
+
+
+def test_a_lazy_list_is_not_taken_for_done(tmp_path: Path) -> None:
+    """What `map` gives would log in only when somebody reads it."""
+    shop = Shop()
+    guard = guard_of(tmp_path, AUTHENTICATED)
+
+    def authenticate(emails: list[str]) -> Iterator[str]:
+        return map(shop.authenticate, emails)
+
+    with pytest.raises(InputError, match="returned a map"):
+        guarded(guard, conversation="c")(authenticate)(["a@b.c"])
+    denied(guarded(guard, conversation="c")(shop.refund), "W1", 5)
+
+
+def test_each_try_of_a_retry_is_judged(tmp_path: Path) -> None:
+    """A loop around the guard that tries again: the first try may have paid."""
+    shop = Shop()
+
+    def refund(order_id: str, amount: int) -> None:
+        shop.refund(order_id, amount)
+        raise TimeoutError
+
+    pays = guarded(guard_of(tmp_path, AT_MOST_ONE), conversation="c")(refund)
+    for _ in range(3):
+        with suppress(TimeoutError, ToolDenied):
+            pays("W1", 5)
+    assert shop.refunds == [("W1", 5)]
+
+
+def test_one_approval_is_for_one_run(tmp_path: Path) -> None:
+    """The same call at once in three threads: the person is asked about each."""
+    shop, said = Shop(), [True, False, False]
+    (refund,) = guard_tools([shop.refund], guard_of(tmp_path, APPROVED, approver=lambda asked: said.pop()))
+
+    def clicks(_: int) -> None:
+        with suppress(ToolDenied), conversation("c"):
+            refund("W1", 500)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(clicks, range(3)))
+    assert (shop.refunds, said) == ([("W1", 500)], [])
+
+
 def test_a_tool_that_raises_has_failed(tmp_path: Path) -> None:
     """Its error passes through; and an outcome may be read from what it gives back."""
     shop = Shop()
@@ -503,6 +562,36 @@ def test_sub_agents_share_the_conversation(tmp_path: Path) -> None:
     assert shop.refunds == [("W1", 5)]
     agents = [(event.tool, event.agent) for event in guard.session("root").history]
     assert agents == [("clerk", "boss"), ("authenticate", "boss"), ("clerk", "boss"), ("refund", "clerk")]
+
+
+@pytest.mark.parametrize("where", ["task", "thread", "copied"])
+def test_a_sub_agent_has_no_conversation_of_its_own(tmp_path: Path, where: str) -> None:
+    """Whatever name it gives: what the root has done counts for it."""
+    shop = Shop()
+    guard = guard_of(tmp_path, AT_MOST_ONE)
+    refund = guarded(guard)(shop.refund)
+
+    def works() -> None:
+        with conversation("mine"), suppress(ToolDenied):
+            refund("W1", 6)
+        with suppress(ToolDenied):
+            guarded(guard, conversation="mine too")(shop.refund)("W1", 7)
+
+    @guarded(guard)
+    async def clerk() -> None:
+        if where == "task":
+            await asyncio.create_task(asyncio.to_thread(works))
+        elif where == "thread":
+            await asyncio.to_thread(works)
+        else:
+            thread = threading.Thread(target=contextvars.copy_context().run, args=(works,))
+            thread.start()
+            thread.join()
+
+    with conversation("root"):
+        refund("W1", 5)
+        asyncio.run(clerk())
+    assert shop.refunds == [("W1", 5)]
 
 
 # --- attaching --------------------------------------------------------------------------------------------------------

@@ -480,6 +480,43 @@ def test_final_answers_are_judged(text: str, ended: str | None, tmp_path: Path) 
         assert ("secret is 7" in answer.text) is False
 
 
+def test_a_denied_answer_is_nowhere(tmp_path: Path) -> None:
+    """Nor in the messages, which go on and may be shown."""
+    guard = guard_of(tmp_path, LIMIT, answers=Judge())
+    answer = run_agent(Model("The secret is 7"), [{"role": "user", "content": "Hi"}], {}, guard, conversation="c")
+    assert "secret is 7" not in str(answer)
+
+
+def test_a_loop_within_a_tool_has_no_conversation_of_its_own(tmp_path: Path) -> None:
+    """What the root has done counts for it, whatever name it gives."""
+    shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE)
+
+    def clerk() -> str:
+        model = Model([refund(6, call_id="b")], "ok")
+        return run_agent(model, [], tools_of(shop, "refund"), guard, conversation="mine").text
+
+    tools: Tools = {"clerk": clerk, "refund": shop.refund}
+    run_tool_calls([refund(5), proposed("clerk", call_id="c")], tools, guard, conversation="root")
+    assert shop.refunds == [("W1", 5)]
+
+
+def test_a_plain_function_that_gives_a_coroutine_is_awaited(tmp_path: Path) -> None:
+    """Its call is recorded when it has ended."""
+    shop, guard = Shop(), guard_of(tmp_path, AUTHENTICATED)
+
+    async def slowly(email: str) -> str:
+        await asyncio.sleep(0)
+        return shop.authenticate(email, "0000")
+
+    def authenticate(email: str) -> Any:
+        return slowly(email)
+
+    tools: Tools = {"authenticate": authenticate, "refund": shop.refund}
+    for call in (proposed("authenticate", {"email": "a@b.c"}), refund(5, call_id="b")):
+        asyncio.run(arun_tool_calls([call], tools, guard, conversation="c"))
+    assert (shop.refunds, guard.session("c").history[0].status) == ([], "failed")
+
+
 class as_message:  # noqa: N801 - as a client library has them
     """A message object."""
 

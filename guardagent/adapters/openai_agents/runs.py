@@ -84,8 +84,9 @@ def entered(around: Scope) -> Iterator[None]:
 
 @contextmanager
 def conversation(name: str) -> Iterator[None]:
-    """Runs that begin inside belong to this conversation."""
-    with entered(Scope(name)):
+    """Runs that begin inside belong to this conversation; within a tool, to the one that the tool was called in."""
+    around = scope()
+    with entered(around if around is not None and around.inside else Scope(name)):
         yield
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
+import datetime as dt
 import decimal
 import enum
 import ipaddress
@@ -21,7 +21,7 @@ from guardagent.errors import InputError
 
 _SCALARS = (str, int, float, decimal.Decimal)
 _AS_TEXT = (
-    *(datetime.date, datetime.time, datetime.timedelta, uuid.UUID, pathlib.PurePath, AnyUrl, Url, MultiHostUrl),
+    *(dt.date, dt.time, dt.timedelta, uuid.UUID, pathlib.PurePath, AnyUrl, Url, MultiHostUrl),
     *(ipaddress.IPv4Address, ipaddress.IPv6Address, ipaddress.IPv4Network, ipaddress.IPv6Network),
 )
 _DEEPEST = 100

@@ -5,20 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 
 from guardagent.errors import InputError
 
 Named = str | Callable[[], str | None] | None
 """A conversation's id, what gives it at each call, or None: then the `with conversation(...)` around the call tells."""
 
-_current: ContextVar[tuple[str, str | None] | None] = ContextVar("guardagent_conversation", default=None)
+
+@dataclass(frozen=True, slots=True)
+class _Current:
+    """What the calling code belongs to; `inside` a guarded call it cannot leave that call's conversation."""
+
+    name: str
+    agent: str | None
+    inside: bool
+
+
+_current: ContextVar[_Current | None] = ContextVar("guardagent_conversation", default=None)
 
 
 @contextmanager
 def conversation(name: str, agent: str | None = None) -> Iterator[str]:
     """Calls within belong to this conversation. What runs within inherits it: sub-agents, tasks, `asyncio.to_thread`.
 
-    A thread that is started within does not, as it has a context of its own.
+    Within a guarded call, that call's conversation goes on, whatever the name: a sub-agent has no history of its own.
+    A thread that is started within inherits nothing, as it has a context of its own.
 
     Args:
         name: the conversation's id.
@@ -27,32 +39,60 @@ def conversation(name: str, agent: str | None = None) -> Iterator[str]:
     Raises:
         InputError: the id is no text, or empty.
     """
-    before = _current.get()
-    token = _current.set((_sound(name), agent if agent is not None or before is None else before[1]))
+    with _entered(_Current(named(_sound(name)), _agent(agent), _within_a_call())) as current:
+        yield current.name
+
+
+@contextmanager
+def call_within(given: Named, agent: str | None = None) -> Iterator[str]:
+    """Runs a guarded call: what it runs belongs to its conversation, whose id this gives.
+
+    Raises:
+        InputError: there is none.
+    """
+    with _entered(_Current(named(given), _agent(agent), inside=True)) as current:
+        yield current.name
+
+
+@contextmanager
+def _entered(current: _Current) -> Iterator[_Current]:
+    token = _current.set(current)
     try:
-        yield name
+        yield current
     finally:
         _current.reset(token)
+
+
+def _agent(agent: str | None) -> str | None:
+    return agent if agent is not None else current_agent()
 
 
 def current_conversation() -> str | None:
     """The id of the conversation that the calling code belongs to; None where there is none."""
     found = _current.get()
-    return found[0] if found else None
+    return found.name if found else None
 
 
 def current_agent() -> str | None:
     """The agent that the calling code runs for, where `conversation` was told."""
     found = _current.get()
-    return found[1] if found else None
+    return found.agent if found else None
+
+
+def _within_a_call() -> bool:
+    """Whether the calling code runs within a guarded call."""
+    found = _current.get()
+    return found is not None and found.inside
 
 
 def named(given: Named) -> str:
-    """The conversation of a call.
+    """The conversation of a call: within another one, the same.
 
     Raises:
         InputError: there is none.
     """
+    if _within_a_call():
+        return _sound(current_conversation())
     name = given() if callable(given) else given
     return _sound(current_conversation() if name is None and given is None else name)
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
+import io
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from guardagent.adapters.python.attach import add, attach, ensure_attached
-from guardagent.adapters.python.current import Named, conversation, current_agent, named
+from guardagent.adapters.python.current import Named, call_within, current_agent
 from guardagent.adapters.python.tool import Fn, Tool
 from guardagent.enforcement import HostCall, Outcome, ToolGuard, arun, run
 from guardagent.errors import InputError, ToolDenied
@@ -18,6 +21,7 @@ from guardagent.types import EMPTY
 
 F = TypeVar("F", bound=Callable[..., Any])
 ReadOutcome = Callable[[Any], Outcome]
+_LATER = (Future, Iterator, AsyncIterator)  # a generator is one of them, and so is what `map` gives
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +59,9 @@ class Guarded:
         return ended(self.tool, self.tool.fn(**args, **apart))
 
     async def arun(self, args: Mapping[str, Any], apart: Mapping[str, Any] = EMPTY) -> Any:
-        """As `run`, of a coroutine function or a plain one."""
-        return await self.tool.fn(**args, **apart) if self.tool.is_async else self.run(args, apart)
+        """As `run`, of a coroutine function or a plain one; whatever can be awaited is awaited."""
+        output = self.tool.fn(**args, **apart)
+        return ended(self.tool, await output if inspect.isawaitable(output) else output)
 
 
 _made: WeakKeyDictionary[Any, Guarded] = WeakKeyDictionary()  # guarded function -> what makes it
@@ -151,7 +156,7 @@ def _wrapped(fn: Any, made: Guarded) -> Any:
 
         async def acall(*given: Any, **by_name: Any) -> Any:
             ensure_attached(guard)
-            with conversation(named(made.conversation)) as name:
+            with call_within(made.conversation) as name:
                 call, apart = made.call(given, by_name, name)
                 return await arun(guard, call, functools.partial(made.arun, apart=apart), made.outcome)
 
@@ -160,7 +165,7 @@ def _wrapped(fn: Any, made: Guarded) -> Any:
 
         def plain_call(*given: Any, **by_name: Any) -> Any:
             ensure_attached(guard)
-            with conversation(named(made.conversation)) as name:
+            with call_within(made.conversation) as name:
                 call, apart = made.call(given, by_name, name)
                 return run(guard, call, functools.partial(made.run, apart=apart), made.outcome)
 
@@ -175,13 +180,15 @@ def ended(tool: Tool, output: Any) -> Any:
     """What a function gave back, if its work is done.
 
     Raises:
-        InputError: it would only now begin, or is still under way.
+        InputError: it would only now begin, and does not.
+        TimeoutError: it is under way, and may come to its end or not.
     """
-    if not (inspect.isawaitable(output) or inspect.isgenerator(output) or inspect.isasyncgen(output)):
+    if not (inspect.isawaitable(output) or isinstance(output, _LATER)) or isinstance(output, io.IOBase):
         return output
+    under_way = isinstance(output, Future | asyncio.Future)
     if close := getattr(output, "close", None):
         close()
-    raise InputError(
+    raise (TimeoutError if under_way else InputError)(
         f"{tool.name} returned a {type(output).__name__}, whose work is not done yet; expected a coroutine function "
         "(`async def`), or a function that returns what it has found"
     )

@@ -93,4 +93,7 @@ def _judged(guard: ToolGuard, name: str, question: str, text: str, said: list[di
     """The answer, unless the guard of final answers denies it."""
     about = (name, question, text)
     verdict = yield Step(partial(guard.answer, *about), partial(guard.aanswer, *about))
-    return Answer(verdict.feedback(), said, "denied") if verdict.label else Answer(text, said)
+    if verdict.label == 0:
+        return Answer(text, said)
+    told = verdict.feedback()
+    return Answer(told, [*said[:-1], {"role": "assistant", "content": told}], "denied")

@@ -9,8 +9,7 @@ from functools import partial
 from typing import Any, Literal
 
 from guardagent.adapters.python.attach import add, ensure_attached
-from guardagent.adapters.python.current import Named, current_agent, named
-from guardagent.adapters.python.current import conversation as set_conversation
+from guardagent.adapters.python.current import Named, call_within, current_agent, named
 from guardagent.adapters.python.functions import Guarded, guarded_of, tool_of
 from guardagent.adapters.python.messages import as_dict, call_arguments, call_name, in_text, part, result, results_in
 from guardagent.adapters.python.steps import Step, Steps, adrive, drive
@@ -69,7 +68,7 @@ def run_tool_calls(
     """
     turn = _Turn(tools, guard, messages, named(conversation), agent)
     turn.refuse_coroutines()
-    with set_conversation(turn.conversation, agent):
+    with call_within(turn.conversation, agent):
         return drive(turn.steps(tool_calls))
 
 
@@ -84,7 +83,7 @@ async def arun_tool_calls(
 ) -> ToolTurn:
     """As `run_tool_calls`, of coroutine functions; plain functions run in the event loop."""
     turn = _Turn(tools, guard, messages, named(conversation), agent)
-    with set_conversation(turn.conversation, agent):
+    with call_within(turn.conversation, agent):
         return await adrive(turn.steps(tool_calls))
 
 
