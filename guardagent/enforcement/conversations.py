@@ -37,6 +37,7 @@ class Conversation:
         step: the last of them.
         hung: checks that did not end in time and are still under way.
         process: the one in which it began. A fork of that process has the history up to then, and not what came since.
+        notes: what the host's adapter keeps of it.
         restored: the calls of before are not known here by the host's ids; the first messages that show them tell.
         journal: where its history is kept for other processes.
     """
@@ -51,6 +52,7 @@ class Conversation:
     replans: int = 0
     step: str | None = None
     hung: int = 0
+    notes: dict[Any, Any] = field(default_factory=dict)
     restored: bool = False
     process: int = field(default_factory=os.getpid)
     journal: ConversationJournal | None = None

@@ -283,7 +283,30 @@ class ToolGuard:
         approval = Approval.read(said).readied(call.ready)
         return await self._ain_time(call, partial(self._resolved, call, approval), Waiting())
 
+    async def ahost_asks(self, call: HostCall) -> Verdict:
+        """The host asks a person by a rule of its own, although none of this guard's escalates. Never raises.
+
+        `resolve` answers that, once, and lifts no rule.
+        """
+        allowed = Verdict(Decision.ALLOW, checked_by="policy")
+        return await self._ain_time(call, lambda _: self._asked(call, allowed, None))
+
+    def was_asked(self, call: HostCall) -> bool:
+        """Whether a person was asked about this very call, whatever came of it."""
+        try:
+            return self._ledger.question(call) is not None
+        except GuardError:  # an approval of it was used, or nobody can tell: `resolve` says
+            return True
+
     # --- a conversation
+
+    def notes(self, conversation: str) -> dict[Any, Any]:
+        """What the host's adapter keeps of a conversation, for as long as this guard keeps that.
+
+        Raises:
+            InputError: there is no such conversation here.
+        """
+        return self._conversations.of(conversation).notes
 
     def turn(self, conversation: str) -> None:
         """The user has spoken: the agent may replan anew."""

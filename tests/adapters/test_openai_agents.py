@@ -253,24 +253,6 @@ def test_what_would_not_help_is_not_asked(tmp_path: Path) -> None:
     assert (result.interruptions, shop.refunds, result.final_output) == ([], [], "done")
 
 
-def test_a_state_that_was_serialised_in_between(tmp_path: Path) -> None:
-    """Approved after JSON, in this process and in one that asked nobody itself: paid once in each."""
-    shop, agent, result = _interrupted(tmp_path, calls(refund(500)), calls("done"))
-    text = result.to_state().to_string()
-
-    async def resumed(by: Any) -> Any:
-        state = await RunState.from_string(by, text, context_override=RunContextWrapper({"conversation_id": "c1"}))
-        state.approve(state.get_interruptions()[0])
-        return await arun(by, state, context=None)
-
-    asyncio.run(resumed(agent))
-    assert shop.refunds == [("W1", 500)]
-    other = Shop()
-    elsewhere = agent_of(guard_of(tmp_path, APPROVED), shop_tools(other), calls("done"))
-    asyncio.run(resumed(elsewhere))
-    assert other.refunds == [("W1", 500)]
-
-
 def test_an_approved_state_that_is_resumed_again_pays_once(tmp_path: Path) -> None:
     """The approval was for one call."""
     shop, agent, result = _interrupted(tmp_path, calls(refund(500)), calls("done"), calls("done"))

@@ -21,7 +21,7 @@ from guardagent.adapters.openai_agents.runs import UNNAMED, Run, Runs, conversat
 from guardagent.adapters.openai_agents.watching import watch
 from guardagent.enforcement import ToolGuard, ToolSpec
 from guardagent.enforcement.calls import HostCall
-from guardagent.enforcement.conversations import key_of
+from guardagent.enforcement.schema import read_object
 from guardagent.errors import InputError
 from guardagent.types import Decision, Verdict
 
@@ -60,26 +60,25 @@ def guarded(
 class Attachment:
     """One guard and the agents that it guards.
 
+    A web service may build its agents anew for each request, and an attachment with them: what counts for more than one
+    run is the guard's to keep.
+
     Attributes:
         guard: decides.
         agents: all of them.
         listed: their tools, by name.
-        paused: agents as tools that wait for a person.
-        proposed: the ids of all calls that their models proposed.
+        escalates: whether the SDK may have to ask a person: then each call is judged once more, ahead of its tool.
     """
 
     def __init__(self, guard: ToolGuard, named: Callable[[Any], str | None] | None, unguarded: frozenset[str]) -> None:
         self.guard = guard
         self.agents: list[Any] = []
-        self.paused: dict[Any, Any] = {}
-        self.proposed: set[str] = set()
         self._named, self._unguarded = named, unguarded
         self._runs = Runs()
-        self._asked: dict[Any, Asked] = {}
-        self._used: set[Any] = set()
+        self._asked: dict[str, Asked] = {}
         self.listed: dict[str, ToolSpec] = {}
         self._compared: dict[str, str] | None = None
-        self._asks = _may_escalate(guard)
+        self.escalates = _may_escalate(guard)
 
     # --- agents
 
@@ -141,7 +140,7 @@ class Attachment:
     def _guarded_tool(self, tool: FunctionTool, name: str) -> FunctionTool:
         body, made = body_of(tool), copy.copy(tool)
         made.on_invoke_tool = Invoker(self, tool, body)
-        if self._asks:
+        if self.escalates or tool.needs_approval:
             made.needs_approval = NeedsApproval(self, tool, body)
         if tool.output_json_schema is not None:
             made.tool_output_guardrails = [PAST_THE_SCHEMA, *(tool.tool_output_guardrails or ())]
@@ -183,17 +182,30 @@ class Attachment:
     def conversation_of(self, context: Any) -> str | None:
         return conversation_of(context, self._named)
 
+    def notes(self, context: Any) -> dict[Any, Any]:
+        """What is kept of the conversation; of none, nothing."""
+        name = self.conversation_of(context)
+        return self.guard.notes(name) if name else {}
+
+    def propose(self, context: Any, ids: Collection[str]) -> set[str]:
+        """Takes note of calls that a model proposes; all that were proposed in the conversation so far."""
+        run = self.run_of(context)
+        run.proposed.update(ids)
+        known: set[str] = self.notes(context).setdefault("proposed", set())
+        known.update(run.proposed)  # of before its conversation had a name, too
+        return known
+
     def call(self, tool: str, args: Mapping[str, Any], context: Any, **options: Any) -> HostCall:
         """A call that is about to run in this context."""
         run, conversation = self.run_of(context), self.conversation_of(context)
         self._tell_of_turn(run, conversation)
         agent = getattr(context, "agent", None) or run.agent
-        around = scope()
-        messages = None if around is not None and around.inside else chat(run.input)  # inside, the user is a model
-        seen = [one for one in result_ids(run.input) if one not in self.proposed]
-        step = f"{id(run)}.{run.step}"
-        name = getattr(agent, "name", None)
-        return HostCall(tool, args, conversation, agent=name, step=step, messages=messages, seen=seen, **options)
+        around, shown = scope(), list(context.turn_input) or run.input
+        messages = None if around is not None and around.inside else chat(shown)  # inside, the user is a model
+        proposed = self.propose(context, ())
+        seen = [one for one in result_ids(shown) if one not in proposed]
+        options = {"step": f"{id(run)}.{run.step}", "agent": getattr(agent, "name", None), **options}
+        return HostCall(tool, args, conversation, messages=messages, seen=seen, **options)
 
     async def before(self, call: HostCall) -> Verdict:
         """What the guard says of a call; with what to configure where it belongs to no conversation."""
@@ -208,43 +220,23 @@ class Attachment:
 
     # --- a person
 
-    def ask(self, call: HostCall, verdict: Verdict) -> bool:
-        """Takes note of whether a person has to be asked about a call."""
-        asks = verdict.decision is Decision.ESCALATE and self.guard.approver is None
-        self._asked.pop(_asked_key(call), None)
-        if asks:
-            self._asked[_asked_key(call)] = Asked(call, verdict)
-        return asks
+    def ask(self, call: HostCall, verdict: Verdict, params: Mapping[str, Any]) -> None:
+        """Keeps what a person is going to be shown of a call."""
+        self._asked[call.digest] = Asked(call, verdict, params)
 
-    def asked_about(self, call: HostCall) -> Asked | None:
-        """What was asked about a call that is about to run; once."""
-        return self._asked.pop(_asked_key(call), None)
+    def asked_about(self, item: Any) -> Asked | None:
+        """What an interruption is about; None where it was not asked here, or is one of several that look the same."""
+        name, params = getattr(item.agent, "name", None), read_object(item.arguments or "", item.tool_name or "")
+        about = (item.call_id, name, params)
+        found = [one for one in self._asked.values() if (one.call.id, one.call.agent, one.params) == about]
+        return found[0] if len(found) == 1 else None
 
-    def waiting(self, item: Any) -> list[Asked]:
-        """The calls that an interruption may be about."""
-        name = getattr(item.agent, "name", None)
-        return [one for one in self._asked.values() if one.call.id == item.call_id and one.call.agent == name]
-
-    def rejected(self, asked: list[Asked]) -> None:
-        """A person has rejected a call: it does not come to the tool."""
-        for one in asked[:1]:
-            self._asked.pop(_asked_key(one.call), None)
-            self.guard.resolve(one.call, one.said)
-
-    def unused(self, call: HostCall) -> bool:
-        """Whether an approval of this call was not used yet; from now on it was."""
-        key = _asked_key(call)
-        fresh = key not in self._used
-        self._used.add(key)
-        return fresh
-
-
-def _asked_key(call: HostCall) -> Any:
-    return (call.conversation, key_of(call))
+    def answered(self, call: HostCall) -> None:
+        """Nobody is asked about a call any more."""
+        self._asked.pop(call.digest, None)
 
 
 def _may_escalate(guard: ToolGuard) -> bool:
-    """Whether the SDK may have to ask a person: then each call is judged once more, ahead of its tool."""
     if guard.approver is not None:
         return False
     policies = guard.policies

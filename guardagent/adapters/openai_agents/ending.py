@@ -65,5 +65,5 @@ class Noting(AgentHooks[Any]):  # type: ignore[misc]
 
     async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
         calls = [getattr(one, "call_id", None) for one in response.output]
-        self._attachment.proposed.update(one for one in calls if isinstance(one, str))
+        self._attachment.propose(context, [one for one in calls if isinstance(one, str)])
         await self._before.on_llm_end(context, agent, response)

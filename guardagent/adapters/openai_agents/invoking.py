@@ -10,11 +10,12 @@ from agents import FunctionTool, MCPToolCancellationError, ModelBehaviorError, U
 from agents.agent_tool_state import get_agent_tool_state_scope, peek_agent_tool_run_result
 from agents.tool import maybe_invoke_function_tool_failure_error_function
 
-from guardagent.adapters.openai_agents.approvals import APPROVED, host_said
+from guardagent.adapters.openai_agents.approvals import host_said
 from guardagent.adapters.openai_agents.bodies import Body, Bound
 from guardagent.adapters.openai_agents.denials import Denial, RunHalted, denied
 from guardagent.adapters.openai_agents.runs import Run, Scope, entered, scope
 from guardagent.adapters.openai_agents.watching import McpError, watched
+from guardagent.enforcement.approval import Approval
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.schema import read_object
 from guardagent.enforcement.tool_guard import applied
@@ -73,8 +74,7 @@ class Invoker:
             return said
 
     async def _invoked(self, context: Any, arguments: str) -> Any:
-        if (waiting := self.attachment.paused.pop(self._key(context), None)) is not None:
-            return await self._executed(context, *waiting)
+        waiting = self.attachment.notes(context).pop(self._key(context), None)
         try:
             bound = self.body.bind(read_object(arguments, self._tool.name))
             shown = bound.shown()
@@ -83,6 +83,8 @@ class Invoker:
             return denied(self._tool.name, await self.attachment.guard.arefuse(unread, str(error)))
         name = self._tool.qualified_name
         call = self.attachment.call(name, shown, context, id=context.tool_call_id, ready=self._ready)
+        if waiting is not None and waiting.args == call.args:
+            return await self._executed(context, waiting, bound)
         if (outer := _outer(call)) is not None:
             return await bound.execute(context) if outer.args == call.args else denied(name, _CHANGED)
         call, verdict = await self._judged(context, call)
@@ -98,17 +100,28 @@ class Invoker:
         return self.body.again(edited).shown()
 
     async def _judged(self, context: Any, call: HostCall) -> tuple[HostCall, Verdict]:
-        guard, asked = self.attachment.guard, self.attachment.asked_about(call)
-        if asked is None or host_said(context, self._tool) is None:
-            verdict = await self.attachment.before(call)
-            if verdict.decision is not Decision.ESCALATE or guard.approver is not None:
-                return call, verdict
-            asked_elsewhere = host_said(context, self._tool) == "once"  # in another process
-            if not asked_elsewhere or not self.attachment.unused(call):
-                return call, replace(verdict, errors=(*verdict.errors, _STICKY))
-        said = (asked.said if asked else APPROVED).readied(self._ready)
-        self.attachment.unused(call)
-        return applied(call, said), await guard.aresolve(call, said)
+        """The verdict on a call, as a person left it. What the SDK holds for approved is asked of the guard."""
+        guard, asked, host = self.attachment.guard, replace(call, step=None), host_said(context, self._tool)
+        self.attachment.answered(asked)
+        if host is None or (host == "always" and not guard.was_asked(asked)):
+            return call, await self._decided(call)
+        said = self.attachment.notes(context).pop(("said", asked.digest), None)
+        said = (said or Approval("approve", by="the host's approval", of=asked.digest)).readied(self._ready)
+        if said.choice == "edit":
+            call = applied(call, said)
+            return call, await self._decided(call)
+        verdict = await guard.aresolve(asked, said)
+        if (
+            verdict.decision is Decision.ESCALATE and guard.approver is not None
+        ):  # the operator's approval lifts no rule
+            return call, await self._decided(call)
+        return asked, verdict
+
+    async def _decided(self, call: HostCall) -> Verdict:
+        verdict = await self.attachment.before(call)
+        if verdict.decision is Decision.ESCALATE and self.attachment.guard.approver is None:
+            return replace(verdict, errors=(*verdict.errors, _STICKY))
+        return verdict
 
     async def _permitted(self, call: HostCall, bound: Bound) -> Bound:
         """What may run: exactly what was judged.
@@ -140,7 +153,7 @@ class Invoker:
             self.attachment.guard.after(call, self._outcome_of(error))
             raise
         if self._is_paused(context):
-            self.attachment.paused[self._key(context)] = call, bound
+            self.attachment.notes(context)[self._key(context)] = call
             return output
         failed = server.failed or isinstance(output, Denial)
         await self.attachment.guard.aafter(call, Outcome(server.shown(output), failed=failed))
@@ -160,5 +173,5 @@ class Invoker:
         nested = peek_agent_tool_run_result(context.tool_call, scope_id=get_agent_tool_state_scope(context))
         return bool(getattr(nested, "interruptions", None))
 
-    def _key(self, context: Any) -> tuple[str | None, str, str]:
-        return self.attachment.conversation_of(context), self._tool.qualified_name, context.tool_call_id
+    def _key(self, context: Any) -> tuple[str, str, str]:
+        return "paused", self._tool.qualified_name, context.tool_call_id

@@ -34,6 +34,7 @@ class Run:
         input: what the run began with.
         told: whether the guard knows that the user has spoken.
         final: the answer with which the guard ended the run.
+        proposed: the ids of the calls that its models proposed.
     """
 
     step: int = 0
@@ -41,6 +42,7 @@ class Run:
     input: list[Any] = field(default_factory=list)
     told: bool = False
     final: str | None = None
+    proposed: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)

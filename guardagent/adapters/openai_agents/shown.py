@@ -15,13 +15,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from pydantic import AnyUrl, BaseModel
-from pydantic_core import MultiHostUrl, Url, to_jsonable_python
+from pydantic_core import MultiHostUrl, PydanticSerializationError, Url, to_jsonable_python
 
 from guardagent.errors import InputError
 
 _SCALARS = (str, int, float, decimal.Decimal)
 _AS_TEXT = (
-    *(dt.date, dt.time, dt.timedelta, uuid.UUID, pathlib.PurePath, AnyUrl, Url, MultiHostUrl),
+    *(dt.date, dt.time, dt.timedelta, uuid.UUID, pathlib.PurePath, AnyUrl, Url, MultiHostUrl, bytes),
     *(ipaddress.IPv4Address, ipaddress.IPv6Address, ipaddress.IPv4Network, ipaddress.IPv6Network),
 )
 _DEEPEST = 100
@@ -45,7 +45,7 @@ def plain(value: Any, place: str, depth: int = 0) -> Any:
     if isinstance(value, _SCALARS) and not getattr(value, "__dict__", None):
         return _scalar(value, place)
     if isinstance(value, _AS_TEXT):
-        return to_jsonable_python(value)
+        return _text(value, place)
     if depth >= _DEEPEST:
         raise InputError(f"{place[:80]} is nested too deep, or holds itself")
     if (parts := _parts(value)) is not None:
@@ -68,6 +68,13 @@ def _scalar(value: Any, place: str) -> Any:
     if type(value) is kind:
         return value
     return str.__str__(value) if kind is str else kind(value)
+
+
+def _text(value: Any, place: str) -> Any:
+    try:
+        return to_jsonable_python(value)
+    except PydanticSerializationError:
+        raise InputError(f"{place} are bytes that are no UTF-8; expected a text") from None
 
 
 def _parts(value: Any) -> Mapping[Any, Any] | None:
