@@ -165,9 +165,12 @@ def test_an_approval_that_somebody_wrote_into_a_state(tmp_path: Path) -> None:
 def test_an_operators_approval_lifts_no_rule(tmp_path: Path) -> None:
     """What a person says of `needs_approval` is no answer to a rule that was asked by nobody."""
     asked: list[ApprovalRequest] = []
-    service = Service(
-        tmp_path, Shop(), tool={"needs_approval": True}, approver=lambda one: asked.append(one) is not None
-    )
+
+    def rejects(one: ApprovalRequest) -> bool:
+        asked.append(one)
+        return False
+
+    service = Service(tmp_path, Shop(), tool={"needs_approval": True}, approver=rejects)
     service.resumes(service.asks())
     assert (service.shop.refunds, len(asked)) == ([], 1)
 
@@ -239,6 +242,20 @@ def test_what_is_shown_elsewhere(tmp_path: Path) -> None:
 
     there.resumes(asking.to_string(), said)
     assert shop.refunds == PAID
+
+
+def test_a_conversation_goes_on_after_a_restart(tmp_path: Path) -> None:
+    """With a ledger in a file: a login of before counts, and so does the question that was asked."""
+    rules = APPROVED + "  - id: in\n    temporal: G(tool:refund -> O tool:authenticate)\n"
+    texts: list[str] = []
+    for turns in ([calls(("authenticate", {"email": "a@b.c"})), calls(refund(500))], [], []):
+        service = Service(tmp_path, Shop(), rules, ledger=SqliteLedger(tmp_path / "ledger"))
+        if turns:
+            texts.append(ran(service.agent(*turns)).to_state().to_string())
+            continue
+        service.resumes(texts[0])
+        texts.append(str(service.shop.refunds))
+    assert texts[1:] == [str(PAID), "[]"]
 
 
 def test_two_conversations_with_calls_of_one_id(tmp_path: Path) -> None:
