@@ -28,7 +28,7 @@ class Asked(StrEnum):
 
 
 Server = Annotated[list[str], typer.Argument(metavar="-- COMMAND… | URL", help="The server: a command, or its URL.")]
-PolicyFile = Annotated[str, typer.Option("--policies", help="The policy file.")]
+PolicyFile = Annotated[str | None, typer.Option("--policies", help="The policy file.")]
 StateFile = Annotated[
     Path | None, typer.Option("--state", help="What `state(...)` looks at: a JSON object (a file), read at each check.")
 ]
@@ -58,6 +58,13 @@ ModelName = Annotated[
 Locked = Annotated[
     Path | None, typer.Option("--locked", help="A lock file; nothing runs that does not stand in it. See lock.")
 ]
+ToolsLock = Annotated[
+    Path | None, typer.Option("--tools-lock", help="A lock file; no tool may be called that does not stand in it so.")
+]
+AcceptTools = Annotated[
+    Path | None,
+    typer.Option("--accept-tools", metavar="FILE", help="Write the tools of the server into that lock file, and end."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -68,7 +75,7 @@ def register(app: typer.Typer) -> None:
 def mcp_proxy(
     server: Server,
     *,
-    policies: PolicyFile,
+    policies: PolicyFile = None,
     state: StateFile = None,
     facts: FactsFile = None,
     log: LogFile = None,
@@ -82,6 +89,8 @@ def mcp_proxy(
     deadline: Deadline = 10.0,
     model: ModelName = None,
     locked: Locked = None,
+    tools_lock: ToolsLock = None,
+    accept_tools: AcceptTools = None,
 ) -> None:
     """Guard an MCP server: every call is judged before the server hears of it."""
     from guardagent.adapters.mcp.proxy import Proxy
@@ -90,6 +99,11 @@ def mcp_proxy(
     from guardagent.policy.load import load_policies
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="guardagent: %(message)s")
+    if accept_tools is not None:
+        _accept(_target(server, header or []), accept_tools)
+        return
+    if policies is None:
+        raise InputError("no rules are given; expected --policies FILE")
     at = _address(listen)
     if at is not None and conversation is not None:
         raise InputError("--conversation with --listen; each HTTP session is a conversation of its own")
@@ -99,11 +113,18 @@ def mcp_proxy(
         facts=read_object(facts) if facts is not None else {},
         aliases=_aliases(alias or []),
         absent=absent or (),
+        tools_lock=tools_lock,
         log=_log(log, key_file),
         deadline=deadline,
     )
     proxy = Proxy(guard, _target(server, header or []), _escalation(approver), conversation)
     asyncio.run(proxy.serve_stdio() if at is None else proxy.serve_http(*at))
+
+
+def _accept(target: Target, path: Path) -> None:
+    from guardagent.adapters.mcp.accepting import accept_tools
+
+    sys.stdout.write(accept_tools(target, path) + "\n")
 
 
 def _target(server: list[str], headers: list[str]) -> Target:

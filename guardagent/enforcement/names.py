@@ -19,11 +19,15 @@ EVENTS = ("handoff", "resource.read", "prompt.get", "sampling.create", "elicitat
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as its host declares it: name, JSON schema of its arguments, and description."""
+    """A tool as its host declares it: name, JSON schema of its arguments, and description.
+
+    `more` is what else a server says of it, such as a title.
+    """
 
     name: str
     schema: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
     description: str = ""
+    more: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
     @property
     def digest(self) -> str:

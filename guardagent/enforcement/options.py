@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 from guardagent.errors import InputError
@@ -39,6 +40,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         "a set of tools' names",
         lambda one: isinstance(one, Collection) and not isinstance(one, str | Mapping) and all(map(_is_text, one)),
     ),
+    "tools_lock": ("a file", lambda one: one is None or isinstance(one, str | Path)),
     "approver": ("a function that takes an ApprovalRequest", lambda one: one is None or callable(one)),
     "answers": ("a GuardAgent", lambda one: one is None or callable(getattr(one, "guard", None))),
     "log": ("an AuditLog", lambda one: one is None or callable(getattr(one, "append", None))),

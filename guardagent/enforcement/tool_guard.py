@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from guardagent.enforcement.accepted import Accepted
 from guardagent.enforcement.approval import Approval, ApprovalRequest, Approver
 from guardagent.enforcement.asking import aask, ask
 from guardagent.enforcement.calls import HostCall, Outcome
@@ -23,6 +24,7 @@ from guardagent.enforcement.names import Coverage, Names, ToolSpec
 from guardagent.enforcement.options import check_options
 from guardagent.enforcement.schema import unchecked_patterns
 from guardagent.enforcement.telemetry import span
+from guardagent.enforcement.tools_lock import read_tools_lock
 from guardagent.enforcement.writing import Log, write_approval, write_outcome, write_verdict
 from guardagent.errors import GuardError, InputError, SessionBusyError, in_words
 from guardagent.fold import combine, denied_on_crash
@@ -70,6 +72,7 @@ class ToolGuard:
         facts: what the host knows: a mapping, or a callable that gives it for a call (`HostCall`).
         aliases: a tool's name in the host -> its name in the rules.
         absent: tools that rules name and this agent is known not to have.
+        tools_lock: the lock file of the tools that servers may list; without it the first list of each is accepted.
         approver: whom to ask about calls that are escalated, so that none is left to the host's own approval.
         answers: judges the agent's final answers, too.
         log: where every verdict is written, such as `guardagent.log.AuditLog`.
@@ -93,6 +96,7 @@ class ToolGuard:
         facts: Mapping[str, Any] | Callable[[HostCall], Mapping[str, Any]] = EMPTY,
         aliases: Mapping[str, str] = EMPTY,
         absent: Collection[str] = (),
+        tools_lock: Path | str | None = None,
         approver: Approver | None = None,
         answers: GuardAgent | None = None,
         log: Log | None = None,
@@ -107,6 +111,7 @@ class ToolGuard:
             facts=facts,
             aliases=aliases,
             absent=absent,
+            tools_lock=tools_lock,
             approver=approver,
             answers=answers,
             log=log,
@@ -122,6 +127,7 @@ class ToolGuard:
             raise InputError(f"policies is a {type(policies).__name__}; expected {expected}")
         self.names = Names(self.policies, aliases, absent)
         self.coverage = Coverage()
+        self.accepted = Accepted(None if tools_lock is None else read_tools_lock(tools_lock))
         self.approver, self.answers = approver, answers
         self._state, self._facts = state, facts
         self._log, self._on_log_error, self._digest = log, on_log_error, getattr(self.policies, "digest", "")
@@ -150,6 +156,18 @@ class ToolGuard:
         for line in (*self.coverage.lines(), *_unchecked(tools)):
             _log.warning("attached: %s", line)
         return self.coverage
+
+    def listed(self, server: str, tools: Iterable[ToolSpec]) -> list[ToolSpec]:
+        """A server has listed its tools, all of them; called by adapters whenever it does, before `attach`.
+
+        Returns:
+            Those that may be called. What came or changed since the first list is denied until it is accepted.
+        """
+        return self.accepted.listed(server, tools)
+
+    def accept(self, tools: Iterable[ToolSpec]) -> None:
+        """The operator has looked at tools that a server lists, and accepts them as they are now."""
+        self.accepted.accept(tools)
 
     # --- one call
 
@@ -400,6 +418,8 @@ class ToolGuard:
         conversation = self._conversations.current(call.conversation)
         if not isinstance(call.id, str):
             raise InputError(f"the id of the call is {call.id!r}; expected a text")
+        if (late := self.accepted.late(call.tool)) is not None:
+            return replace(unchecked(late.problem, checked_by="policy"), details={"difference": late.difference})
         if conversation.hung:
             raise InputError(
                 f"a check of conversation {conversation.id!r} has not ended in time, and is still under way"

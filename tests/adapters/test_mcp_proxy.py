@@ -477,7 +477,7 @@ def test_a_tool_that_is_not_listed_is_not_called(tmp_path: Path) -> None:
 
 
 def test_a_list_that_changes_is_held_against_the_rules_again(tmp_path: Path) -> None:
-    """A new tool can be called as soon as the server has told of it, and the change is said."""
+    """The tools that stay can be called, with their parameters of before; the new one cannot."""
     command = proxy_command(tmp_path, FREE, server=shop_command())
 
     async def session() -> None:
@@ -486,10 +486,11 @@ def test_a_list_that_changes_is_held_against_the_rules_again(tmp_path: Path) -> 
             assert failed(await client.call("refund_all", customer="ann"))
             assert not failed(await client.call("grow"))
             await client.other("notifications/tools/list_changed")
-            assert not failed(await client.call("refund_all", customer="ann"))
+            assert failed(await client.call("refund_all", customer="ann"))
+            assert not failed(await client.call("refund", order_id="W1", amount=5))
 
     run(session())
-    assert book(tmp_path) == [["refund_all", "ann"]]
+    assert book(tmp_path) == [["refund", "W1", 5]]
 
 
 def test_an_alias_is_the_name_in_the_rules(tmp_path: Path) -> None:

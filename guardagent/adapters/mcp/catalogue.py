@@ -11,25 +11,29 @@ from guardagent.adapters.mcp.wire import require_plain
 from guardagent.enforcement import HostCall, ToolGuard, ToolSpec
 from guardagent.enforcement.names import EVENTS
 from guardagent.enforcement.schema import completed
+from guardagent.enforcement.tools_lock import declared
 from guardagent.errors import InputError, nearest
 
 _log = logging.getLogger("guardagent")
 
 
 class Catalogue:
-    """Tool -> its declaration. Nothing may be called before there is one."""
+    """Tool -> its declaration. Nothing may be called before there is one.
 
-    def __init__(self, guard: ToolGuard, specs: Iterable[ToolSpec] = ()) -> None:
-        self._guard = guard
-        self._specs: dict[str, ToolSpec] = {spec.name: spec for spec in specs}
+    Args:
+        guard: holds the rules against it.
+        specs: what was attached already.
+        server: whose tools these are, in words, where they are held to what was accepted; "" for a server of one's own.
+    """
+
+    def __init__(self, guard: ToolGuard, specs: Iterable[ToolSpec] | None = None, server: str = "") -> None:
+        self._guard, self._server = guard, server
+        self._specs: dict[str, ToolSpec] = {spec.name: spec for spec in specs or ()}
+        self._listed = None if specs is None else _digests(specs)
         self._problem: str | None = None
         self._pages: list[ToolSpec] | None = None
         self._last: Any = None
         self._cursor: Any = None
-
-    @property
-    def specs(self) -> list[ToolSpec]:
-        return list(self._specs.values())
 
     def attach(self, specs: Iterable[ToolSpec]) -> None:
         """Takes over a list of tools, and has the rules held against it where it is another than before.
@@ -38,17 +42,16 @@ class Catalogue:
             InputError: as `ToolGuard.attach`; then no tool may be called until there is a list that is right.
         """
         specs = list(specs)
-        if self._problem is None and {spec.name: spec.digest for spec in specs} == {
-            spec.name: spec.digest for spec in self._specs.values()
-        }:
+        if self._problem is None and _digests(specs) == self._listed:
             return
         try:
-            self._require_no_event(specs)
-            self._guard.attach(specs)
+            may_be_called = self._guard.listed(self._server, specs) if self._server else specs
+            self._require_no_event(may_be_called)
+            self._guard.attach(may_be_called)
         except InputError as error:
             self._problem = str(error)
             raise
-        self._specs, self._problem = {spec.name: spec for spec in specs}, None
+        self._specs, self._problem, self._listed = {spec.name: spec for spec in specs}, None, _digests(specs)
 
     def forget(self, why: str) -> None:
         """No tool may be called until there is a list again."""
@@ -77,6 +80,11 @@ class Catalogue:
             specs, self._pages = self._pages, None
             self.attach(specs)
 
+    def shown(self, tools: list[Any]) -> list[Any]:
+        """Of a list as the server gives it, what a model may read: nothing but what was accepted."""
+        found = [_shown(one, spec, self._guard.accepted.known(spec.name)) for one in tools if (spec := declared(one))]
+        return [one for one in found if one is not None]
+
     def held(self, call: HostCall) -> HostCall:
         """A call of a tool with the arguments that its schema allows, and with its defaults.
 
@@ -85,6 +93,8 @@ class Catalogue:
         """
         if self._problem is not None:
             raise InputError(f"no tool of this server may be called now: {self._problem}")
+        if (late := self._guard.accepted.late(call.tool)) is not None:
+            raise InputError(late.problem)
         spec = self._specs.get(call.tool)
         if spec is None:
             raise InputError(f"the server lists no tool {call.tool!r}{nearest(call.tool, self._specs)}")
@@ -105,12 +115,18 @@ class Catalogue:
                 )
 
 
+def _shown(tool: Mapping[str, Any], spec: ToolSpec, accepted: ToolSpec | None) -> Mapping[str, Any] | None:
+    """A declaration without what was not accepted of it; None where that is all."""
+    if accepted is None or accepted.digest != spec.digest:
+        return None
+    return {name: one for name, one in tool.items() if name not in spec.more or accepted.more.get(name) == one}
+
+
+def _digests(specs: Iterable[ToolSpec]) -> list[tuple[str, str]]:
+    return sorted((spec.name, spec.digest) for spec in specs)
+
+
 def specs_of(tools: Any) -> list[ToolSpec]:
     """Declarations as a server writes them; what is none of a tool cannot be called."""
-    return [
-        ToolSpec(one["name"], schema, str(one.get("description") or ""))
-        for one in (tools if isinstance(tools, list) else ())
-        if isinstance(one, Mapping)
-        and isinstance(one.get("name"), str)
-        and isinstance(schema := one.get("inputSchema"), Mapping)
-    ]
+    found = [declared(one) for one in (tools if isinstance(tools, list) else ())]
+    return [one for one in found if one is not None]

@@ -16,11 +16,12 @@ from guardagent.errors import GuardError, InputError
 
 SECONDS = 60.0
 _CLIENT = {"name": "guardagent", "version": "1"}
-_HANDSHAKE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": _CLIENT}
+_CAPABILITIES: dict[str, Any] = {"roots": {}, "sampling": {}, "elicitation": {}}  # some list more tools where these are
+_HANDSHAKE = {"protocolVersion": "2025-11-25", "capabilities": _CAPABILITIES, "clientInfo": _CLIENT}
 _ENVELOPE = {
     wire.VERSION_KEY: "2026-07-28",
     wire.CLIENT_KEY: _CLIENT,
-    wire.CAPABILITIES_KEY: {},
+    wire.CAPABILITIES_KEY: _CAPABILITIES,
 }
 
 
@@ -82,6 +83,10 @@ class _Questions:
                 message = json.loads(line)
             except (ValueError, RecursionError):
                 continue
-            if isinstance(message, dict) and "method" not in message and message.get("id") == self._count:
+            if not isinstance(message, dict):
+                continue
+            if "method" in message and wire.is_id(message.get("id")):
+                await self._link.send(wire.error(message["id"], wire.METHOD_NOT_FOUND, "there is no client yet"))
+            elif "method" not in message and message.get("id") == self._count:
                 return message
         raise GuardError("the MCP server ended before it listed its tools; nothing is guarded")

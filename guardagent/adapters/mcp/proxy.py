@@ -28,6 +28,7 @@ from guardagent.errors import InputError
 
 _LAST_SECONDS = 2  # for requests that are under way when it is stopped
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_SERVER = "this server"
 _log = logging.getLogger("guardagent")
 
 
@@ -101,11 +102,12 @@ class Proxy:
 
     async def _attached(self) -> list[ToolSpec]:
         specs = await tools_of(self.target)
-        Catalogue(self.guard).attach(specs)
+        Catalogue(self.guard, server=_SERVER).attach(specs)
         return specs
 
     def _relay(self, specs: list[ToolSpec], name: str, to_client: ToClient) -> Relay:
-        return Relay(self.guard, name, self.target, Catalogue(self.guard, specs), to_client, self.escalation)
+        catalogue = Catalogue(self.guard, specs, _SERVER)
+        return Relay(self.guard, name, self.target, catalogue, to_client, self.escalation)
 
     def _over(self, name: str) -> None:
         with contextlib.suppress(InputError):  # nothing was ever called

@@ -341,7 +341,7 @@ class Relay:
                 self._to_client(line, None, last=False)  # of a message that the server could not read
             return
         if pending.message["method"] == "tools/list":
-            self._listed(pending, message)
+            line = self._listed(pending, line, message)
         if pending.call is not None:
             line = await self._came_of(pending, pending.call, line, message)
         self._to_client(line, message["id"], last=True)
@@ -417,11 +417,19 @@ class Relay:
         except InputError as error:
             _log.error("every call of a tool is denied from now on: %s", error)
 
-    def _listed(self, pending: Pending, message: Message) -> None:
+    def _listed(self, pending: Pending, line: bytes, message: Message) -> bytes:
+        """Takes note of a page of tools. Gives the client what was accepted of it."""
+        answer = message.get("result")
         try:
-            self._catalogue.page(params_of(pending.message).get("cursor"), message.get("result"))
+            self._catalogue.page(params_of(pending.message).get("cursor"), answer)
         except InputError as error:
             _log.error("every call of a tool is denied from now on: %s", error)
+        if not isinstance(answer, Mapping) or not isinstance(answer.get("tools"), list):
+            return line
+        shown = self._catalogue.shown(answer["tools"])
+        return (
+            line if shown == answer["tools"] else wire.write_message({**message, "result": {**answer, "tools": shown}})
+        )
 
     # --- the ends of things
 

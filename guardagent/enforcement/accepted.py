@@ -1,0 +1,126 @@
+"""The tools that servers list, held to what was accepted: a server may list other ones tomorrow.
+
+The first list of each server is accepted as it is; where there is a lock file, only what stands there is. A tool that
+comes or changes later is denied until the operator accepts it. Tools of the agent's own code are not concerned.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from guardagent.enforcement.approval import escaped
+from guardagent.enforcement.names import ToolSpec
+from guardagent.types import thaw
+
+MAX_LINES, MAX_CHARACTERS = 200, 2000  # of a difference, and of a line of it
+
+_log = logging.getLogger("guardagent")
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """A tool that was not accepted.
+
+    Attributes:
+        problem: for the model, which is not shown the words of the server.
+        difference: for the operator.
+    """
+
+    problem: str
+    difference: str
+
+
+class Accepted:
+    """Tool -> the declaration that was accepted.
+
+    Args:
+        locked: what stands in a lock file; then no list of a server is accepted by itself.
+    """
+
+    def __init__(self, locked: Iterable[ToolSpec] | None = None) -> None:
+        self._locked = locked is not None
+        self._known = {spec.name: spec for spec in locked or ()}
+        self._servers: set[str] = set()
+        self._late: dict[str, Late] = {}
+
+    def listed(self, server: str, tools: Iterable[ToolSpec]) -> list[ToolSpec]:
+        """Takes note of the whole list of a server. Gives the tools that may be called; the others are late.
+
+        A tool that was late stays so, even where its server lists it as before: which one a model saw is not known.
+        """
+        tools = list(tools)
+        if not self._locked and server not in self._servers:
+            for tool in tools:
+                self._known.setdefault(tool.name, tool)  # the name of another server's tool is not taken over
+        self._servers.add(server)
+        for tool in tools:
+            if not self.fits(tool):
+                self._note(server, tool)
+        return [tool for tool in tools if self.fits(tool) and tool.name not in self._late]
+
+    def accept(self, tools: Iterable[ToolSpec]) -> None:
+        """The operator has looked at these tools."""
+        for tool in tools:
+            self._known[tool.name] = tool
+            self._late.pop(tool.name, None)
+
+    def fits(self, tool: ToolSpec) -> bool:
+        """Whether it is declared as it was accepted."""
+        known = self._known.get(tool.name)
+        return known is not None and known.digest == tool.digest
+
+    def known(self, name: str) -> ToolSpec | None:
+        """The declaration that may be shown to a model; None where there is none."""
+        return self._known.get(name) if name not in self._late else None
+
+    def late(self, name: str) -> Late | None:
+        return self._late.get(name)
+
+    def _note(self, server: str, tool: ToolSpec) -> None:
+        known = self._known.get(tool.name)
+        how = "is new" if known is None else f"has another {_changed(known, tool)} than the one that was accepted"
+        said = difference(known, tool)
+        problem = f"the tool {tool.name!r} of {server} {how}; it is denied until the operator has looked at it"
+        late = Late(problem, said)
+        if self._late.get(tool.name) != late:
+            _log.warning("%s, and accepts it:\n%s", problem, said)
+        self._late[tool.name] = late
+
+
+def difference(before: ToolSpec | None, after: ToolSpec | None) -> str:
+    """Two declarations of a tool, line by line, with all that does not show written as its code."""
+    old, new = _lines(before), _lines(after)
+    start = _alike(old, new)
+    old, new = old[start:], new[start:]
+    end = _alike(old[::-1], new[::-1])
+    lines = [f"-{one}" for one in old[: len(old) - end]] + [f"+{one}" for one in new[: len(new) - end]]
+    more = len(lines) - MAX_LINES
+    return "\n".join(lines[:MAX_LINES] + ([f"... and {more} more lines"] if more > 0 else []))
+
+
+def _alike(old: list[str], new: list[str]) -> int:
+    """How many lines are the same, from the first."""
+    return next(
+        (at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), min(len(old), len(new))
+    )
+
+
+def _lines(tool: ToolSpec | None) -> list[str]:
+    if tool is None:
+        return []
+    described = [f"description {escaped(line)}" for line in tool.description.split("\n")]
+    schema = json.dumps(thaw(tool.schema), indent=1, sort_keys=True, default=repr).split("\n")
+    return [_cut(line) for line in (f"tool {escaped(tool.name)}", *described, *(f"schema {line}" for line in schema))]
+
+
+def _cut(line: str) -> str:
+    more = len(line) - MAX_CHARACTERS
+    return f"{line[:MAX_CHARACTERS]}... and {more} more characters" if more > 0 else line
+
+
+def _changed(before: ToolSpec, after: ToolSpec) -> str:
+    parts = ["description"] if before.description != after.description else []
+    return " and another ".join([*parts, "schema"] if thaw(before.schema) != thaw(after.schema) or not parts else parts)
