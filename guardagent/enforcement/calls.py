@@ -10,9 +10,10 @@ import json
 import secrets
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from guardagent.enforcement.uri import normalised, readings
 from guardagent.errors import InputError, in_words
 from guardagent.types import EMPTY, freeze
 
@@ -73,6 +74,17 @@ class HostCall:
             object.__setattr__(self, "_digest", _digest(self))
         assert self._digest is not None
         return self._digest
+
+    def otherwise_read(self) -> list[HostCall]:
+        """What else a server may take it for: a resource has many spellings.
+
+        Raises:
+            InputError: its URI cannot be read in one way.
+        """
+        if self.tool != "resource.read":
+            return []
+        uri = self.args.get("uri")
+        return [replace(self, args={**self.args, "uri": one}) for one in readings(normalised(uri)) if one != uri]
 
 
 def _digest(call: HostCall) -> str:

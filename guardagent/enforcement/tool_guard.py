@@ -431,6 +431,17 @@ class ToolGuard:
         return self._checked(conversation, call, reserve=reserve)
 
     def _checked(self, conversation: Conversation, call: HostCall, *, reserve: bool = True) -> Verdict:
+        """The verdict on a call; a denial where what a server may take it for is denied."""
+        others = [self._checked_alone(conversation, one, reserve=False) for one in call.otherwise_read()]
+        refused = [one for one in others if one.label]
+        if refused:
+            itself = self._checked_alone(conversation, call, reserve=False)
+            worst = next((one for one in refused if one.decision is not Decision.ESCALATE), refused[0])
+            if itself.decision <= Decision.DENY or worst.decision is not Decision.ESCALATE:
+                return replace(worst, decision=Decision.DENY, grant=None)
+        return self._checked_alone(conversation, call, reserve=reserve)
+
+    def _checked_alone(self, conversation: Conversation, call: HostCall, *, reserve: bool) -> Verdict:
         facts = self._facts_of(call)
         for given in (facts, call.facts):
             if not isinstance(given, Mapping):

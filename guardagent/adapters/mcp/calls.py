@@ -7,6 +7,7 @@ from typing import Any
 
 from guardagent.adapters.mcp.wire import Message, params_of, require_plain
 from guardagent.enforcement import HostCall, Outcome
+from guardagent.enforcement.uri import normalised
 from guardagent.errors import InputError
 
 TOOL = "tools/call"
@@ -32,7 +33,7 @@ def proposed(method: str, params: Mapping[str, Any], conversation: str | None) -
     """
     require_plain(params, (*_MEMBERS[method], *_OF_THE_PROTOCOL), method)
     if method == "resources/read":
-        return HostCall(OF_CLIENT[method], {"uri": _text(params, "uri", method)}, conversation)
+        return HostCall(OF_CLIENT[method], {"uri": normalised(_text(params, "uri", method))}, conversation)
     name, args = _text(params, "name", method), params.get("arguments")
     if args is not None and not isinstance(args, Mapping):
         raise InputError(f"the arguments of {name} are a {type(args).__name__}; expected an object")
