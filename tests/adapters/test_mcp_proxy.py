@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("fastmcp")
 
 from tests.adapters.mcp_helpers import (
+    PLAIN,
     SHOP,
     book,
     client_of,
@@ -415,6 +416,13 @@ SMUGGLED = [
     b'{"jsonrpc":"2.0","id":null,"method":"tools/call","params":%s}',
     b'{"jsonrpc":"2.0","id":77,"method":["tools/call"],"params":%s}',
     b'{"jsonrpc":"2.0","id":77,"result":{},"method":"tools/call","params":%s}',
+    b'{"jsonrpc":"2.0","id":77,"method":"ping","Method ":"tools/call","params":%s}',
+    b'{"jsonrpc":"2.0","id":77,"method":"ping","\xef\xbd\x8dethod":"tools/call","params":%s}',
+    b'{"jsonrpc":"2.0","ID":77,"method":"notifications/x","Method":"tools/call","params":%s}',
+    b'{"jsonrpc":"2.0","id":77,"method":"tools/call ","params":%s}',
+    b'{"jsonrpc":"2.0","id":77,"method":"TOOLS/CALL","params":%s}',
+    b'{"jsonrpc":"2.0","id":77,"method":"tools/call","params":{"name":"get_order","args":{},"name ":"refund","a":%s}}',
+    b'{"jsonrpc":"2.0","id":77,"extra":1,"method":"tools/call","params":%s}',
 ]
 
 
@@ -433,6 +441,100 @@ def test_no_call_is_smuggled_past(tmp_path: Path) -> None:
 
     run(session())
     assert paid(tmp_path) == []
+
+
+TO_THE_CLIENT = {
+    "method": '{"jsonrpc":"2.0","id":1,"Method":"sampling/createMessage","params":{}}',
+    "two methods": '{"jsonrpc":"2.0","id":1,"method":"ping","method":"sampling/createMessage","params":{}}',
+    "another method": '{"jsonrpc":"2.0","id":1,"method":"Sampling/CreateMessage","params":{}}',
+    "params": '{"jsonrpc":"2.0","id":1,"method":"ping","Params":{"messages":[]},"params":{}}',
+    "id": '{"jsonrpc":"2.0","ID":%s,"id":"x","result":{"content":[]}}',
+    "batch": '[{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{}}]',
+    "two results": '{"jsonrpc":"2.0","id":%s,"result":{"isError":true},"result":{"content":[]}}',
+    "isError": '{"jsonrpc":"2.0","id":%s,"result":{"content":[],"isError":false,"IsError":true}}',
+    "inputs": '{"jsonrpc":"2.0","id":%s,"result":{"inputRequests":{"a":{"method":"Sampling/createMessage"}}}}',
+    "no inputs": '{"jsonrpc":"2.0","id":%s,"result":{"inputRequests":[1]}}',
+}
+
+
+@pytest.mark.parametrize("kind", TO_THE_CLIENT)
+def test_nothing_is_smuggled_to_the_client(tmp_path: Path, kind: str) -> None:
+    """The client sees nothing of what two readers may take for two things; whose answer it was is told so."""
+    server = [sys.executable, "-S", str(PLAIN.with_name("raw.py")), TO_THE_CLIENT[kind]]
+
+    async def session() -> None:
+        async with client_of(proxy_command(tmp_path, SILENT, server=server), tmp_path) as client:
+            await client.begin(sampling={})
+            name = await client.ask("tools/call", {"name": "refund", "arguments": {"order_id": "W1", "amount": 5}})
+            said = await client.answered(name)
+            assert failed(said) == ("%s" in TO_THE_CLIENT[kind] and kind != "id")
+            assert client.others == client.broken == []
+            assert not failed(await client.request("ping"))
+
+    run(session())
+    assert paid(tmp_path) == [["W1", 5]]
+
+
+NOT_THESE = """
+version: 1
+policies:
+  - id: no_secret
+    temporal: forall(resource.read(uri=u), u != "shop://secret" && u != "file:///etc/passwd")
+"""
+SPELLINGS = [
+    "shop://secret",
+    "SHOP://secret",
+    "shop://SECRET",
+    "shop://%73ecret",
+    "shop://%2573ecret",
+    "shop://secret/",
+    "shop://secret?",
+    "shop://secret?x=1",
+    "shop://secret#x",
+    "shop://./secret",
+    "shop://secret/a/..",
+    "shop:\\secret",
+    " shop://secret",
+    "file:/etc/passwd",
+    "file://localhost/etc/passwd",
+    "file:///etc/x/../passwd",
+    "file:///etc//passwd",
+    "file:///etc/%2e%2fpasswd",
+    "file:///%65tc/passwd",
+]
+
+
+def test_a_rule_about_a_resource_is_not_got_round(tmp_path: Path) -> None:
+    """Under none of its spellings is it read; another one is asked for in its normal spelling."""
+
+    async def session() -> None:
+        async with client_of(proxy_command(tmp_path, NOT_THESE), tmp_path) as client:
+            await client.begin()
+            for uri in SPELLINGS:
+                assert failed(await client.request("resources/read", {"uri": uri})), uri
+            for method in ("resources/read", "resources/subscribe"):
+                assert not failed(await client.request(method, {"uri": "SHOP://orders/a/../%57%31"}))
+                assert failed(await client.request(method, {"uri": "shop://a/%2fb"}))
+
+    run(session())
+    assert book(tmp_path) == [["resources/read", "shop://orders/W1"], ["resources/subscribe", "shop://orders/W1"]]
+
+
+@pytest.mark.parametrize("args", ["", ',"arguments":null', ',"arguments":{},"_meta":{"progressToken":1,"x/Y":[]}'])
+def test_clients_of_all_kinds_are_served(tmp_path: Path, args: str) -> None:
+    """No arguments, null for them, and a token for the progress; null for the params of what has none."""
+
+    async def session() -> None:
+        server = [sys.executable, "-S", str(PLAIN.with_name("growing.py")), "adds"]
+        async with client_of(proxy_command(tmp_path, FREE, server=server), tmp_path) as client:
+            await client.begin()
+            await client.line(b'{"jsonrpc":"2.0","id":"a","method":"tools/list","params":null}')
+            assert not failed(await client.answered("a"))
+            call = f'{{"jsonrpc":"2.0","id":"b","method":"tools/call","params":{{"name":"turn"{args}}}}}'
+            await client.line(call.encode())
+            assert not failed(await client.answered("b"))
+
+    run(session())
 
 
 def test_the_server_pays_what_is_smuggled_where_nothing_is_before_it(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from guardagent.adapters.mcp.wire import Message, params_of, require_plain
+from guardagent.adapters.mcp.wire import Message, folded, is_id, params_of, read_message, require_plain
 from guardagent.enforcement import HostCall, Outcome
 from guardagent.enforcement.uri import normalised
 from guardagent.errors import InputError
@@ -23,6 +23,12 @@ _MEMBERS = {
     "prompts/get": ("name", "arguments"),
 }
 _OF_THE_PROTOCOL = ("_meta", "inputResponses", "requestState", "task")
+_SUBSCRIPTIONS = ("resources/subscribe", "resources/unsubscribe")
+_OTHERS = ("initialize", "tools/list", "completion/complete", "roots/list")
+_METHODS = {folded(one): one for one in (*OF_CLIENT, *OF_SERVER, *_SUBSCRIPTIONS, *_OTHERS)}
+_PARAMS = ("name", "arguments", "uri", "ref", "argument", "cursor", "requestId", "progressToken", *_OF_THE_PROTOCOL)
+_OF_A_QUESTION = ("message", "requestedSchema", "mode", "url", "elicitationId", "messages", "systemPrompt", "tools")
+_OF_AN_ANSWER = ("content", "structuredContent", "isError", "resultType", "inputRequests", "requestState", "action")
 
 
 def proposed(method: str, params: Mapping[str, Any], conversation: str | None) -> HostCall:
@@ -31,7 +37,9 @@ def proposed(method: str, params: Mapping[str, Any], conversation: str | None) -
     Raises:
         InputError: it has not the form of one.
     """
-    require_plain(params, (*_MEMBERS[method], *_OF_THE_PROTOCOL), method)
+    if extra := params.keys() - {*_MEMBERS[method], *_OF_THE_PROTOCOL}:
+        expected = ", ".join(_MEMBERS[method])
+        raise InputError(f"{method} has {min(extra)!r}; expected nothing but {expected}, spelt so")
     if method == "resources/read":
         return HostCall(OF_CLIENT[method], {"uri": normalised(_text(params, "uri", method))}, conversation)
     name, args = _text(params, "name", method), params.get("arguments")
@@ -105,24 +113,41 @@ def _text(params: Mapping[str, Any], name: str, method: str) -> str:
     return value
 
 
-def require_known_kind(message: Message) -> None:
-    """Refuses what a server may take for a call, and this proxy for something else.
+def read(line: bytes | str) -> Message:
+    """A message that can be taken for one thing only, whoever reads it.
+
+    Raises:
+        InputError: it is none.
+    """
+    message = read_message(line)
+    if "method" in message:
+        require_known_kind(message)
+    elif isinstance(message.get("result"), Mapping):
+        require_plain(message["result"], (*_OF_AN_ANSWER, "tools", "nextCursor", "task", "_meta"), "the result")
+    if message.get("method") in _SUBSCRIPTIONS:
+        uri = normalised(_text(params_of(message), "uri", message["method"]))
+        return {**message, "params": {**message["params"], "uri": uri}}
+    return message
+
+
+def require_known_kind(message: Mapping[str, Any]) -> None:
+    """Refuses what others may take for a call, and this proxy for something else.
 
     Raises:
         InputError: it is such a message.
     """
-    if "method" not in message:
-        return
     method = message["method"]
     if not isinstance(method, str):
         raise InputError(f"the method is a {type(method).__name__}; expected a text")
-    folded = method.strip().casefold()
-    meant = next((one for one in (*OF_CLIENT, "initialize", "tools/list") if one.casefold() == folded), method)
-    if meant != method:
-        raise InputError(f"the method is {method!r}; expected {meant!r}, spelt so")
+    if _METHODS.get(folded(method), method) != method:
+        raise InputError(f"the method is {method!r}; expected {_METHODS[folded(method)]!r}, spelt so")
     if "id" not in message and not method.startswith("notifications/"):
         raise InputError(f"{method} has no id; expected one: only notifications have none")
-    if "params" in message and not isinstance(message["params"], Mapping):
-        raise InputError(f"the params of {method} are a {type(message['params']).__name__}; expected an object")
-    if "result" in message or "error" in message:
-        raise InputError(f"{method} is a request and an answer in one; expected one of them")
+    if "id" in message and not is_id(message["id"]):
+        raise InputError(f"the id of {method} is none; expected a text or a whole number")
+    params = message.get("params")
+    if params is None:
+        return
+    if not isinstance(params, Mapping):
+        raise InputError(f"the params of {method} are a {type(params).__name__}; expected an object")
+    require_plain(params, _OF_A_QUESTION if method in OF_SERVER else _PARAMS, method)

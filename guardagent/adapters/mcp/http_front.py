@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent.adapters.mcp import wire
+from guardagent.adapters.mcp import calls, wire
 from guardagent.adapters.mcp.pending import ToClient
 from guardagent.adapters.mcp.relay import Relay
 from guardagent.errors import InputError
@@ -222,11 +222,9 @@ class HttpFront:
 
 def _message(body: bytes) -> wire.Message:
     try:
-        message = wire.read_message(body)
+        message = calls.read(body)
     except InputError as error:
         raise _RefusedError(400, str(error), name=wire.id_of(body)) from None
-    if "id" in message and not wire.is_id(message["id"]):
-        raise _RefusedError(400, "the id is none; expected a text or a whole number")
     return message
 
 

@@ -79,10 +79,10 @@ class Relay:
     async def take(self, line: bytes) -> None:
         """Takes a line of the client. Whatever it holds, the next one is taken, too."""
         try:
-            message = wire.read_message(line)
-            calls.require_known_kind(message)
+            message = calls.read(line)
         except InputError as error:
-            self._say(wire.error(wire.id_of(line), INVALID, str(error)))
+            name = wire.id_of(line)
+            self._say(wire.error(name, INVALID, str(error)), name)
             return
         try:
             await self._took(message)
@@ -102,8 +102,8 @@ class Relay:
     async def _requested(self, message: Message) -> None:
         name, method = message["id"], message["method"]
         key = str(name)
-        if not wire.is_id(name) or key in self._pending or self._server.ours(name):
-            self._say(wire.error(name if wire.is_id(name) else None, INVALID, "this id is none, or is in use"))
+        if key in self._pending or self._server.ours(name):
+            self._say(wire.error(name, INVALID, "this id is in use"))
             return
         if method == "initialize":
             self._capabilities = params_of(message).get("capabilities")
@@ -282,19 +282,14 @@ class Relay:
 
     async def _from_server(self, line: bytes, message: Message) -> None:
         if wire.is_request(message):
-            await self._asks(line, message)
+            await self._asks(message)
         elif wire.is_notification(message):
             self._tells(line, message)
         else:
             await self._answers(line, message)
 
-    async def _asks(self, line: bytes, message: Message) -> None:
+    async def _asks(self, message: Message) -> None:
         """A request of the server: an event that is judged, or one that passes."""
-        try:
-            message = wire.read_message(line)
-        except InputError as error:
-            await self._refuse(message, str(error))
-            return
         if message["method"] in calls.OF_SERVER:
             self._start(self._event(message))
         else:
@@ -344,6 +339,8 @@ class Relay:
             line = self._listed(pending, line, message)
         if pending.call is not None:
             line = await self._came_of(pending, pending.call, line, message)
+        elif (refused := await self._refused_inputs(message.get("result"))) is not None:
+            line = wire.write_message(wire.error(message["id"], DENIED, refused))
         self._to_client(line, message["id"], last=True)
 
     async def _came_of(self, pending: Pending, call: HostCall, line: bytes, message: Message) -> bytes:
@@ -352,21 +349,29 @@ class Relay:
         outcome = Outcome("the connection is lost", failed=None, ended=False) if lost else calls.outcome_of(message)
         self._server.in_doubt |= lost
         answer = message.get("result")
-        if isinstance(answer, Mapping) and answer.get("resultType") == "input_required":
-            refused = await self._refused_inputs(answer)
-            if refused is not None:
-                await self._guard.aafter(call, Outcome(refused, failed=None))
-                return wire.write_message(wire.error(message["id"], DENIED, refused))
-            if pending.proposed is not None:
-                self._rounds.leave_open(pending.proposed, answer.get("requestState"), call)
+        refused = await self._refused_inputs(answer)
+        if refused is not None:
+            await self._guard.aafter(call, Outcome(refused, failed=None))
+            return wire.write_message(wire.error(message["id"], DENIED, refused))
+        asks = isinstance(answer, Mapping) and answer.get("resultType") == "input_required"
+        if asks and pending.proposed is not None:
+            self._rounds.leave_open(pending.proposed, answer.get("requestState"), call)
         await self._guard.aafter(call, outcome)
         return line
 
-    async def _refused_inputs(self, answer: Mapping[str, Any]) -> str | None:
+    async def _refused_inputs(self, answer: Any) -> str | None:
         """Why the client is not given what a result asks of it; None where it may be."""
-        wanted = answer.get("inputRequests")
-        for one in wanted.values() if isinstance(wanted, Mapping) else ():
-            method = one.get("method") if isinstance(one, Mapping) else None
+        wanted = answer.get("inputRequests") if isinstance(answer, Mapping) else None
+        if wanted is None:
+            return None
+        if not isinstance(wanted, Mapping) or not all(isinstance(one, Mapping) for one in wanted.values()):
+            return "the server asks for input in no known form"
+        for name, one in wanted.items():
+            method = one.get("method")
+            try:
+                calls.require_known_kind({**one, "method": method, "id": name})
+            except InputError as error:
+                return f"the server asks for input in no known form: {error}"
             if method not in calls.OF_SERVER:
                 continue
             call = calls.asked(method, params_of(one), self._conversation)

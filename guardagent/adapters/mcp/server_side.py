@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from guardagent.adapters.mcp import calls, wire
 from guardagent.adapters.mcp.links import Link, LinkLostError, Target
-from guardagent.adapters.mcp.wire import Message, is_request, notification, params_of, request
-from guardagent.errors import in_words
+from guardagent.adapters.mcp.wire import CLOSED, INVALID, Message, is_request, notification, params_of, request
+from guardagent.errors import InputError, in_words
 from guardagent.types import EMPTY
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
@@ -48,6 +48,7 @@ class ServerSide:
         self._link: Link | None = None
         self._up = asyncio.Event()
         self._prefix = f"guardagent-{secrets.token_hex(4)}-"
+        self._confirming = asyncio.Lock()
         self._asked: dict[str, asyncio.Future[Message]] = {}
         self._count = 0
         self._handshake: Any = None
@@ -126,11 +127,12 @@ class ServerSide:
         Raises:
             LinkLostError: there is no server.
         """
-        if self.in_doubt:
-            self.in_doubt = False
-            with contextlib.suppress(LinkLostError):  # then there is a new session
-                await self.ask("ping")
-            await self.wait()
+        async with self._confirming:
+            if self.in_doubt:
+                self.in_doubt = False
+                with contextlib.suppress(LinkLostError):  # then there is a new session
+                    await self.ask("ping")
+        await self.wait()
 
     def ours(self, message_id: Any) -> bool:
         """Whether an id is one of the proxy's own, so that no client may use it."""
@@ -183,16 +185,32 @@ class ServerSide:
         self._up.set()
 
     async def _read(self, line: bytes) -> None:
-        message = _lenient(line)
-        if message is None:
-            _log.warning("the MCP server wrote what is no message: %.200r", line)
-            return
+        try:
+            message = calls.read(line)
+        except InputError as error:
+            line, message = await self._garbled(line, error)
+            if not message:
+                return
         asked = self._asked.get(message.get("id", "")) if isinstance(message.get("id"), str) else None
         if asked is not None and "method" not in message:
             if not asked.done():
                 asked.set_result(message)
             return
         await self._take(line, message)
+
+    async def _garbled(self, line: bytes, error: InputError) -> tuple[bytes, Message]:
+        """What the client gets instead of an answer that cannot be read in one way only: its call may have run."""
+        found, name = wire.lenient(line), wire.id_of(line)
+        if found is None or name is None:
+            _log.warning("the MCP server wrote what is no message: %s: %.200r", error, line)
+            return line, {}
+        _log.warning("a message of the MCP server is not passed on: %s", error)
+        if "method" in found:
+            with contextlib.suppress(LinkLostError):
+                await self._on(wire.error(name, INVALID, str(error)))
+            return line, {}
+        said = wire.error(name, CLOSED, f"the server's answer cannot be read in one way only: {error}")
+        return wire.write_message(said), said
 
     async def _on(self, message: Message, schema: Mapping[str, Any] = EMPTY) -> None:
         if self._link is None:
@@ -207,14 +225,6 @@ class ServerSide:
         for future in self._asked.values():
             if not future.done():
                 future.set_exception(LinkLostError(why))
-
-
-def _lenient(line: bytes) -> Message | None:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def cause(error: BaseException) -> tuple[str, frozenset[Any]]:

@@ -1,13 +1,14 @@
 """Messages of MCP as they go over a wire: JSON-RPC 2.0, one object each.
 
-What a client sends is read strictly: a name that is given twice, or `NaN`, means one thing to the guard and another to
-the server. What was judged is written anew.
+Both sides are read strictly: a name that is given twice or in another case, or `NaN`, means one thing to the guard and
+another to whoever gets the message. What was judged is written anew.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from guardagent.enforcement.schema import finite, no_constant, unique_names
@@ -25,7 +26,7 @@ VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 CLIENT_KEY = "io.modelcontextprotocol/clientInfo"
 CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
 
-_MEMBERS = ("jsonrpc", "id", "method", "params", "result", "error")
+_KINDS = ({"jsonrpc", "id", "method", "params"}, {"jsonrpc", "id", "result"}, {"jsonrpc", "id", "error"})
 
 
 def read_message(line: bytes | str) -> Message:
@@ -40,20 +41,27 @@ def read_message(line: bytes | str) -> Message:
         raise InputError(f"this is no JSON: {error}; expected one JSON-RPC object in a line") from None
     if not isinstance(value, dict):
         raise InputError(f"this is a {type(value).__name__}; expected one JSON-RPC object (batches are not passed on)")
-    require_plain(value, _MEMBERS, "the message")
+    if not any(value.keys() <= kind for kind in _KINDS) or len(value.keys() - {"jsonrpc", "id"}) == 0:
+        names = ", ".join(repr(name[:40]) for name in list(value)[:9])
+        raise InputError(f"the message has {names}; expected method and params, a result or an error, spelt so")
     return value
 
 
-def require_plain(value: Mapping[str, Any], names: tuple[str, ...], place: str) -> None:
+def require_plain(value: Mapping[str, Any], names: Iterable[str], place: str) -> None:
     """Refuses names that another reader may take for one of those that matter.
 
     Raises:
         InputError: there is one.
     """
+    meant = {folded(name): name for name in names}
     for name in value:
-        if name not in names and name.casefold() in {known.casefold() for known in names}:
-            meant = next(known for known in names if known.casefold() == name.casefold())
-            raise InputError(f"{place} has {name!r}; expected {meant!r}, spelt so")
+        if name not in meant.values() and folded(name) in meant:
+            raise InputError(f"{place} has {name!r}; expected {meant[folded(name)]!r}, spelt so")
+
+
+def folded(name: str) -> str:
+    """A name as a reader may take it that is not strict: in one case, without what stands around it."""
+    return unicodedata.normalize("NFKC", name).casefold().strip()
 
 
 def write_message(message: Mapping[str, Any]) -> bytes:
@@ -61,13 +69,18 @@ def write_message(message: Mapping[str, Any]) -> bytes:
     return json.dumps(message, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
-def id_of(line: bytes | str) -> Any:
-    """The id of a request that was refused unread, as far as it can be told."""
+def lenient(line: bytes | str) -> Message | None:
+    """A message that was refused, as one reader may take it."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    found = value.get("id") if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else None
+
+
+def id_of(line: bytes | str) -> Any:
+    """The id of a message that was refused, as far as it can be told."""
+    found = (lenient(line) or {}).get("id")
     return found if is_id(found) else None
 
 

@@ -68,6 +68,9 @@ def answer(method: Any, params: Any) -> dict[str, Any] | None:
         at = int(folded(params).get("cursor") or 0)
         more = {"nextCursor": str(at + 2)} if at + 2 < len(TOOLS) else {}
         return {"tools": TOOLS[at : at + 2], **more}
+    if method in ("resources/read", "resources/subscribe"):
+        do(method, folded(params).get("uri"))
+        return {"contents": []}
     return call(params) if method == "tools/call" else {}
 
 
