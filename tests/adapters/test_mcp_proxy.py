@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import subprocess
 import sys
 from collections.abc import Coroutine
@@ -632,12 +633,13 @@ def test_the_log_holds_every_verdict(tmp_path: Path) -> None:
     assert verified.returncode == 0
 
 
-def started(tmp_path: Path, *options: str, policy: str = LIMIT, server: list[str] | None = None) -> tuple[int, str]:
-    """Exit status and messages of a proxy whose client leaves at once."""
+def started(
+    tmp_path: Path, *options: str, policy: str = LIMIT, server: list[str] | None = None, said: bytes = b""
+) -> tuple[int, str]:
+    """Exit status and messages of a proxy whose client says something and leaves."""
     command = proxy_command(tmp_path, policy, *options, server=server)
-    ran = subprocess.run(
-        command, input=b"", capture_output=True, check=False, timeout=60, env=environment(tmp_path), cwd=SHOP.parents[3]
-    )
+    where = {"env": environment(tmp_path), "cwd": SHOP.parents[3]}
+    ran = subprocess.run(command, input=said, capture_output=True, check=False, timeout=60, **where)
     assert ran.stdout == b""
     assert b"Traceback" not in ran.stderr
     return ran.returncode, ran.stderr.decode()
@@ -646,6 +648,42 @@ def started(tmp_path: Path, *options: str, policy: str = LIMIT, server: list[str
 def test_a_client_that_leaves_ends_it(tmp_path: Path) -> None:
     """With status 0."""
     assert started(tmp_path)[0] == 0
+
+
+LONG = b"x" * (70 * 2**20)
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"], ids=["open", "ended"])
+def test_a_message_without_end_ends_it(tmp_path: Path, end: bytes) -> None:
+    """With status 2, and in seconds of computing: 70 MiB are not gone through again and again."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    status, said = started(tmp_path, said=LONG + end)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert status == 2
+    assert "more than 16,777,216 bytes" in said
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 12
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s"}}',
+        b'{"method":"tools/call","params":{"name":"%s"},"jsonrpc":"2.0","id":%d}',
+    ],
+)
+def test_a_message_that_is_too_long_is_answered(tmp_path: Path, line: bytes) -> None:
+    """Where its id can be told; the next one is taken."""
+    long = line.replace(b"%d", b"77").replace(b"%s", LONG[: 17 * 2**20])
+
+    async def session() -> None:
+        async with client_of(proxy_command(tmp_path, LIMIT), tmp_path) as client:
+            await client.begin()
+            await client.line(long)
+            assert "more than" in text_of(await client.answered(77))
+            assert not failed(await client.call("refund", order_id="W1", amount=5))
+
+    run(session())
+    assert paid(tmp_path) == [["W1", 5]]
 
 
 @pytest.mark.parametrize(

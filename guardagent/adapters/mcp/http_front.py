@@ -238,7 +238,7 @@ def _require_sessions(headers: dict[str, str], message: wire.Message) -> None:
 
 
 async def _body(receive: Any) -> bytes:
-    body: bytes = b""
+    body = bytearray()
     while True:
         message = await receive()
         if message["type"] != "http.request":
@@ -247,7 +247,7 @@ async def _body(receive: Any) -> bytes:
         if len(body) > MAX_BODY:
             raise _RefusedError(413, f"more than {MAX_BODY:,} bytes")
         if not message.get("more_body"):
-            return body
+            return bytes(body)
 
 
 async def _streamed(stream: Stream, first: tuple[bytes, bool], head: list[tuple[bytes, bytes]], send: Any) -> None:

@@ -1,0 +1,49 @@
+"""Lines out of a stream."""
+
+from __future__ import annotations
+
+import pytest
+
+from guardagent.adapters.mcp.lines import Lines, TooLong
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 100])
+def test_lines_are_put_together(size: int) -> None:
+    """However the stream is cut; empty ones are left out, and of a long one the two ends are kept."""
+    stream = b"one\n\ntwo\n" + b"a" * 30 + b"z" * 30 + b"\nthree\nrest"
+    lines = Lines(10)
+    found = [line for at in range(0, len(stream), size) for line in lines.fed(stream[at : at + size])]
+    assert [one for one in found if isinstance(one, bytes)] == [b"one", b"two", b"three"]
+    assert isinstance(found[2], TooLong)
+    assert (found[2].head[:1], found[2].tail[-1:]) == (b"a", b"z")
+    assert lines.end() is None
+
+
+def test_a_long_line_without_end() -> None:
+    """Is told at the end of the stream, and little is kept of it."""
+    lines = Lines(10)
+    assert [one for _ in range(100) for one in lines.fed(b"x" * 9000)] == []
+    end = lines.end()
+    assert end is not None
+    assert len(end.head + end.tail) < 5000
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":"%s"}}', 7),
+        (b' { "id" : "a-1" , "method":"m","params":{"a":"%s"}}', "a-1"),
+        (b'{"method":"m","params":{"a":"%s"},"jsonrpc":"2.0","id":7}\r', 7),
+        (b'{"method":"m","params":{"a":"%s"},"id":7,"jsonrpc":"2.0"}', 7),
+        (b'{"method":"m","params":{"id":7,"a":"%s"}}', None),
+        (b'{"method":"m","params":{"a":"%s","id":7}}', None),
+        (b'{"id":[7],"params":{"a":"%s"}}', None),
+        (b"%s", None),
+    ],
+)
+def test_the_id_of_a_long_line(line: bytes, expected: object) -> None:
+    """As far as it stands first or last in the message."""
+    lines = Lines(10)
+    (found,) = lines.fed(line.replace(b"%s", b"x" * 5000) + b"\n")
+    assert isinstance(found, TooLong)
+    assert found.id == expected
