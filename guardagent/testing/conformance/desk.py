@@ -1,0 +1,66 @@
+"""For hosts that ask a person within the call: the run waits in the background until somebody answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from guardagent.enforcement import Approval
+from guardagent.testing.conformance.host import Reply
+
+_desk: ContextVar[Desk] = ContextVar("guardagent_conformance_desk")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question that was put to a person, and the run that waits for the answer."""
+
+    desk: Desk
+    shown: Any
+    answer: asyncio.Future[Approval]
+
+
+class Desk:
+    """Where the questions of one run arrive: `Process.run` is `await Desk().run(work)`, `answer` is `Desk.answer`."""
+
+    def __init__(self) -> None:
+        self._asked: asyncio.Queue[Asked] = asyncio.Queue()
+        self._work: asyncio.Task[Reply] | None = None
+
+    async def run(self, work: Coroutine[Any, Any, Reply]) -> Reply:
+        """Begins a run; what came of it, or its first question."""
+        token = _desk.set(self)
+        self._work = asyncio.ensure_future(work)  # it inherits the desk
+        _desk.reset(token)
+        return await self._next()
+
+    @staticmethod
+    async def ask(shown: Any) -> Approval:
+        """Called within the run, such as by `ToolGuard(approver=Desk.ask)`: waits for the answer."""
+        asked = Asked(_desk.get(), shown, asyncio.get_running_loop().create_future())
+        asked.desk._asked.put_nowait(asked)
+        return await asked.answer
+
+    @staticmethod
+    async def answer(asked: Asked, said: Approval) -> Reply:
+        """Answers; what came of the run, or its next question. A second answer finds nobody who waits for it."""
+        if not asked.answer.done():
+            asked.answer.set_result(said)
+        return await asked.desk._next()
+
+    async def _next(self) -> Reply:
+        assert self._work is not None
+        question = asyncio.ensure_future(self._asked.get())
+        try:
+            await asyncio.wait({self._work, question}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            self._work.cancel()
+            await asyncio.gather(self._work, return_exceptions=True)
+            raise
+        finally:
+            if not question.done():
+                question.cancel()
+        return Reply(question=question.result()) if not self._work.done() else self._work.result()

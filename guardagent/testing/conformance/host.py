@@ -1,0 +1,143 @@
+"""A host as the scenarios see it: processes of an operator, in which agents follow scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from guardagent.enforcement import Approval, ToolGuard
+from guardagent.testing.conformance.shop import SECRET, Shop
+from guardagent.types import Decision, Verdict
+
+Call = tuple[str, Mapping[str, Any]]
+"""A tool and its arguments, as a model proposes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubAgent:
+    """The agent has another agent work on something, as one of its tools.
+
+    Attributes:
+        script: of the other agent.
+        apart: the tool runs it in a thread of its own, and under a conversation id of its own.
+    """
+
+    script: Script
+    apart: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HandOff:
+    """The agent hands the conversation over to another one, which goes on with it."""
+
+    script: Script
+
+
+Turn = str | Sequence[Call] | SubAgent | HandOff
+Script = Sequence[Turn]
+"""What a model says, turn by turn: the calls of a message, or a final text. Where it ends the model says `done`."""
+
+
+class NoSecrets:
+    """Judges final answers, in place of a GuardAgent: none tells the secret."""
+
+    def guard(self, agent_input: str, output: str, facts: Any = None) -> Verdict:  # noqa: ARG002 - as of a GuardAgent
+        told = SECRET in output
+        return Verdict(Decision.DENY if told else Decision.ALLOW, reasons=("it tells a PIN",) if told else ())
+
+
+@dataclass(frozen=True)
+class Operator:
+    """What an operator has set up. The processes of one operator share it.
+
+    Attributes:
+        shop: whose tools the agent has.
+        policies: the file of the rules.
+        ledger: the file of the ledger that all processes share.
+        tools: the names of the agent's tools, at the start.
+        answers: whether final answers are judged.
+        direct: tools whose output is the final answer, where the host has such.
+        retries: how often the host runs a call again that raised, where it can.
+        kept: what the host keeps over processes, such as its checkpoints.
+    """
+
+    shop: Shop
+    policies: Path
+    ledger: Path
+    tools: tuple[str, ...] = ("authenticate", "refund", "get_order")
+    answers: bool = False
+    direct: frozenset[str] = frozenset()
+    retries: int = 0
+    kept: dict[str, Any] = field(default_factory=dict)
+
+    def guard(self, **options: Any) -> ToolGuard:
+        """The guard of one process: make it once, and not for each agent."""
+        if self.answers:
+            options.setdefault("answers", NoSecrets())
+        return ToolGuard(self.policies, **options)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came of a run.
+
+    Attributes:
+        shown: all that the user has seen of it, streamed or at its end.
+        question: what a person is asked, where the run waits for one: whatever the host needs to answer it.
+    """
+
+    shown: str = ""
+    question: Any = None
+
+
+class Process(Protocol):
+    """A process of an operator. It has one guard; each run builds its agent anew, as web services do."""
+
+    async def run(
+        self,
+        script: Script,
+        *,
+        conversation: str = "c1",
+        history: Sequence[tuple[Call, str]] = (),
+        stream: bool = False,
+    ) -> Reply:
+        """Runs an agent whose model follows a script. Where this is cancelled, the run is.
+
+        Args:
+            script: what the model says.
+            conversation: its id.
+            history: calls with results that the host's messages show, and that never ran.
+            stream: the user sees the run while it goes on.
+        """
+        ...
+
+    async def answer(self, question: Any, said: Approval) -> Reply:
+        """A person has read a question, in this process or another one, and answers; the run goes on."""
+        raise NotImplementedError("answer")
+
+    async def swap(self, question: Any, args: Mapping[str, Any]) -> None:
+        """Somebody changes the arguments of the call that waits, where the host keeps it, after the question."""
+        raise NotImplementedError("swap")
+
+    async def add(self, tool: str) -> None:
+        """The agent, or the server that has its tools, gets another tool of the shop after the start."""
+        raise NotImplementedError("add")
+
+
+class HostUnderTest(Protocol):
+    """A host and its adapter.
+
+    Attributes:
+        name: for the matrix.
+        cannot: scenario -> why it is not run: `cannot occur because ...`, or `cannot be closed because ...`.
+    """
+
+    name: str
+    cannot: Mapping[str, str]
+
+    def process(self, operator: Operator) -> AbstractAsyncContextManager[Process]:
+        """Starts a process; in a host that is a library that may be one more guard in this very process."""
+        ...

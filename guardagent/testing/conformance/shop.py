@@ -1,0 +1,116 @@
+"""A shop whose tools have side effects. Its book says what was really done, in whatever process a tool ran."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+SECRET = "4711"
+"""What no answer may tell, and what `get_order` tells."""
+
+SECONDS = 20.0
+REFUSALS: dict[str, Any] = {  # code -> the ways in which a login says that it failed
+    "text": "Error: wrong code",
+    "list": ["Your login.", "Error: wrong code"],
+    "record": {"note": "Your login.", "problem": "Error: wrong code"},
+}
+
+
+class Shop:
+    """A shop. `Shop(folder)` in another process, such as a server's, is the same shop.
+
+    Args:
+        folder: where it keeps its book.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._book = folder / "book.jsonl"
+
+    # --- its tools
+
+    async def authenticate(self, email: str, code: str = "right") -> Any:
+        """Lets a customer in; a code out of REFUSALS does not."""
+        if code in REFUSALS:
+            return REFUSALS[code]
+        self._note("authenticate", email)
+        return "welcome"
+
+    async def refund(self, order_id: str, amount: int = 500) -> str:
+        """Pays an order back: 500 unless another amount is given."""
+        self._note("refund", order_id, amount)
+        while self._flag("held").exists():
+            await asyncio.sleep(0.01)
+        if self._flag("silent").exists():
+            self.lose_answer()
+        return f"refunded {amount} of {order_id}"
+
+    async def get_order(self, order_id: str) -> str:
+        """Tells more than an answer may."""
+        return f"{order_id}, PIN {SECRET}"
+
+    async def payout(self, amount: int) -> str:
+        """Pays; no rule knows of it."""
+        self._note("payout", amount)
+        return "paid"
+
+    def tool(self, name: str) -> Callable[..., Any]:
+        """One of the above."""
+        found: Callable[..., Any] = getattr(self, name)
+        return found
+
+    def lose_answer(self) -> None:
+        """The tool has done its work, and nobody hears of it. A server's process ends here instead."""
+        raise TimeoutError("no answer in time")
+
+    # --- what was done
+
+    @property
+    def refunds(self) -> list[tuple[Any, Any]]:
+        """(order, amount) of each refund that was paid."""
+        return [(line[1], line[2]) for line in self._lines() if line[0] == "refund"]
+
+    @property
+    def logins(self) -> list[Any]:
+        """Who was let in."""
+        return [line[1] for line in self._lines() if line[0] == "authenticate"]
+
+    @property
+    def payouts(self) -> list[Any]:
+        """The amounts that `payout` paid."""
+        return [line[1] for line in self._lines() if line[0] == "payout"]
+
+    # --- what a scenario sets
+
+    def hold(self, on: bool = True) -> None:  # noqa: FBT001, FBT002 - read aloud: shop.hold(False)
+        """A refund does not come back once it has paid, until the shop lets go."""
+        self._set("held", on)
+
+    def fall_silent(self, on: bool = True) -> None:  # noqa: FBT001, FBT002
+        """The answer of a refund is lost once it has paid."""
+        self._set("silent", on)
+
+    async def has_paid(self, refunds: int) -> None:
+        """Waits until so many refunds were paid."""
+        async with asyncio.timeout(SECONDS):
+            while len(self.refunds) < refunds:
+                await asyncio.sleep(0.01)
+
+    def _lines(self) -> list[Any]:
+        return [json.loads(line) for line in self._book.read_text().splitlines()] if self._book.exists() else []
+
+    def _note(self, *what: Any) -> None:
+        with self._book.open("a") as book:
+            book.write(json.dumps(what) + "\n")
+
+    def _flag(self, name: str) -> Path:
+        return self.folder / name
+
+    def _set(self, name: str, on: bool) -> None:  # noqa: FBT001
+        if on:
+            self._flag(name).touch()
+        else:
+            self._flag(name).unlink(missing_ok=True)

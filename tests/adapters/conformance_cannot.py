@@ -1,0 +1,16 @@
+"""Which scenarios are not played in which host, and why: for the hosts' tests, and for the table of docs/conformance.md."""
+
+from __future__ import annotations
+
+OWN_TOOLS = "cannot occur because the tools are the operator's own code; what comes later is judged like the rest"
+ASKED_WITHIN = "cannot occur because a person is asked within the call, and nothing is kept meanwhile"
+
+PYTHON = {
+    "another call than was shown": ASKED_WITHIN,
+    "late tools of a server": OWN_TOOLS,
+    "sub-agent in a thread": "cannot be closed because a thread that a tool starts by hand inherits no conversation, "
+    "and may as well be that of another user; start it with `asyncio.to_thread`, or name the conversation",
+    "streaming": "cannot occur because `run_agent` does not stream",
+}
+
+CANNOT = {"Plain Python": PYTHON}

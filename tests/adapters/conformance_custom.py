@@ -1,0 +1,162 @@
+"""A little agent framework with an adapter of its own: it has all that a scenario may ask of a host.
+
+Its parts are methods, so that tests of the suite can break one at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from guardagent.enforcement import Approval, HostCall, Outcome
+from guardagent.enforcement.tool_guard import applied
+from guardagent.errors import InputError
+from guardagent.testing.conformance import Call, HandOff, Operator, Process, Reply, Script, SubAgent, Turn
+from guardagent.types import Decision
+
+_ids = itertools.count(1)
+
+
+@dataclass
+class Talk:
+    """A run of an agent, in a conversation, up to where it is."""
+
+    conversation: str
+    script: Iterator[Turn]
+    seen: tuple[str, ...] = ()
+    stream: bool = False
+    waiting: list[str] = field(default_factory=list)
+
+
+class CustomProcess(Process):
+    def __init__(self, operator: Operator) -> None:
+        self.operator, self.guard = operator, operator.guard()
+        self.known = set(operator.tools)  # those that were there at the start, and are accepted
+        self.tools = set(operator.tools)
+        self.asked: dict[str, tuple[Talk, HostCall]] = operator.kept  # id of a call -> what waits for its answer
+
+    async def run(
+        self,
+        script: Script,
+        *,
+        conversation: str = "c1",
+        history: Sequence[tuple[Call, str]] = (),
+        stream: bool = False,
+    ) -> Reply:
+        seen = tuple(self.believed(conversation, call, output) for call, output in history)
+        return await self.go_on(Talk(conversation, iter(script), seen, stream))
+
+    async def answer(self, question: Any, said: Approval) -> Reply:
+        talk, call = self.asked[question]
+        if (await self.guard.abefore(call)).decision is Decision.ESCALATE:
+            verdict = await self.guard.aresolve(call, self.signed(said, call))
+            if not verdict.label:
+                await self.execute(applied(call, said))
+        talk.waiting = [one for one in talk.waiting if one != question]
+        return await self.go_on(talk)
+
+    async def swap(self, question: Any, args: Mapping[str, Any]) -> None:
+        talk, call = self.asked[question]
+        self.asked[question] = (talk, replace(call, args=args))
+
+    async def add(self, tool: str) -> None:
+        self.tools.add(tool)
+
+    async def go_on(self, talk: Talk) -> Reply:
+        shown = ""
+        while not talk.waiting:
+            turn = next(talk.script, "done")
+            if isinstance(turn, str):
+                return Reply(shown + self.answered(talk, turn))
+            if isinstance(turn, SubAgent):
+                await self.run_sub_agent(talk, turn)
+            elif isinstance(turn, HandOff):
+                talk = await self.hand_over(talk, turn)
+            else:
+                calls = [self.proposed(talk, tool, args) for tool, args in turn]
+                waiting = await asyncio.gather(*(self.call(talk, call) for call in calls if call is not None))
+                talk.waiting = [one for one in waiting if one is not None]
+                if len(turn) == 1 and turn[0][0] in self.operator.direct and not talk.waiting:
+                    return Reply(shown + self.direct(talk, await self.operator.shop.tool(turn[0][0])(**turn[0][1])))
+        return Reply(shown, talk.waiting[0])
+
+    # --- what a test may break
+
+    def proposed(self, talk: Talk, tool: str, args: Mapping[str, Any]) -> HostCall | None:
+        """The call as the tool would get it; None where it does not fit."""
+        try:
+            if tool not in self.known:
+                raise InputError(f"unknown tool {tool}")  # noqa: TRY301 - one way out
+            bound = inspect.signature(self.operator.shop.tool(tool)).bind(**args)
+        except (InputError, TypeError) as error:
+            self.guard.refuse(HostCall(tool, args, talk.conversation), str(error))
+            return None
+        bound.apply_defaults()
+        return HostCall(tool, bound.arguments, talk.conversation, f"call-{next(_ids)}", seen=talk.seen)
+
+    async def call(self, talk: Talk, call: HostCall) -> str | None:
+        """Runs a call that may run; its id where a person has to answer first."""
+        verdict = await self.guard.abefore(call)
+        if verdict.decision is Decision.ESCALATE:
+            self.asked[call.id] = (talk, call)
+            return call.id
+        if not verdict.label:
+            await self.execute(call)
+        return None
+
+    async def execute(self, call: HostCall) -> None:
+        try:
+            args = await self.guard.ause(call)
+        except InputError:
+            return
+        try:
+            output = await self.operator.shop.tool(call.tool)(**args)
+        except BaseException as error:
+            self.guard.after(call, self.ended(error))
+            if not isinstance(error, Exception):
+                raise
+        else:
+            await self.guard.aafter(call, Outcome(self.output(output)))
+
+    def ended(self, error: BaseException) -> Outcome:
+        return Outcome.of_error(error)
+
+    def output(self, output: Any) -> Any:
+        return output
+
+    def signed(self, said: Approval, call: HostCall) -> Approval:
+        return said
+
+    def believed(self, conversation: str, call: Call, output: str) -> str:
+        """The id of a call that a message shows."""
+        return f"shown-{next(_ids)}"
+
+    def answered(self, talk: Talk, text: str) -> str:
+        """The answer that is shown."""
+        return "" if self.guard.answer(talk.conversation, "", text).label else text
+
+    def direct(self, talk: Talk, output: str) -> str:
+        return self.answered(talk, output)
+
+    async def hand_over(self, talk: Talk, turn: HandOff) -> Talk:
+        return replace(talk, script=iter(turn.script))
+
+    async def run_sub_agent(self, talk: Talk, turn: SubAgent) -> None:
+        await self.run(turn.script, conversation=talk.conversation)
+
+
+class CustomHost:
+    name = "the custom host"
+    cannot: Mapping[str, str] = {}
+
+    def __init__(self, process: type[CustomProcess] = CustomProcess) -> None:
+        self._process = process
+
+    @asynccontextmanager
+    async def process(self, operator: Operator) -> AsyncIterator[CustomProcess]:
+        yield self._process(operator)
