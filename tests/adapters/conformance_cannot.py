@@ -13,4 +13,8 @@ PYTHON = {
     "streaming": "cannot occur because `run_agent` does not stream",
 }
 
-CANNOT = {"Plain Python": PYTHON}
+LANGGRAPH = {
+    "late tools of a server": OWN_TOOLS,
+}
+
+CANNOT = {"Plain Python": PYTHON, "LangChain, LangGraph": LANGGRAPH}
