@@ -17,4 +17,6 @@ LANGGRAPH = {
     "late tools of a server": OWN_TOOLS,
 }
 
-CANNOT = {"Plain Python": PYTHON, "LangChain, LangGraph": LANGGRAPH}
+OPENAI_AGENTS: dict[str, str] = {}
+
+CANNOT = {"Plain Python": PYTHON, "LangChain, LangGraph": LANGGRAPH, "OpenAI Agents SDK": OPENAI_AGENTS}
