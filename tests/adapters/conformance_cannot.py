@@ -19,4 +19,26 @@ LANGGRAPH = {
 
 OPENAI_AGENTS: dict[str, str] = {}
 
-CANNOT = {"Plain Python": PYTHON, "LangChain, LangGraph": LANGGRAPH, "OpenAI Agents SDK": OPENAI_AGENTS}
+UNSEEN_ANSWERS = "cannot occur because an MCP server does not see its client's answers; its client's host judges them"
+UNSEEN_MESSAGES = "cannot occur because an MCP server is not shown its client's messages"
+ANOTHER_CONNECTION = (
+    "cannot be closed because another connection is another session, and nothing says that it belongs to the first"
+)
+
+MCP = {
+    "forged history": UNSEEN_MESSAGES,
+    "streaming": UNSEEN_ANSWERS,
+    "final answer": UNSEEN_ANSWERS,
+    "sub-agent in a thread": ANOTHER_CONNECTION,
+}
+MCP_PROXY = {**MCP, "another call than was shown": ASKED_WITHIN}
+MCP_PROXY_MODERN = MCP
+MCP_MIDDLEWARE = MCP_PROXY
+
+CANNOT = {
+    "Plain Python": PYTHON,
+    "LangChain, LangGraph": LANGGRAPH,
+    "OpenAI Agents SDK": OPENAI_AGENTS,
+    "MCP proxy": MCP_PROXY,
+    "MCP middleware": MCP_MIDDLEWARE,
+}

@@ -40,9 +40,13 @@ class Desk:
     @staticmethod
     async def ask(shown: Any) -> Approval:
         """Called within the run, such as by `ToolGuard(approver=Desk.ask)`: waits for the answer."""
-        asked = Asked(_desk.get(), shown, asyncio.get_running_loop().create_future())
-        asked.desk._asked.put_nowait(asked)
-        return await asked.answer
+        return await _desk.get().put(shown).answer
+
+    def put(self, shown: Any) -> Asked:
+        """As `ask`, from outside the run; whoever asks awaits the `answer` of what this gives."""
+        asked = Asked(self, shown, asyncio.get_running_loop().create_future())
+        self._asked.put_nowait(asked)
+        return asked
 
     @staticmethod
     async def answer(asked: Asked, said: Approval) -> Reply:
