@@ -31,9 +31,8 @@ MCP = {
     "final answer": UNSEEN_ANSWERS,
     "sub-agent in a thread": ANOTHER_CONNECTION,
 }
-MCP_PROXY = {**MCP, "another call than was shown": ASKED_WITHIN}
-MCP_PROXY_MODERN = MCP
-MCP_MIDDLEWARE = MCP_PROXY
+MCP_PROXY = MCP
+MCP_MIDDLEWARE = MCP
 
 CANNOT = {
     "Plain Python": PYTHON,

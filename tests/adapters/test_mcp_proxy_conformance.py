@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,28 +26,32 @@ from guardagent.testing.conformance import (
     SubAgent,
     check,
 )
-from tests.adapters.conformance_cannot import MCP_PROXY, MCP_PROXY_MODERN
+from tests.adapters.conformance_cannot import MCP_PROXY
 from tests.adapters.mcp_helpers import RawClient, client_of
 
 SERVER = Path(__file__).parent / "mcp_servers" / "conformance_shop.py"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Form:
-    """A question as the client shows it: an elicitation of the server, or since 2026-07-28 a result that asks."""
+    """A question as the client shows it: a request of the server with an id, or since 2026-07-28 a result that asks.
+
+    Attributes:
+        client: was asked.
+        id: of the request.
+        params: of the call that the client makes again, with the answer.
+    """
 
     client: RawClient
-    params: dict[str, Any]
     id: Any = None
+    params: dict[str, Any] = field(default_factory=dict)
 
 
 class ProxyProcess(Process):
     """Each conversation has a client, and a proxy with a server of its own, as clients start them."""
 
-    modern = False
-
-    def __init__(self, operator: Operator, open_clients: AsyncExitStack) -> None:
-        self.operator, self._open = operator, open_clients
+    def __init__(self, operator: Operator, open_clients: AsyncExitStack, *, modern: bool) -> None:
+        self.operator, self._open, self._modern = operator, open_clients, modern
         self._clients: dict[str, RawClient] = {}
         self._desk = Desk()
 
@@ -58,13 +62,18 @@ class ProxyProcess(Process):
         return await self._desk.run(self._talk(await self._client(conversation), script))
 
     async def answer(self, question: Any, said: Approval) -> Reply:
-        """Sends the form back; where that was done before, once more."""
-        client = next(iter(self._clients.values()), None) or await self._client("c1")
+        """Sends the form back. Of a second answer nobody in the client knows any more: it is sent all the same."""
         form = question.shown
-        if form.id is None:
-            return await Desk.answer(question, said)
-        await client.send({"jsonrpc": "2.0", "id": form.id, "result": filled(said)})
-        return await Desk.answer(question, said)
+        mine = form.client in self._clients.values()
+        client = form.client if mine else await self._client("c1")
+        if form.id is not None:
+            await client.send({"jsonrpc": "2.0", "id": form.id, "result": filled(said)})
+        elif question.answer.done() or not mine:
+            await client.request("tools/call", answered(form.params, said))
+        return await Desk.answer(question, said) if mine else Reply()
+
+    async def swap(self, question: Any, args: Mapping[str, Any]) -> None:
+        question.shown.params["arguments"] = dict(args)
 
     async def add(self, tool: str) -> None:
         (self.operator.shop.folder / f"also {tool}").touch()
@@ -81,9 +90,15 @@ class ProxyProcess(Process):
 
     async def _call(self, client: RawClient, tool: str, args: Mapping[str, Any]) -> None:
         params = {"name": tool, "arguments": dict(args)}
+        result = await self._result(client, params)
+        while "inputRequests" in result:
+            form = Form(client, params={**params, **result})
+            result = await self._result(client, answered(form.params, await self._desk.put(form).answer))
+
+    async def _result(self, client: RawClient, params: dict[str, Any]) -> dict[str, Any]:
         request = await client.ask("tools/call", params)
         try:
-            await client.answered(request)
+            return dict((await client.answered(request)).get("result", {}))
         except asyncio.CancelledError:
             await client.notify("notifications/cancelled", {"requestId": request})
             raise
@@ -94,15 +109,18 @@ class ProxyProcess(Process):
             proxy = ["-m", "guardagent", "mcp-proxy", "--policies", str(operator.policies), "--conversation", conversation]
             server = [sys.executable, str(SERVER), str(operator.shop.folder), *operator.tools]
             command = [sys.executable, *proxy, "--", *server]
-            client = await self._open.enter_async_context(client_of(command, operator.shop.folder))
-            client.answer = lambda method, params: self._asked(client, params)
+            client = await self._open.enter_async_context(client_of(command, operator.shop.folder, modern=self._modern))
+            client.answer = lambda method, params: self._desk.put(Form(client, client.others[-1]["id"])) and None
             await client.begin(elicitation={})
             self._clients[conversation] = client
         return self._clients[conversation]
 
-    def _asked(self, client: RawClient, params: Any) -> None:
-        """A form has come, which is answered later, or never."""
-        self._desk.put(Form(client, params, client.others[-1]["id"]))
+
+def answered(params: Mapping[str, Any], said: Approval) -> dict[str, Any]:
+    """The call again, with the form that its result asked for."""
+    answers = {name: filled(said) for name in params["inputRequests"]}
+    given = {name: params[name] for name in ("name", "arguments", "requestState")}
+    return {**given, "inputResponses": answers}
 
 
 def filled(said: Approval) -> dict[str, Any]:
@@ -114,16 +132,23 @@ def filled(said: Approval) -> dict[str, Any]:
 
 class ProxyHost:
     name = "MCP proxy"
-    cannot = MCP_PROXY
-    started = ProxyProcess
+
+    def __init__(self, cannot: Mapping[str, str], *, modern: bool) -> None:
+        self.cannot, self._modern = cannot, modern
 
     @asynccontextmanager
     async def process(self, operator: Operator) -> AsyncIterator[ProxyProcess]:
         async with AsyncExitStack() as open_clients:
-            yield self.started(operator, open_clients)
+            yield ProxyProcess(operator, open_clients, modern=self._modern)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_conformance(scenario: str, tmp_path: Path) -> None:
-    """What the shop really did is what the rules allow."""
-    check(ProxyHost(), scenario, tmp_path)
+    """What the shop really did is what the rules allow. Since 2026-07-28 a client keeps what a person is asked about."""
+    check(ProxyHost(MCP_PROXY, modern=True), scenario, tmp_path)
+
+
+@pytest.mark.parametrize("scenario", ["resume", "approve twice", "edit", "cancel"])
+def test_conformance_of_clients_that_shake_hands(scenario: str, tmp_path: Path) -> None:
+    """Before it, the server asks while the call is under way."""
+    check(ProxyHost(MCP_PROXY, modern=False), scenario, tmp_path)

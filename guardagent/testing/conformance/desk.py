@@ -27,7 +27,8 @@ class Desk:
     """Where the questions of one run arrive: `Process.run` is `await Desk().run(work)`, `answer` is `Desk.answer`."""
 
     def __init__(self) -> None:
-        self._asked: asyncio.Queue[Asked] = asyncio.Queue()
+        self._asked: list[Asked] = []
+        self._news = asyncio.Event()
         self._work: asyncio.Task[Reply] | None = None
 
     async def run(self, work: Coroutine[Any, Any, Reply]) -> Reply:
@@ -45,7 +46,8 @@ class Desk:
     def put(self, shown: Any) -> Asked:
         """As `ask`, from outside the run; whoever asks awaits the `answer` of what this gives."""
         asked = Asked(self, shown, asyncio.get_running_loop().create_future())
-        self._asked.put_nowait(asked)
+        self._asked.append(asked)
+        self._news.set()
         return asked
 
     @staticmethod
@@ -57,14 +59,16 @@ class Desk:
 
     async def _next(self) -> Reply:
         assert self._work is not None
-        question = asyncio.ensure_future(self._asked.get())
+        self._work.add_done_callback(lambda _: self._news.set())
         try:
-            await asyncio.wait({self._work, question}, return_when=asyncio.FIRST_COMPLETED)
+            while not self._work.done():
+                waiting = next((asked for asked in self._asked if not asked.answer.done()), None)
+                if waiting is not None:
+                    return Reply(question=waiting)
+                self._news.clear()
+                await self._news.wait()
         except asyncio.CancelledError:
             self._work.cancel()
             await asyncio.gather(self._work, return_exceptions=True)
             raise
-        finally:
-            if not question.done():
-                question.cancel()
-        return Reply(question=question.result()) if not self._work.done() else self._work.result()
+        return self._work.result()
