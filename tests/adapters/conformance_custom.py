@@ -38,7 +38,7 @@ class CustomProcess(Process):
         self.operator, self.guard = operator, operator.guard()
         self.known = set(operator.tools)  # those that were there at the start, and are accepted
         self.tools = set(operator.tools)
-        self.asked: dict[str, tuple[Talk, HostCall]] = operator.kept  # id of a call -> what waits for its answer
+        self.asked: dict[str, tuple[Talk, HostCall, str]] = operator.kept  # id of a call -> what waits for its answer
 
     async def run(
         self,
@@ -52,17 +52,18 @@ class CustomProcess(Process):
         return await self.go_on(Talk(conversation, iter(script), seen, stream))
 
     async def answer(self, question: Any, said: Approval) -> Reply:
-        talk, call = self.asked[question]
-        if (await self.guard.abefore(call)).decision is Decision.ESCALATE:
-            verdict = await self.guard.aresolve(call, self.signed(said, call))
+        talk, call, shown = self.asked[question]
+        if (verdict := await self.guard.abefore(call)).decision is Decision.ESCALATE:
+            said = replace(said, of=shown)
+            verdict = await self.guard.aresolve(call, said)
             if not verdict.label:
                 await self.execute(applied(call, said))
         talk.waiting = [one for one in talk.waiting if one != question]
         return await self.go_on(talk)
 
     async def swap(self, question: Any, args: Mapping[str, Any]) -> None:
-        talk, call = self.asked[question]
-        self.asked[question] = (talk, replace(call, args=args))
+        talk, call, shown = self.asked[question]
+        self.asked[question] = (talk, replace(call, args=args), shown)
 
     async def add(self, tool: str) -> None:
         self.tools.add(tool)
@@ -103,7 +104,7 @@ class CustomProcess(Process):
         """Runs a call that may run; its id where a person has to answer first."""
         verdict = await self.guard.abefore(call)
         if verdict.decision is Decision.ESCALATE:
-            self.asked[call.id] = (talk, call)
+            self.asked[call.id] = (talk, call, call.digest)
             return call.id
         if not verdict.label:
             await self.execute(call)
@@ -128,9 +129,6 @@ class CustomProcess(Process):
 
     def output(self, output: Any) -> Any:
         return output
-
-    def signed(self, said: Approval, call: HostCall) -> Approval:
-        return said
 
     def believed(self, conversation: str, call: Call, output: str) -> str:
         """The id of a call that a message shows."""

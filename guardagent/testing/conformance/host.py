@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from guardagent.enforcement import Approval, ToolGuard
+from guardagent.enforcement import Approval, SqliteLedger, ToolGuard
 from guardagent.testing.conformance.shop import SECRET, Shop
 from guardagent.types import Decision, Verdict
 
@@ -77,7 +77,7 @@ class Operator:
         """The guard of one process: make it once, and not for each agent."""
         if self.answers:
             options.setdefault("answers", NoSecrets())
-        return ToolGuard(self.policies, **options)
+        return ToolGuard(self.policies, ledger=SqliteLedger(self.ledger), **options)
 
 
 @dataclass(frozen=True, slots=True)
