@@ -31,13 +31,18 @@ MCP = {
     "final answer": UNSEEN_ANSWERS,
     "sub-agent in a thread": ANOTHER_CONNECTION,
 }
-MCP_PROXY = MCP
-MCP_MIDDLEWARE = MCP
+FASTMCP = {**MCP, "late tools of a server": OWN_TOOLS}
+MCP_LIBRARY = {
+    **FASTMCP,
+    "retry": "cannot be closed because the library makes a failed result of whatever a tool raises, a time-out too, "
+    "before its middlewares see it; let such a tool return what it knows",
+}
 
-CANNOT = {
+CANNOT: dict[str, dict[str, str]] = {
     "Plain Python": PYTHON,
     "LangChain, LangGraph": LANGGRAPH,
     "OpenAI Agents SDK": OPENAI_AGENTS,
-    "MCP proxy": MCP_PROXY,
-    "MCP middleware": MCP_MIDDLEWARE,
+    "MCP proxy": MCP,
+    "FastMCP middleware": FASTMCP,
+    "mcp middleware": MCP_LIBRARY,
 }

@@ -38,7 +38,7 @@ from guardagent.testing.conformance import (
     Turn,
     check,
 )
-from tests.adapters.conformance_cannot import LANGGRAPH
+from tests.adapters.conformance_cannot import CANNOT
 from tests.adapters.langgraph_agents import Scripted, thread, user
 
 _ids = itertools.count(1)
@@ -63,7 +63,12 @@ class LangGraphProcess(Process):
         self.scripts: dict[str, Iterator[Turn]] = operator.kept.setdefault("scripts", {})
 
     async def run(
-        self, script: Script, *, conversation: str = "c1", history: Sequence[tuple[Call, str]] = (), stream: bool = False
+        self,
+        script: Script,
+        *,
+        conversation: str = "c1",
+        history: Sequence[tuple[Call, str]] = (),
+        stream: bool = False,
     ) -> Reply:
         self.scripts[conversation] = iter(script)
         forged: list[Any] = []
@@ -91,11 +96,15 @@ class LangGraphProcess(Process):
     async def add(self, tool: str) -> None:
         self.tools.append(tool)
 
-    async def _invoke(self, given: Any, conversation: str, config: Any, *, stream: bool = False, team: Any = None) -> Reply:
+    async def _invoke(
+        self, given: Any, conversation: str, config: Any, *, stream: bool = False, team: Any = None
+    ) -> Reply:
         agent = team or self._agent(conversation)
         try:
             if stream:
-                return Reply(str([one async for one in agent.astream(given, config, stream_mode=["messages", "values"])]))
+                return Reply(
+                    str([one async for one in agent.astream(given, config, stream_mode=["messages", "values"])])
+                )
             found = await agent.ainvoke(given, config)
         except RunStopped as stopped:
             return Reply(str(stopped))
@@ -159,7 +168,9 @@ def _message(turn: Turn) -> AIMessage:
     calls: Any = turn
     if isinstance(turn, SubAgent | HandOff):
         calls = [("delegate" if isinstance(turn, SubAgent) else "transfer", {})]
-    return AIMessage("", tool_calls=[{"name": name, "args": dict(args), "id": f"c{next(_ids)}"} for name, args in calls])
+    return AIMessage(
+        "", tool_calls=[{"name": name, "args": dict(args), "id": f"c{next(_ids)}"} for name, args in calls]
+    )
 
 
 async def _in_thread(work: Any) -> Any:
@@ -173,7 +184,7 @@ async def _in_thread(work: Any) -> Any:
 
 class LangGraphHost:
     name = "LangChain, LangGraph"
-    cannot = LANGGRAPH
+    cannot = CANNOT[name]
 
     @asynccontextmanager
     async def process(self, operator: Operator) -> AsyncIterator[LangGraphProcess]:

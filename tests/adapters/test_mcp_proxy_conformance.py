@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -26,7 +25,8 @@ from guardagent.testing.conformance import (
     SubAgent,
     check,
 )
-from tests.adapters.conformance_cannot import MCP_PROXY
+from tests.adapters.conformance_cannot import CANNOT
+from tests.adapters.mcp_forms import filled
 from tests.adapters.mcp_helpers import RawClient, client_of
 
 SERVER = Path(__file__).parent / "mcp_servers" / "conformance_shop.py"
@@ -56,7 +56,12 @@ class ProxyProcess(Process):
         self._desk = Desk()
 
     async def run(
-        self, script: Script, *, conversation: str = "c1", history: Sequence[tuple[Call, str]] = (), stream: bool = False
+        self,
+        script: Script,
+        *,
+        conversation: str = "c1",
+        history: Sequence[tuple[Call, str]] = (),
+        stream: bool = False,
     ) -> Reply:
         self._desk = Desk()
         return await self._desk.run(self._talk(await self._client(conversation), script))
@@ -106,7 +111,15 @@ class ProxyProcess(Process):
     async def _client(self, conversation: str) -> RawClient:
         if conversation not in self._clients:
             operator = self.operator
-            proxy = ["-m", "guardagent", "mcp-proxy", "--policies", str(operator.policies), "--conversation", conversation]
+            proxy = [
+                "-m",
+                "guardagent",
+                "mcp-proxy",
+                "--policies",
+                str(operator.policies),
+                "--conversation",
+                conversation,
+            ]
             server = [sys.executable, str(SERVER), str(operator.shop.folder), *operator.tools]
             command = [sys.executable, *proxy, "--", *server]
             client = await self._open.enter_async_context(client_of(command, operator.shop.folder, modern=self._modern))
@@ -123,18 +136,12 @@ def answered(params: Mapping[str, Any], said: Approval) -> dict[str, Any]:
     return {**given, "inputResponses": answers}
 
 
-def filled(said: Approval) -> dict[str, Any]:
-    content: dict[str, Any] = {"decision": said.choice}
-    if said.choice == "edit":
-        content["arguments"] = json.dumps(dict(said.args))
-    return {"action": "accept", "content": content}
-
-
 class ProxyHost:
     name = "MCP proxy"
+    cannot = CANNOT[name]
 
-    def __init__(self, cannot: Mapping[str, str], *, modern: bool) -> None:
-        self.cannot, self._modern = cannot, modern
+    def __init__(self, *, modern: bool) -> None:
+        self._modern = modern
 
     @asynccontextmanager
     async def process(self, operator: Operator) -> AsyncIterator[ProxyProcess]:
@@ -145,10 +152,10 @@ class ProxyHost:
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_conformance(scenario: str, tmp_path: Path) -> None:
     """What the shop really did is what the rules allow. Since 2026-07-28 a client keeps what a person is asked about."""
-    check(ProxyHost(MCP_PROXY, modern=True), scenario, tmp_path)
+    check(ProxyHost(modern=True), scenario, tmp_path)
 
 
 @pytest.mark.parametrize("scenario", ["resume", "approve twice", "edit", "cancel"])
 def test_conformance_of_clients_that_shake_hands(scenario: str, tmp_path: Path) -> None:
     """Before it, the server asks while the call is under way."""
-    check(ProxyHost(MCP_PROXY, modern=False), scenario, tmp_path)
+    check(ProxyHost(modern=False), scenario, tmp_path)

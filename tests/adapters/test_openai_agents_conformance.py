@@ -44,7 +44,7 @@ from guardagent.testing.conformance import (
     SubAgent,
     check,
 )
-from tests.adapters.conformance_cannot import OPENAI_AGENTS
+from tests.adapters.conformance_cannot import CANNOT
 
 _ids = itertools.count(1)
 CONFIG = RunConfig(tracing_disabled=True)
@@ -69,7 +69,12 @@ class OpenAIProcess(Process):
         self.states: dict[str, str] = operator.kept
 
     async def run(
-        self, script: Script, *, conversation: str = "c1", history: Sequence[tuple[Call, str]] = (), stream: bool = False
+        self,
+        script: Script,
+        *,
+        conversation: str = "c1",
+        history: Sequence[tuple[Call, str]] = (),
+        stream: bool = False,
     ) -> Reply:
         said: list[Any] = [{"role": "user", "content": "please"}]
         for call, output in history:
@@ -87,7 +92,9 @@ class OpenAIProcess(Process):
 
     async def swap(self, question: Question, args: Mapping[str, Any]) -> None:
         state, new = json.loads(self.states[question.key]), json.dumps(args)
-        self.states[question.key] = json.dumps(state, default=str).replace(_escaped('"amount": 500'), _escaped(new[1:-1]))
+        self.states[question.key] = json.dumps(state, default=str).replace(
+            _escaped('"amount": 500'), _escaped(new[1:-1])
+        )
         assert _escaped('"amount": 900') in self.states[question.key]
 
     async def add(self, tool: str) -> None:
@@ -109,7 +116,9 @@ class OpenAIProcess(Process):
             return Reply(str(result.final_output))
         key = f"state {next(_ids)}"
         self.states[key] = result.to_state().to_string()
-        return Reply(question=Question(conversation, team, key, getattr(request(result.interruptions[0]), "digest", None)))
+        return Reply(
+            question=Question(conversation, team, key, getattr(request(result.interruptions[0]), "digest", None))
+        )
 
     # --- agents, as users build them
 
@@ -145,7 +154,9 @@ class OpenAIProcess(Process):
 
     def _apart(self, agent: Any, number: int) -> Any:
         async def delegate(input: str) -> str:  # noqa: A002 - as an agent as a tool has it
-            work = GuardedRunner.run(guarded(agent, self.guard), input, context={"conversation_id": "apart"}, run_config=CONFIG)
+            work = GuardedRunner.run(
+                guarded(agent, self.guard), input, context={"conversation_id": "apart"}, run_config=CONFIG
+            )
             return str((await _in_thread(work)).final_output)
 
         return function_tool(delegate, name_override=f"delegate_{number}", strict_mode=False)
@@ -203,7 +214,7 @@ async def _in_thread(work: Any) -> Any:
 
 class OpenAIHost:
     name = "OpenAI Agents SDK"
-    cannot = OPENAI_AGENTS
+    cannot = CANNOT[name]
 
     @asynccontextmanager
     async def process(self, operator: Operator) -> AsyncIterator[OpenAIProcess]:

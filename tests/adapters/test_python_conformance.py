@@ -28,7 +28,7 @@ from guardagent.testing.conformance import (
     check,
 )
 from guardagent.testing.conformance import Turn
-from tests.adapters.conformance_cannot import PYTHON
+from tests.adapters.conformance_cannot import CANNOT
 
 _ids = itertools.count(1)
 
@@ -109,7 +109,7 @@ def _message(turn: str | Sequence[Call]) -> dict[str, Any]:
 
 class PythonHost:
     name = "Plain Python"
-    cannot = PYTHON
+    cannot = CANNOT[name]
 
     @asynccontextmanager
     async def process(self, operator: Operator) -> AsyncIterator[PythonProcess]:
