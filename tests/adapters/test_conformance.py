@@ -1,10 +1,280 @@
+"""The conformance suite itself: a sound host conforms, and for each scenario there is a broken one that it catches."""
+
 from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
 import pytest
-from guardagent.testing.conformance import SCENARIOS, check
-from tests.adapters.conformance_custom import CustomHost
+
+from guardagent.enforcement import Approval, HostCall, MemoryLedger, Outcome
+from guardagent.enforcement.tool_guard import applied
+from guardagent.errors import InputError
+from guardagent.testing.conformance import (
+    SCENARIOS,
+    Call,
+    HandOff,
+    NotConformingError,
+    Operator,
+    Process,
+    Reply,
+    Script,
+    SubAgent,
+    check,
+    matrix,
+)
+from guardagent.types import EMPTY
+from tests.adapters.conformance_cannot import CANNOT
+from tests.adapters.conformance_custom import CustomHost, CustomProcess, Talk
+
+PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
+BROKEN: dict[str, type[CustomProcess]] = {}
+
+
+def broken(scenario: str) -> Any:
+    """Lists a process with one fault, by the scenario that has to catch it."""
+
+    def listed(process: type[CustomProcess]) -> type[CustomProcess]:
+        assert scenario not in BROKEN
+        BROKEN[scenario] = process
+        return process
+
+    return listed
+
+
+@broken("order")
+class AnsweredByItself(CustomProcess):
+    """Judges a call, and takes a denial for an answer to show."""
+
+    async def call(self, talk: Talk, call: HostCall) -> str | None:
+        if self.guard.preview(call).label:
+            await self.unguarded(call)
+        return await super().call(talk, call)
+
+    async def unguarded(self, call: HostCall) -> None:
+        await self.operator.shop.tool(call.tool)(**call.args)
+
+
+@broken("limits")
+class JudgesBeforeDefaults(CustomProcess):
+    """Judges what the model wrote, and not what the tool gets."""
+
+    async def call(self, talk: Talk, call: HostCall) -> str | None:
+        judged = replace(call, args={**call.args, "amount": 0}) if call.args.get("amount") == 500 else call
+        if (await self.guard.abefore(judged)).label == 0:
+            await self.guard.ause(judged)
+            self.guard.after(judged, Outcome(await self.operator.shop.tool(call.tool)(**call.args)))
+        return None
+
+
+@broken("conversations")
+class OneConversation(CustomProcess):
+    """Keeps one history for all its users."""
+
+    async def run(self, script: Script, *, conversation: str = "c1", **options: Any) -> Reply:
+        return await super().run(script, **options)
+
+
+@broken("parallel")
+class JudgesAllBeforeAny(CustomProcess):
+    """Judges a call without taking its place, and records it once it has run."""
+
+    async def call(self, talk: Talk, call: HostCall) -> str | None:
+        if (await self.guard.apreview(call)).label:
+            return None
+        output = await self.operator.shop.tool(call.tool)(**call.args)
+        if (await self.guard.abefore(call)).label == 0:
+            await self.guard.ause(call)
+            await self.guard.aafter(call, Outcome(output))
+        return None
+
+
+@broken("cancel")
+class CancelledIsFailed(CustomProcess):
+    """Takes a call that was cancelled for one that has not happened."""
+
+    def ended(self, error: BaseException) -> Outcome:
+        return Outcome("cancelled", failed=True) if isinstance(error, asyncio.CancelledError) else super().ended(error)
+
+
+@broken("retry")
+class LostIsFailed(CustomProcess):
+    """Takes a call that ran out of time for one that has not happened."""
+
+    def ended(self, error: BaseException) -> Outcome:
+        return Outcome("late", failed=True) if isinstance(error, TimeoutError) else super().ended(error)
+
+
+@broken("resume")
+class RunsTheMessageAgain(CustomProcess):
+    """Once a person has answered, all calls of the message run again."""
+
+    async def run(self, script: Script, **options: Any) -> Reply:
+        self.first = script[0]
+        return await super().run(script, **options)
+
+    async def answer(self, question: Any, said: Approval) -> Reply:
+        talk = self.asked[question][0]
+        for tool, args in self.first:
+            if args["amount"] <= 100:
+                await self.call(talk, HostCall(tool, args, talk.conversation))
+        return await super().answer(question, said)
+
+
+@broken("approve twice")
+class ForgetsApprovals(CustomProcess):
+    """Keeps approvals with the agent that is built for each request."""
+
+    async def answer(self, question: Any, said: Approval) -> Reply:
+        self.guard = self.operator.guard(ledger=MemoryLedger())
+        return await super().answer(question, said)
+
+
+@broken("edit")
+class RunsTheEditUnjudged(CustomProcess):
+    """Runs what a person made of a call as it is."""
+
+    async def answer(self, question: Any, said: Approval) -> Reply:
+        if said.choice == "edit":
+            talk, call, _ = self.asked[question]
+            await self.operator.shop.tool(call.tool)(**said.args)
+            return Reply()
+        return await super().answer(question, said)
+
+
+@broken("another call than was shown")
+class BelievesTheAnswer(CustomProcess):
+    """Takes a yes for a yes to whatever waits by now."""
+
+    async def answer(self, question: Any, said: Approval) -> Reply:
+        talk, call, _ = self.asked[question]
+        self.asked[question] = (talk, call, call.digest)
+        await self.guard.abefore(call)
+        return await super().answer(question, said)
+
+
+@broken("forged history")
+class BelievesMessages(CustomProcess):
+    """Takes the host's messages for what has happened."""
+
+    def believed(self, conversation: str, call: Call, output: str) -> str:
+        shown = HostCall(call[0], call[1], conversation)
+        self.guard.before(shown)
+        self.guard.use(shown)
+        self.guard.after(shown, Outcome(output))
+        return shown.id
+
+
+@broken("failed output")
+class HidesTheOutput(CustomProcess):
+    """Records that a call ended, and not what came of it."""
+
+    def output(self, output: Any) -> Any:
+        return "done"
+
+
+@broken("late tools")
+class LateToolsUnjudged(CustomProcess):
+    """Guards the tools that were there at the start, and no other."""
+
+    async def call(self, talk: Talk, call: HostCall) -> str | None:
+        if call.tool in self.operator.tools:
+            return await super().call(talk, call)
+        await self.operator.shop.tool(call.tool)(**call.args)
+        return None
+
+    async def add(self, tool: str) -> None:
+        self.known.add(tool)
+
+
+@broken("late tools of a server")
+class TakesLateTools(CustomProcess):
+    """Takes whatever a server comes to have."""
+
+    async def add(self, tool: str) -> None:
+        self.known.add(tool)
+
+
+@broken("hand-off")
+class HandsOverUnguarded(CustomProcess):
+    """Guards the agent that it was given, and not the one that this leads to."""
+
+    async def hand_over(self, talk: Talk, turn: HandOff) -> Talk:
+        for calls in turn.script:
+            for tool, args in calls if not isinstance(calls, str | SubAgent | HandOff) else ():
+                await self.operator.shop.tool(tool)(**args)
+        return talk
+
+
+@broken("sub-agent")
+class SubAgentsBeginAnew(CustomProcess):
+    """Gives each sub-agent a history of its own."""
+
+    async def run_sub_agent(self, talk: Talk, turn: SubAgent) -> None:
+        await self.run(turn.script, conversation="inner")
+
+
+@broken("sub-agent in a thread")
+class ThreadsBeginAnew(CustomProcess):
+    """Believes the id that a tool gives to the agent in its thread."""
+
+    async def run_sub_agent(self, talk: Talk, turn: SubAgent) -> None:
+        work = self.run(turn.script, conversation="apart" if turn.apart else talk.conversation)
+        thread = threading.Thread(target=asyncio.run, args=[work])
+        thread.start()
+        await asyncio.to_thread(thread.join)
+
+
+@broken("streaming")
+class ShowsWhileItJudges(CustomProcess):
+    """Shows a stream as it comes."""
+
+    def answered(self, talk: Talk, text: str) -> str:
+        return text if talk.stream else super().answered(talk, text)
+
+
+@broken("restart")
+class ForgetsTheConversation(CustomProcess):
+    """Begins each process with an empty history."""
+
+    def __init__(self, operator: Operator) -> None:
+        super().__init__(operator)
+        self.guard = operator.guard(ledger=MemoryLedger())
+
+
+@broken("final answer")
+class DirectAnswersUnjudged(CustomProcess):
+    """Shows what a tool answers in the model's place."""
+
+    def direct(self, talk: Talk, output: str) -> str:
+        return output
+
+
+class RunsNothing(CustomProcess):
+    """Is safe, and of no use."""
+
+    async def call(self, talk: Talk, call: HostCall) -> str | None:
+        return None
+
+    def answered(self, talk: Talk, text: str) -> str:
+        return ""
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_a_sound_host_conforms(scenario: str, tmp_path: Path) -> None:
+    """In the order of the list, nothing of it is left out."""
     assert check(CustomHost(), scenario, tmp_path) == "held"
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_each_scenario_catches_a_broken_host(scenario: str, tmp_path: Path) -> None:
+    """A host with one fault does what the scenario forbids; one in which nothing runs does not what it allows."""
+    for number, process in enumerate((BROKEN[scenario], RunsNothing)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with pytest.raises(NotConformingError, match=scenario):
+            check(CustomHost(process), scenario, folder)

@@ -75,9 +75,8 @@ class Operator:
 
     def guard(self, **options: Any) -> ToolGuard:
         """The guard of one process: make it once, and not for each agent."""
-        if self.answers:
-            options.setdefault("answers", NoSecrets())
-        return ToolGuard(self.policies, ledger=SqliteLedger(self.ledger), **options)
+        given: dict[str, Any] = {"ledger": SqliteLedger(self.ledger), "answers": NoSecrets() if self.answers else None}
+        return ToolGuard(self.policies, **{**given, **options})
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,20 @@ class Stage:
         """The shop has paid these refunds, in any order, and no others."""
         self.expect(sorted(self.shop.refunds) == sorted(expected), f"refunds {list(expected)}", self.shop.refunds)
 
+    async def mid_tool(self, run: Awaitable[Reply], refunds: int) -> asyncio.Future[Reply]:
+        """Begins a run in which the shop holds a refund; gives it once so many refunds were paid in all."""
+        self.shop.hold()
+        running = asyncio.ensure_future(run)
+        while len(self.shop.refunds) < refunds:
+            self.expect(not running.done(), "a refund", self.shop.refunds)
+            await asyncio.sleep(0.01)
+        return running
+
+    def asked(self, reply: Reply) -> Any:
+        """The question in which a run waits."""
+        self.expect(reply.question is not None, "a question to a person", reply)
+        return reply.question
+
     def expect(self, holds: bool, expected: str, found: Any) -> None:  # noqa: FBT001
         if not holds:
             raise NotConformingError(f"{self._host.name}, {self._scenario}: expected {expected}; found {found!r}")
@@ -153,9 +167,7 @@ async def parallel(stage: Stage) -> None:
 async def cancel(stage: Stage) -> None:
     """A call that is cancelled in mid-tool may have done its work: it is not done again."""
     async with stage.one_process(ONCE) as process:
-        stage.shop.hold()
-        running = asyncio.ensure_future(process.run([[refund("A")]]))
-        await stage.shop.has_paid(1)
+        running = await stage.mid_tool(process.run([[refund("A")]]), 1)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         stage.shop.hold(False)
@@ -190,10 +202,10 @@ async def approve_twice(stage: Stage) -> None:
     """One approval is one execution: after two clicks at once, a late one, and one in another process."""
     operator = stage.operator(APPROVED)
     async with stage.process(operator) as process, stage.process(operator) as other:
-        waiting = await process.run([[refund("A", 500)]])
+        question = stage.asked(await process.run([[refund("A", 500)]]))
         stage.paid()
         for clicks in ((process, process), (process,), (other,)):
-            answers = (one.answer(waiting.question, YES) for one in clicks)
+            answers = (one.answer(question, YES) for one in clicks)
             await asyncio.gather(*answers, return_exceptions=True)
     stage.paid(("A", 500))
 
@@ -203,8 +215,8 @@ async def edit(stage: Stage) -> None:
     """A call that a person has edited is judged as what it has become."""
     async with stage.one_process(APPROVED) as process:
         for name, amount in (("A", 60), ("B", 5000)):
-            waiting = await process.run([[refund(name, 500)]])
-            await process.answer(waiting.question, Approval("edit", {"order_id": name, "amount": amount}))
+            question = stage.asked(await process.run([[refund(name, 500)]]))
+            await process.answer(question, Approval("edit", {"order_id": name, "amount": amount}))
     stage.paid(("A", 60))
 
 
@@ -212,15 +224,14 @@ async def edit(stage: Stage) -> None:
 async def swapped(stage: Stage) -> None:
     """An answer covers what was shown: no call that was changed since, and none that was asked about later."""
     async with stage.one_process(APPROVED) as process:
-        first = await process.run([[refund("A", 500)]])
-        await process.swap(first.question, {"order_id": "A", "amount": 900})
-        await asyncio.gather(process.answer(first.question, YES), return_exceptions=True)
-        older = await process.run([[refund("B", 500)]], conversation="c2")
-        newer = await process.run([[refund("C", 600)]], conversation="c2")
-        await asyncio.gather(process.answer(older.question, YES), return_exceptions=True)
+        changed = stage.asked(await process.run([[refund("A", 500)]]))
+        await process.swap(changed, {"order_id": "A", "amount": 900})
+        await asyncio.gather(process.answer(changed, YES), return_exceptions=True)
+        older = stage.asked(await process.run([[refund("B", 500)]], conversation="c2"))
+        await process.run([[refund("C", 600)]], conversation="c2")
+        await asyncio.gather(process.answer(older, YES), return_exceptions=True)
         stage.expect(not {("A", 900), ("C", 600)} & {*stage.shop.refunds}, "only what was shown", stage.shop.refunds)
         await approved(process, await process.run([[refund("D", 500)]], conversation="c3"))
-    del newer
     stage.expect(("D", 500) in stage.shop.refunds, "a refund of D", stage.shop.refunds)
 
 
@@ -309,9 +320,7 @@ async def restart(stage: Stage) -> None:
     operator = stage.operator(ORDER, LIMIT, ONCE)
     async with stage.process(operator) as process:
         await process.run([[LOGIN], [refund("A")]])
-        stage.shop.hold()
-        running = asyncio.ensure_future(process.run([[refund("B")]]))
-        await stage.shop.has_paid(2)
+        running = await stage.mid_tool(process.run([[refund("B")]]), 2)
         async with stage.process(operator) as other:  # the first has hung, or so it seems
             await other.run([[refund("A")], [refund("B")], [refund("C", 500)], [refund("D")]])
         stage.shop.hold(False)

@@ -11,7 +11,6 @@ from typing import Any
 SECRET = "4711"
 """What no answer may tell, and what `get_order` tells."""
 
-SECONDS = 20.0
 REFUSALS: dict[str, Any] = {  # code -> the ways in which a login says that it failed
     "text": "Error: wrong code",
     "list": ["Your login.", "Error: wrong code"],
@@ -92,12 +91,6 @@ class Shop:
     def fall_silent(self, on: bool = True) -> None:  # noqa: FBT001, FBT002
         """The answer of a refund is lost once it has paid."""
         self._set("silent", on)
-
-    async def has_paid(self, refunds: int) -> None:
-        """Waits until so many refunds were paid."""
-        async with asyncio.timeout(SECONDS):
-            while len(self.refunds) < refunds:
-                await asyncio.sleep(0.01)
 
     def _lines(self) -> list[Any]:
         return [json.loads(line) for line in self._book.read_text().splitlines()] if self._book.exists() else []
