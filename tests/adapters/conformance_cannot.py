@@ -1,4 +1,4 @@
-"""Which scenarios are not played in which host, and why: for the hosts' tests, and for the table of docs/conformance.md."""
+"""Which scenarios are not played in which host, and why: for the tests of the hosts, and for docs/conformance.md."""
 
 from __future__ import annotations
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,6 @@ from typing import Any
 import pytest
 
 from guardagent.enforcement import Approval, HostCall, MemoryLedger, Outcome
-from guardagent.enforcement.tool_guard import applied
 from guardagent.errors import InputError
 from guardagent.testing.conformance import (
     SCENARIOS,
@@ -30,6 +31,7 @@ from guardagent.testing.conformance import (
 from guardagent.types import EMPTY
 from tests.adapters.conformance_cannot import CANNOT
 from tests.adapters.conformance_custom import CustomHost, CustomProcess, Talk
+from tests.test_docs import BLOCK
 
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 BROKEN: dict[str, type[CustomProcess]] = {}
@@ -140,7 +142,7 @@ class RunsTheEditUnjudged(CustomProcess):
 
     async def answer(self, question: Any, said: Approval) -> Reply:
         if said.choice == "edit":
-            talk, call, _ = self.asked[question]
+            _, call, _ = self.asked[question]
             await self.operator.shop.tool(call.tool)(**said.args)
             return Reply()
         return await super().answer(question, said)
@@ -278,3 +280,53 @@ def test_each_scenario_catches_a_broken_host(scenario: str, tmp_path: Path) -> N
         folder.mkdir()
         with pytest.raises(NotConformingError, match=scenario):
             check(CustomHost(process), scenario, folder)
+
+
+def test_the_page_shows_what_the_hosts_declare() -> None:
+    """The table of docs/conformance.md is the one that the hosts' files make; `held` is what their tests play."""
+    page = PAGE.read_text(encoding="utf-8")
+    assert _between(page, "scenarios") == matrix(CANNOT)
+
+
+def test_the_adapter_of_the_page_conforms(tmp_path: Path) -> None:
+    """Its test file runs as it stands."""
+    found = next(BLOCK.finditer(PAGE.read_text(encoding="utf-8")))
+    (tmp_path / found["file"]).write_text(found["text"])
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", found["file"]]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout
+    assert f"{len(SCENARIOS)} passed" in ran.stdout
+
+
+def _between(page: str, name: str) -> str:
+    return page.partition(f"<!-- {name} -->\n")[2].partition("<!-- end -->")[0]
+
+
+def test_what_is_not_played_has_a_reason(tmp_path: Path) -> None:
+    """Neither an unknown scenario nor a reason that is none is taken, and a part that is missing is no pass."""
+
+    class Odd(CustomHost):
+        cannot: Mapping[str, str] = EMPTY
+
+    host = Odd()
+    for cannot, problem in (({"order": "later"}, "is no reason"), ({"ordre": "x"}, "did you mean 'order'")):
+        host.cannot = cannot
+        with pytest.raises(InputError, match=problem):
+            check(host, "order", tmp_path)
+    host.cannot = {"order": "cannot occur because all is in order"}
+    assert check(host, "order", tmp_path) == host.cannot["order"]
+
+
+def test_a_part_that_is_missing_is_no_pass(tmp_path: Path) -> None:
+    """It is named."""
+
+    class WithoutSwap(CustomProcess):
+        swap = Process.swap
+
+    with pytest.raises(NotConformingError, match="has no swap"):
+        check(CustomHost(WithoutSwap), "another call than was shown", tmp_path)
+
+
+if __name__ == "__main__":  # python -m tests.adapters.test_conformance writes the table anew
+    text = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(text.replace(_between(text, "scenarios"), matrix(CANNOT)), encoding="utf-8")

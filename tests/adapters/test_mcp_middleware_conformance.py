@@ -1,4 +1,4 @@
-"""The middlewares of MCP are held to the scenarios of every host: in a FastMCP server, and in one of the mcp library."""
+"""The middlewares of MCP are held to the scenarios: in a FastMCP server, and in one of the mcp library."""
 
 from __future__ import annotations
 

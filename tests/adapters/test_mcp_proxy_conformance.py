@@ -1,4 +1,4 @@
-"""The MCP proxy is held to the scenarios of every host: as a process over stdio, before a server that is another one."""
+"""The MCP proxy is held to the scenarios: a process over stdio, before a server that is another one."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class ProxyHost:
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_conformance(scenario: str, tmp_path: Path) -> None:
-    """What the shop really did is what the rules allow. Since 2026-07-28 a client keeps what a person is asked about."""
+    """What the shop really did is what the rules allow. Since 2026-07-28 a client keeps what a person is asked."""
     check(ProxyHost(modern=True), scenario, tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK is held to the scenarios of every host: `guarded(agent, guard)`, an agent built for each run."""
+"""The OpenAI Agents SDK is held to the scenarios: `guarded(agent, guard)`, an agent built for each run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from agents import (
     RunConfig,
     RunContextWrapper,
     RunState,
-    SQLiteSession,
     StopAtTools,
     function_tool,
 )

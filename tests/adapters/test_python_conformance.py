@@ -25,9 +25,9 @@ from guardagent.testing.conformance import (
     Reply,
     Script,
     SubAgent,
+    Turn,
     check,
 )
-from guardagent.testing.conformance import Turn
 from tests.adapters.conformance_cannot import CANNOT
 
 _ids = itertools.count(1)

@@ -4,8 +4,8 @@
     def test_conformance(scenario, tmp_path):
         check(MyHost(), scenario, tmp_path)
 
-`MyHost` is a `HostUnderTest`: it builds agents of your framework whose model follows a script. What cannot occur there, it
-says in words; nothing is skipped in silence.
+`MyHost` is a `HostUnderTest`: it builds agents of your framework whose model follows a script. What cannot occur there,
+it says in words; nothing is skipped in silence.
 """
 
 from guardagent.testing.conformance.check import check, matrix

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from guardagent.errors import InputError, nearest
@@ -34,7 +34,7 @@ def check(host: HostUnderTest, scenario: str, folder: Path) -> str:
         if name not in SCENARIOS:
             raise InputError(f"{name!r} is no scenario{nearest(name, SCENARIOS)}")
     if scenario in host.cannot:
-        return _reason(host.cannot[scenario], scenario)
+        return _reason(host.cannot[scenario])
     try:
         asyncio.run(asyncio.wait_for(SCENARIOS[scenario](Stage(host, folder, scenario)), SECONDS))
     except NotImplementedError as error:
@@ -43,20 +43,30 @@ def check(host: HostUnderTest, scenario: str, folder: Path) -> str:
     return HELD
 
 
-def matrix(cannot: Mapping[str, Mapping[str, str]]) -> str:
-    """The scenarios of each host, as a table in Markdown: `held`, or why not.
+def matrix(cells: Mapping[str, Mapping[str, str]], rows: Iterable[str] = SCENARIOS, title: str = "scenario") -> str:
+    """A table in Markdown: what is held in each host; beneath it, in words, why something is not played there.
 
     Args:
-        cannot: host -> its `cannot`.
+        cells: host -> its `cannot`.
+        rows: what is said of each host.
+        title: of the first column.
     """
-    rows = [["scenario", *cannot], ["---"] * (len(cannot) + 1)]
-    rows += [[name, *(reasons.get(name, HELD) for reasons in cannot.values())] for name in SCENARIOS]
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    reasons: list[str] = []
+    lines = [[title, *cells], ["---"] * (len(cells) + 1)]
+    lines += [[row, *(_cell(of_host.get(row, HELD), reasons) for of_host in cells.values())] for row in rows]
+    table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return "\n".join([table, *(f"{number}. {reason}" for number, reason in enumerate(reasons, 1))]).rstrip() + "\n"
 
 
-def _reason(reason: str, scenario: str) -> str:
+def _cell(said: str, reasons: list[str]) -> str:
+    if said == HELD:
+        return HELD
+    if said not in reasons:
+        reasons.append(_reason(said))
+    return f"{said[: said.index(' because ')]} ({reasons.index(said) + 1})"
+
+
+def _reason(reason: str) -> str:
     if not reason.startswith(REASONS) or reason in REASONS:
-        raise InputError(
-            f"{scenario!r} is not played, {reason!r}; expected 'cannot occur because ...' or {REASONS[1]!r}"
-        )
+        raise InputError(f"{reason!r} is no reason; expected 'cannot occur because ...' or {REASONS[1]!r} and why")
     return reason

@@ -36,7 +36,7 @@ class Desk:
         token = _desk.set(self)
         self._work = asyncio.ensure_future(work)  # it inherits the desk
         _desk.reset(token)
-        return await self._next()
+        return await self.next()
 
     @staticmethod
     async def ask(shown: Any) -> Approval:
@@ -55,9 +55,10 @@ class Desk:
         """Answers; what came of the run, or its next question. A second answer finds nobody who waits for it."""
         if not asked.answer.done():
             asked.answer.set_result(said)
-        return await asked.desk._next()
+        return await asked.desk.next()
 
-    async def _next(self) -> Reply:
+    async def next(self) -> Reply:
+        """What came of the run, or its first question that nobody has answered."""
         assert self._work is not None
         self._work.add_done_callback(lambda _: self._news.set())
         try:

@@ -170,7 +170,7 @@ async def cancel(stage: Stage) -> None:
         running = await stage.mid_tool(process.run([[refund("A")]]), 1)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        stage.shop.hold(False)
+        stage.shop.let_go()
         await process.run([[refund("A")], [refund("B")]])
     stage.paid(("A", 50), ("B", 50))
 
@@ -182,7 +182,7 @@ async def retry(stage: Stage) -> None:
         stage.shop.fall_silent()
         with suppress(TimeoutError, ConnectionError):  # some hosts let pass what a tool raises
             await process.run([[refund("A")], [refund("A")]])
-        stage.shop.fall_silent(False)
+        stage.shop.speak_again()
         await process.run([[refund("A")], [refund("B")]])
     stage.paid(("A", 50), ("B", 50))
 
@@ -297,7 +297,7 @@ async def sub_agent(stage: Stage) -> None:
 
 @scenario("sub-agent in a thread")
 async def sub_agent_in_a_thread(stage: Stage) -> None:
-    """So it does where a tool runs it in a thread of its own, under a conversation id of its own, or it does not run."""
+    """So it does in a thread of its own, and under a conversation id of its own; or it does not run."""
     async with stage.one_process(ONCE) as process:
         await process.run([[refund("A")], SubAgent([[refund("A")]], apart=True), [refund("B")]])
     stage.paid(("A", 50), ("B", 50))
@@ -323,7 +323,7 @@ async def restart(stage: Stage) -> None:
         running = await stage.mid_tool(process.run([[refund("B")]]), 2)
         async with stage.process(operator) as other:  # the first has hung, or so it seems
             await other.run([[refund("A")], [refund("B")], [refund("C", 500)], [refund("D")]])
-        stage.shop.hold(False)
+        stage.shop.let_go()
         await asyncio.gather(running, return_exceptions=True)
     stage.paid(("A", 50), ("B", 50), ("D", 50))
 

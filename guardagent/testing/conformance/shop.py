@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-SECRET = "4711"
+SECRET = "4711"  # noqa: S105 - of nobody
 """What no answer may tell, and what `get_order` tells."""
 
 REFUSALS: dict[str, Any] = {  # code -> the ways in which a login says that it failed
@@ -41,7 +41,7 @@ class Shop:
     async def refund(self, order_id: str, amount: int = 500) -> str:
         """Pays an order back: 500 unless another amount is given."""
         self._note("refund", order_id, amount)
-        while self._flag("held").exists():
+        while self._flag("held").exists():  # noqa: ASYNC110 - another process may let go
             await asyncio.sleep(0.01)
         if self._flag("silent").exists():
             self.lose_answer()
@@ -84,13 +84,21 @@ class Shop:
 
     # --- what a scenario sets
 
-    def hold(self, on: bool = True) -> None:  # noqa: FBT001, FBT002 - read aloud: shop.hold(False)
+    def hold(self) -> None:
         """A refund does not come back once it has paid, until the shop lets go."""
-        self._set("held", on)
+        self._flag("held").touch()
 
-    def fall_silent(self, on: bool = True) -> None:  # noqa: FBT001, FBT002
+    def let_go(self) -> None:
+        """Ends that."""
+        self._flag("held").unlink(missing_ok=True)
+
+    def fall_silent(self) -> None:
         """The answer of a refund is lost once it has paid."""
-        self._set("silent", on)
+        self._flag("silent").touch()
+
+    def speak_again(self) -> None:
+        """Ends that."""
+        self._flag("silent").unlink()
 
     def _lines(self) -> list[Any]:
         return [json.loads(line) for line in self._book.read_text().splitlines()] if self._book.exists() else []
@@ -101,9 +109,3 @@ class Shop:
 
     def _flag(self, name: str) -> Path:
         return self.folder / name
-
-    def _set(self, name: str, on: bool) -> None:  # noqa: FBT001
-        if on:
-            self._flag(name).touch()
-        else:
-            self._flag(name).unlink(missing_ok=True)

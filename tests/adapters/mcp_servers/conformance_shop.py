@@ -1,6 +1,6 @@
 """The shop of the scenarios as a server of MCP, in lines of JSON and without any library, so that it starts at once.
 
-python conformance_shop.py FOLDER TOOL...: it has these tools, and each other one whose file `FOLDER/also TOOL` is there.
+python conformance_shop.py FOLDER TOOL...: has these tools, and each other one whose file `FOLDER/also TOOL` is there.
 """
 
 from __future__ import annotations
