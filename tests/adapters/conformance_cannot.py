@@ -4,20 +4,24 @@ from __future__ import annotations
 
 OWN_TOOLS = "cannot occur because the tools are the operator's own code; what comes later is judged like the rest"
 ASKED_WITHIN = "cannot occur because a person is asked within the call, and nothing is kept meanwhile"
+THREADS = (
+    "cannot be closed because a thread that a tool starts by hand inherits nothing, and may as well be another user's; "
+    "start it with `asyncio.to_thread`, or with `contextvars.copy_context().run`"
+)
 
 PYTHON = {
     "another call than was shown": ASKED_WITHIN,
     "late tools of a server": OWN_TOOLS,
-    "sub-agent in a thread": "cannot be closed because a thread that a tool starts by hand inherits no conversation, "
-    "and may as well be that of another user; start it with `asyncio.to_thread`, or name the conversation",
+    "sub-agent in a thread of its own": THREADS,
     "streaming": "cannot occur because `run_agent` does not stream",
 }
 
 LANGGRAPH = {
+    "sub-agent in a thread of its own": THREADS,
     "late tools of a server": OWN_TOOLS,
 }
 
-OPENAI_AGENTS: dict[str, str] = {}
+OPENAI_AGENTS = {"sub-agent in a thread of its own": THREADS}
 
 UNSEEN_ANSWERS = "cannot occur because an MCP server does not see its client's answers; its client's host judges them"
 UNSEEN_MESSAGES = "cannot occur because an MCP server is not shown its client's messages"
@@ -29,7 +33,8 @@ MCP = {
     "forged history": UNSEEN_MESSAGES,
     "streaming": UNSEEN_ANSWERS,
     "final answer": UNSEEN_ANSWERS,
-    "sub-agent in a thread": ANOTHER_CONNECTION,
+    "sub-agent under another id": ANOTHER_CONNECTION,
+    "sub-agent in a thread of its own": ANOTHER_CONNECTION,
 }
 FASTMCP = {**MCP, "late tools of a server": OWN_TOOLS}
 MCP_LIBRARY = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -220,15 +219,21 @@ class SubAgentsBeginAnew(CustomProcess):
         await self.run(turn.script, conversation="inner")
 
 
-@broken("sub-agent in a thread")
-class ThreadsBeginAnew(CustomProcess):
-    """Believes the id that a tool gives to the agent in its thread."""
+@broken("sub-agent under another id")
+class BelievesIds(CustomProcess):
+    """Believes the id that a tool gives to the agent it runs."""
 
     async def run_sub_agent(self, talk: Talk, turn: SubAgent) -> None:
-        work = self.run(turn.script, conversation="apart" if turn.apart else talk.conversation)
-        thread = threading.Thread(target=asyncio.run, args=[work])
-        thread.start()
-        await asyncio.to_thread(thread.join)
+        await self.run(turn.script, conversation=talk.conversation if turn.where == "task" else "apart")
+
+
+@broken("sub-agent in a thread of its own")
+class ThreadsBeginAnew(CustomProcess):
+    """Takes what a tool's thread runs for another user's."""
+
+    async def run_sub_agent(self, talk: Talk, turn: SubAgent) -> None:
+        conversation = "apart" if turn.where == "thread" else talk.conversation
+        await turn.run(self.run(turn.script, conversation=conversation))
 
 
 @broken("streaming")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-import threading
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -141,8 +139,9 @@ class LangGraphProcess(Process):
         async def delegate() -> str:
             """Has another agent work."""
             one = sub_agents.pop()
-            work = self._built(iter(one.script)).ainvoke(user(), thread("apart") if one.apart else None)
-            return str((await (_in_thread(work) if one.apart else work))["messages"][-1].content)
+            config = None if one.where == "task" else thread("apart")
+            found = await one.run(self._built(iter(one.script)).ainvoke(user(), config))
+            return str(found["messages"][-1].content)
 
         tools = [*map(self._tool, self.tools), StructuredTool.from_function(coroutine=delegate), transfer]
         retries = self.operator.retries
@@ -171,15 +170,6 @@ def _message(turn: Turn) -> AIMessage:
     return AIMessage(
         "", tool_calls=[{"name": name, "args": dict(args), "id": f"c{next(_ids)}"} for name, args in calls]
     )
-
-
-async def _in_thread(work: Any) -> Any:
-    """Runs a coroutine in a thread that is started by hand, and inherits nothing."""
-    done: list[Any] = []
-    running = threading.Thread(target=lambda: done.append(asyncio.run(work)))
-    running.start()
-    await asyncio.to_thread(running.join)
-    return done[0]
 
 
 class LangGraphHost:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
-import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -144,19 +142,20 @@ class OpenAIProcess(Process):
         tools = [function_tool(self.operator.shop.tool(one), strict_mode=False) for one in self.operator.tools]
         for at, (sub_agent, team) in enumerate(inner, 1):
             agent = self._built("inner", *team)
-            tools.append(self._apart(agent, at) if sub_agent.apart else agent.as_tool(f"delegate_{at}", "delegates"))
+            as_tool = agent.as_tool(f"delegate_{at}", "delegates")
+            tools.append(as_tool if sub_agent.where == "task" else self._apart(sub_agent, agent, at))
         handoffs = [self._built("second", *second)] if second else []
         direct = StopAtTools(stop_at_tool_names=sorted(self.operator.direct))
         return Agent(
             name, tools=tools, handoffs=handoffs, model=model, tool_use_behavior=direct, mcp_servers=[self.server]
         )
 
-    def _apart(self, agent: Any, number: int) -> Any:
+    def _apart(self, sub_agent: SubAgent, agent: Any, number: int) -> Any:
         async def delegate(input: str) -> str:  # noqa: A002 - as an agent as a tool has it
             work = GuardedRunner.run(
                 guarded(agent, self.guard), input, context={"conversation_id": "apart"}, run_config=CONFIG
             )
-            return str((await _in_thread(work)).final_output)
+            return str((await sub_agent.run(work)).final_output)
 
         return function_tool(delegate, name_override=f"delegate_{number}", strict_mode=False)
 
@@ -200,15 +199,6 @@ def _said(turn: Any) -> list[Any]:
 def _escaped(text: str) -> str:
     """As it stands in a string within JSON."""
     return json.dumps(text)[1:-1]
-
-
-async def _in_thread(work: Any) -> Any:
-    """Runs a coroutine in a thread that is started by hand, and inherits nothing."""
-    done: list[Any] = []
-    thread = threading.Thread(target=lambda: done.append(asyncio.run(work)))
-    thread.start()
-    await asyncio.to_thread(thread.join)
-    return done[0]
 
 
 class OpenAIHost:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
-import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -70,23 +68,15 @@ class PythonProcess(Process):
 
         async def delegate() -> str:
             sub_agent = sub_agents.pop()
-            work = self._talk(iter(sub_agent.script), _messages(()), "apart" if sub_agent.apart else None)
-            return (await (_in_thread(work) if sub_agent.apart else work)).shown
+            conversation = None if sub_agent.where == "task" else "apart"
+            reply: Reply = await sub_agent.run(self._talk(iter(sub_agent.script), _messages(()), conversation))
+            return reply.shown
 
         tools = {**{name: self.operator.shop.tool(name) for name in self.tools}, "delegate": delegate}
         answer = await arun_agent(model, messages, tools, self.guard, conversation=conversation)
         if handed:
             return await self._talk(iter(handed[0].script), answer.messages, conversation)
         return Reply(answer.text)
-
-
-async def _in_thread(work: Any) -> Any:
-    """Runs a coroutine in a thread that is started by hand, and inherits nothing."""
-    done: list[Any] = []
-    thread = threading.Thread(target=lambda: done.append(asyncio.run(work)))
-    thread.start()
-    await asyncio.to_thread(thread.join)
-    return done[0]
 
 
 def _messages(history: Sequence[tuple[Call, str]]) -> list[Any]:

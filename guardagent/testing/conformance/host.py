@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from guardagent.enforcement import Approval, SqliteLedger, ToolGuard
 from guardagent.testing.conformance.shop import SECRET, Shop
@@ -22,11 +24,24 @@ class SubAgent:
 
     Attributes:
         script: of the other agent.
-        apart: the tool runs it in a thread of its own, and under a conversation id of its own.
+        where: `task`: the tool awaits it. `other id`: under a conversation id of its own, and in a thread that inherits
+            the context, as those of `asyncio.to_thread` do. `thread`: so, in one that inherits nothing.
     """
 
     script: Script
-    apart: bool = False
+    where: Literal["task", "other id", "thread"] = "task"
+
+    async def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Runs what makes up the other agent, where the script wants it."""
+        if self.where == "task":
+            return await work
+        if self.where == "other id":
+            return await asyncio.to_thread(asyncio.run, work)
+        done: list[Any] = []
+        thread = threading.Thread(target=lambda: done.append(asyncio.run(work)))
+        thread.start()
+        await asyncio.to_thread(thread.join)
+        return done[0]
 
 
 @dataclass(frozen=True, slots=True)

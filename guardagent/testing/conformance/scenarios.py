@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from guardagent.enforcement import Approval
 from guardagent.testing.conformance.host import Call, HandOff, HostUnderTest, Operator, Process, Reply, SubAgent
@@ -295,11 +295,21 @@ async def sub_agent(stage: Stage) -> None:
     stage.paid(("A", 50), ("B", 50))
 
 
-@scenario("sub-agent in a thread")
+@scenario("sub-agent under another id")
+async def sub_agent_under_another_id(stage: Stage) -> None:
+    """So it does where the sub-agent is given a conversation id of its own; or it does not run."""
+    await _apart(stage, "other id")
+
+
+@scenario("sub-agent in a thread of its own")
 async def sub_agent_in_a_thread(stage: Stage) -> None:
-    """So it does in a thread of its own, and under a conversation id of its own; or it does not run."""
+    """And where a tool starts it in a thread that inherits nothing."""
+    await _apart(stage, "thread")
+
+
+async def _apart(stage: Stage, where: Literal["other id", "thread"]) -> None:
     async with stage.one_process(ONCE) as process:
-        await process.run([[refund("A")], SubAgent([[refund("A")]], apart=True), [refund("B")]])
+        await process.run([[refund("A")], SubAgent([[refund("A")]], where), [refund("B")]])
     stage.paid(("A", 50), ("B", 50))
 
 
