@@ -115,14 +115,13 @@ class RunsTheMessageAgain(CustomProcess):
     """Once a person has answered, all calls of the message run again."""
 
     async def run(self, script: Script, **options: Any) -> Reply:
-        self.first = script[0]
+        self.first: Any = script[0]
         return await super().run(script, **options)
 
     async def answer(self, question: Any, said: Approval) -> Reply:
         talk = self.asked[question][0]
-        for tool, args in self.first:
-            if args["amount"] <= 100:
-                await self.call(talk, HostCall(tool, args, talk.conversation))
+        again = [self.proposed(talk, *call) for call in self.first]
+        await asyncio.gather(*(self.call(talk, call) for call in again if call and call.args["amount"] <= 100))
         return await super().answer(question, said)
 
 
@@ -205,9 +204,9 @@ class HandsOverUnguarded(CustomProcess):
     """Guards the agent that it was given, and not the one that this leads to."""
 
     async def hand_over(self, talk: Talk, turn: HandOff) -> Talk:
-        for calls in turn.script:
-            for tool, args in calls if not isinstance(calls, str | SubAgent | HandOff) else ():
-                await self.operator.shop.tool(tool)(**args)
+        calls: Any = turn.script[0]
+        for tool, args in calls:
+            await self.operator.shop.tool(tool)(**args)
         return talk
 
 

@@ -54,7 +54,7 @@ class Question:
     conversation: str
     team: Any
     key: str
-    shown: str | None
+    shown: str
 
 
 class OpenAIProcess(Process):
@@ -83,8 +83,7 @@ class OpenAIProcess(Process):
         agent = self._agent(question.team)
         context = RunContextWrapper({"conversation_id": question.conversation})
         state = await RunState.from_string(agent, self.states[question.key], context_override=context)
-        shown = {"of": question.shown} if question.shown else {}
-        answer(state, state.get_interruptions()[0], replace(said, **shown))
+        answer(state, state.get_interruptions()[0], replace(said, of=question.shown))
         return await self._go_on(state, question.conversation, question.team)
 
     async def swap(self, question: Question, args: Mapping[str, Any]) -> None:
@@ -113,9 +112,7 @@ class OpenAIProcess(Process):
             return Reply(str(result.final_output))
         key = f"state {next(_ids)}"
         self.states[key] = result.to_state().to_string()
-        return Reply(
-            question=Question(conversation, team, key, getattr(request(result.interruptions[0]), "digest", None))
-        )
+        return Reply(question=Question(conversation, team, key, request(result.interruptions[0]).digest))
 
     # --- agents, as users build them
 

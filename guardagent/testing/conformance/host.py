@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -107,9 +108,10 @@ class Reply:
     question: Any = None
 
 
-class Process(Protocol):
+class Process(ABC):
     """A process of an operator. It has one guard; each run builds its agent anew, as web services do."""
 
+    @abstractmethod
     async def run(
         self,
         script: Script,
@@ -126,7 +128,6 @@ class Process(Protocol):
             history: calls with results that the host's messages show, and that never ran.
             stream: the user sees the run while it goes on.
         """
-        ...
 
     async def answer(self, question: Any, said: Approval) -> Reply:
         """A person has read a question, in this process or another one, and answers; the run goes on."""
@@ -146,11 +147,14 @@ class HostUnderTest(Protocol):
 
     Attributes:
         name: for the matrix.
-        cannot: scenario -> why it is not run: `cannot occur because ...`, or `cannot be closed because ...`.
     """
 
     name: str
-    cannot: Mapping[str, str]
+
+    @property
+    def cannot(self) -> Mapping[str, str]:
+        """Scenario -> why it is not played: `cannot occur because ...`, or `cannot be closed because ...`."""
+        ...
 
     def process(self, operator: Operator) -> AbstractAsyncContextManager[Process]:
         """Starts a process; in a host that is a library that may be one more guard in this very process."""
