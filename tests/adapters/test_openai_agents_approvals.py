@@ -9,6 +9,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from agents import RunContextWrapper, RunState
 from guardagent.adapters.openai_agents import answer, request
 from guardagent.enforcement import Approval, ApprovalRequest, SqliteLedger
 from guardagent.errors import InputError
-from tests.adapters.openai_agents_runs import agent_of, arun, calls, outputs, ran, refund, shop_tools
+from tests.adapters.openai_agents_runs import agent_of, arun, calls, outputs, ran, refund, shop_tools, tool
 from tests.adapters.scenarios import APPROVED, LIMIT, Shop, guard_of
 
 PAID = [("W1", 500)]
@@ -46,15 +47,15 @@ def edit(amount: int) -> Answer:
 class Service:
     """A process of a web service: its guard outlives the requests, and nothing else does.
 
-    `options` are those of ToolGuard, `tool` those of its tools.
+    `options` are those of ToolGuard, `tools` those of its tools.
     """
 
-    def __init__(self, folder: Path, shop: Shop, rules: str = APPROVED, tool: Any = None, **options: Any) -> None:
-        self.shop, self.guard, self.tool = shop, guard_of(folder, rules, **options), tool or {}
+    def __init__(self, folder: Path, shop: Shop, rules: str = APPROVED, tools: Any = None, **options: Any) -> None:
+        self.shop, self.guard, self.tools = shop, guard_of(folder, rules, **options), tools or {}
 
     def agent(self, *turns: list[Any]) -> Any:
         """As each request builds it."""
-        return agent_of(self.guard, shop_tools(self.shop, **self.tool), *turns)
+        return agent_of(self.guard, shop_tools(self.shop, **self.tools), *turns)
 
     def asks(self, *proposed: Any) -> str:
         """A first request: the state of a run that waits for a person."""
@@ -78,7 +79,7 @@ class Service:
         return asyncio.run(self.aresumes(text, said, *turns))
 
 
-ASKED = {"by a rule": {}, "by the operator": {"rules": LIMIT.replace("100", "900"), "tool": {"needs_approval": True}}}
+ASKED = {"by a rule": {}, "by the operator": {"rules": LIMIT.replace("100", "900"), "tools": {"needs_approval": True}}}
 
 
 @pytest.mark.parametrize("asked", ASKED)
@@ -156,7 +157,7 @@ def test_another_call_in_the_place_of_the_one_that_was_shown(tmp_path: Path) -> 
 
 def test_an_approval_that_somebody_wrote_into_a_state(tmp_path: Path) -> None:
     """A call of a small refund that no rule asked about becomes a large one, approved by nobody but the state."""
-    service = Service(tmp_path, Shop(), tool={"needs_approval": True})
+    service = Service(tmp_path, Shop(), tools={"needs_approval": True})
     text = service.asks(refund(5))
     service.resumes(_edited(text, '\\"amount\\": 5', '\\"amount\\": 500'))
     assert service.shop.refunds == []
@@ -170,7 +171,7 @@ def test_an_operators_approval_lifts_no_rule(tmp_path: Path) -> None:
         asked.append(one)
         return False
 
-    service = Service(tmp_path, Shop(), tool={"needs_approval": True}, approver=rejects)
+    service = Service(tmp_path, Shop(), tools={"needs_approval": True}, approver=rejects)
     service.resumes(service.asks())
     assert (service.shop.refunds, len(asked)) == ([], 1)
 
@@ -256,6 +257,31 @@ def test_a_conversation_goes_on_after_a_restart(tmp_path: Path) -> None:
         service.resumes(texts[0])
         texts.append(str(service.shop.refunds))
     assert texts[1:] == [str(PAID), "[]"]
+
+
+def test_a_call_that_was_cancelled_is_not_run_again(tmp_path: Path) -> None:
+    """The state of before it ran is resumed once more: the approval was used, whatever came of the call."""
+    shop, guard = Shop(waits=True), guard_of(tmp_path, APPROVED)
+
+    async def resumed(text: str) -> None:
+        agent = agent_of(guard, [tool(shop.arefund, "refund")], calls("done"))
+        state = await RunState.from_string(agent, text, context_override=RunContextWrapper({"session_id": "c1"}))
+        await arun(agent, state, context=None)
+
+    async def cancelled() -> None:
+        state = (await arun(agent_of(guard, [tool(shop.arefund, "refund")], calls(refund(500))))).to_state()
+        state.approve(state.get_interruptions()[0])
+        text = state.to_string()
+        running = asyncio.create_task(resumed(text))
+        await shop.started.wait()
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        shop.waits = False
+        await resumed(text)
+
+    asyncio.run(cancelled())
+    assert shop.refunds == PAID
 
 
 def test_two_conversations_with_calls_of_one_id(tmp_path: Path) -> None:

@@ -22,8 +22,9 @@ from agents.testing import ScriptedModel
 from agents.tool_context import ToolContext
 from pydantic import BaseModel, Field, PlainSerializer, PrivateAttr, SecretStr
 
+from guardagent.errors import InputError
 from tests.adapters.openai_agents_runs import agent_of, calls, outputs, ran, refund, tool
-from tests.adapters.scenarios import APPROVED, AT_MOST_ONE, LIMIT, OVER_LIMIT, Shop, guard_of
+from tests.adapters.scenarios import APPROVED, AT_MOST_ONE, AUTHENTICATED, LIMIT, OVER_LIMIT, Shop, guard_of
 
 
 def _by_hand(shop: Shop) -> FunctionTool:
@@ -263,7 +264,7 @@ def test_dates_ids_and_paths_are_judged_as_their_text(tmp_path: Path) -> None:
     """As JSON has them; the function gets its own types, also of an edit."""
     shop: Any = Shop()
 
-    def refund(day: dt.date, where: pathlib.Path, amount: decimal.Decimal) -> str:
+    def refund(day: dt.date, where: pathlib.Path, amount: decimal.Decimal) -> Any:
         return shop.refund((day, where), amount)
 
     rule = 'forall(refund(day=d, where=w, amount=a), d == "2026-01-31" && w == "/srv/a" && a <= 100)'
@@ -273,3 +274,24 @@ def test_dates_ids_and_paths_are_judged_as_their_text(tmp_path: Path) -> None:
     agent.model = ScriptedModel([*turns, calls("x")])
     ran(agent)
     assert shop.refunds == [((dt.date(2026, 1, 31), pathlib.Path("/srv/a")), decimal.Decimal("9.50"))]
+
+
+def test_a_function_whose_work_is_not_done_when_it_returns(tmp_path: Path) -> None:
+    """A coroutine is awaited before its call is recorded; a generator, which nobody runs, is refused at attach."""
+    shop = Shop()
+
+    async def slowly() -> str:
+        return shop.authenticate("a@b.c", "0000")
+
+    def authenticate() -> Any:
+        return slowly()
+
+    tools, turns = [tool(authenticate), tool(shop.refund)], [calls(("authenticate", {})), calls(refund(5)), calls("x")]
+    ran(agent_of(guard_of(tmp_path, AUTHENTICATED), tools, *turns))
+    assert shop.refunds == []
+
+    def lazily() -> Iterable[str]:
+        yield shop.authenticate("a@b.c")
+
+    with pytest.raises(InputError, match="is a generator"):
+        agent_of(guard_of(tmp_path, AUTHENTICATED), [tool(lazily, "authenticate"), tool(shop.refund)])

@@ -62,6 +62,8 @@ class _Function:
         self._tool = tool
         named = inspect.isroutine(function) or inspect.isclass(function)
         self._function: Callable[..., Any] = function if named else function.__call__
+        if inspect.isgeneratorfunction(self._function) or inspect.isasyncgenfunction(self._function):
+            raise InputError(f"tool {tool.name!r} is a generator, which nobody runs; expected a function that returns")
         self._schema: FuncSchema = function_schema(
             self._function, name_override=tool.name, strict_json_schema=tool.strict_json_schema
         )
@@ -103,6 +105,7 @@ class _Function:
             output = await self._function(*before, *args, **kwargs)
         else:
             output = await asyncio.to_thread(self._function, *before, *args, **kwargs)
+            output = await output if inspect.isawaitable(output) else output
         adapter = self._tool._output_type_adapter  # noqa: SLF001 - there is no other way to it
         return output if adapter is None else adapter.validate_python(output)
 
