@@ -9,6 +9,7 @@ attributes, and what cannot be shown without loss is refused.
 | lists, tuples, deques; sets | a list; of a set in the order of its texts |
 | mappings | an object; a key that is no text as the text of its form |
 | Pydantic models, dataclasses, named tuples | an object, by the names of the attributes; a `RootModel` as its root |
+| private attributes of a model | as the others, where a validator has set them |
 | an `Enum` | its value |
 | `datetime`, `date`, `time` | ISO 8601 |
 | `timedelta` | seconds |
@@ -120,7 +121,7 @@ def _members(value: Any, place: str) -> Iterable[tuple[Any, Any]] | None:
     names: Iterable[str] | None = None
     more: Mapping[str, Any] = {}
     if isinstance(getattr(kind, "model_fields", None), Mapping):
-        names, more = kind.model_fields, getattr(value, "__pydantic_extra__", None) or {}
+        names, more = kind.model_fields, {**(getattr(value, "__pydantic_extra__", None) or {}), **_private(value)}
     elif dataclasses.is_dataclass(kind):
         names = [one.name for one in dataclasses.fields(kind)]
         more = {name: one for name, one in getattr(value, "__dict__", {}).items() if name not in names}
@@ -130,6 +131,13 @@ def _members(value: Any, place: str) -> Iterable[tuple[Any, Any]] | None:
         return None if names is None else [*((name, getattr(value, name)) for name in names), *more.items()]
     except AttributeError:
         raise InputError(f"{_named(place)} is a {kind.__name__} that is not whole; expected all its fields") from None
+
+
+def _private(model: Any) -> dict[str, Any]:
+    """The private attributes that a validator has set: the tool may go by them."""
+    declared = getattr(type(model), "__private_attributes__", {})
+    held = getattr(model, "__pydantic_private__", None) or {}
+    return {name: one for name, one in held.items() if name not in declared or one != declared[name].get_default()}
 
 
 def _object(items: Iterable[tuple[Any, Any]], place: str, depth: int) -> dict[str, Any]:

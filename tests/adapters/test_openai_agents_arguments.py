@@ -244,10 +244,10 @@ def test_what_a_dataclass_keeps_beside_its_fields_is_judged(tmp_path: Path) -> N
     assert shop.refunds == [("W1", 50)]
 
 
-@pytest.mark.parametrize("kind", [SecretStr, Iterable[str], re.Pattern[str]])
+@pytest.mark.parametrize("kind", [Iterable[str], re.Pattern[str]])
 @pytest.mark.parametrize("rules", [LIMIT, APPROVED])
 def test_what_cannot_be_shown_is_refused(tmp_path: Path, kind: Any, rules: str) -> None:
-    """A secret, an iterator: no rule could judge it, and no person could be shown it."""
+    """An iterator, a pattern: no rule could judge it, and no person could be shown it."""
     shop = Shop()
 
     def refund(amount: int, note: Any) -> str:
@@ -258,6 +258,20 @@ def test_what_cannot_be_shown_is_refused(tmp_path: Path, kind: Any, rules: str) 
     result = ran(agent_of(guard_of(tmp_path, rules), [tool(refund)], *turns))
     assert shop.refunds == []
     assert "note of refund is a" in outputs(result)[0]
+
+
+def test_a_secret_is_refused_at_attach(tmp_path: Path) -> None:
+    """Also within a model, before anybody proposes a call."""
+
+    class Login(BaseModel):
+        code: SecretStr
+
+    def pay(amount: int, pin: Any) -> None: ...
+
+    for kind in (SecretStr, list[Login]):
+        pay.__annotations__["pin"] = kind
+        with pytest.raises(InputError, match="pin of tool 'pay' is a SecretStr"):
+            agent_of(guard_of(tmp_path, LIMIT), [tool(pay), tool(Shop().refund)])
 
 
 def test_dates_ids_and_paths_are_judged_as_their_text(tmp_path: Path) -> None:

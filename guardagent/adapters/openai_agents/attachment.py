@@ -18,6 +18,7 @@ from guardagent.adapters.openai_agents.handing import guarded_handoff, is_guarde
 from guardagent.adapters.openai_agents.invoking import Invoker
 from guardagent.adapters.openai_agents.messages import chat, result_ids
 from guardagent.adapters.openai_agents.runs import UNNAMED, Run, Runs, conversation_of, scope
+from guardagent.adapters.openai_agents.served import late_tools, unread
 from guardagent.adapters.openai_agents.watching import watch
 from guardagent.enforcement import ToolGuard, ToolSpec
 from guardagent.enforcement.calls import HostCall
@@ -154,8 +155,9 @@ class Attachment:
             self.take(target)
         return guarded_handoff(self, handoff)
 
-    def compare(self) -> None:
-        """Holds the tools against the rules, where they have changed."""
+    def compare(self, late: Collection[str] = ()) -> None:
+        """Holds the tools against the rules, where they have changed; those that came too late are none."""
+        self.listed = {name: spec for name, spec in self.listed.items() if name not in late}
         digests = {name: spec.digest for name, spec in self.listed.items()}
         if digests != self._compared:
             self.guard.attach(self.listed.values())
@@ -248,8 +250,10 @@ def _guarded_class(base: type, attachment: Attachment) -> type:
 
     async def get_all_tools(self: Any, run_context: Any) -> list[Any]:
         attachment.turn(self, run_context)
-        tools = [attachment.tool(one) for one in await base.get_all_tools(self, run_context)]  # type: ignore[attr-defined]
-        attachment.compare()
-        return tools
+        tools = await base.get_all_tools(self, run_context)  # type: ignore[attr-defined]
+        late = late_tools(attachment.guard, self.mcp_servers, tools)
+        made = [attachment.tool(one) for one in tools]
+        attachment.compare(late)
+        return [unread(one) if one.name in late else one for one in made]
 
     return type(base.__name__, (base,), {"get_all_tools": get_all_tools, "guardagent_attachment": attachment})

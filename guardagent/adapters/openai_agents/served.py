@@ -1,0 +1,59 @@
+"""The tools that MCP servers list, held to what was accepted: a server may list other ones tomorrow."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from agents import FunctionTool
+
+from guardagent.enforcement import ToolGuard, ToolSpec
+from guardagent.enforcement.tools_lock import declared
+
+_UNREAD = "Not accepted by the operator yet: each call is denied."
+
+
+def late_tools(guard: ToolGuard, servers: Iterable[Any], tools: Iterable[Any]) -> set[str]:
+    """The names of those tools that came or changed after the first list of their server.
+
+    Args:
+        guard: knows what was accepted, whoever builds the agent.
+        servers: the agent's.
+        tools: as the agent lists them.
+    """
+    listed = [one for one in tools if isinstance(one, FunctionTool) and one._mcp_tool_binding is not None]  # noqa: SLF001
+    for at, server in enumerate(servers):
+        own = {one._mcp_tool_binding[1]: one for one in listed if one._mcp_tool_binding[2] == at}  # type: ignore[index]  # noqa: SLF001
+        guard.listed(_known_as(server), _specs(server, own))
+    return {one.name for one in listed if guard.accepted.late(one.qualified_name) is not None}
+
+
+def unread(tool: Any) -> Any:
+    """A tool without the words of its server, which nobody has looked at."""
+    made = copy.copy(tool)
+    made.description, made.params_json_schema = _UNREAD, {"type": "object", "properties": {}}
+    return made
+
+
+def _specs(server: Any, own: Mapping[str, FunctionTool]) -> list[ToolSpec]:
+    """What a server lists: also what a filter keeps from this agent, or from this run of it."""
+    raw = getattr(server, "cached_tools", None)
+    if raw is None:
+        return [ToolSpec(one.qualified_name, one.params_json_schema, one.description) for one in own.values()]
+    found = [declared(one.model_dump(by_alias=True, exclude_none=True)) for one in raw]
+    names = {name: one.qualified_name for name, one in own.items()}
+    return [replace(one, name=names.get(one.name, one.name)) for one in found if one is not None]
+
+
+def _known_as(server: Any) -> str:
+    """A server's name, which two of them may share, and a digest of where it is."""
+    given = getattr(server, "params", None)
+    where = [_field(given, name) for name in ("command", "args", "url")]
+    return f"{server.name} ({hashlib.sha256(repr(where).encode()).hexdigest()[:8]})"
+
+
+def _field(given: Any, name: str) -> Any:
+    return given.get(name) if isinstance(given, Mapping) else getattr(given, name, None)
