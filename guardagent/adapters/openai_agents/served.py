@@ -26,7 +26,7 @@ def late_tools(guard: ToolGuard, servers: Iterable[Any], tools: Iterable[Any]) -
     """
     listed = [one for one in tools if isinstance(one, FunctionTool) and one._mcp_tool_binding is not None]  # noqa: SLF001
     for at, server in enumerate(servers):
-        own = {one._mcp_tool_binding[1]: one for one in listed if one._mcp_tool_binding[2] == at}  # type: ignore[index]  # noqa: SLF001
+        own = {one._mcp_tool_binding[1]: one for one in listed if one._mcp_tool_binding[2] == at}  # noqa: SLF001
         guard.listed(_known_as(server), _specs(server, own))
     return {one.name for one in listed if guard.accepted.late(one.qualified_name) is not None}
 
