@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -118,11 +119,12 @@ def test_a_server_behind_a_url_that_crashes(tmp_path: Path) -> None:
     assert book(tmp_path) == [["crash", "W1"], ["refund", "W1", 5]]
 
 
+STATUSES = ["error", "hang up", "400", "401", "404", "409", "429", "500", "503"]
+BODIES = ["no JSON", "no type", "too much", "a bomb", "an event without end", "no event", "202", "307"]
 ODD = Path(__file__).parent / "mcp_servers" / "odd_http.py"
 
 
-@pytest.mark.parametrize("to_get", ["404", "405"])
-@pytest.mark.parametrize("answer", ["error", "hang up", "400", "401", "404", "409", "429", "500", "503"])
+@pytest.mark.parametrize(("to_get", "answer"), [*product(["404", "405"], STATUSES), *product(["405"], BODIES)])
 def test_a_call_that_ran_is_never_sent_again(tmp_path: Path, to_get: str, answer: str) -> None:
     """Whatever comes back: the client is told, and what is not known to have failed counts as in flight."""
 

@@ -427,16 +427,23 @@ SMUGGLED = [
 ]
 
 
+CALLS = [
+    b'{"name":"refund","arguments":{"order_id":"W1","amount":500}}',
+    b'{"order_id":"W1","amount":500}',
+    b'"\xff\xfe"',
+]
+
+
 def test_no_call_is_smuggled_past(tmp_path: Path) -> None:
     """Messages that two readers may understand in two ways pay nothing, and the proxy outlives them."""
 
     async def session() -> None:
         async with client_of(proxy_command(tmp_path, LIMIT), tmp_path) as client:
             await client.begin()
-            for line in SMUGGLED:
-                await client.line(line % b'{"name":"refund","arguments":{"order_id":"W1","amount":500}}')
-                await client.line(line % b'{"order_id":"W1","amount":500}')
-                await client.line(line % b'"\xff\xfe"')
+            for number, line in enumerate(SMUGGLED, start=100):
+                for place, params in enumerate(CALLS):
+                    own = line.replace(b"77", b"%d%d" % (number, place))  # an id in use would be refused for that
+                    await client.line(own % params)
                 await client.line(b"\x00" + line[:40])
             assert not failed(await client.request("ping"))
 
@@ -445,7 +452,7 @@ def test_no_call_is_smuggled_past(tmp_path: Path) -> None:
 
 
 TO_THE_CLIENT = {
-    "method": '{"jsonrpc":"2.0","id":1,"Method":"sampling/createMessage","params":{}}',
+    "method": '{"jsonrpc":"2.0","id":%s,"Method":"sampling/createMessage","params":{}}',
     "two methods": '{"jsonrpc":"2.0","id":1,"method":"ping","method":"sampling/createMessage","params":{}}',
     "another method": '{"jsonrpc":"2.0","id":1,"method":"Sampling/CreateMessage","params":{}}',
     "params": '{"jsonrpc":"2.0","id":1,"method":"ping","Params":{"messages":[]},"params":{}}',

@@ -9,12 +9,23 @@ from http import HTTPStatus
 from typing import Any
 
 from guardagent.adapters.mcp.links import MAX_LINE, Link, LinkLostError
-from guardagent.adapters.mcp.wire import CLOSED, METHOD_NOT_FOUND, VERSION_KEY, Message, envelope_of, id_of, params_of
+from guardagent.adapters.mcp.wire import (
+    CLOSED,
+    INVALID,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    VERSION_KEY,
+    Message,
+    envelope_of,
+    id_of,
+    params_of,
+)
 from guardagent.types import EMPTY
 
 _CONNECT_SECONDS = 30.0
 _READ_SECONDS = 3600.0  # a tool may take long; whoever waits for it can cancel it
 _UNKNOWN = "Server returned an error response"  # as the library words a status that says no more
+_OF_THE_LIBRARY = (PARSE_ERROR, INVALID)  # as it calls an answer that it cannot read, or that is none
 
 _log = logging.getLogger("guardagent")
 
@@ -36,6 +47,8 @@ class Url:
         import httpx2
         from mcp.client.streamable_http import streamable_http_client
 
+        from guardagent.adapters.mcp.http_bounds import bound
+
         not_found: set[Any] = set()
 
         async def look(response: Any) -> None:
@@ -44,10 +57,12 @@ class Url:
             sent = response.request
             if response.status_code == HTTPStatus.NOT_FOUND and sent.method == "POST":
                 not_found.add(id_of(sent.content))
+            await bound(response, MAX_LINE)
 
         timeout = httpx2.Timeout(_CONNECT_SECONDS, read=_READ_SECONDS)
+        headers = {"accept-encoding": "identity", **self.headers}
         async with (
-            httpx2.AsyncClient(headers=self.headers, timeout=timeout, event_hooks={"response": [look]}) as client,
+            httpx2.AsyncClient(headers=headers, timeout=timeout, event_hooks={"response": [look]}) as client,
             streamable_http_client(self.url, http_client=client, max_sse_event_size=MAX_LINE) as (read, write),
         ):
             yield _Streams(read, write, not_found)
@@ -84,7 +99,7 @@ class _Streams:
             if isinstance(message, JSONRPCError):
                 if message.id in self._not_found and message.error.code != METHOD_NOT_FOUND:
                     raise LinkLostError("the server no longer knows the session", frozenset({message.id}))
-                if message.error.message == _UNKNOWN:
+                if message.error.message == _UNKNOWN or message.error.code in _OF_THE_LIBRARY:
                     message.error.code = CLOSED  # nobody knows whether it did what was asked
             elif isinstance(message, JSONRPCResponse) and message.id == self._handshake:
                 self._version = message.result.get("protocolVersion")

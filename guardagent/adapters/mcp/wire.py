@@ -19,6 +19,7 @@ Message = dict[str, Any]
 CLOSED = -32000  # the connection ended before an answer came
 DENIED = -32010  # in the band that JSON-RPC leaves to implementations, and used by nobody else in MCP
 INVALID = -32600
+PARSE_ERROR = -32700
 METHOD_NOT_FOUND = -32601
 
 # Since 2026-07-28 every request says in its `_meta` what the handshake said before.

@@ -1,11 +1,12 @@
 """A server over streamable HTTP that pays first and then answers oddly: `odd_http.py PORT GET_STATUS ANSWER`.
 
 GET_STATUS is the status of its answer to GET. ANSWER is what comes back of a call that was paid: a status, `error` for
-an error of JSON-RPC, or `hang up` for nothing at all.
+an error of JSON-RPC, `hang up` for nothing at all, or another one of ODD.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import sys
@@ -21,6 +22,15 @@ REFUND = {
         "properties": {"order_id": {"type": "string"}, "amount": {"type": "number"}},
         "required": ["order_id", "amount"],
     },
+}
+
+ODD: dict[str, tuple[bytes, dict[str, str]]] = {
+    "no JSON": (b"paid!", {}),
+    "no type": (b"paid!", {"Content-Type": "text/html"}),
+    "too much": (b'{"jsonrpc":"2.0","id":' + b" " * (70 * 2**20) + b'1,"result":{}}', {}),
+    "a bomb": (gzip.compress(b" " * (70 * 2**20)), {"Content-Encoding": "gzip"}),
+    "an event without end": (b"data: " + b"x" * (70 * 2**20), {"Content-Type": "text/event-stream"}),
+    "no event": (b": nothing\n\n", {"Content-Type": "text/event-stream"}),
 }
 
 
@@ -52,6 +62,9 @@ class Odd(BaseHTTPRequestHandler):
             self.close_connection = True
         elif kind == "error":
             self.answer(200, {"jsonrpc": "2.0", "id": name, "error": {"code": -32603, "message": "out of paper"}})
+        elif kind in ODD:
+            body, headers = ODD[kind]
+            self.send(200, body, **headers)
         else:
             self.answer(int(kind))
 
@@ -59,9 +72,12 @@ class Odd(BaseHTTPRequestHandler):
         self.answer(200, {"jsonrpc": "2.0", "id": name, "result": value})
 
     def answer(self, status: int, value: Any = None) -> None:
-        body = b"" if value is None else json.dumps(value).encode()
+        self.send(status, b"" if value is None else json.dumps(value).encode())
+
+    def send(self, status: int, body: bytes, **headers: str) -> None:
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        for header, value in {"Content-Type": "application/json", **headers}.items():
+            self.send_header(header, value)
         self.send_header("Mcp-Session-Id", "s1")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

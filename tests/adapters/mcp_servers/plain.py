@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,12 @@ TOOLS = [
 
 
 def folded(value: Any) -> Any:
-    """Names without regard to case."""
-    return {name.lower(): one for name, one in value.items()} if isinstance(value, dict) else {}
+    """Names without regard to case, width and the spaces around them."""
+    return (
+        {unicodedata.normalize("NFKC", name).strip().lower(): one for name, one in value.items()}
+        if isinstance(value, dict)
+        else {}
+    )
 
 
 def do(*what: Any) -> None:
