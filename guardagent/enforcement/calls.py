@@ -119,11 +119,13 @@ class Outcome:
         output: what the tool gave back.
         failed: whether it failed; None where that is not known.
         ended: false where it was cancelled: it may have done its work, so that it stays in flight.
+        beside: what else it said, which rules do not see as its output: that it failed may stand there alone.
     """
 
     output: Any = None
     failed: bool | None = False
     ended: bool = True
+    beside: tuple[Any, ...] = ()
 
     @classmethod
     def of_error(cls, error: BaseException) -> Outcome:

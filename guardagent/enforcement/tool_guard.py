@@ -577,9 +577,11 @@ class ToolGuard:
         permit = conversation.taken(call, tool) if outcome.ended else conversation.in_flight(call, tool)
         status: Status = "unknown"
         if outcome.ended:
+            session = conversation.session
             try:
-                conversation.session.record(outcome.output, outcome.failed, permit)
-                status = conversation.session.status_of(outcome.output, outcome.failed)
+                failed = any(session.status_of(one, failed=False) == "failed" for one in outcome.beside)
+                status = session.status_of(outcome.output, failed or outcome.failed)
+                session.record(outcome.output, failed or outcome.failed, permit)
             except Exception:
                 conversation.put_back(call, permit)
                 raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -28,7 +29,7 @@ from fastmcp.tools import Tool
 from fastmcp.tools.tool_transform import ToolTransformConfig
 from mcp.client import Client as PlainClient
 from mcp.server.mcpserver import MCPServer
-from mcp_types import CallToolRequestParams, ElicitResult
+from mcp_types import CallToolRequestParams, CallToolResult, ElicitResult, TextContent
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -190,6 +191,30 @@ def test_nobody_to_ask(tmp_path: Path, serve: Serve, mode: str) -> None:
 
     run(session())
     assert shop.refunds == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "structured", "paid"),
+    [(["No such user"], {"id": 5}, 0), (["hello", "No such user"], None, 0), (["hello"], {"id": 5}, 1)],
+)
+def test_a_failure_may_be_said_beside(
+    tmp_path: Path, serve: Serve, texts: list[str], structured: Any, paid: int
+) -> None:
+    """In a text beside the structured content, or in the second of several texts, where the pattern is anchored."""
+    shop = Shop()
+
+    def authenticate() -> CallToolResult:
+        blocks = [TextContent(type="text", text=text) for text in texts]
+        return CallToolResult(content=blocks, structured_content=structured)
+
+    async def session() -> None:
+        guard = guard_of(tmp_path, re.sub("failed_output: .*", "failed_output: ^No such user", AUTHENTICATED))
+        async with client(serve(guard, {"authenticate": authenticate, "refund": shop.refund}), "legacy") as agent:
+            await call(agent, "authenticate", {})
+            await call(agent, "refund", {"order_id": "W1", "amount": 5})
+
+    run(session())
+    assert len(shop.refunds) == paid
 
 
 def test_after_a_halt_nothing_runs(tmp_path: Path, serve: Serve, mode: str) -> None:
@@ -569,7 +594,9 @@ def test_a_tool_is_judged_as_it_is_listed(tmp_path: Path, *, before: bool) -> No
         rename = ToolTransform({"refund": ToolTransformConfig(name="payout")})
         if before:
             server.add_transform(rename)
-        GuardMiddleware(guard_of(tmp_path, AT_MOST_ONE.replace("refund(", "payout("))).add_to(server)
+        middleware = GuardMiddleware(guard_of(tmp_path, AT_MOST_ONE.replace("refund(", "payout(")))
+        middleware.add_to(server)
+        await middleware.attach(server)
         if not before:
             server.add_transform(rename)
         async with client(server, "legacy") as agent:

@@ -80,7 +80,16 @@ def outcome_of(message: Mapping[str, Any]) -> Outcome:
         return Outcome(answer, failed=None)
     if unfinished(answer):
         return Outcome(answer, failed=None, ended=False)
-    return Outcome(output_of(answer), failed=answer.get("isError") is True)
+    return answered(answer)
+
+
+def answered(answer: Mapping[str, Any]) -> Outcome:
+    """What came of a call that ran to its end, from its result."""
+    content = answer.get("content")
+    blocks = [one for one in content if isinstance(one, Mapping)] if isinstance(content, list) else []
+    parts = [*blocks, *(one["resource"] for one in blocks if isinstance(one.get("resource"), Mapping))]
+    texts = tuple(one["text"] for one in parts if isinstance(one.get("text"), str))
+    return Outcome(output_of(answer), failed=answer.get("isError") is True, beside=texts)
 
 
 def unfinished(answer: Mapping[str, Any]) -> bool:

@@ -8,11 +8,12 @@ from typing import Any
 import mcp_types as types
 from fastmcp.server.context import Context
 from fastmcp.server.dependencies import get_context
+from fastmcp.tools.base import ToolResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic_core import to_jsonable_python
 
 from guardagent.adapters.mcp import approvals
-from guardagent.adapters.mcp.calls import output_of
+from guardagent.adapters.mcp.calls import answered
 from guardagent.adapters.mcp.rounds import AskByResult, Key, Rounds, key_of
 from guardagent.adapters.mcp.sessions import MISSING, session_of
 from guardagent.adapters.mcp.telling import told
@@ -125,10 +126,10 @@ def outcome_of(output: Any) -> Outcome:
     """What came of a tool, from what it returned."""
     if isinstance(getattr(output, "input_required", output), types.InputRequiredResult):
         return Outcome("input is asked for", failed=None, ended=False)
-    if hasattr(output, "to_mcp_result") and hasattr(output, "content"):
-        structured, content = output.structured_content, [one.model_dump() for one in output.content]
+    if isinstance(output, ToolResult | types.CallToolResult):
+        structured, content = output.structured_content, [one.model_dump(mode="json") for one in output.content]
         answer = {"content": content, **({} if structured is None else {"structuredContent": structured})}
-        return Outcome(output_of(answer), failed=bool(getattr(output, "is_error", False)))
+        return answered({**answer, "isError": output.is_error is True})
     return Outcome(to_jsonable_python(output, fallback=repr))  # as the client will read it
 
 
