@@ -178,6 +178,11 @@ class GuardedTool(Tool):
         return made
 
     @property
+    def inner(self) -> Tool:
+        """The tool itself."""
+        return self._inner
+
+    @property
     def gates(self) -> tuple[Gate, ...]:
         """The gates that stand around the tool."""
         return (*(self._inner.gates if isinstance(self._inner, GuardedTool) else ()), self._gate)

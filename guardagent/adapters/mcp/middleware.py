@@ -20,7 +20,9 @@ from fastmcp.tools.base import Tool
 
 from guardagent.adapters.mcp.gate import Gate
 from guardagent.adapters.mcp.guarded_tools import guarded, require_plain
+from guardagent.adapters.mcp.origins import from_elsewhere
 from guardagent.enforcement import HostCall, Outcome, ToolGuard, ToolSpec
+from guardagent.enforcement.uri import normalised
 from guardagent.errors import InputError, ToolDenied
 
 _log = logging.getLogger("guardagent")
@@ -60,6 +62,17 @@ class GuardMiddleware(Middleware):
         self._stand_in(server)
         await self._hold(list(await server.list_tools(run_middleware=False)), server)
 
+    async def accept(self, server: Any) -> None:
+        """The operator has looked at the tools that servers behind this one list now, and accepts them.
+
+        Raises:
+            InputError: as `attach`.
+        """
+        tools = list(await server.list_tools(run_middleware=False))
+        self._guard.accept((await _specs(tools))[1])
+        self._seen = False
+        await self._hold(tools, server)
+
     # --- hooks; FastMCP passes call_next by this name
 
     async def on_request(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
@@ -78,18 +91,23 @@ class GuardMiddleware(Middleware):
         return await call_next(context)
 
     async def on_list_tools(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
-        """A list that changes is held against the rules again."""
+        """A list that changes is held against the rules again; what was not accepted of it is not shown."""
         tools = await call_next(context)
         try:
             await self._ready(context)
         except InputError as error:
             _log.error("every call of a tool is denied: %s", error)
-        return tools
+        return [tool for tool in tools if self._guard.accepted.late(tool.name) is None]
 
     async def on_read_resource(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
-        """A resource is an event: `resource.read(uri=…)`."""
-        args = {"uri": str(context.message.uri)}
-        return await self._event("resource.read", args, ResourceError, lambda: call_next(context))
+        """A resource is an event: `resource.read(uri=…)`, of the one spelling of its URI, under which it is read."""
+        try:
+            uri = normalised(str(context.message.uri))
+        except InputError as error:
+            call = HostCall("resource.read", {"uri": str(context.message.uri)}, self._gate.conversation())
+            raise ResourceError((await self._guard.arefuse(call, str(error))).feedback()) from None
+        judged = context.copy(message=context.message.model_copy(update={"uri": uri}))
+        return await self._event("resource.read", {"uri": uri}, ResourceError, lambda: call_next(judged))
 
     async def on_get_prompt(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
         """A prompt is an event: `prompt.get(name=…, arguments=…)`."""
@@ -137,18 +155,27 @@ class GuardMiddleware(Middleware):
                 raise InputError(
                     f"the tool {tool.name!r} can run as a task in the background, past the guard; task=False"
                 )
-        known = [(tool.key, tool.parameters, tool.description) for tool in tools]
+        known = [(tool.key, tool.parameters, tool.description, tool.title) for tool in tools]
         if self._seen and known == self._known:
             if self._problem is not None:
                 raise InputError(self._problem)
             return
         self._known, self._problem, self._seen = known, None, True
-        specs = {tool.name: ToolSpec(tool.name, tool.parameters, tool.description or "") for tool in tools}
+        own, elsewhere = await _specs(tools)
         try:
-            self._guard.attach(list(specs.values()))
+            self._guard.attach([*own, *self._guard.listed("a server behind this one", elsewhere)])
         except InputError as error:
             self._problem = str(error)
             raise
+
+
+async def _specs(tools: Sequence[Tool]) -> tuple[list[ToolSpec], list[ToolSpec]]:
+    """The tools of this server's own code, and those of servers behind it."""
+    found: tuple[dict[str, ToolSpec], dict[str, ToolSpec]] = ({}, {})
+    for tool in tools:
+        spec = ToolSpec(tool.name, tool.parameters, tool.description or "", {"title": tool.title} if tool.title else {})
+        found[await from_elsewhere(tool)][tool.name] = spec
+    return list(found[0].values()), list(found[1].values())
 
 
 class _InTheTools(Transform):
