@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from guardagent.arguments import folded_duplicate
-from guardagent.enforcement import HostCall, Outcome, run
+from guardagent.enforcement import HostCall, run
 from guardagent.errors import ToolDenied
 from guardagent.policy.load import compile_rules
 from tests.enforcement.guards import LIMIT, guard
@@ -29,7 +29,7 @@ def test_names_that_some_reader_takes_for_one_deny_everywhere(args: dict[str, An
     """The tool may read the other one of the two; a rule about another argument does not save the call."""
     paid: list[Any] = []
     with pytest.raises(ToolDenied, match="have both"):
-        run(guard(LIMIT), HostCall("refund", args, "c"), lambda args: Outcome(paid.append(args)))
+        run(guard(LIMIT), HostCall("refund", args, "c"), paid.append)
     assert paid == []
     assert compile_rules([LIMIT]).session().check("refund", args).label
 

@@ -177,8 +177,9 @@ _TEXTS: Mapping[type, Callable[[Any], Any]] = {
 def _field_types(kind: Any) -> Iterable[Any]:
     if not isinstance(kind, type):
         return ()
-    if isinstance(getattr(kind, "model_fields", None), Mapping):
-        return [one.annotation for one in kind.model_fields.values()]
+    fields = getattr(kind, "model_fields", None)
+    if isinstance(fields, Mapping):
+        return [one.annotation for one in fields.values()]
     if not (dataclasses.is_dataclass(kind) or hasattr(kind, "__required_keys__") or hasattr(kind, "_fields")):
         return ()
     try:

@@ -122,8 +122,8 @@ class _Holder:
             errors = sorted(self._validator.iter_errors(given), key=lambda error: list(map(str, error.absolute_path)))
         except self._unresolvable as error:
             raise InputError(f"the tool's schema cannot be followed: {error}") from None
-        for error in errors:
-            yield f"{'.'.join(map(str, error.absolute_path)) or 'they'}: {error.message[:300]}"
+        for one in errors:
+            yield f"{'.'.join(map(str, one.absolute_path)) or 'they'}: {one.message[:300]}"
 
     def _walked(self, value: Any, schemas: _Schemas, place: str) -> Iterator[str]:
         if isinstance(value, dict):

@@ -570,13 +570,13 @@ def test_nothing_runs_unjudged_before_the_first_request(tmp_path: Path) -> None:
         GuardMiddleware(guard_of(tmp_path, LIMIT), conversation=lambda context: "c").add_to(server)
         big = {"order_id": "W1", "amount": 500}
         tool = await server.get_tool("refund")
-        for made in (
-            lambda: server.call_tool("refund", big, run_middleware=False),
-            lambda: server.call_tool("refund", big),
-            lambda: tool.run(big),
-        ):
-            with pytest.raises(ToolError):
-                await made()
+        assert tool is not None
+        with pytest.raises(ToolError):
+            await server.call_tool("refund", big, run_middleware=False)
+        with pytest.raises(ToolError):
+            await server.call_tool("refund", big)
+        with pytest.raises(ToolError):
+            await tool.run(big)
         await server.call_tool("refund", {**big, "amount": 50})
 
     run(session())

@@ -42,7 +42,7 @@ class GuardMiddleware(Middleware):
         self._guard = guard
         self._problem: str | None = None
         self._seen = False
-        self._known: list[tuple[str, Any, str | None]] = []
+        self._known: list[tuple[Any, ...]] = []
 
     def add_to(self, server: Any) -> None:
         """Adds the guard to a server, in its tools from now on.
@@ -155,7 +155,7 @@ class GuardMiddleware(Middleware):
                 raise InputError(
                     f"the tool {tool.name!r} can run as a task in the background, past the guard; task=False"
                 )
-        known = [(tool.key, tool.parameters, tool.description, tool.title) for tool in tools]
+        known: list[tuple[Any, ...]] = [(tool.key, tool.parameters, tool.description, tool.title) for tool in tools]
         if self._seen and known == self._known:
             if self._problem is not None:
                 raise InputError(self._problem)
