@@ -269,7 +269,7 @@ class Walk:
             within=within,
             **place(agent, agent.name, "LlmAgent", "Agent", type(agent).__name__),
         )
-        for note in box.notes:
+        for note in box.said():
             self.assembly.note(f"{node}: {note}")
         for unknown in box.unknown:
             self.assembly.note(f"{node}: which tools {unknown} has is known only when the agent runs")

@@ -38,7 +38,7 @@ from guardagent.workflow.code.values import (
     path_of,
     text,
 )
-from guardagent.workflow.extract.unseen import RUNS, runs_unseen
+from guardagent.workflow.extract.unseen import RUNS, foreign, runs_unseen
 
 PARENT = "__parent__"
 MOST_VISITS = 2_000
@@ -62,12 +62,14 @@ class Use(NamedTuple):
         method: the name of the method.
         asked: on every path to the call a person has been asked before.
         sure: every run of the function comes to the call, unless it raises.
+        direct: it is called as a method of the object, and not by another name.
     """
 
     owner: object
     method: str
     asked: bool = False
     sure: bool = True
+    direct: bool = True
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,11 @@ class Body:
     def asks(self) -> bool:
         """A person is asked."""
         return self.interrupts or self.asks_for_input
+
+    def unseen_by(self, *own: str) -> tuple[str, ...]:
+        """What it runs that cannot be seen by an extractor that knows the objects of some packages, in words."""
+        found = {use.method: foreign(use.owner, own) for use in self.uses if use.method in RUNS}
+        return (*self.unseen, *(f"what {name} of {package} runs" for name, package in found.items() if package))
 
 
 class Readable(StandIn):
@@ -388,8 +395,9 @@ class Look:
                 here = flow.calls.get(id(node), _LOOSE) if flow else _LOOSE
                 self._call(node, scope, Point(start.asked or here.asked, start.sure and here.sure))
             elif isinstance(node, ast.Attribute) and node.attr in RUNS and id(node) not in self._called:
-                owners = self.evaluator.value(node.value, scope).known  # the method may be called from elsewhere
-                self.uses.extend(Use(one, node.attr, sure=False) for one in owners if not isinstance(one, ModuleType))
+                for one in self.evaluator.value(node.value, scope).known:  # the method may be called from elsewhere
+                    if not isinstance(one, ModuleType):
+                        self.uses.append(Use(one, node.attr, sure=False, direct=False))
             elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Name | ast.Attribute):
                 self._target(self.evaluator.value(node.exc, scope), Arguments(), start)
 
@@ -408,7 +416,7 @@ class Look:
             sure = point.sure and len(owners) == 1
             self.uses.extend(Use(one, node.func.attr, point.asked, sure) for one in owners)
         else:
-            self.uses.extend(Use(*one, point.asked, sure=False) for one in _bound(callee))
+            self.uses.extend(Use(*one, point.asked, sure=False, direct=False) for one in _bound(callee))
 
     def _target(self, callee: Values, arguments: Arguments, point: Point) -> None:
         for target in callee.known:

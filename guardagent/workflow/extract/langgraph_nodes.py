@@ -26,6 +26,7 @@ from guardagent.workflow.extract.unseen import RUNS
 from guardagent.workflow.graph import NodeKind
 
 _AGENTS = {"create_agent", "create_react_agent"}
+_OWN = ("langgraph", "langchain")
 _HINTS = ("human", "approv", "review")
 
 
@@ -152,7 +153,7 @@ class _Collector:
 
     def _unseen(self, body: Body) -> None:
         """What a function runs that could not be seen."""
-        self.facts.unseen.extend(body.unseen)
+        self.facts.unseen.extend(body.unseen_by(*_OWN))
         if not body.source_known and not body.unseen:
             self.facts.unseen.append("; ".join(body.unknown) or "the code of what it runs")
 
@@ -192,7 +193,7 @@ class _Collector:
             if any(body.asks for body in bodies) and not self._gated[tool.name][0]:
                 self.facts.notes.append(f"the tool {tool.name} asks a person under a condition, and so is not gated")
             for body in bodies:
-                self.facts.unseen.extend(body.unseen)
+                self.facts.unseen.extend(body.unseen_by(*_OWN))
                 for use in body.uses:
                     self._of_tool(tool, use)
         itself, before = self._gated[tool.name]

@@ -138,7 +138,7 @@ class _Walk:
             **_said(agent, box),
             **place(agent, agent.name, "Agent", type(agent).__name__),
         )
-        for note in box.notes:
+        for note in box.said():
             self._assembly.note(f"{node}: {note}")
         for unknown in box.unknown:
             self._assembly.note(f"{node}: which tools {unknown} has is known only when the agent runs")

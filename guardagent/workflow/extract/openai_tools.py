@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from inspect import getclosurevars
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any
 
-from guardagent.workflow.code.values import Imported, is_called
-from guardagent.workflow.extract.frameworks import Untold, is_a, private
-from guardagent.workflow.extract.functions import look_into
+from guardagent.workflow.code.values import Imported, StandIn, is_called
+from guardagent.workflow.extract.frameworks import Untold, defined_outside, is_a, private
+from guardagent.workflow.extract.functions import Readable, look_into
 from guardagent.workflow.extract.reading import Code, decided
 from guardagent.workflow.extract.tool_box import Toolbox
 
@@ -35,7 +36,55 @@ def toolbox(agent: Any) -> Toolbox:
             _unknown(box, str(capability.type))
     if getattr(agent, "prompt", None) is not None:
         _unknown(box, "prompt")
+    if defined_outside(agent, SDK, "get_all_tools", "get_mcp_tools") is not None:
+        box.unseen.append(f"the class {type(agent).__name__} says itself which tools it has")
+    for name, function in _hooks(agent):
+        _run_in(box, name, function)
+    hooks = getattr(agent, "hooks", None)
+    if isinstance(hooks, Untold | StandIn):
+        box.unseen.append("its hooks")
     return box
+
+
+def _hooks(agent: Any) -> Iterator[tuple[str, object]]:
+    """The program's own functions that the SDK calls around an agent and its tools, by what they are for."""
+    hooks = getattr(agent, "hooks", None)
+    kinds = type(hooks).__mro__ if hooks is not None else ()
+    names = dict.fromkeys(name for kind in kinds if not is_sdk(kind) for name in vars(kind) if name.startswith("on_"))
+    yield from ((name, getattr(hooks, name)) for name in names)
+    given = [(name, getattr(agent, name, None)) for name in ("instructions", "tool_use_behavior")]
+    given += [("on_handoff", getattr(one, "on_invoke_handoff", None)) for one in agent.handoffs]
+    given += [("is_enabled", getattr(one, "is_enabled", None)) for one in (*agent.tools, *agent.handoffs)]
+    for name, value in given:
+        for part in [value.func, *value.args] if isinstance(value, partial) else [value]:
+            yield from ((name, one) for one in (_given_to(part) if is_sdk(part) else [part]))
+
+
+def _given_to(function: object) -> Iterator[object]:
+    """What the program has given to a function of the SDK, as far as it can be called."""
+    if isinstance(function, FunctionType):
+        given = getclosurevars(function).nonlocals.values()
+        yield from (one for one in given if isinstance(one, FunctionType | MethodType) and not is_sdk(one))
+
+
+def is_sdk(value: object) -> bool:
+    """Whether a function or class is the SDK's own."""
+    return (getattr(value, "__module__", None) or "").partition(".")[0] == SDK
+
+
+def _run_in(box: Toolbox, name: str, function: object) -> None:
+    """Takes down that a function around an agent runs what it should not be trusted to run unseen."""
+    if isinstance(function, Readable) or (callable(function) and not isinstance(function, type | Untold)):
+        runs = next(iter(agents_run_by(function)), None) is not None
+        unseen = [*(["an agent that it runs"] if runs else []), *_unseen(function)]
+        box.unseen.extend(f"{name}: {what}" for what in unseen)
+
+
+def _unseen(function: object) -> list[str]:
+    """What a function runs that cannot be seen."""
+    body = look_into(function)
+    named = [use for use in body.uses if not use.direct and use.method in _RUNS and _is_runner(use.owner)]
+    return [*body.unseen_by(SDK), *(f"what {use.method} runs, called by another name" for use in named)]
 
 
 def _unknown(box: Toolbox, source: str, gate: str | None = None) -> None:
@@ -78,6 +127,10 @@ def _function_tool(box: Toolbox, tool: Any) -> None:
         box.runs.append((tool.name, inner))
         return
     function = _function_of(tool)
+    box.unseen.extend(f"the tool {tool.name}: {what}" for what in _unseen(function))
+    for use in look_into(function).uses:
+        if use.method == "on_invoke_tool" and is_a(use.owner, SDK, "FunctionTool"):
+            box.add(use.owner.name)  # type: ignore[attr-defined]
     box.add(tool.name, _gate_in(box, tool.name, function) if gate is None else gate)
     for agent, known in agents_run_by(function):
         if known:

@@ -251,7 +251,7 @@ class Agents:
             node, "tool" if box.names else "llm", name, tools=box.names, gated_tools=box.gated,
             model_chooses=bool(box.names), **box.metadata(), **made_at(name, "Agent"),
         )  # fmt: skip
-        for note in box.notes:
+        for note in box.said():
             self.assembly.note(f"{node}: {note}")
 
 

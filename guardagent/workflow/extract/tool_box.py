@@ -17,6 +17,7 @@ class Toolbox:
         unknown: sets of tools whose members are known only when the agent runs.
         runs: what a tool runs in its turn: an agent, or a node of a workflow, by the tool's name.
         escalates: one of them can tell the loop around the agent to end.
+        unseen: what they run that could not be seen, in words.
         notes: what a person should know.
     """
 
@@ -26,6 +27,7 @@ class Toolbox:
     unknown: list[str] = field(default_factory=list)
     runs: list[tuple[str, object]] = field(default_factory=list)
     escalates: bool = False
+    unseen: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def add(self, name: str, gate: str | None = None) -> None:
@@ -45,11 +47,15 @@ class Toolbox:
         if gate:
             self.gated_when[name] = gate
 
+    def said(self) -> list[str]:
+        """What a person should know of the tools."""
+        return [*self.notes, *(f"may call tools that cannot be seen: {what}" for what in dict.fromkeys(self.unseen))]
+
     def metadata(self) -> dict[str, Any]:
         """What is said of the tools in a node's metadata."""
         return {
             "gated_when": self.gated_when,
             "unknown_tools": tuple(self.unknown),
-            "tools_unknown": bool(self.unknown),
+            "tools_unknown": bool(self.unknown or self.unseen),
             "widened": bool(self.unknown),
         }

@@ -20,8 +20,14 @@ from guardagent.workflow.code.values import Attribute, Class, Function, Imported
 
 RUNS = {
     "invoke", "ainvoke", "stream", "astream", "batch", "abatch", "stream_events", "astream_events",
-    "run", "arun", "func", "coroutine", "_run", "_arun", "__call__",
+    "run", "arun", "func", "coroutine", "_run", "_arun", "__call__", "run_sync", "run_async", "run_live", "run_stream",
+    "run_streamed", "run_json", "on_messages", "on_messages_stream", "on_invoke_tool", "call_tool", "initiate_chat",
+    "kickoff", "kickoff_async", "kickoff_for_each", "akickoff", "execute_task",
 }  # fmt: skip
+_AGENTS = (
+    "agents", "autogen_agentchat", "autogen_core", "autogen_ext", "crewai", "crewai_tools", "fastmcp", "google.adk",
+    "langgraph", "llama_index", "mcp", "pydantic_ai", "pydantic_graph", "smolagents",
+)  # fmt: skip
 _FROM_TEXT = {"builtins.exec", "builtins.eval", "builtins.__import__"}
 _OPENED = {"ToolNode", "create_agent", "create_react_agent"}  # what the extractor opens by itself
 _RUNS_TOOLS = (".agents", ".tools", ".mcp", "langgraph.", "langchain_mcp")
@@ -56,12 +62,17 @@ def _is_told(one: object) -> bool:
             return one.maker.owner is None or _is_told(one.maker.owner)  # what a model gives is one, or a text
         path = path_of(one.maker)
         name = path.rpartition(".")[2]
-        return isinstance(one.maker, Class) or name in BINDS | _OPENED or _runs_nothing(path)
+        return isinstance(one.maker, Class) or name in BINDS | _OPENED or _is_known(path)
     if isinstance(one, Instance):
         return isinstance(one.of, Class) or _runs_nothing(path_of(one.of))
     if isinstance(one, Imported):
-        return _root(one) in sys.stdlib_module_names
+        return _is_known(one.path)
     return not isinstance(one, Attribute | Function | FunctionType)  # a decorated function may be anything
+
+
+def _is_known(path: str) -> bool:
+    """Whether it runs nothing, or is for an extractor to tell."""
+    return _runs_nothing(path) or (not path.startswith("langgraph") and _agents(path) is not None)
 
 
 def _runs_nothing(path: str) -> bool:
@@ -70,6 +81,17 @@ def _runs_nothing(path: str) -> bool:
     if any(part in path for part in _RUNS_TOOLS):
         return False
     return root.startswith("langchain") or root in sys.stdlib_module_names
+
+
+def foreign(owner: object, own: tuple[str, ...]) -> str | None:
+    """The package of an object that runs agents or tools, and is of another framework than an extractor's own."""
+    kind = owner.maker if isinstance(owner, Made) else owner.of if isinstance(owner, Instance) else owner
+    found = _agents(path_of(kind) or type(kind).__module__)
+    return None if found is None or found.startswith(own) else found
+
+
+def _agents(path: str) -> str | None:
+    return next((one for one in _AGENTS if path == one or path.startswith(f"{one}.")), None)
 
 
 def _is_elsewhere(one: object) -> bool:

@@ -120,8 +120,8 @@ def _handoff_to(interpreter: Interpreter, agent: Framed, arguments: Arguments, l
 
 
 def _enabled(arguments: Arguments) -> dict[str, Values]:
-    found = arguments.get("is_enabled")
-    return {} if found is None else {"is_enabled": found}
+    given = {"is_enabled": arguments.get("is_enabled"), "on_invoke_handoff": arguments.get("on_handoff")}
+    return {name: values for name, values in given.items() if values is not None}
 
 
 def _guardrail(interpreter: Interpreter, kind: str, function: object, given: Arguments, line: int) -> Framed:
