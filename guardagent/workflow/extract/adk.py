@@ -40,6 +40,7 @@ from guardagent.workflow.extract.adk_flow import agents_held, flow_region
 from guardagent.workflow.extract.adk_tools import ADK, toolbox
 from guardagent.workflow.extract.adk_workflow import does_nothing, is_node, node_region, workflow_region
 from guardagent.workflow.extract.frameworks import Either, Untold, defined_outside, is_a
+from guardagent.workflow.extract.functions import unseen_in
 from guardagent.workflow.extract.regions import (
     NOTHING,
     Assembly,
@@ -255,6 +256,7 @@ class Walk:
             box.add("code_executor")
         box.runs = [(name, inner) for name, inner in box.runs if not is_silent(inner)]
         box.escalates = box.escalates or any(AdkCode(one).escalates for one in _callbacks(agent))
+        box.unseen.extend(f"a callback: {what}" for one in _callbacks(agent) for what in unseen_in(one))
         return box
 
     def _describe(self, node: str, agent: Any, box: Toolbox, within: tuple[str, ...]) -> None:

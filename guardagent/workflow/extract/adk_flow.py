@@ -18,6 +18,7 @@ from guardagent.workflow.extract.adk_code import AdkCode, escalates
 from guardagent.workflow.extract.adk_running import BASE, MOST_NESTED, Running
 from guardagent.workflow.extract.adk_tools import ADK
 from guardagent.workflow.extract.frameworks import is_a
+from guardagent.workflow.extract.functions import look_into
 from guardagent.workflow.extract.reading import Body, is_method
 from guardagent.workflow.extract.regions import Entry, Exit, Region
 from guardagent.workflow.graph import NodeKind
@@ -48,6 +49,9 @@ def flow_region(walk: Walk, agent: Any, function: Callable[..., Any], within: tu
     ways = {(leave.escalated, leave.condition) for leave in region.exits if leave.node == node}
     kind: NodeKind = "human" if code.asks else "router" if len(following) + len(ways) > 1 else "passthrough"
     walk.assembly.turn(node, kind)
+    if unseen := look_into(code.target).unseen:
+        walk.assembly.mark(node, tools_unknown=True)
+        walk.assembly.note(f"{node}: may call tools that cannot be seen: {'; '.join(unseen)}")
     if code.asks:
         walk.assembly.mark(node, asks="always" if code.always_asks else "sometimes")
     return region

@@ -8,6 +8,7 @@ from typing import Any
 
 from guardagent.workflow.extract.adk_code import AdkCode
 from guardagent.workflow.extract.frameworks import Untold, defined_outside, is_a, private
+from guardagent.workflow.extract.functions import unseen_in
 from guardagent.workflow.extract.reading import decided
 from guardagent.workflow.extract.tool_box import Toolbox
 
@@ -81,6 +82,7 @@ def _function_tool(box: Toolbox, tool: Any) -> None:
 def _function(box: Toolbox, name: str, function: object, gate: str | None = None) -> None:
     """A function of the program, which may ask a person in its body."""
     code = AdkCode(function)
+    box.unseen.extend(f"the tool {name}: {what}" for what in unseen_in(function))
     box.add(name, _gate_in(box, name, code) if gate is None else gate)
     box.escalates = box.escalates or code.escalates
 
@@ -101,6 +103,7 @@ def _long_running(box: Toolbox, tool: Any) -> None:
     nothing happens until somebody has answered.
     """
     code = AdkCode(tool.func)
+    box.unseen.extend(f"the tool {tool.name}: {what}" for what in unseen_in(tool.func))
     asks = tool.name in _ASKING or code.only_gives
     box.add(tool.name, "" if asks else _gate_in(box, tool.name, code))
     box.escalates = box.escalates or code.escalates
@@ -118,6 +121,7 @@ def _own_tool(box: Toolbox, tool: Any) -> None:
     run = defined_outside(tool, ADK, "run_async")
     if run is not None:
         code = AdkCode(functools.partial(run, tool))
+        box.unseen.extend(f"the tool {tool.name}: {what}" for what in unseen_in(code.target))
         gate = _gate_in(box, tool.name, code) if gate is None else gate
         box.escalates = box.escalates or code.escalates
     box.add(tool.name, gate)

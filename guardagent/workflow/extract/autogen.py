@@ -133,7 +133,7 @@ class Program:
     def _opaque(self, team: Any, within: tuple[str, ...]) -> Region:
         """A team of which not even the participants are known."""
         node = self.assembly.id(team, str(team.name), within)
-        self.assembly.describe(node, "subgraph", str(team.name), widened=True)
+        self.assembly.describe(node, "subgraph", str(team.name), widened=True, tools_unknown=True)
         self.assembly.note(f"{team.name} is a {type(team).__name__}, of which nothing is known: verify what it runs")
         return Region((Entry(node),), (Exit(node),), frozenset({node}))
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from guardagent.workflow.code.values import StandIn
 from guardagent.workflow.extract.autogen_selection import AUTOGEN
 from guardagent.workflow.extract.frameworks import Either, Untold, defined_outside, flattened, is_a, private
-from guardagent.workflow.extract.functions import Body, Readable, definition, look_into
+from guardagent.workflow.extract.functions import Body, Readable, definition, look_into, unseen_in
 from guardagent.workflow.extract.written import place
 from guardagent.workflow.graph import NodeKind
 
@@ -91,6 +91,15 @@ class Agent:
             return "human"
         return "llm" if _has_model(self.inner) else "passthrough"
 
+    @cached_property
+    def _unseen(self) -> tuple[str, ...]:
+        """What the code of an agent of the program's own runs that cannot be seen."""
+        if isinstance(self.inner, Untold) or type(self.inner).__module__.partition(".")[0] in {AUTOGEN, "autogen_ext"}:
+            return ()
+        found = self._body.unseen_by()
+        self.notes.extend(f"{self.name} may call tools that cannot be seen: {what}" for what in found)
+        return found
+
     @property
     def metadata(self) -> dict[str, Any]:
         file, line = self._place
@@ -101,7 +110,7 @@ class Agent:
             "model_chooses": self.kind == "tool",  # of the code executor: whether there is code, a model decided
             "reflects": getattr(self.inner, "_reflect_on_tool_use", False) if self.kind == "tool" else False,
             "widened": bool(self.tools.unknown) or isinstance(self.inner, Untold),
-            "tools_unknown": bool(self.tools.unknown),
+            "tools_unknown": bool(self.tools.unknown) or isinstance(self.inner, Untold) or bool(self._unseen),
             "guess": CODE in self.tools.gated and self._approved == "guess",
         }
 
@@ -222,6 +231,9 @@ def _assistant_tools(agent: Any, notes: list[str]) -> Tools:
                 unknown.append(_CODE_TELLS_NOT)
                 continue
             names.append(name)
+            if not is_a(tool, AUTOGEN, "TaskRunnerTool"):
+                function = getattr(tool, "_func", None) or getattr(type(tool), "run", None)
+                unknown.extend(f"the tool {name} ({what})" for what in unseen_in(function))
             if is_a(tool, AUTOGEN, "TaskRunnerTool"):
                 runs.append(Runs(name, private(tool, "_task_runner", _DISTRIBUTION)))
             elif (body := look_into(getattr(tool, "_func", None) or getattr(type(tool), "run", None))).always_asks:

@@ -22,7 +22,10 @@ from guardagent.workflow.extract.crewai_objects import (
     is_ordered,
     listed,
     tool_name,
+    unseen_of,
 )
+from guardagent.workflow.extract.frameworks import Untold
+from guardagent.workflow.extract.functions import unseen_in
 from guardagent.workflow.extract.outcomes import written
 from guardagent.workflow.extract.regions import Assembly, Entry, Exit, Region, single
 from guardagent.workflow.graph import EdgeKind, NodeKind
@@ -67,12 +70,13 @@ def tools_of(found: Listed) -> Tools:
     known = tuple(name for name, _ in named if name)
     gated = tuple(name for name, tool in named if name and always_asks(tool))
     certain = found.complete and all(name for name, _ in named)
-    return Tools(known, gated, () if certain else ("code that does not tell them",))
+    unseen = tuple(f"what {name} runs ({what})" for name, tool in named if name for what in unseen_of(tool))
+    return Tools(known, gated, unseen if certain else (*unseen, "code that does not tell them"))
 
 
 def agent_tools(reader: Reader, agent: Any) -> Tools:
     """The tools of an agent, with those of the servers and platforms that it is connected with."""
-    if agent is OPEN:
+    if agent is OPEN or isinstance(agent, Untold):
         return Tools(unknown=("an agent that is not known",))
     if agent is None:
         return Tools()
@@ -254,6 +258,9 @@ def _task(assembly: Assembly, crew: Crew, task: Any, place: int, within: tuple[s
         node, kind, _label(task, name), tools=tools.names, gated_tools=tools.gated, **_metadata(crew, task, tools),
         crew=within[-1] if within else None,
     )  # fmt: skip
+    for what in _around(task):
+        assembly.mark(node, tools_unknown=True)
+        assembly.note(f"{node}: may call tools that cannot be seen: {what}")
     for where in tools.unknown:
         assembly.note(f"tools of {node} come from {where}: they are known only when it runs")
     last = node
@@ -265,6 +272,12 @@ def _task(assembly: Assembly, crew: Crew, task: Any, place: int, within: tuple[s
         again = f"{words} fails, at most {field(task, 'guardrail_max_retries', 3)} times"
         assembly.connect([Exit(last, again, back=True)], [Entry(node)])
     return Region((Entry(node),), (Exit(last),), frozenset({node, last}))
+
+
+def _around(task: Any) -> list[str]:
+    """What the functions around a task run that cannot be seen."""
+    given = [(name, field(task, name)) for name in ("callback", "guardrail")]
+    return [f"{name}: {what}" for name, one in given if callable(one) for what in unseen_in(one)]
 
 
 def _review(assembly: Assembly, name: str, within: tuple[str, ...]) -> str:

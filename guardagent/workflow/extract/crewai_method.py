@@ -15,8 +15,9 @@ from guardagent.workflow.extract.crewai_crew import Tools, agent_tools, crew_reg
 from guardagent.workflow.extract.crewai_declared import declared_steps, referred
 from guardagent.workflow.extract.crewai_objects import OPEN, Listed, Reader, kinds_of
 from guardagent.workflow.extract.crewai_triggers import Method, words
-from guardagent.workflow.extract.functions import Readable, definition
+from guardagent.workflow.extract.functions import Readable, definition, look_into
 from guardagent.workflow.extract.regions import Assembly, Entry, Exit, Region
+from guardagent.workflow.extract.unseen import RUNS, foreign
 from guardagent.workflow.graph import NodeKind
 
 MOST_FLOWS = 5
@@ -49,7 +50,19 @@ class Described:
         steps = steps_of(self.reader, self.function, self.flow) if self.function else declared_steps(self.told.do)
         if not steps.known:
             self.assembly.note(f"the code of {self.name} is not to be had: what it runs is not known")
-        return Part(self._method(), self._region(steps))
+        region = self._region(steps)
+        if unseen := self._unseen(known=steps.known):
+            self.assembly.mark(next(iter(region.nodes)), tools_unknown=True)
+            self.assembly.note(f"{self.name} may call tools that cannot be seen: {unseen}")
+        return Part(self._method(), region)
+
+    def _unseen(self, *, known: bool) -> str:
+        """What the code runs that cannot be seen, or runs under another name."""
+        if self.function is None:
+            return "" if known else "its code is not to be had"
+        body = look_into(self.function)
+        renamed = [use.method for use in body.uses if not use.direct and use.method in RUNS and foreign(use.owner, ())]
+        return "; ".join([*body.unseen, *(f"{name} by another name" for name in renamed)])
 
     # What it emits.
 

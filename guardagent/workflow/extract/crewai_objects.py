@@ -38,7 +38,7 @@ from guardagent.workflow.code.values import (
     path_of,
 )
 from guardagent.workflow.extract.frameworks import Either, Untold, flattened
-from guardagent.workflow.extract.functions import Readable, look_into
+from guardagent.workflow.extract.functions import Readable, look_into, unseen_in
 from guardagent.workflow.extract.outcomes import Outcomes
 
 CREWAI = "crewai"
@@ -253,9 +253,18 @@ def tool_name(tool: Any) -> str | None:
 
 def always_asks(tool: Any) -> bool:
     """Whether the code of a tool asks a person whatever way it takes."""
-    kind = next(iter(kinds_of(tool)), None)
-    function = getattr(tool, "func", None) or getattr(kind, "_run", None)
+    function = _function_of(tool)
     return function is not None and look_into(function).always_asks
+
+
+def unseen_of(tool: Any) -> tuple[str, ...]:
+    """What the code of a tool runs that cannot be seen."""
+    return unseen_in(_function_of(tool) or tool)
+
+
+def _function_of(tool: Any) -> Any:
+    kind = next(iter(kinds_of(tool)), None)
+    return getattr(tool, "func", None) or getattr(kind, "_run", None)
 
 
 def _decorated(function: Function) -> str:

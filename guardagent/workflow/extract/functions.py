@@ -130,8 +130,19 @@ class Body:
 
     def unseen_by(self, *own: str) -> tuple[str, ...]:
         """What it runs that cannot be seen by an extractor that knows the objects of some packages, in words."""
-        found = {use.method: foreign(use.owner, own) for use in self.uses if use.method in RUNS}
+        found = {use.method: foreign(use.owner, own) for use in self.uses if use.method in RUNS - {"__call__"}}
         return (*self.unseen, *(f"what {name} of {package} runs" for name, package in found.items() if package))
+
+
+def unseen_in(function: object) -> tuple[str, ...]:
+    """What a tool's function, or one around an agent, runs that no extractor follows; nothing of a library's own."""
+    inner = _innermost(function)
+    if isinstance(inner, FunctionType) and inner.__code__.co_filename.startswith(_LIBRARIES):
+        return ()
+    body = look_into(function)
+    if not body.source_known and not body.unseen:
+        return ("; ".join(body.unknown) or "its code is not to be had",)
+    return body.unseen_by()
 
 
 class Readable(StandIn):

@@ -36,6 +36,12 @@ def toolbox(agent: Any) -> Toolbox:
             _unknown(box, str(capability.type))
     if getattr(agent, "prompt", None) is not None:
         _unknown(box, "prompt")
+    _around(box, agent)
+    return box
+
+
+def _around(box: Toolbox, agent: Any) -> None:
+    """Takes down what the program's own code around an agent may run."""
     if defined_outside(agent, SDK, "get_all_tools", "get_mcp_tools") is not None:
         box.unseen.append(f"the class {type(agent).__name__} says itself which tools it has")
     for name, function in _hooks(agent):
@@ -43,7 +49,6 @@ def toolbox(agent: Any) -> Toolbox:
     hooks = getattr(agent, "hooks", None)
     if isinstance(hooks, Untold | StandIn):
         box.unseen.append("its hooks")
-    return box
 
 
 def _hooks(agent: Any) -> Iterator[tuple[str, object]]:

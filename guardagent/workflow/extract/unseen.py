@@ -16,7 +16,17 @@ from types import FunctionType
 from guardagent.workflow.code.builtin_calls import BINDS
 from guardagent.workflow.code.evaluate import Evaluator
 from guardagent.workflow.code.scope import Scope
-from guardagent.workflow.code.values import Attribute, Class, Function, Imported, Instance, Made, Values, path_of
+from guardagent.workflow.code.values import (
+    Attribute,
+    Class,
+    Function,
+    Imported,
+    Instance,
+    Made,
+    StandIn,
+    Values,
+    path_of,
+)
 
 RUNS = {
     "invoke", "ainvoke", "stream", "astream", "batch", "abatch", "stream_events", "astream_events",
@@ -84,10 +94,15 @@ def _runs_nothing(path: str) -> bool:
 
 
 def foreign(owner: object, own: tuple[str, ...]) -> str | None:
-    """The package of an object that runs agents or tools, and is of another framework than an extractor's own."""
+    """The package of an object that runs agents or tools, and is of another framework than an extractor's own.
+
+    Where nothing is an extractor's own, what stands for any object of the program is one, too.
+    """
+    if isinstance(owner, StandIn) and not own:
+        return "the program"
     kind = owner.maker if isinstance(owner, Made) else owner.of if isinstance(owner, Instance) else owner
     found = _agents(path_of(kind) or type(kind).__module__)
-    return None if found is None or found.startswith(own) else found
+    return None if found is None or (own and found.startswith(own)) else found
 
 
 def _agents(path: str) -> str | None:
