@@ -385,7 +385,7 @@ def is_silent(target: Any) -> bool:
         return False
     if is_a(target, ADK, "LlmAgent"):
         runs = target.tools or target.code_executor is not None or target.sub_agents
-        return not (runs or _transfer_targets(target))
+        return not (runs or _transfer_targets(target) or any(map(unseen_in, _callbacks(target))))
     if is_a(target, ADK, "SequentialAgent", "ParallelAgent", "LoopAgent"):
         return all(map(is_silent, target.sub_agents))
     if is_a(target, ADK, "Workflow"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from guardagent.workflow.extract.functions import look_into
 from guardagent.workflow.extract.llama_steps import EventCode, is_workflow, of_library
 from guardagent.workflow.extract.step_code import owners_of
 from guardagent.workflow.extract.tool_box import Toolbox
@@ -46,6 +47,7 @@ def toolbox(agent: Any) -> Toolbox:
 def gate(box: Toolbox, name: str, functions: list[Any]) -> str | None:
     """What a tool waits for: it is gated where its function always asks a person, whom it may wait for as an event."""
     codes = [EventCode(one) for one in functions]
+    box.unseen.extend(f"the tool {name}: {what}" for one in functions for what in look_into(one).unseen)
     always = bool(codes) and all(code.always_asks for code in codes)
     if any(code.asks_person for code in codes) and not always:
         box.notes.append(f"the tool {name} asks a person under a condition, and so is not gated")

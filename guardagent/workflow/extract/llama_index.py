@@ -141,7 +141,7 @@ class _Workflows:
             model_chooses=bool(box.names), final_tools=tuple(final_tools(agent)), **box.metadata(),
             **made_at(str(agent.name), type(agent).__name__),
         )  # fmt: skip
-        self._note(node, box.notes)
+        self._note(node, box.said())
         return box
 
     def _note(self, node: str, notes: Iterable[str]) -> None:

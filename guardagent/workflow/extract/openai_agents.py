@@ -267,7 +267,8 @@ def is_silent(agent: Any, seen: frozenset[int] = frozenset()) -> bool:
     """Whether nothing that a run of an agent does inside matters: no agent of it has tools, or runs others."""
     if id(agent) in seen:
         return True
-    if toolbox(agent).names or any(True for _ in _run_by_guardrails(agent, begins=True)):
+    box = toolbox(agent)
+    if box.names or box.unseen or any(True for _ in _run_by_guardrails(agent, begins=True)):
         return False
     inside = seen | {id(agent)}
     for one in agent.handoffs:

@@ -78,7 +78,7 @@ def is_sdk(value: object) -> bool:
 
 
 def _run_in(box: Toolbox, name: str, function: object) -> None:
-    """Takes down that a function around an agent runs what it should not be trusted to run unseen."""
+    """Takes down what a function around an agent runs, none of which is drawn."""
     if isinstance(function, Readable) or (callable(function) and not isinstance(function, type | Untold)):
         runs = next(iter(agents_run_by(function)), None) is not None
         unseen = [*(["an agent that it runs"] if runs else []), *_unseen(function)]

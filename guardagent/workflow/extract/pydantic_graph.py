@@ -133,7 +133,7 @@ class _Graphs:
             node, kind, member.label, tools=step.box.names, gated_tools=step.box.gated,
             **{**step.metadata(), **member.said, **({"widened": True} if member.widened else {})},
         )  # fmt: skip
-        for note in step.box.notes:
+        for note in step.box.said():
             self.assembly.note(f"{node}: {note}")
         runs = False
         for name, graph in step.graphs.items():
@@ -165,6 +165,7 @@ class _Graphs:
             step.box.add(name, "" if use.asked else box.gated_when.get(name, "") if name in box.gated else None)
         step.box.unknown += [one for one in box.unknown if one not in step.box.unknown]
         step.box.notes += [one for one in box.notes if one not in step.box.notes]
+        step.box.unseen += box.unseen
         step.model_chooses = True
 
     def _made(self, step: Step, made: Made) -> None:

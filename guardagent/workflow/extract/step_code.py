@@ -115,6 +115,7 @@ class Step:
 def asking(box: Toolbox, name: str, functions: Iterable[object]) -> str | None:
     """The gate of a tool whose functions ask a person: empty where each always does."""
     bodies = [look_into(one) for one in functions]
+    box.unseen.extend(f"the tool {name}: {what}" for body in bodies for what in body.unseen)
     always = bool(bodies) and all(body.always_asks for body in bodies)
     if any(body.asks for body in bodies) and not always:
         box.notes.append(f"the tool {name} asks a person under a condition, and so is not gated")
@@ -127,6 +128,7 @@ def step_of(reader: Reader, functions: Iterable[object], library: str) -> Step:
     for function in step.functions:
         body = look_into(function)
         step.bodies.append(body)
+        step.box.unseen.extend(body.unseen if body.source_known else ["its code is not to be had"])
         step.asks, step.always_asks = step.asks or body.asks, step.always_asks or body.always_asks
         step.calls_model = step.calls_model or any(map(_calls_model, body.calls))
         for use in body.uses:
