@@ -198,7 +198,7 @@ class _Workflows:
             node, step.kind(chooses=chooses), one.name, tools=step.box.names, gated_tools=step.box.gated,
             **{**step.metadata(), **_said(one), **({"widened": True} if one.open else {})},
         )  # fmt: skip
-        self._note(node, [*step.box.notes, *(f"{why}; edges to all that it could be are assumed" for why in one.open)])
+        self._note(node, [*step.box.said(), *(f"{why}; edges to all that it could be are assumed" for why in one.open)])
         deeper = (*within, node)
         several = [self._run(node, graph, (*deeper, name) if len(runs) > 1 else deeper)
                    for name, graph in step.graphs.items()]  # fmt: skip

@@ -1,0 +1,229 @@
+"""What an extractor cannot see is never taken to call nothing: rules about tools are undecidable then, not proved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from guardagent import verify
+from guardagent.policy.load import compile_rules
+from guardagent.workflow.source import graph_of_source
+
+RULES = compile_rules(["G !tool:refund"])
+
+LANGGRAPH = """
+from langchain_core.tools import tool
+from langchain_mcp_adapters.client import MultiServerMCPClient
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, create_react_agent
+from langgraph.pregel.remote import RemoteGraph
+from missing_lib import agent, run_agent, tools
+@tool
+def refund(x: int) -> str: "r"
+@tool
+def look(x: int) -> str: "l"
+@tool
+def outer(x: int) -> str:
+    "o"
+    return run_agent(x)
+REG = {"refund": refund}
+g = StateGraph(MessagesState)
+def node(s, config):
+    BODY
+    return {}
+g.add_node("n", NODE)
+g.add_edge(START, "n")
+g.add_edge("n", END)
+graph = g.compile()
+"""
+BODIES = [
+    "agent.invoke(s)",
+    "run_agent(s)",
+    "config['tool'].invoke(s)",
+    "REG.get(s['x']).invoke(s)",
+    "f = refund.invoke; f(s)",
+    "list(map(refund.invoke, [s]))",
+    "getattr(refund, 'invoke')(s)",
+    "getattr(refund, s['how'])(s)",
+    "exec(s['code'])",
+    "ToolNode(tools).invoke(s)",
+    "create_react_agent('m', config['tools']).invoke(s)",
+    "import importlib; importlib.import_module('other').refund.invoke(s)",
+    "import threading; threading.Thread(target=refund.invoke, args=(s,)).start()",
+    "import crewai; crewai.Crew(agents=[]).kickoff()",
+    "config['client'].call_tool('refund')",
+]
+NODES = ["agent", "ToolNode(tools)", "ToolNode([look, outer])", "RemoteGraph('a', url='u')", "ToolNode([look, *tools])"]
+
+OPENAI = """
+from agents import Agent, AgentHooks, Runner, function_tool, handoff
+from missing_lib import agentx, run_it, toolx, tools
+@function_tool
+def refund(x: int) -> str: "r"
+@function_tool
+def look(x: int) -> str: "l"
+billing = Agent(name="billing", tools=[refund])
+async def runs(*args): await Runner.run(billing, "x")
+class Hooks(AgentHooks):
+    async def on_start(self, context, agent): await runs()
+@function_tool
+async def t(x: str) -> str:
+    "t"
+    BODY
+agent = Agent(name="a", GIVEN)
+"""
+OPENAI_BODIES = [
+    "return await run_it(x)",
+    "exec(x)",
+    "r = Runner.run; await r(billing, x)",
+    "await Runner.run(agentx, x)",
+]
+OPENAI_GIVEN = [
+    "tools=tools", "tools=[look, toolx]", "handoffs=[agentx]", "tools=[look], hooks=Hooks()",
+    "tools=[look], instructions=runs", "tools=[look], tool_use_behavior=runs",
+    "handoffs=[handoff(Agent(name='c'), on_handoff=runs)]",
+]  # fmt: skip
+
+ADK = """
+from google.adk.agents import Agent, BaseAgent
+from google.adk.runners import InMemoryRunner
+from google.adk.tools import AgentTool, FunctionTool
+from google.adk.tools.mcp_tool import McpToolset
+from missing_lib import run_it, sub, toolx, tools
+def look(x: int) -> str: ...
+def refund(x: int) -> str: ...
+billing = Agent(name="billing", model="m", tools=[refund])
+async def runs(context):
+    async for event in InMemoryRunner(billing).run_async(user_id="u"): ...
+class Own(BaseAgent):
+    async def _run_async_impl(self, context):
+        async for event in sub.run_async(context): yield event
+async def t(x: int) -> str:
+    BODY
+root_agent = GIVEN
+"""
+ADK_BODIES = [
+    "return run_it(x)", "exec(x)", "return await FunctionTool(refund).run_async(args={})",
+    "return [e async for e in InMemoryRunner(billing).run_async(user_id='u')]",
+]  # fmt: skip
+ADK_GIVEN = [
+    *(f"Agent(name='a', model='m', {given})" for given in (
+        "tools=tools", "tools=[look, toolx]", "sub_agents=[sub]", "tools=[AgentTool(agent=sub)]",
+        "tools=[McpToolset()]", "tools=[look], before_agent_callback=runs",
+    )),
+    "Own(name='a')",
+]  # fmt: skip
+
+AUTOGEN = """
+from autogen_agentchat.agents import AssistantAgent, BaseChatAgent
+from autogen_agentchat.teams import RoundRobinGroupChat
+from autogen_core.tools import FunctionTool
+from autogen_ext.tools.mcp import McpWorkbench
+from missing_lib import agentx, run_it, toolx, tools
+def look(x: int) -> str: ...
+def refund(x: int) -> str: ...
+billing = AssistantAgent("billing", None, tools=[refund])
+class Own(BaseChatAgent):
+    async def on_messages(self, messages, token): return await billing.on_messages(messages, token)
+class Strange(BaseChatAgent):
+    async def on_messages(self, messages, token): return await agentx.on_messages(messages, token)
+async def t(x: str) -> str:
+    BODY
+team = RoundRobinGroupChat([GIVEN])
+"""
+AUTOGEN_BODIES = [
+    "return run_it(x)", "exec(x)", "return await billing.run(task=x)",
+    "return await FunctionTool(refund, description='r').run_json({}, None)",
+]  # fmt: skip
+AUTOGEN_GIVEN = [
+    "agentx", "Own('a', 'd')", "Strange('a', 'd')", "AssistantAgent('a', None, tools=[look, toolx])",
+    "AssistantAgent('a', None, tools=tools)", "AssistantAgent('a', None, workbench=McpWorkbench(None))",
+]  # fmt: skip
+
+CREWAI = """
+from crewai import Agent, Crew, Task
+from crewai.flow.flow import Flow, start
+from crewai.tools import BaseTool, tool
+from crewai_tools import MCPServerAdapter
+from missing_lib import agentx, run_it, taskx, toolx
+@tool("look")
+def look(x: int) -> str: "l"
+@tool("refund")
+def refund(x: int) -> str: "r"
+bill = Agent(role="bill", goal="g", backstory="b", tools=[refund])
+crew_of_bill = Crew(agents=[bill], tasks=[Task(description="d", expected_output="e", agent=bill)])
+def runs(output): crew_of_bill.kickoff()
+class Own(BaseTool):
+    name: str = "own"
+    def _run(self, x): return crew_of_bill.kickoff()
+@tool("t")
+def t(x: str) -> str:
+    "t"
+    BODY
+def crew_with(agent, **more):
+    return Crew(agents=[agent], tasks=[Task(description="d", expected_output="e", agent=agent, **more)])
+def having(*tools, **more):
+    return Agent(role="a", goal="g", backstory="b", tools=list(tools), **more)
+class F(Flow):
+    @start()
+    def go(self):
+        METHOD
+graph = GIVEN
+"""
+CREWAI_BODIES = ["return run_it(x)", "exec(x)", "return refund.run(1)", "return crew_of_bill.kickoff()"]
+CREWAI_METHODS = ["return run_it()", "exec('x')", "k = crew_of_bill.kickoff; return k()", "return agentx.kickoff()"]
+CREWAI_GIVEN = [
+    "crew_with(agentx)", "Crew(agents=[bill], tasks=[taskx])", "crew_with(having(look, toolx))",
+    "crew_with(having(*MCPServerAdapter({}).tools))", "crew_with(having(mcps=['http://x']))",
+    "crew_with(having(Own()))", "crew_with(having(look), callback=runs)",
+]  # fmt: skip
+
+PROGRAMS = [
+    *(LANGGRAPH.replace("BODY", one).replace("NODE", "node") for one in BODIES),
+    *(LANGGRAPH.replace("BODY", "pass").replace("NODE", one) for one in NODES),
+    *(OPENAI.replace("BODY", one).replace("GIVEN", "tools=[t]") for one in OPENAI_BODIES),
+    *(OPENAI.replace("BODY", "pass").replace("GIVEN", one) for one in OPENAI_GIVEN),
+    *(ADK.replace("BODY", one).replace("GIVEN", "Agent(name='a', model='m', tools=[t])") for one in ADK_BODIES),
+    *(ADK.replace("BODY", "pass").replace("GIVEN", one) for one in ADK_GIVEN),
+    *(AUTOGEN.replace("BODY", one).replace("GIVEN", "AssistantAgent('a', None, tools=[t])") for one in AUTOGEN_BODIES),
+    *(AUTOGEN.replace("BODY", "pass").replace("GIVEN", one) for one in AUTOGEN_GIVEN),
+    *(CREWAI.replace("BODY", one).replace("GIVEN", "crew_with(having(t))") for one in CREWAI_BODIES),
+    *(CREWAI.replace("METHOD", one).replace("GIVEN", "F()") for one in CREWAI_METHODS),
+    *(CREWAI.replace("METHOD", "pass").replace("GIVEN", one) for one in CREWAI_GIVEN),
+]
+PLAIN = "import json, time; y = json.loads(str(time.time())).strip()"
+SEEN = [
+    LANGGRAPH.replace("BODY", PLAIN).replace("NODE", "node"),
+    LANGGRAPH.replace(
+        "BODY", "from langchain_openai import ChatOpenAI; m = ChatOpenAI().bind_tools([look]).with_retry(); m.invoke(s)"
+    ).replace("NODE", "node"),
+    OPENAI.replace("BODY", PLAIN).replace("GIVEN", "tools=[look, t]"),
+    ADK.replace("BODY", PLAIN).replace("GIVEN", "Agent(name='a', model='m', tools=[look, t])"),
+    AUTOGEN.replace("BODY", PLAIN).replace("GIVEN", "AssistantAgent('a', None, tools=[look, t])"),
+    CREWAI.replace("BODY", PLAIN).replace("METHOD", "pass").replace("GIVEN", "crew_with(having(look, t))"),
+]
+
+
+def said(program: str, folder: Path) -> tuple[str, str]:
+    """What is known as the graph is drawn, and for every run."""
+    for mark in ("BODY", "METHOD"):
+        program = program.replace(mark, "pass")
+    path = folder / "program.py"
+    names = ("graph", "agent", "root_agent", "team")
+    path.write_text(program)
+    graph = graph_of_source(path, next(name for name in names if f"\n{name} = " in program))
+    (rule,) = verify(graph, RULES).rules
+    return rule.status, rule.every_run.status
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_it_is_not_proved(program: str, tmp_path: Path) -> None:
+    """Where it runs the tool, or may."""
+    assert "proved" not in said(program, tmp_path)
+
+
+@pytest.mark.parametrize("program", SEEN)
+def test_what_is_seen_is_proved(program: str, tmp_path: Path) -> None:
+    """A body may do much else."""
+    assert said(program, tmp_path)[0] == "proved"
