@@ -18,6 +18,7 @@ from guardagent.workflow.drawing import draw
 from guardagent.workflow.graph import Graph
 from guardagent.workflow.read_graph import read_graph
 from guardagent.workflow.report import EveryRun, GraphFinding
+from guardagent.workflow.reports import render
 from guardagent.workflow.rules import rule_results
 from tests.policy.naive import holds
 from tests.policy.test_all_traces import Naive
@@ -68,6 +69,16 @@ def test_a_rule_that_only_a_call_that_fails_breaks() -> None:
     found = every_run(graph_of("start>a a>end", tools={"a": ["a"]}), "G tool:a || H false")
     assert (found.status, [(call.tool, call.failed) for call in found.calls]) == ("violated", [("a", True)])
     assert "a (which fails)" in found.message
+
+
+@pytest.mark.parametrize("form", ["text", "html"])
+def test_reports_say_both(form: str) -> None:
+    """In plain words; annotations only of what is not proved as drawn; SARIF among its properties."""
+    report = verify(GRAPH, compile_rules(["G(tool:export -> O tool:read_secret)", "F tool:drop"]))
+    assert "for every run: no proof: export: breaks it" in render(report, form)
+    assert "for every run: no proof: a run without calls" in render(report, "github")
+    said = json.loads(render(report, "sarif"))["runs"][0]["properties"]["rules"]
+    assert [(one["status"], one["everyRun"]) for one in said] == [("proved", "violated"), ("violated", "violated")]
 
 
 UNKNOWN = [{"widened": True}, {"guess": True}, {"tools_unknown": True}, {"unknown_tools": ("mcp.*",)}]

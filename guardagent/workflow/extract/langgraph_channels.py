@@ -18,9 +18,10 @@ from guardagent.workflow.code.scope import CodeScope
 from guardagent.workflow.code.values import Applied, Arguments, Function
 from guardagent.workflow.extract.frameworks import is_a, private
 from guardagent.workflow.extract.functions import Readable, asks_by, follows
-from guardagent.workflow.extract.langgraph_nodes import RUNS, Facts, facts_of
+from guardagent.workflow.extract.langgraph_nodes import Facts, facts_of
 from guardagent.workflow.extract.langgraph_open import GraphOfCode, TaskLike, is_graph, is_runnable, open_runnable
 from guardagent.workflow.extract.langgraph_parts import Part, Way, joined
+from guardagent.workflow.extract.unseen import RUNS
 from guardagent.workflow.graph import EdgeKind
 
 if TYPE_CHECKING:
