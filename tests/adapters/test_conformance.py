@@ -252,6 +252,19 @@ class ForgetsTheConversation(CustomProcess):
         self.guard = operator.guard(ledger=MemoryLedger())
 
 
+@broken("restart without a ledger")
+class DeniesAfterARestart(CustomProcess):
+    """Takes each call of a conversation that was there before for a forgery."""
+
+    def __init__(self, operator: Operator) -> None:
+        super().__init__(operator)
+        self.begun = "begun" in operator.kept
+        operator.kept["begun"] = True
+
+    async def call(self, talk: Talk, call: HostCall) -> str | None:
+        return None if self.begun else await super().call(talk, call)
+
+
 @broken("final answer")
 class DirectAnswersUnjudged(CustomProcess):
     """Shows what a tool answers in the model's place."""

@@ -120,6 +120,7 @@ class ProxyProcess(Process):
                 "--conversation",
                 conversation,
             ]
+            proxy += ["--ledger", str(operator.ledger)] if operator.ledger else []
             server = [sys.executable, str(SERVER), str(operator.shop.folder), *operator.tools]
             command = [sys.executable, *proxy, "--", *server]
             client = await self._open.enter_async_context(client_of(command, operator.shop.folder, modern=self._modern))

@@ -72,7 +72,7 @@ class Operator:
     Attributes:
         shop: whose tools the agent has.
         policies: the file of the rules.
-        ledger: the file of the ledger that all processes share.
+        ledger: the file of the ledger that all processes share; None where each has its own, in memory.
         tools: the names of the agent's tools, at the start.
         answers: whether final answers are judged.
         direct: tools whose output is the final answer, where the host has such.
@@ -82,7 +82,7 @@ class Operator:
 
     shop: Shop
     policies: Path
-    ledger: Path
+    ledger: Path | None
     tools: tuple[str, ...] = ("authenticate", "refund", "get_order")
     answers: bool = False
     direct: frozenset[str] = frozenset()
@@ -91,8 +91,8 @@ class Operator:
 
     def guard(self, **options: Any) -> ToolGuard:
         """The guard of one process: make it once, and not for each agent."""
-        given: dict[str, Any] = {"ledger": SqliteLedger(self.ledger), "answers": NoSecrets() if self.answers else None}
-        return ToolGuard(self.policies, **{**given, **options})
+        ledger, answers = self.ledger and SqliteLedger(self.ledger), NoSecrets() if self.answers else None
+        return ToolGuard(self.policies, **{"ledger": ledger, "answers": answers, **options})
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ class Stage:
         """An operator with these rules."""
         path = self._folder / "policies.yaml"
         path.write_text(f"version: 1\nfailed_output: ^Error\npolicies:{''.join(rules)}")
-        return Operator(self.shop, path, self._folder / "ledger.db", **options)
+        return Operator(self.shop, path, **{"ledger": self._folder / "ledger.db", **options})
 
     def process(self, operator: Operator) -> AbstractAsyncContextManager[Process]:
         """One more process of the operator."""
@@ -79,12 +79,12 @@ class Stage:
         """The shop has paid these refunds, in any order, and no others."""
         self.expect(sorted(self.shop.refunds) == sorted(expected), f"refunds {list(expected)}", self.shop.refunds)
 
-    async def mid_tool(self, run: Awaitable[Reply], refunds: int) -> asyncio.Future[Reply]:
-        """Begins a run in which the shop holds a refund; gives it once so many refunds were paid in all."""
-        self.shop.hold()
-        running = asyncio.ensure_future(run)
-        while len(self.shop.refunds) < refunds:
-            self.expect(not running.done(), "a refund", self.shop.refunds)
+    async def mid_tool(self, process: Process, order: str) -> asyncio.Future[Reply]:
+        """A run that has paid an order, and in which the refund has not come back."""
+        self.shop.hold(order)
+        running = asyncio.ensure_future(process.run([[refund(order)]]))
+        while (order, 50) not in self.shop.refunds:
+            self.expect(not running.done(), f"a refund of {order}", self.shop.refunds)
             await asyncio.sleep(0.01)
         return running
 
@@ -167,10 +167,10 @@ async def parallel(stage: Stage) -> None:
 async def cancel(stage: Stage) -> None:
     """A call that is cancelled in mid-tool may have done its work: it is not done again."""
     async with stage.one_process(ONCE) as process:
-        running = await stage.mid_tool(process.run([[refund("A")]]), 1)
+        running = await stage.mid_tool(process, "A")
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        stage.shop.let_go()
+        stage.shop.let_go("A")
         await process.run([[refund("A")], [refund("B")]])
     stage.paid(("A", 50), ("B", 50))
 
@@ -330,12 +330,23 @@ async def restart(stage: Stage) -> None:
     operator = stage.operator(ORDER, LIMIT, ONCE)
     async with stage.process(operator) as process:
         await process.run([[LOGIN], [refund("A")]])
-        running = await stage.mid_tool(process.run([[refund("B")]]), 2)
+        running = await stage.mid_tool(process, "B")
         async with stage.process(operator) as other:  # the first has hung, or so it seems
             await other.run([[refund("A")], [refund("B")], [refund("C", 500)], [refund("D")]])
-        stage.shop.let_go()
+        stage.shop.let_go("B")
         await asyncio.gather(running, return_exceptions=True)
     stage.paid(("A", 50), ("B", 50), ("D", 50))
+
+
+@scenario("restart without a ledger")
+async def restart_without_a_ledger(stage: Stage) -> None:
+    """Rules that look at no history decide, though the conversation shows what the new process never saw."""
+    operator = stage.operator(LIMIT, ledger=None)
+    async with stage.process(operator) as process:
+        await process.run([[LOGIN], [refund("A")]])
+    async with stage.process(operator) as process:
+        await process.run([[refund("B", 500)], [refund("C")]])
+    stage.paid(("A", 50), ("C", 50))
 
 
 @scenario("final answer")

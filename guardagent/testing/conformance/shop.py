@@ -41,7 +41,7 @@ class Shop:
     async def refund(self, order_id: str, amount: int = 500) -> str:
         """Pays an order back: 500 unless another amount is given."""
         self._note("refund", order_id, amount)
-        while self._flag("held").exists():  # noqa: ASYNC110 - another process may let go
+        while self._flag(f"held {order_id}").exists():  # noqa: ASYNC110 - another process may let go
             await asyncio.sleep(0.01)
         if self._flag("silent").exists():
             self.lose_answer()
@@ -84,13 +84,13 @@ class Shop:
 
     # --- what a scenario sets
 
-    def hold(self) -> None:
-        """A refund does not come back once it has paid, until the shop lets go."""
-        self._flag("held").touch()
+    def hold(self, order_id: str) -> None:
+        """A refund of this order does not come back once it has paid, until the shop lets go."""
+        self._flag(f"held {order_id}").touch()
 
-    def let_go(self) -> None:
+    def let_go(self, order_id: str) -> None:
         """Ends that."""
-        self._flag("held").unlink(missing_ok=True)
+        self._flag(f"held {order_id}").unlink()
 
     def fall_silent(self) -> None:
         """The answer of a refund is lost once it has paid."""
