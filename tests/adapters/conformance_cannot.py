@@ -18,7 +18,8 @@ PYTHON = {
 
 LANGGRAPH = {
     "sub-agent in a thread of its own": THREADS,
-    "late tools of a server": OWN_TOOLS,
+    "late tools of a server": "cannot be closed because a tool does not say which server it came of; give "
+    "`ToolGuard.listed` what a server lists, or put the proxy before it",
 }
 
 OPENAI_AGENTS = {"sub-agent in a thread of its own": THREADS}

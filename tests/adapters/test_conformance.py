@@ -28,11 +28,13 @@ from guardagent.testing.conformance import (
     matrix,
 )
 from guardagent.types import EMPTY
+from tests.adapters import breaks
 from tests.adapters.conformance_cannot import CANNOT
 from tests.adapters.conformance_custom import CustomHost, CustomProcess, Talk
 from tests.test_docs import BLOCK
 
-PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
+TESTS = Path(__file__).parents[1]
+PAGE = TESTS.parent / "docs" / "conformance.md"
 BROKEN: dict[str, type[CustomProcess]] = {}
 
 
@@ -300,9 +302,21 @@ def test_each_scenario_catches_a_broken_host(scenario: str, tmp_path: Path) -> N
 
 
 def test_the_page_shows_what_the_hosts_declare() -> None:
-    """The table of docs/conformance.md is the one that the hosts' files make; `held` is what their tests play."""
+    """The tables of docs/conformance.md are those that the hosts' files make; `held` is what their tests play."""
     page = PAGE.read_text(encoding="utf-8")
-    assert _between(page, "scenarios") == matrix(CANNOT)
+    assert {name: _between(page, name) for name in tables()} == tables()
+
+
+def test_what_is_held_against_a_break_has_a_test() -> None:
+    """Each cell that names one names one that is there."""
+    for named in breaks.tests():
+        file, _, test = named.partition("::")
+        assert f"def {test}(" in (TESTS / file).read_text(encoding="utf-8"), named
+
+
+def tables() -> dict[str, str]:
+    """The tables of docs/conformance.md."""
+    return {"scenarios": matrix(CANNOT), "breaks": matrix(breaks.cells(), breaks.BREAKS, "break")}
 
 
 def test_the_adapter_of_the_page_conforms(tmp_path: Path) -> None:
@@ -344,6 +358,9 @@ def test_a_part_that_is_missing_is_no_pass(tmp_path: Path) -> None:
         check(CustomHost(WithoutSwap), "another call than was shown", tmp_path)
 
 
-if __name__ == "__main__":  # python -m tests.adapters.test_conformance writes the table anew
+if __name__ == "__main__":  # python -m tests.adapters.test_conformance writes the tables anew
     text = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(text.replace(_between(text, "scenarios"), matrix(CANNOT)), encoding="utf-8")
+    for name, table in tables().items():
+        head, mark, rest = text.partition(f"<!-- {name} -->\n")
+        text = head + mark + table + rest[rest.index("<!-- end -->") :]
+    PAGE.write_text(text, encoding="utf-8")
