@@ -50,6 +50,9 @@ Header = Annotated[
 Listen = Annotated[
     str | None, typer.Option("--listen", metavar="HOST:PORT", help="Serve clients over HTTP instead of standard input.")
 ]
+LedgerFile = Annotated[
+    Path | None, typer.Option("--ledger", help="Where conversations and used approvals outlive the proxy: a .db file.")
+]
 Deadline = Annotated[float, typer.Option("--deadline", help="Seconds that a check may take; longer denies.")]
 ModelName = Annotated[
     str | None,
@@ -80,6 +83,7 @@ def mcp_proxy(
     facts: FactsFile = None,
     log: LogFile = None,
     key_file: KeyFile = None,
+    ledger: LedgerFile = None,
     alias: Alias = None,
     absent: Absent = None,
     conversation: Conversation = None,
@@ -95,7 +99,7 @@ def mcp_proxy(
     """Guard an MCP server: every call is judged before the server hears of it."""
     from guardagent.adapters.mcp.proxy import Proxy
     from guardagent.adapters.mcp.state_file import StateOfFile, read_object
-    from guardagent.enforcement import ToolGuard
+    from guardagent.enforcement import SqliteLedger, ToolGuard
     from guardagent.policy.load import load_policies
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="guardagent: %(message)s")
@@ -107,6 +111,8 @@ def mcp_proxy(
     at = _address(listen)
     if at is not None and conversation is not None:
         raise InputError("--conversation with --listen; each HTTP session is a conversation of its own")
+    if ledger is not None and conversation is None:
+        raise InputError("--ledger without --conversation; expected both: what goes on needs an id that stays")
     guard = ToolGuard(
         load_policies(policies, model=model, locked=locked),
         state=StateOfFile(state) if state is not None else None,
@@ -115,9 +121,10 @@ def mcp_proxy(
         absent=absent or (),
         tools_lock=tools_lock,
         log=_log(log, key_file),
+        ledger=SqliteLedger(ledger) if ledger is not None else None,
         deadline=deadline,
     )
-    proxy = Proxy(guard, _target(server, header or []), _escalation(approver), conversation)
+    proxy = Proxy(guard, _target(server, header or []), _escalation(approver), conversation, goes_on=ledger is not None)
     asyncio.run(proxy.serve_stdio() if at is None else proxy.serve_http(*at))
 
 

@@ -702,6 +702,7 @@ def test_a_message_that_is_too_long_is_answered(tmp_path: Path, line: bytes) -> 
         (("--header", "A=B"), "with a URL"),
         (("--listen", "nowhere"), "HOST:PORT"),
         (("--listen", "127.0.0.1:1", "--conversation", "c"), "--conversation"),
+        (("--ledger", "approvals.db"), "--conversation"),
         (("--deadline", "-1"), "deadline"),
     ],
 )

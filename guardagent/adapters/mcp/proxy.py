@@ -41,12 +41,14 @@ class Proxy:
         target: the server.
         escalation: whom else to ask.
         conversation: the id of the one session at standard input; a new one where none is given.
+        goes_on: whether that conversation goes on when the client has left and the proxy is started again.
     """
 
     guard: ToolGuard
     target: Target
     escalation: Escalation = field(default_factory=Escalation)
     conversation: str | None = None
+    goes_on: bool = False
 
     async def serve_stdio(self) -> None:
         """Serves the client at standard input until it leaves.
@@ -67,7 +69,8 @@ class Proxy:
             finally:
                 server.cancel()
                 await asyncio.gather(server, return_exceptions=True)
-                self._over(name)
+                if not self.goes_on:
+                    self._over(name)
                 front.close()
 
     async def serve_http(self, host: str, port: int) -> None:

@@ -335,7 +335,9 @@ async def restart(stage: Stage) -> None:
             await other.run([[refund("A")], [refund("B")], [refund("C", 500)], [refund("D")]])
         stage.shop.let_go("B")
         await asyncio.gather(running, return_exceptions=True)
-    stage.paid(("A", 50), ("B", 50), ("D", 50))
+    async with stage.process(operator) as process:
+        await process.run([[refund("A")], [refund("B")], [refund("E")]])
+    stage.paid(("A", 50), ("B", 50), ("D", 50), ("E", 50))
 
 
 @scenario("restart without a ledger")
