@@ -27,7 +27,7 @@ READ_BY_HOST = "cannot occur because the guard gets what its host has read, whos
 WHEN_MADE = "cannot occur because a tool is guarded before the agent can have it"
 
 CASE = "test_arguments.py::test_names_that_some_reader_takes_for_one_deny_everywhere"
-APPROVAL = "enforcement/test_approval.py::test_nothing_in_an_argument_acts_or_hides"
+APPROVAL = "enforcement/test_approval.py::test_no_value_leaves_its_line"
 PROOFS = (
     "workflow/test_proofs.py::test_a_report_is_no_proof "
     "workflow/test_langgraph_sessions.py::test_no_session_breaks_what_is_proved_for_every_run"
@@ -41,7 +41,7 @@ def _everywhere(cell: str, **others: str) -> dict[str, str]:
 
 BREAKS: dict[str, dict[str, str]] = {
     "a judged call is sent again by the transport": _everywhere(
-        NOTHING_IS_SENT, proxy="adapters/test_mcp_http.py::test_a_judged_call_is_sent_once"
+        NOTHING_IS_SENT, proxy="adapters/test_mcp_http.py::test_a_call_that_ran_is_never_sent_again"
     ),
     "what is proved of a graph as drawn is relied on in every run": {**_everywhere(NO_PROOF), COMMANDS: PROOFS},
     "one approval, several executions": _everywhere("=approve twice"),
@@ -57,7 +57,8 @@ BREAKS: dict[str, dict[str, str]] = {
     "a failure that stands beside other content counts as success": _everywhere("=failed output"),
     "to read a policy or a prompt runs what it names": {
         **_everywhere(OWN_POLICIES),
-        COMMANDS: "test_reading.py::test_reading_runs_nothing",
+        COMMANDS: "workflow/test_cli_workflow.py::test_nothing_of_a_policy_is_run "
+        "test_prompts.py::test_a_wrong_template_denies_and_says_where",
     },
     "a server's tools that come or change later are taken": _everywhere("=late tools of a server"),
     "names that differ in case only, at any depth": _everywhere(CASE),
@@ -72,14 +73,14 @@ BREAKS: dict[str, dict[str, str]] = {
     "an argument draws a line of its own in what a person is asked": _everywhere(APPROVAL),
     "a native module beside a locked file": {
         **_everywhere(OWN_POLICIES),
-        COMMANDS: "test_lock.py::test_everything_importable_is_locked",
+        COMMANDS: "test_lock.py::test_nothing_takes_the_place_of_a_locked_file test_lock.py::test_what_no_import_shows_is_not_imported",
     },
     "a final answer that a tool gives is not judged": _everywhere("=final answer"),
     "a sub-agent under another id has a fresh history": _everywhere("=sub-agent under another id"),
     "so has one in a thread that a tool starts by hand": _everywhere("=sub-agent in a thread of its own"),
     "input without end costs memory and time": {
         **_everywhere(READ_BY_HOST, proxy="adapters/test_mcp_proxy.py::test_a_message_without_end_ends_it"),
-        COMMANDS: "test_bad_inputs.py::test_a_file_that_is_too_long",
+        COMMANDS: "test_lines.py::test_a_line_that_is_too_long_is_one_error",
     },
     "tools run before the guard is attached": _everywhere(
         WHEN_MADE, fastmcp="adapters/test_mcp_middleware.py::test_nothing_runs_unjudged_before_the_first_request"
