@@ -73,7 +73,8 @@ BREAKS: dict[str, dict[str, str]] = {
     "an argument draws a line of its own in what a person is asked": _everywhere(APPROVAL),
     "a native module beside a locked file": {
         **_everywhere(OWN_POLICIES),
-        COMMANDS: "test_lock.py::test_nothing_takes_the_place_of_a_locked_file test_lock.py::test_what_no_import_shows_is_not_imported",
+        COMMANDS: "test_lock.py::test_nothing_takes_the_place_of_a_locked_file "
+        "test_lock.py::test_what_no_import_shows_is_not_imported",
     },
     "a final answer that a tool gives is not judged": _everywhere("=final answer"),
     "a sub-agent under another id has a fresh history": _everywhere("=sub-agent under another id"),

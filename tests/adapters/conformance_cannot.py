@@ -37,9 +37,9 @@ MCP = {
     "sub-agent under another id": ANOTHER_CONNECTION,
     "sub-agent in a thread of its own": ANOTHER_CONNECTION,
 }
-FASTMCP = {**MCP, "late tools of a server": OWN_TOOLS}
 MCP_LIBRARY = {
-    **FASTMCP,
+    **MCP,
+    "late tools of a server": OWN_TOOLS,
     "retry": "cannot be closed because the library makes a failed result of whatever a tool raises, a time-out too, "
     "before its middlewares see it; let such a tool return what it knows",
 }
@@ -49,6 +49,6 @@ CANNOT: dict[str, dict[str, str]] = {
     "LangChain, LangGraph": LANGGRAPH,
     "OpenAI Agents SDK": OPENAI_AGENTS,
     "MCP proxy": MCP,
-    "FastMCP middleware": FASTMCP,
+    "FastMCP middleware": MCP,
     "mcp middleware": MCP_LIBRARY,
 }

@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("fastmcp")
 
 from fastmcp import FastMCP
+from fastmcp.server import create_proxy
 from mcp.client import Client
 from mcp.server.mcpserver import MCPServer
 from mcp_types import ElicitResult
@@ -56,7 +57,7 @@ class MiddlewareProcess(Process):
 
     def __init__(self, operator: Operator, serve: Callable[..., Any], open_clients: AsyncExitStack) -> None:
         self.operator, self.guard, self._serve, self._open = operator, operator.guard(), serve, open_clients
-        self._servers: list[Any] = []
+        self._behind: list[Any] = []  # servers that get tools later
         self._clients: dict[str, Any] = {}
         self._desk = Desk()
 
@@ -82,7 +83,7 @@ class MiddlewareProcess(Process):
         question.shown.args = args
 
     async def add(self, tool: str) -> None:
-        for server in self._servers:
+        for server in self._behind:
             server.add_tool(self.operator.shop.tool(tool))
 
     async def _talk(self, client: Any, script: Script) -> Reply:
@@ -101,8 +102,8 @@ class MiddlewareProcess(Process):
 
     async def client(self, conversation: str) -> Any:
         if conversation not in self._clients:
-            server, served = self._serve(self.guard, conversation)
-            self._servers.append(server)
+            server, behind, served = self._serve(self.guard, conversation)
+            self._behind.append(behind)
             for name in self.operator.tools:
                 server.add_tool(self.operator.shop.tool(name))
             client = Client(served, mode="2026-07-28", elicitation_callback=_never)
@@ -114,17 +115,20 @@ async def _never(context: Any, params: Any) -> Any:
     raise AssertionError("a result asks, and no request of the server")
 
 
-def fastmcp(guard: Any, conversation: str) -> tuple[Any, Any]:
-    server = FastMCP("shop")
+def fastmcp(guard: Any, conversation: str) -> tuple[Any, Any, Any]:
+    """A server, one behind it that is somebody else's, and what serves both."""
+    server, behind = FastMCP("shop"), FastMCP("behind")
+    server.mount(create_proxy(behind))
     server.add_middleware(GuardMiddleware(guard, conversation=lambda context: conversation))
-    return server, server._mcp_server
+    return server, behind, server._mcp_server
 
 
-def mcp(guard: Any, conversation: str) -> tuple[Any, Any]:
+def mcp(guard: Any, conversation: str) -> tuple[Any, Any, Any]:
+    """As above; this library knows no server behind another one."""
     server = MCPServer("shop")
     middleware = GuardServerMiddleware(guard, conversation=lambda context: conversation)
     server._lowlevel_server.middleware.append(middleware)
-    return server, server
+    return server, server, server
 
 
 class MiddlewareHost:
