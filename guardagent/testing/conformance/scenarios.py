@@ -246,7 +246,7 @@ async def forged_history(stage: Stage) -> None:
 
 @scenario("failed output")
 async def failed_output(stage: Stage) -> None:
-    """A login that says in a text, in a list or in a record that it failed allows nothing."""
+    """A login that says that it failed, in a text or in the second of two, allows nothing."""
     failing: list[list[Call]] = []
     for code in REFUSALS:
         failing += [[("authenticate", {"email": "a", "code": code})], [refund(code)]]

@@ -14,7 +14,6 @@ SECRET = "4711"  # noqa: S105 - of nobody
 REFUSALS: dict[str, Any] = {  # code -> the ways in which a login says that it failed
     "text": "Error: wrong code",
     "list": ["Your login.", "Error: wrong code"],
-    "record": {"note": "Your login.", "problem": "Error: wrong code"},
 }
 
 

@@ -72,10 +72,7 @@ class Server:
 
 
 def rendered(output: Any) -> dict[str, Any]:
-    """A text; several texts; or a structured value, with a text that says the same."""
-    if isinstance(output, dict):
-        said = {"type": "text", "text": json.dumps(output)}
-        return {"content": [said], "structuredContent": output, "isError": False}
+    """A block for each text."""
     texts = output if isinstance(output, list) else [output]
     return {"content": [{"type": "text", "text": one} for one in texts], "isError": False}
 
