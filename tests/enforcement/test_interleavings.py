@@ -13,6 +13,7 @@ import itertools
 import os
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,20 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from guardagent import Decision, InputError
 from guardagent.enforcement import Approval, HostCall, Outcome, SqliteLedger, ToolGuard
 from guardagent.policy.load import load_policies
 
-AT_MOST = 2
+AT_MOST = 3
 NEEDS_A_PERSON = 100
 POLICY = f"""
 version: 1
@@ -43,9 +51,13 @@ FOLDER = Path(tempfile.mkdtemp(prefix="interleavings-"))
 (FOLDER / "policy.yaml").write_text(POLICY)
 POLICIES = load_policies(FOLDER / "policy.yaml")
 
-SOME = st.integers(0, 999)
-ORDERS = st.sampled_from(["W1", "W2"])
-AMOUNTS = st.sampled_from([50, 150, 250])
+SOME = st.integers(0, 3)  # of what there is, one of the newest
+ORDERS = st.sampled_from(["W1", "W1", "W2"])
+AMOUNTS = st.sampled_from([150, 250, 50])
+
+
+def newest(of: Sequence[Any], which: int) -> Any:
+    return of[-1 - which % len(of)]
 
 
 # --- the model
@@ -141,6 +153,18 @@ class Alone(RuleBasedStateMachine):
     def begun(self) -> list[ToolGuard]:
         return [ToolGuard(POLICIES)]
 
+    @initialize(logs_in=st.booleans())
+    def may_log_in(self, logs_in: bool) -> None:
+        if logs_in:
+            self.log_in()
+
+    def log_in(self) -> None:
+        self.propose_login(0)
+        login = self.permits.pop().call.host_call(self.conversation)
+        self.guards[0].use(login)
+        self.guards[0].after(login, Outcome("done"))
+        self.model.logged_in = True
+
     def one(self, at: int) -> int:
         return at % len(self.guards)
 
@@ -165,7 +189,7 @@ class Alone(RuleBasedStateMachine):
     @rule(at=SOME, which=SOME)
     def propose_again(self, at: int, which: int) -> None:
         """The host retries, or resumes an old state: the same call with the same id."""
-        self.propose(self.one(at), self.calls[which % len(self.calls)])
+        self.propose(self.one(at), newest(self.calls, which))
 
     def propose(self, process: int, call: Call) -> None:
         verdict = self.guards[process].before(call.host_call(self.conversation))
@@ -173,19 +197,27 @@ class Alone(RuleBasedStateMachine):
 
     # people
 
-    @precondition(lambda self: self.calls)
-    @rule(at=SOME, which=SOME)
-    def approve(self, at: int, which: int) -> None:
-        """Also a second time, or where nobody was asked."""
-        call = self.calls[which % len(self.calls)]
-        self.resolve(self.one(at), call, call, "approve")
+    @precondition(lambda self: self.model.asked)
+    @rule(at=SOME, which=SOME, times=st.integers(1, 2))
+    def approve(self, at: int, which: int, times: int) -> None:
+        """Once or twice, also what was answered."""
+        call = newest(list(self.model.asked), which)
+        for more in range(times):
+            self.resolve(self.one(at + more), call, call, "approve")
 
     @precondition(lambda self: self.calls)
+    @rule(at=SOME, which=SOME)
+    def approve_what_nobody_asked(self, at: int, which: int) -> None:
+        """Or what somebody did."""
+        call = newest(self.calls, which)
+        self.resolve(self.one(at), call, call, "approve")
+
+    @precondition(lambda self: self.model.asked)
     @rule(at=SOME, which=SOME, amount=AMOUNTS)
     def edit(self, at: int, which: int, amount: int) -> None:
-        call = self.calls[which % len(self.calls)]
+        call = newest(list(self.model.asked), which)
         left = replace(call, amount=amount)
-        if call.tool == "refund" and left != call:
+        if left != call:
             self.resolve(self.one(at), call, left, "edit")
 
     def resolve(self, process: int, call: Call, left: Call, choice: Any) -> None:
@@ -197,7 +229,7 @@ class Alone(RuleBasedStateMachine):
     @rule(at=SOME, which=SOME, other=SOME)
     def approve_something_else(self, at: int, which: int, other: int) -> None:
         """The answer is to an older question, or the call was changed after it; or it names none."""
-        call, shown = self.calls[which % len(self.calls)], self.calls[other % len(self.calls)]
+        call, shown = newest(self.calls, which), newest(self.calls, other)
         for of in (shown.host_call(self.conversation).digest, None):
             if shown != call or of is None:
                 said = Approval("approve", of=of)
@@ -207,7 +239,7 @@ class Alone(RuleBasedStateMachine):
     @precondition(lambda self: self.calls)
     @rule(at=SOME, which=SOME)
     def reject(self, at: int, which: int) -> None:
-        call = self.calls[which % len(self.calls)]
+        call = newest(self.calls, which)
         verdict = self.guards[self.one(at)].resolve(call.host_call(self.conversation), {"choice": "reject"})
         assert verdict.decision is Decision.DENY
         if call in self.model.asked:
@@ -219,7 +251,7 @@ class Alone(RuleBasedStateMachine):
     @rule(at=SOME, which=SOME)
     def use(self, at: int, which: int) -> None:
         """Also of what was not allowed, in another process, or a second time."""
-        process, call = self.one(at), self.calls[which % len(self.calls)]
+        process, call = self.one(at), newest(self.calls, which)
         held = [one for one in self.permits if one.process == process and one.call.id == call.id]
         permit = next((one for one in reversed(held) if one.call == call and not one.used), None)
         if permit is not None:
@@ -234,7 +266,7 @@ class Alone(RuleBasedStateMachine):
     @rule(which=SOME)
     def run(self, which: int) -> None:
         ready = [one for one in self.permits if one.used and not one.ran]
-        permit = ready[which % len(ready)]
+        permit = newest(ready, which)
         permit.ran = True
         self.paid += [permit.call] if permit.call.tool == "refund" else []
 
@@ -243,7 +275,7 @@ class Alone(RuleBasedStateMachine):
     def record(self, which: int, ends: str) -> None:
         """What was cancelled stays in flight."""
         ready = [one for one in self.permits if one.ran]
-        permit = ready[which % len(ready)]
+        permit = newest(ready, which)
         outcome = {"ok": Outcome("done"), "failed": Outcome("no", failed=True)}.get(ends)
         outcome = outcome or Outcome.of_error(asyncio.CancelledError())
         self.guards[permit.process].after(permit.call.host_call(self.conversation), outcome)
@@ -265,11 +297,7 @@ class Alone(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """What may run is not denied for good."""
-        self.propose_login(0)
-        login = self.permits[-1].call.host_call(self.conversation)
-        self.guards[0].use(login)
-        self.guards[0].after(login, Outcome("done"))
-        self.model.logged_in = True
+        self.log_in()
         self.propose_refund(0, "W1", 50)
 
     @invariant()
