@@ -94,6 +94,7 @@ class Model:
     logged_in: bool = False
     taken: Counter[str] = field(default_factory=Counter)  # order -> refunds that were allowed, however they ended
     asked: dict[Call, Call] = field(default_factory=dict)  # a question -> the call that it goes back to
+    rejected: set[Call] = field(default_factory=set)
     answered: set[Call] = field(default_factory=set)  # calls of which an approval was used, for ever
 
     def rules_say(self, call: Call) -> Decision:
@@ -110,6 +111,7 @@ class Model:
             if {call, root} & self.answered:
                 return Decision.DENY
             self.asked[call] = root
+            self.rejected.discard(call)
         elif said is Decision.ALLOW:
             self.taken[call.order] += 1
         return said
@@ -117,7 +119,7 @@ class Model:
     def approved(self, call: Call, left: Call) -> Decision:
         """A person was shown a call, and leaves it as it is or makes another one of it."""
         root = self.asked.get(call)
-        if root is None or {call, root} & self.answered:
+        if root is None or call in self.rejected or {call, root} & self.answered:
             return Decision.DENY
         said = self.proposed(left, call) if left != call else self.rules_say(call)
         if left == call and said is Decision.ESCALATE:
@@ -131,6 +133,7 @@ class Model:
         self.logged_in = False
         self.taken.clear()
         self.asked.clear()
+        self.rejected.clear()
 
 
 # --- the machine
@@ -242,8 +245,7 @@ class Alone(RuleBasedStateMachine):
         call = newest(self.calls, which)
         verdict = self.guards[self.one(at)].resolve(call.host_call(self.conversation), {"choice": "reject"})
         assert verdict.decision is Decision.DENY
-        if call in self.model.asked:
-            del self.model.asked[call]
+        self.model.rejected.add(call)
 
     # calls
 
