@@ -174,10 +174,7 @@ class Conversation:
             part.placed(self.trace, call, self._memory[number], found.get(number))
         if judged is not None and judged.broken:
             self._said.update(source.id for source, _ in judged.broken)
-        self.calls.append(call)
-        self.trace.in_flight.append(call)
-        if self.skipped and call.tool not in self.graph_tools:
-            self.skipped = frozenset()
+        self._append(call)
 
     def settle(self, call: Call, output: Any, status: Status, commit: Callable[[], None] | None = None) -> None:
         """The outcome of a call in flight is known.
@@ -315,8 +312,13 @@ class Conversation:
         call = Call.loaded(len(self.calls) + 1, dumped)
         call.used = True  # by whom it was placed, if anybody
         call.concern = self.policies.concern(call)
+        self._append(call)
+
+    def _append(self, call: Call) -> None:
         self.calls.append(call)
         self.trace.in_flight.append(call)
+        if self.skipped and call.tool not in self.graph_tools:
+            self.skipped = frozenset()
 
     def memento(self, call: Call) -> Memento:
         """What it takes to forget a call that takes its place next, as long as it is not settled."""

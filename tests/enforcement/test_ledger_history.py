@@ -170,7 +170,8 @@ def test_another_policy_does_not_go_on_with_it(path: Path) -> None:
 def test_a_call_placed_by_another_process_in_between_is_seen(path: Path) -> None:
     """Two processes judge the same refund; the second to take its place judges again."""
     rule = f"{ONCE[:-1]} && state.open == true)"
-    other, paid = begun(path, rule, state={"open": True}), []
+    other = begun(path, rule, state={"open": True})
+    paid: list[Any] = []
 
     def meanwhile(_: str) -> dict[str, bool]:
         if not paid:
