@@ -83,7 +83,7 @@ class HostCall:
         """
         if self.tool != "resource.read":
             return []
-        uri = self.args.get("uri")
+        uri: Any = self.args.get("uri")
         return [replace(self, args={**self.args, "uri": one}) for one in readings(normalised(uri)) if one != uri]
 
 

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from ipaddress import IPv4Address, IPv6Address
 from itertools import product
+from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
 from guardagent.errors import InputError
@@ -25,7 +26,7 @@ _QUERY = _SEGMENT + "/?%"
 _UNRESERVED = re.compile(rb"[A-Za-z0-9._~-]")
 
 
-def normalised(uri: str) -> str:
+def normalised(uri: Any) -> str:
     """The one spelling of a URI.
 
     Raises:

@@ -476,7 +476,8 @@ def test_nothing_is_smuggled_to_the_client(tmp_path: Path, kind: str) -> None:
             name = await client.ask("tools/call", {"name": "refund", "arguments": {"order_id": "W1", "amount": 5}})
             said = await client.answered(name)
             assert failed(said) == ("%s" in TO_THE_CLIENT[kind] and kind != "id")
-            assert client.others == client.broken == []
+            assert client.others == []
+            assert client.broken == []
             assert not failed(await client.request("ping"))
 
     run(session())
@@ -616,6 +617,19 @@ def test_an_alias_is_the_name_in_the_rules(tmp_path: Path) -> None:
     assert paid(tmp_path) == []
 
 
+def test_a_conversation_outlives_the_proxy(tmp_path: Path) -> None:
+    """With a ledger and a name of its own; the next proxy knows what was paid."""
+    options = ("--ledger", str(tmp_path / "ledger.db"), "--conversation", "c1")
+
+    async def session() -> bool:
+        async with client_of(proxy_command(tmp_path, AT_MOST_ONE, *options), tmp_path) as client:
+            await client.begin()
+            return failed(await client.call("refund", order_id="W1", amount=5))
+
+    assert [run(session()), run(session())] == [False, True]
+    assert paid(tmp_path) == [["W1", 5]]
+
+
 def test_the_log_holds_every_verdict(tmp_path: Path) -> None:
     """Verdicts and outcomes of a session stand in the log, which verifies."""
     log = tmp_path / "log.db"
@@ -645,8 +659,8 @@ def started(
 ) -> tuple[int, str]:
     """Exit status and messages of a proxy whose client says something and leaves."""
     command = proxy_command(tmp_path, policy, *options, server=server)
-    where = {"env": environment(tmp_path), "cwd": SHOP.parents[3]}
-    ran = subprocess.run(command, input=said, capture_output=True, check=False, timeout=60, **where)
+    env, cwd = environment(tmp_path), SHOP.parents[3]
+    ran = subprocess.run(command, input=said, capture_output=True, check=False, timeout=60, env=env, cwd=cwd)
     assert ran.stdout == b""
     assert b"Traceback" not in ran.stderr
     return ran.returncode, ran.stderr.decode()

@@ -353,9 +353,9 @@ class Relay:
         if refused is not None:
             await self._guard.aafter(call, Outcome(refused, failed=None))
             return wire.write_message(wire.error(message["id"], DENIED, refused))
-        asks = isinstance(answer, Mapping) and answer.get("resultType") == "input_required"
-        if asks and pending.proposed is not None:
-            self._rounds.leave_open(pending.proposed, answer.get("requestState"), call)
+        wanted = answer if isinstance(answer, Mapping) and answer.get("resultType") == "input_required" else None
+        if wanted is not None and pending.proposed is not None:
+            self._rounds.leave_open(pending.proposed, wanted.get("requestState"), call)
         await self._guard.aafter(call, outcome)
         return line
 

@@ -18,7 +18,8 @@ ABOUT = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "server
 
 
 def answer(method: str) -> dict[str, Any]:
-    return {"initialize": ABOUT, "tools/list": {"tools": TOOLS}}.get(method, {"content": []})
+    known: dict[str, dict[str, Any]] = {"initialize": ABOUT, "tools/list": {"tools": TOOLS}}
+    return known.get(method, {"content": []})
 
 
 def write(line: str) -> None:
