@@ -294,7 +294,8 @@ def test_a_sound_host_conforms(scenario: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_each_scenario_catches_a_broken_host(scenario: str, tmp_path: Path) -> None:
     """A host with one fault does what the scenario forbids; one in which nothing runs does not what it allows."""
-    for number, process in enumerate((BROKEN[scenario], RunsNothing)):
+    faults: list[type[CustomProcess]] = [BROKEN[scenario], RunsNothing]
+    for number, process in enumerate(faults):
         folder = tmp_path / str(number)
         folder.mkdir()
         with pytest.raises(NotConformingError, match=scenario):
