@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
+from guardagent.adapters.langgraph.plain import plain_arguments
 from guardagent.adapters.langgraph.proposal import Proposal, written
 from guardagent.adapters.langgraph.tasks import Asked, CannotAskError
 from guardagent.enforcement import Approval, HostCall, Outcome
@@ -79,13 +80,12 @@ def _said(proposal: Proposal, call: HostCall, verdict: Verdict) -> tuple[Asked |
 
 def _as_edited(said: Approval, live: dict[str, Any], edited: Edited) -> tuple[Approval, dict[str, Any]]:
     """What a person wrote goes through the tool's validation, too."""
-    from guardagent.adapters.langgraph.plain import plain
-
     try:
         new, judged = edited(said.args)
+        args = plain_arguments(judged)
     except Exception as error:  # noqa: BLE001 - whatever a validation raises
         return Approval("reject", reason=f"the edited arguments do not fit: {error}", by=said.by), live
-    return Approval("edit", plain(judged), by=said.by), new
+    return Approval("edit", args, by=said.by), new
 
 
 def _key(call: HostCall) -> Any:

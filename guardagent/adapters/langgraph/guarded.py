@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from guardagent.adapters.langgraph.approvals import Edited, Steps, decided
-from guardagent.adapters.langgraph.plain import is_plain, outcome_of, plain
+from guardagent.adapters.langgraph.plain import is_plain, outcome_of, plain_arguments
 from guardagent.adapters.langgraph.proposal import INSIDE, Proposal
 from guardagent.adapters.langgraph.shape import Shape
 from guardagent.enforcement import HostCall, Outcome
@@ -122,7 +122,10 @@ class _Work:
             new = self._validated(args, live, awaited=awaited)
             return new, self._judged(new)
 
-        call = proposal.call(self._tool.name, plain(self._judged(live)))
+        try:
+            call = proposal.call(self._tool.name, plain_arguments(self._judged(live)))
+        except InputError as error:
+            return proposal.refused(f"the arguments of {self._tool.name}: {error}")
         verdict, call, live_now = yield from decided(proposal, call, live, edited)
         if verdict.label:
             return proposal.denied(verdict)
@@ -131,7 +134,7 @@ class _Work:
         except InputError as error:
             return proposal.refused(str(error))
         judged: dict[str, Any] | str = self._judged(live_now)
-        if args != plain(judged):  # the guard's own approver has changed them
+        if args != plain_arguments(judged):  # the guard's own approver has changed them
             judged = _fitting(args, edited)
         if isinstance(judged, str):
             yield ("after", call, Outcome(f"not run: {judged}", failed=True))
@@ -160,7 +163,7 @@ def _fitting(args: Mapping[str, Any], edited: Edited) -> dict[str, Any] | str:
         _, judged = edited(args)
     except Exception as error:  # noqa: BLE001 - whatever a validation raises
         return str(error)
-    return judged if args == plain(judged) else "the tool would get other arguments than were judged"
+    return judged if args == plain_arguments(judged) else "the tool would get other arguments than were judged"
 
 
 class _Started:

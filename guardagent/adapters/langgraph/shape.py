@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from guardagent.adapters.langgraph.annotations import refuse_unshown
 from guardagent.arguments import bound
 from guardagent.enforcement import ToolSpec
 from guardagent.enforcement.schema import completed
@@ -71,7 +72,7 @@ def shape_of(tool: Any) -> Shape:
     """What is known of a tool.
 
     Raises:
-        InputError: it runs in a way of its own, in which nothing can be judged.
+        InputError: it runs in a way of its own, or takes arguments of a type, with which nothing can be judged.
     """
     from langchain_core.tools import BaseTool
 
@@ -84,8 +85,10 @@ def shape_of(tool: Any) -> Shape:
                 "expected the work in _run() and _arun()"
             )
     schema = tool.args_schema
+    filled = _filled(tool)
+    refuse_unshown(tool.name, {name: kind for name, kind in _annotations(tool).items() if name not in filled})
     handed = frozenset({"config", "run_manager"} if _is_function_tool(tool) else ())
-    return Shape(tool, _filled(tool), handed, _declared(schema), schema if isinstance(schema, dict) else None)
+    return Shape(tool, filled, handed, _declared(schema), schema if isinstance(schema, dict) else None)
 
 
 def spec_of(tool: Any) -> ToolSpec:
@@ -107,7 +110,7 @@ def _is_function_tool(tool: Any) -> bool:
 
 def _filled(tool: Any) -> frozenset[str]:
     from langchain_core.runnables import RunnableConfig
-    from langchain_core.tools.base import _is_injected_arg_type, get_all_basemodel_annotations
+    from langchain_core.tools.base import _is_injected_arg_type
 
     functions = [one for one in (getattr(tool, "func", None), getattr(tool, "coroutine", None)) if one is not None]
     own = functions or [tool._run, tool._arun]  # noqa: SLF001 - what a tool's author writes
@@ -116,8 +119,14 @@ def _filled(tool: Any) -> frozenset[str]:
     taken = {name for one in own for name in _parameters(one)}
     named = (always & taken) | {name for name, kind in hints.items() if kind is RunnableConfig}
     named |= {"runtime"} & taken  # the host goes by this name, whatever its type
-    hints |= get_all_basemodel_annotations(tool.get_input_schema())
+    hints |= _annotations(tool)
     return frozenset(named | {name for name, kind in hints.items() if _is_injected_arg_type(kind)})
+
+
+def _annotations(tool: Any) -> dict[str, Any]:
+    from langchain_core.tools.base import get_all_basemodel_annotations
+
+    return dict(get_all_basemodel_annotations(tool.get_input_schema()))
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
