@@ -6,20 +6,20 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
+from guardagent.adapters.langgraph.answers import Answers, without_result
 from guardagent.adapters.langgraph.guarded import guarded
+from guardagent.adapters.langgraph.messages import messages_of
 from guardagent.adapters.langgraph.proposal import INSIDE, Proposal, conversation_of
 from guardagent.adapters.langgraph.shape import Shape, shape_of, spec_of
+from guardagent.adapters.langgraph.shared import shared_by
 from guardagent.adapters.langgraph.stopped import RunStopped
 from guardagent.adapters.langgraph.substitutes import refuse_substitutes
-from guardagent.adapters.langgraph.tasks import Task, Tasks
+from guardagent.adapters.langgraph.tasks import Task
 from guardagent.enforcement import ToolGuard, ToolSpec
 from guardagent.errors import InputError, ToolDenied
 
 _WAIT_SECONDS = 0.01
-_attached: WeakKeyDictionary[ToolGuard, dict[str, ToolSpec]] = WeakKeyDictionary()
-"""The tools of all agents that share a guard."""
 
 Handler = Callable[[Any], Any]
 
@@ -36,11 +36,9 @@ class GuardedCalls:
     def __init__(self, guard: ToolGuard, messages_key: str = "messages", unguarded: Iterable[str] = ()) -> None:
         self.guard = guard
         self._messages_key, self._unguarded = messages_key, frozenset(unguarded)
-        self._tasks = Tasks()
+        self._shared, self._answers = shared_by(guard), Answers(guard)
         self._shapes: dict[str, Shape] = {}
         self._specs: dict[str, ToolSpec] = {}
-        self._said: dict[str, set[Any]] = {}
-        self._strikes: dict[str, Any] = {}
 
     # --- attaching
 
@@ -60,10 +58,11 @@ class GuardedCalls:
         specs = {tool.name: spec_of(tool) for tool in tools}
         if all(self._specs.get(name) == spec for name, spec in specs.items()):
             return
+        everywhere = {**self._shared.tools, **specs}
+        if everywhere != self._shared.tools:
+            self.guard.attach(everywhere.values())
+            self._shared.tools.update(specs)
         self._specs.update(specs)
-        everywhere = _attached.setdefault(self.guard, {})
-        everywhere.update(specs)
-        self.guard.attach(everywhere.values())
 
     def _accept_provided(self, tool: Mapping[str, Any]) -> None:
         function = tool.get("function")
@@ -85,7 +84,9 @@ class GuardedCalls:
             return task.ended[key]
         try:
             task.enter(_run_of(proposal.config))
-            return proposal.accepted(handler(self._guarded(request, proposal)))
+            given = proposal.accepted(handler(self._guarded(request, proposal)))
+            verdict = self._answers.against(self._answers.of_tool(request, proposal.messages, given))
+            return proposal.ended(given if verdict is None else without_result(request.tool_call, verdict))
         except Exception as error:  # noqa: BLE001 - sorted there
             return _made_of(error, proposal)
         finally:
@@ -100,7 +101,9 @@ class GuardedCalls:
             return task.ended[key]
         try:
             task.enter(_run_of(proposal.config))
-            return proposal.accepted(await handler(self._guarded(request, proposal)))
+            given = proposal.accepted(await handler(self._guarded(request, proposal)))
+            verdict = await self._answers.aagainst(self._answers.of_tool(request, proposal.messages, given))
+            return proposal.ended(given if verdict is None else without_result(request.tool_call, verdict))
         except Exception as error:  # noqa: BLE001 - as above
             return _made_of(error, proposal)
         finally:
@@ -111,7 +114,7 @@ class GuardedCalls:
         conversation = conversation_of(self.guard, config)
         messages = messages_of(request.state, self._messages_key)
         namespace = (config.get("configurable") or {}).get("checkpoint_ns")
-        task = self._tasks.of((conversation, namespace)) if namespace else Task()
+        task = self._shared.tasks.of((conversation, namespace)) if namespace else Task()
         source = _source(messages, request.tool_call.get("id"))
         proposal = Proposal(
             self.guard,
@@ -123,7 +126,7 @@ class GuardedCalls:
             self._seen(messages),
             source,
             _is_alone(config, messages),
-            strikes=self._strikes,
+            strikes=self._shared.strikes,
         )
         self._turn(conversation, messages)
         return proposal, task, proposal.key
@@ -163,19 +166,9 @@ class GuardedCalls:
         if last is None or INSIDE.get() is not None:
             return
         key = last.id or repr(last.content)
-        said = self._said.setdefault(conversation, set())
-        if key not in said:
-            said.add(key)
-            self._strikes.pop(conversation, None)
+        if self._shared.turns.put((conversation, key)):
+            self._shared.strikes.drop(conversation)
             self.guard.turn(conversation)
-
-
-def messages_of(state: Any, key: str = "messages") -> Sequence[Any]:
-    """The messages of a graph's state, whatever its kind."""
-    if isinstance(state, list):
-        return state
-    found = state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
-    return found if isinstance(found, list | tuple) else []
 
 
 def _source(messages: Sequence[Any], call_id: Any) -> str | None:

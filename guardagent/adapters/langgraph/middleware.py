@@ -8,8 +8,9 @@ from typing import Any
 from langchain.agents.middleware import AgentMiddleware, hook_config
 from langchain_core.messages import AIMessage
 
-from guardagent.adapters.langgraph.answers import Answers
-from guardagent.adapters.langgraph.calls import GuardedCalls, messages_of
+from guardagent.adapters.langgraph.answers import Answers, without_answer, without_ending
+from guardagent.adapters.langgraph.calls import GuardedCalls
+from guardagent.adapters.langgraph.messages import messages_of
 from guardagent.adapters.langgraph.proposal import MARK, conversation_of
 from guardagent.enforcement import ToolGuard
 
@@ -58,12 +59,21 @@ class GuardMiddleware(AgentMiddleware):  # type: ignore[misc]
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Attaches tools that are new, and judges the answer before anybody sees it."""
         self._calls.attach(request.tools)
-        return self._answers.judged(request, handler(self._answers.held(request)))
+        response = handler(self._answers.held(request))
+        verdict = self._answers.against(self._answers.of_model(request, response))
+        return response if verdict is None else without_answer(response, verdict)
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """As `wrap_model_call`."""
         self._calls.attach(request.tools)
-        return await self._answers.ajudged(request, await handler(self._answers.held(request)))
+        response = await handler(self._answers.held(request))
+        verdict = await self._answers.aagainst(self._answers.of_model(request, response))
+        return response if verdict is None else without_answer(response, verdict)
+
+    def after_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002 - as above
+        """Judges what a run ends with, where that is no answer that was judged before."""
+        verdict = self._answers.against(self._answers.of_state(state))
+        return None if verdict is None else without_ending(state, verdict)
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Judges a call; also for `ToolNode(wrap_tool_call=...)`."""

@@ -8,7 +8,9 @@ from typing import Any
 from langgraph.graph import END
 from langgraph.prebuilt import ToolNode
 
-from guardagent.adapters.langgraph.calls import GuardedCalls, messages_of
+from guardagent.adapters.langgraph.answers import Answers, without_ending
+from guardagent.adapters.langgraph.calls import GuardedCalls
+from guardagent.adapters.langgraph.messages import messages_of
 from guardagent.adapters.langgraph.middleware import as_tools
 from guardagent.adapters.langgraph.proposal import MARK
 from guardagent.enforcement import ToolGuard
@@ -41,6 +43,17 @@ def guarded_tool_node(guard: ToolGuard, tools: Iterable[Any], **options: Any) ->
     if around is not None and aaround is None:  # the host runs it without await then
         return ToolNode(tools, wrap_tool_call=wrap, **options)
     return ToolNode(tools, wrap_tool_call=wrap, awrap_tool_call=awrap, **options)
+
+
+def guarded_answer_node(guard: ToolGuard, messages_key: str = "messages") -> Callable[[Any], dict[str, Any]]:
+    """A node that judges what a run ends with, where the guard has `answers`: the last one before the end."""
+    answers = Answers(guard)
+
+    def judge(state: Any) -> dict[str, Any]:
+        verdict = answers.against(answers.of_state(state, messages_key))
+        return {} if verdict is None else without_ending(state, verdict, messages_key)
+
+    return judge
 
 
 def unless_given_up(model: str, messages_key: str = "messages") -> Callable[[Any], str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from guardagent.adapters.langgraph.plain import Chat
+from guardagent.adapters.langgraph.shared import Newest
 from guardagent.adapters.langgraph.stopped import RunStopped
 from guardagent.adapters.langgraph.tasks import Task
 from guardagent.enforcement import HostCall, ToolGuard
@@ -79,7 +80,7 @@ class Proposal:
     used: int = 0
     denial: Verdict | None = None
     stopped: RunStopped | None = None
-    strikes: dict[str, Any] = field(default_factory=dict)
+    strikes: Newest = field(default_factory=Newest)
 
     @property
     def id(self) -> str:
@@ -112,7 +113,7 @@ class Proposal:
         """A permit was used: the tool runs now."""
         self.used += 1
         self.denial = None
-        self.strikes.pop(self.conversation, None)
+        self.strikes.drop(self.conversation)
 
     def denied(self, verdict: Verdict) -> Any:
         """The host's error message of a denial.
@@ -126,7 +127,7 @@ class Proposal:
             self.stopped = RunStopped(str(self.given["name"]), verdict)
             raise self.stopped
         if gave_up(verdict):
-            self.strikes[self.conversation] = self.step
+            self.strikes.put(self.conversation, self.step)
         return self.message(verdict)
 
     def refused(self, why: str) -> Any:
@@ -158,7 +159,6 @@ class Proposal:
         if self.stopped is not None:
             raise self.stopped
         if self.used:
-            self.task.ended[self.key] = answer
             return answer
         if self.denial is not None:
             return self.message(self.denial)
@@ -168,6 +168,12 @@ class Proposal:
             f"{self.given['name']} was answered without having been called: a middleware that stands after the guard "
             "did that, or called another tool in its place; put the guard last"
         )
+
+    def ended(self, answer: Any) -> Any:
+        """The answer, which the host is given again where it runs its task again after the tool has run."""
+        if self.used:
+            self.task.ended[self.key] = answer
+        return answer
 
 
 def written(args: Any) -> str:
