@@ -12,9 +12,7 @@ import pytest
 pytest.importorskip("langchain")
 pytest.importorskip("langgraph")
 
-from langgraph.types import Command
-
-from guardagent.adapters.langgraph import GuardMiddleware, RunStopped, guarded_tool_node
+from guardagent.adapters.langgraph import GuardMiddleware, RunStopped, approve, edit, guarded_tool_node, reject
 from guardagent.errors import InputError
 from tests.adapters.langgraph_agents import (
     agent,
@@ -102,12 +100,12 @@ def test_an_escalated_call_is_approved_once(build: Any, tmp_path: Path) -> None:
     """Nothing is paid until a person approves; the approval does not cover the same call a second time."""
     shop = Shop()
     made = build(guard_of(tmp_path, APPROVED), says([refund(500)], [refund(500)]), tools_of_shop(shop))
-    shown = made.invoke(user(), thread())["__interrupt__"][0].value
+    (shown,) = made.invoke(user(), thread())["__interrupt__"]
     assert shop.refunds == []
-    assert shown["args"] == {"order_id": "W1", "amount": 500}
-    assert "__interrupt__" in made.invoke(Command(resume=True), thread())
+    assert shown.value["args"] == {"order_id": "W1", "amount": 500}
+    (again,) = made.invoke(approve(shown), thread())["__interrupt__"]
     assert shop.refunds == [("W1", 500)]
-    made.invoke(Command(resume={"choice": "reject", "reason": "enough"}), thread())
+    made.invoke(reject(again, "enough"), thread())
     assert shop.refunds == [("W1", 500)]
 
 
@@ -116,8 +114,8 @@ def test_an_escalated_call_is_rejected(build: Any, tmp_path: Path) -> None:
     """The model is told why, and may go on."""
     shop = Shop()
     made = build(guard_of(tmp_path, APPROVED), says([refund(500)], [refund(50)]), tools_of_shop(shop))
-    made.invoke(user(), thread())
-    found = made.invoke(Command(resume={"choice": "reject", "reason": "too much"}), thread())
+    shown = made.invoke(user(), thread())["__interrupt__"]
+    found = made.invoke(reject(shown, "too much"), thread())
     assert "too much" in results(found)[0].content
     assert shop.refunds == [("W1", 50)]
 
@@ -128,13 +126,13 @@ def test_an_edited_call_is_judged_again(build: Any, tmp_path: Path) -> None:
     shop = Shop()
     model = says([refund(500)], [refund(500)])
     made = build(guard_of(tmp_path, APPROVED), model, tools_of_shop(shop))
-    made.invoke(user(), thread())
-    again = made.invoke(Command(resume={"choice": "edit", "args": {"order_id": "W1", "amount": "400"}}), thread())
-    assert again["__interrupt__"][0].value["args"]["amount"] == 400
+    shown = made.invoke(user(), thread())["__interrupt__"]
+    (again,) = made.invoke(edit(shown, {"order_id": "W1", "amount": "400"}), thread())["__interrupt__"]
+    assert again.value["args"]["amount"] == 400
     assert shop.refunds == []
-    found = made.invoke(Command(resume="approve"), thread())
+    shown = made.invoke(approve(again), thread())["__interrupt__"]
     assert shop.refunds == [("W1", 400)]
-    found = made.invoke(Command(resume={"choice": "edit", "args": {"order_id": "W1", "amount": 2000}}), thread())
+    found = made.invoke(edit(shown, {"order_id": "W1", "amount": 2000}), thread())
     assert "Nobody refunds more" in results(found)[-1].content
     assert shop.refunds == [("W1", 400)]
 
@@ -144,9 +142,9 @@ def test_an_approval_with_await(tmp_path: Path) -> None:
 
     async def run() -> None:
         made = agent(guard_of(tmp_path, APPROVED), says([refund(500)]), awaited_tools(shop))
-        assert "__interrupt__" in await made.ainvoke(user(), thread())
+        shown = (await made.ainvoke(user(), thread()))["__interrupt__"]
         assert shop.refunds == []
-        await made.ainvoke(Command(resume=True), thread())
+        await made.ainvoke(approve(shown), thread())
 
     shop = Shop()
     asyncio.run(run())

@@ -21,7 +21,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command, RetryPolicy, interrupt
 from pydantic import AliasChoices, BaseModel, Field
 
-from guardagent.adapters.langgraph import GuardMiddleware, RunStopped
+from guardagent.adapters.langgraph import GuardMiddleware, RunStopped, approve, reject
 from guardagent.errors import InputError
 from tests.adapters.langgraph_agents import agent, awaited_tools, graph, results, says, thread, tools_of_shop, user
 from tests.adapters.scenarios import APPROVED, AT_MOST_ONE, AUTHENTICATED, LIMIT, Shop, guard_of
@@ -358,8 +358,8 @@ def test_calls_that_ran_do_not_run_twice(tmp_path: Path) -> None:
     shop = Shop()
     model = says([refund(10, "A"), refund(500, "B"), refund(20, "C")])
     made = graph(guard_of(tmp_path, APPROVED), model, tools_of_shop(shop))
-    made.invoke(user(), thread())
-    found = made.invoke(Command(resume=True), thread())
+    shown = made.invoke(user(), thread())["__interrupt__"]
+    found = made.invoke(approve(shown), thread())
     assert sorted(shop.refunds) == [("A", 10), ("B", 500), ("C", 20)]
     assert [one.content for one in results(found)] == ["refunded 10 of A", "refunded 500 of B", "refunded 20 of C"]
 
@@ -376,12 +376,18 @@ def test_what_still_runs_beside_an_interrupt_is_not_begun_again(tmp_path: Path) 
     async def run() -> None:
         remote = StructuredTool.from_function(coroutine=slow, name="refund", description="pays")
         made = graph(guard_of(tmp_path, APPROVED), says([refund(10, "A"), refund(500, "B")]), [remote])
-        assert "__interrupt__" in await made.ainvoke(user(), thread())
-        found = await made.ainvoke(Command(resume=True), thread())
+        shown = (await made.ainvoke(user(), thread()))["__interrupt__"]
+        found = await made.ainvoke(approve(shown), thread())
         assert [one.content for one in results(found)] == ["refunded 10 of A", "refunded 500 of B"]
 
     asyncio.run(run())
     assert sorted(shop.refunds) == [("A", 10), ("B", 500)]
+
+
+def even_approved(waiting: Any) -> Command[Any]:
+    """Approves even amounts, and rejects odd ones."""
+    answers = [reject(one) if one.value["args"]["amount"] % 2 else approve(one) for one in waiting]
+    return Command(resume={key: said for answer in answers for key, said in answer.resume.items()})
 
 
 @BOTH
@@ -395,8 +401,7 @@ def test_each_answer_reaches_its_call_with_await(build: Any, tmp_path: Path) -> 
         made = build(guard_of(tmp_path, APPROVED), model, awaited_tools(shop))
         found = await made.ainvoke(user(), thread())
         while waiting := found.get("__interrupt__"):
-            answers = {one.id: one.value["args"]["amount"] % 2 == 0 for one in waiting}
-            found = await made.ainvoke(Command(resume=answers), thread())
+            found = await made.ainvoke(even_approved(waiting), thread())
 
     asyncio.run(run())
     assert sorted(shop.refunds) == [("W0", 500), ("W2", 502)]
@@ -411,8 +416,7 @@ def test_each_answer_reaches_the_call_it_was_given_for(build: Any, tmp_path: Pat
     made = build(guard_of(tmp_path, APPROVED), model, tools_of_shop(shop))
     found = made.invoke(user(), thread())
     while waiting := found.get("__interrupt__"):
-        answers = {one.id: one.value["args"]["amount"] % 2 == 0 for one in waiting}
-        found = made.invoke(Command(resume=answers), thread())
+        found = made.invoke(even_approved(waiting), thread())
     assert sorted(shop.refunds) == sorted((order, amount) for order, amount in amounts.items() if amount % 2 == 0)
 
 
@@ -445,7 +449,7 @@ def test_a_node_that_is_retried_does_not_repeat_what_succeeded(tmp_path: Path) -
 
 
 def test_an_approval_covers_no_retry(tmp_path: Path) -> None:
-    """The tool fails after the approval, and a middleware tries again: a person is asked again."""
+    """The tool fails after the approval, and a middleware tries again: it may have paid."""
     tries: list[int] = []
 
     @tool
@@ -459,12 +463,10 @@ def test_an_approval_covers_no_retry(tmp_path: Path) -> None:
     guard = guard_of(tmp_path, APPROVED)
     retry = ToolRetryMiddleware(max_retries=1, initial_delay=0.0)
     made = agent(guard, says([_call(500)]), [refund], retry)
-    made.invoke(user(), thread())
-    again = made.invoke(Command(resume=True), thread())
+    shown = made.invoke(user(), thread())["__interrupt__"]
+    found = made.invoke(approve(shown), thread())
     assert tries == [500]
-    assert "__interrupt__" in again
-    made.invoke(Command(resume=True), thread())
-    assert tries == [500, 500]
+    assert "was used already" in results(found)[-1].content
 
 
 @BOTH
@@ -499,8 +501,8 @@ def test_an_approval_and_the_tools_own_question_do_not_mix(build: Any, tmp_path:
         return "ok"
 
     made = build(guard_of(tmp_path, APPROVED), says([_call(500)]), [refund])
-    made.invoke(user(), thread())
-    asked = made.invoke(Command(resume=True), thread())
+    shown = made.invoke(user(), thread())["__interrupt__"]
+    asked = made.invoke(approve(shown), thread())
     assert asked["__interrupt__"][0].value == "which account?"
     made.invoke(Command(resume="mine"), thread())
     assert paid == [(500, "mine")]
@@ -522,7 +524,7 @@ def test_a_tools_answer_approves_no_other_call(tmp_path: Path) -> None:
         found = made.invoke(user(), thread())
         while waiting := found.get("__interrupt__"):
             mine = waiting[0].value == "which account?"
-            found = made.invoke(Command(resume=True if mine else {"choice": "reject"}), thread())
+            found = made.invoke(Command(resume=True) if mine else reject(waiting), thread())
         assert shop.refunds == []
     assert told == [True, True]
 
@@ -626,8 +628,8 @@ def test_a_sub_agents_call_is_approved_through_the_root(tmp_path: Path) -> None:
         return str(inner.invoke(user(task))["messages"][-1].content)
 
     outer = agent(guard, says([("delegate", {"task": "refund"})]), [delegate])
-    assert "__interrupt__" in outer.invoke(user(), thread())
+    shown = outer.invoke(user(), thread())["__interrupt__"]
     assert shop.refunds == []
-    outer.invoke(Command(resume=True), thread())
+    outer.invoke(approve(shown), thread())
     assert shop.refunds == [("W1", 500)]
     assert [(one.tool, one.status) for one in guard.session("t").history] == [("delegate", "ok"), ("refund", "ok")]

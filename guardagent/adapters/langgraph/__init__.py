@@ -11,8 +11,18 @@ from guardagent.adapters.langgraph_host import require_host
 
 require_host()
 
-from guardagent.adapters.langgraph.middleware import GuardMiddleware  # noqa: E402 - the host is there now
+from guardagent.adapters.langgraph.answering import approve, edit, reject  # noqa: E402 - the host is there now
+from guardagent.adapters.langgraph.middleware import GuardMiddleware  # noqa: E402
 from guardagent.adapters.langgraph.node import guarded_answer_node, guarded_tool_node, unless_given_up  # noqa: E402
 from guardagent.adapters.langgraph.stopped import RunStopped  # noqa: E402
 
-__all__ = ["GuardMiddleware", "RunStopped", "guarded_answer_node", "guarded_tool_node", "unless_given_up"]
+__all__ = [
+    "GuardMiddleware",
+    "RunStopped",
+    "approve",
+    "edit",
+    "guarded_answer_node",
+    "guarded_tool_node",
+    "reject",
+    "unless_given_up",
+]

@@ -1,16 +1,17 @@
-"""A person's approval through the host's own interrupt: `Command(resume=...)` answers it."""
+"""A person's approval through the host's own interrupt, which a Command answers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from guardagent.adapters.langgraph.plain import plain_arguments
-from guardagent.adapters.langgraph.proposal import Proposal, written
-from guardagent.adapters.langgraph.tasks import Asked, CannotAskError
-from guardagent.enforcement import Approval, HostCall, Outcome
+from guardagent.adapters.langgraph.proposal import Proposal
+from guardagent.adapters.langgraph.tasks import CannotAskError
+from guardagent.enforcement import Approval, HostCall
 from guardagent.enforcement.tool_guard import applied
-from guardagent.types import Decision, Verdict, unchecked
+from guardagent.types import Decision, Verdict
 
 Steps = Generator[tuple[Any, ...], Any, Any]
 """What is to be done, which the caller does with or without await, and sends back what came of it."""
@@ -27,8 +28,8 @@ _NO_CHECKPOINTER = (
 def decided(proposal: Proposal, call: HostCall, live: dict[str, Any], edited: Edited) -> Steps:
     """Judges a call and has people asked where it is escalated.
 
-    The host runs the whole task again when a person has answered. Then the call is judged again, and the answers come
-    in the order in which they were asked for.
+    The host runs the whole task again when a person has answered. Then the call is resolved by the answer that names
+    it, and not judged as a new one.
 
     Args:
         proposal: what the call belongs to.
@@ -39,43 +40,29 @@ def decided(proposal: Proposal, call: HostCall, live: dict[str, Any], edited: Ed
     Returns:
         The verdict, the call as a person left it, and its arguments.
     """
-    chain: list[Asked] = []
-    verdict = yield ("before", call)
-    if not verdict.label and _answered(proposal, call):
-        yield ("after", call, Outcome("not run: a person's answer stood against it", failed=True))
-        why = "what the rules say of it has changed since a person was asked; propose it again"
-        return unchecked(why, checked_by="policy"), call, live
-    while verdict.decision is Decision.ESCALATE and proposal.guard.approver is None:
-        asked, said = _said(proposal, call, verdict)
-        if said.choice == "edit":
-            said, live = _as_edited(said, live, edited)
-        verdict = yield ("resolve", call, said)
-        call = applied(call, said)
-        chain += [asked] if asked is not None else []
-    if not verdict.label:
-        for asked in chain:
-            asked.spent = True
+    verdict: Verdict | None = None
+    while verdict is None or (verdict.decision is Decision.ESCALATE and proposal.guard.approver is None):
+        said = proposal.answer(call)
+        if said is None and verdict is None:
+            verdict = yield ("before", call)
+            continue
+        approval = Approval.read(said) if verdict is None or said is not None else _asked(proposal, call, verdict)
+        if approval.choice == "edit":
+            approval, live = _as_edited(approval, live, edited)
+        verdict = yield ("resolve", call, approval)
+        call = applied(call, approval)
     return verdict, call, live
 
 
-def _answered(proposal: Proposal, call: HostCall) -> bool:
-    """Whether a person has said anything but yes to a call that nothing stands against any more."""
-    key = _key(call)
-    return any(
-        one.key == key and one.is_answered and not one.spent and Approval.read(one.answer).choice != "approve"
-        for one in proposal.task.asked
-    )
-
-
-def _said(proposal: Proposal, call: HostCall, verdict: Verdict) -> tuple[Asked | None, Approval]:
+def _asked(proposal: Proposal, call: HostCall, verdict: Verdict) -> Approval:
     if not _can_wait(proposal.config):
-        return None, Approval("reject", reason=_NO_CHECKPOINTER)
+        return Approval("reject", reason=_NO_CHECKPOINTER)
+    assert proposal.run is not None
     try:
-        request = proposal.guard.request(call, verdict).to_dict()
-        asked = proposal.task.ask(_key(call), request, alone=proposal.alone)
+        shown = proposal.guard.request(call, verdict).to_dict()
+        return Approval.read(proposal.task.ask(proposal.run, shown, alone=proposal.alone))
     except CannotAskError as error:
-        return None, Approval("reject", reason=f"a person could not be asked: {error}")
-    return asked, Approval.read(asked.answer)
+        return Approval("reject", reason=f"a person could not be asked: {error}")
 
 
 def _as_edited(said: Approval, live: dict[str, Any], edited: Edited) -> tuple[Approval, dict[str, Any]]:
@@ -85,11 +72,7 @@ def _as_edited(said: Approval, live: dict[str, Any], edited: Edited) -> tuple[Ap
         args = plain_arguments(judged)
     except Exception as error:  # noqa: BLE001 - whatever a validation raises
         return Approval("reject", reason=f"the edited arguments do not fit: {error}", by=said.by), live
-    return Approval("edit", args, by=said.by), new
-
-
-def _key(call: HostCall) -> Any:
-    return (call.id, call.tool, written(call.args))
+    return replace(said, args=args), new
 
 
 def _can_wait(config: Mapping[str, Any]) -> bool:

@@ -83,7 +83,7 @@ class GuardedCalls:
         if key in task.ended:
             return task.ended[key]
         try:
-            task.enter(_run_of(proposal.config))
+            proposal.run = task.entered(_run_of(proposal.config))
             given = proposal.accepted(handler(self._guarded(request, proposal)))
             verdict = self._answers.against(self._answers.of_tool(request, proposal.messages, given))
             return proposal.ended(given if verdict is None else without_result(request.tool_call, verdict))
@@ -100,7 +100,7 @@ class GuardedCalls:
         if key in task.ended:
             return task.ended[key]
         try:
-            task.enter(_run_of(proposal.config))
+            proposal.run = task.entered(_run_of(proposal.config))
             given = proposal.accepted(await handler(self._guarded(request, proposal)))
             verdict = await self._answers.aagainst(self._answers.of_tool(request, proposal.messages, given))
             return proposal.ended(given if verdict is None else without_result(request.tool_call, verdict))
@@ -188,7 +188,7 @@ def _is_alone(config: Mapping[str, Any], messages: Sequence[Any]) -> bool:
 
 
 def _run_of(config: Mapping[str, Any]) -> Any:
-    """Stands for one run of a task: the host makes a new one each time."""
+    """The host's notes of one run of a task, which it makes anew each time."""
     return (config.get("configurable") or {}).get("__pregel_scratchpad")
 
 
@@ -199,7 +199,7 @@ def _made_of(error: Exception, proposal: Proposal) -> Any:
     if proposal.stopped is not None:
         raise proposal.stopped from error
     if isinstance(error, GraphInterrupt):
-        raise proposal.task.interrupted(error)
+        raise error if proposal.run is None else proposal.task.interrupted(proposal.run, error)
     if isinstance(error, ToolDenied) and not isinstance(error, RunStopped):
         return proposal.denied(error.verdict)
     if isinstance(error, InputError) and not proposal.used:  # else it is the tool's own

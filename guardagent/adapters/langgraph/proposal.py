@@ -11,7 +11,7 @@ from typing import Any
 from guardagent.adapters.langgraph.plain import Chat
 from guardagent.adapters.langgraph.shared import Newest
 from guardagent.adapters.langgraph.stopped import RunStopped
-from guardagent.adapters.langgraph.tasks import Task
+from guardagent.adapters.langgraph.tasks import Run, Task
 from guardagent.enforcement import HostCall, ToolGuard
 from guardagent.enforcement.tool_guard import gave_up
 from guardagent.errors import InputError
@@ -60,6 +60,7 @@ class Proposal:
         conversation: as `conversation_of`.
         given: the call as the model wrote it.
         task: the host's task in which it runs.
+        run: the run of that task; None until it has begun.
         config: the host's configuration of the call.
         step: the message of the model that proposes it.
         alone: whether no other call runs in the task.
@@ -77,6 +78,7 @@ class Proposal:
     seen: Sequence[str] = ()
     step: str | None = None
     alone: bool = True
+    run: Run | None = None
     used: int = 0
     denial: Verdict | None = None
     stopped: RunStopped | None = None
@@ -108,6 +110,12 @@ class Proposal:
             messages=Chat(self.messages),
             seen=self.seen,
         )
+
+    def answer(self, call: HostCall) -> Any:
+        """What a person has said of a call through the host, once; None where nobody has, or the guard itself asks."""
+        if self.run is None or self.guard.approver is not None:
+            return None
+        return self.run.answers.pop(call.digest, None)
 
     def allowed(self) -> None:
         """A permit was used: the tool runs now."""

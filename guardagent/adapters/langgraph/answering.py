@@ -1,0 +1,73 @@
+"""Answers to the guard's questions, for whoever goes on with an interrupted run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from langgraph.types import Command, Interrupt
+
+from guardagent.errors import InputError
+
+Shown = Interrupt | Iterable[Interrupt]
+
+
+def approve(shown: Shown, *, by: str | None = None) -> Command[Any]:
+    """Approves the calls that were shown, each once.
+
+        agent.invoke(approve(result["__interrupt__"]), config)
+
+    Args:
+        shown: an interrupt, or several.
+        by: who says it, for the log.
+
+    Raises:
+        InputError: one is no question of the guard.
+    """
+    return _answer(shown, {"choice": "approve", "by": by})
+
+
+def reject(shown: Shown, reason: str = "", *, by: str | None = None) -> Command[Any]:
+    """Rejects the calls that were shown.
+
+    Args:
+        shown: as of `approve`.
+        reason: told to the agent.
+        by: as of `approve`.
+
+    Raises:
+        InputError: as of `approve`.
+    """
+    return _answer(shown, {"choice": "reject", "reason": reason, "by": by})
+
+
+def edit(shown: Shown, args: Mapping[str, Any], *, by: str | None = None) -> Command[Any]:
+    """Has a call run with other arguments, which are judged again.
+
+    Args:
+        shown: one interrupt.
+        args: all arguments of the call.
+        by: as of `approve`.
+
+    Raises:
+        InputError: as of `approve`; or there are several.
+    """
+    found = _answer(shown, {"choice": "edit", "args": dict(args), "by": by})
+    if len(found.resume) > 1:
+        raise InputError(f"{len(found.resume)} calls were shown; expected the interrupt of the one to edit")
+    return found
+
+
+def _answer(shown: Shown, said: Mapping[str, Any]) -> Command[Any]:
+    every = [shown] if isinstance(shown, Interrupt) else list(shown)
+    if not every:
+        raise InputError("nothing was shown; expected an interrupt of the run, such as result['__interrupt__'] holds")
+    return Command(resume={one.id: {**said, "of": _digest(one)} for one in every})
+
+
+def _digest(shown: Any) -> str:
+    value = getattr(shown, "value", None)
+    digest = value.get("digest") if isinstance(value, Mapping) and "tool" in value else None
+    if not isinstance(digest, str):
+        raise InputError(f"{shown!r:.200} is no question of the guard; expected an interrupt with a call's digest")
+    return digest
