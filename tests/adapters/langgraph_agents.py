@@ -69,10 +69,18 @@ def user(text: str = "please") -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": text}]}
 
 
-def agent(guard: ToolGuard, model: Any, tools: Any, *after: AgentMiddleware, before: Any = (), **options: Any) -> Any:
+def agent(
+    guard: ToolGuard,
+    model: Any,
+    tools: Any,
+    *after: AgentMiddleware,
+    before: Any = (),
+    nested: bool = False,
+    **options: Any,
+) -> Any:
     """`create_agent` with the guard, and with middlewares that stand after it, nearer to the tools."""
     options.setdefault("checkpointer", InMemorySaver())
-    return create_agent(model, tools, middleware=[*before, GuardMiddleware(guard), *after], **options)
+    return create_agent(model, tools, middleware=[*before, GuardMiddleware(guard, nested=nested), *after], **options)
 
 
 class State(TypedDict):

@@ -10,7 +10,7 @@ from typing import Any
 from guardagent.adapters.langgraph.answers import Answers, without_result
 from guardagent.adapters.langgraph.guarded import guarded
 from guardagent.adapters.langgraph.messages import messages_of
-from guardagent.adapters.langgraph.proposal import INSIDE, Proposal, conversation_of
+from guardagent.adapters.langgraph.proposal import Proposal, conversation_of, inside_of, mark_inside, require_nested
 from guardagent.adapters.langgraph.shape import Shape, shape_of, spec_of
 from guardagent.adapters.langgraph.shared import shared_by
 from guardagent.adapters.langgraph.stopped import RunStopped
@@ -31,10 +31,13 @@ class GuardedCalls:
         guard: decides.
         messages_key: where the graph's state has its messages.
         unguarded: tools that the model's provider runs by itself, and that may run though nothing can judge them.
+        nested: refuses calls of an agent that runs within no guarded tool of another.
     """
 
-    def __init__(self, guard: ToolGuard, messages_key: str = "messages", unguarded: Iterable[str] = ()) -> None:
-        self.guard = guard
+    def __init__(
+        self, guard: ToolGuard, messages_key: str = "messages", unguarded: Iterable[str] = (), *, nested: bool = False
+    ) -> None:
+        self.guard, self._nested = guard, nested
         self._messages_key, self._unguarded = messages_key, frozenset(unguarded)
         self._shared, self._answers = shared_by(guard), Answers(guard)
         self._shapes: dict[str, Shape] = {}
@@ -111,6 +114,8 @@ class GuardedCalls:
 
     def _proposed(self, request: Any) -> tuple[Proposal, Any, Any]:
         config = getattr(request.runtime, "config", None) or {}
+        if self._nested:
+            require_nested(self.guard, config)
         conversation = conversation_of(self.guard, config)
         messages = messages_of(request.state, self._messages_key)
         namespace = (config.get("configurable") or {}).get("checkpoint_ns")
@@ -128,12 +133,14 @@ class GuardedCalls:
             _is_alone(config, messages),
             strikes=self._shared.strikes,
         )
-        self._turn(conversation, messages)
+        if inside_of(self.guard, config) is None:
+            self._turn(conversation, messages)
         return proposal, task, proposal.key
 
     def _guarded(self, request: Any, proposal: Proposal) -> Any:
         """The request with a tool that asks the guard itself."""
         refuse_substitutes(proposal, proposal.config)  # type: ignore[arg-type]
+        mark_inside(proposal.config, proposal.inside)  # type: ignore[arg-type]
         if request.tool is None:
             return request  # the host says so to the model
         known = self._shapes.get(request.tool.name)
@@ -161,9 +168,9 @@ class GuardedCalls:
         ]
 
     def _turn(self, conversation: str, messages: Sequence[Any]) -> None:
-        """The user has spoken where the last message of one is new; not so within another agent's tool."""
+        """The user has spoken where the last message of one is new. What another agent's tool says is no such word."""
         last = next((one for one in reversed(messages) if getattr(one, "type", "") == "human"), None)
-        if last is None or INSIDE.get() is not None:
+        if last is None:
             return
         key = last.id or repr(last.content)
         if self._shared.turns.put((conversation, key)):

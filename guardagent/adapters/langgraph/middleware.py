@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage
 from guardagent.adapters.langgraph.answers import Answers, without_answer, without_ending
 from guardagent.adapters.langgraph.calls import GuardedCalls
 from guardagent.adapters.langgraph.messages import messages_of
-from guardagent.adapters.langgraph.proposal import MARK, conversation_of
+from guardagent.adapters.langgraph.proposal import MARK, conversation_of, require_nested
 from guardagent.enforcement import ToolGuard
 
 
@@ -28,20 +28,26 @@ class GuardMiddleware(AgentMiddleware):  # type: ignore[misc]
         tools: the agent's tools, where their names are to be held against the rules now; else that is done before the
             model is asked for the first time.
         unguarded: tools that the model's provider runs by itself, and that may run though nothing can judge them.
+        nested: the agent works for another one, and does not run but within a guarded tool of it: so it cannot begin
+            a conversation of its own, without the history, where the tool starts it in a thread.
 
     Raises:
         InputError: a rule names a tool that is probably a misspelling of one of these.
     """
 
-    def __init__(self, guard: ToolGuard, tools: Iterable[Any] = (), *, unguarded: Collection[str] = ()) -> None:
+    def __init__(
+        self, guard: ToolGuard, tools: Iterable[Any] = (), *, unguarded: Collection[str] = (), nested: bool = False
+    ) -> None:
         super().__init__()
-        self.guard = guard
-        self._calls = GuardedCalls(guard, unguarded=unguarded)
+        self.guard, self._nested = guard, nested
+        self._calls = GuardedCalls(guard, unguarded=unguarded, nested=nested)
         self._answers = Answers(guard)
         self._calls.attach(as_tools(tools))
 
     def before_agent(self, state: Any, runtime: Any) -> None:  # noqa: ARG002 - the host's signature
-        """A run without a conversation id ends before it begins."""
+        """A run without a conversation id ends before it begins, and so does one that is not nested as it should be."""
+        if self._nested:
+            require_nested(self.guard, _config())
         conversation_of(self.guard, _config())
 
     @hook_config(can_jump_to=["end"])  # type: ignore[untyped-decorator]

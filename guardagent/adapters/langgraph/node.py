@@ -16,19 +16,20 @@ from guardagent.adapters.langgraph.proposal import MARK
 from guardagent.enforcement import ToolGuard
 
 
-def guarded_tool_node(guard: ToolGuard, tools: Iterable[Any], **options: Any) -> Any:
+def guarded_tool_node(guard: ToolGuard, tools: Iterable[Any], *, nested: bool = False, **options: Any) -> Any:
     """A ToolNode whose tools ask the guard.
 
     Args:
         guard: decides.
         tools: as of `ToolNode`.
+        nested: as of `GuardMiddleware`.
         options: as of `ToolNode`; a `wrap_tool_call` of your own stands around the guard.
 
     Raises:
         InputError: as `ToolGuard.attach`.
     """
     tools = as_tools(tools)
-    calls = GuardedCalls(guard, options.get("messages_key", "messages"))
+    calls = GuardedCalls(guard, options.get("messages_key", "messages"), nested=nested)
     calls.attach(tools)
     around, aaround = options.pop("wrap_tool_call", None), options.pop("awrap_tool_call", None)
 

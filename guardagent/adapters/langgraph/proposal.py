@@ -33,14 +33,33 @@ class Inside:
 INSIDE: ContextVar[Inside | None] = ContextVar("guardagent_inside", default=None)
 
 
+_INSIDE = "__guardagent_inside"
+"""Under this name a tool's configuration says the same, for what the tool runs with it where no context arrives."""
+
+
+def inside_of(guard: ToolGuard, config: Mapping[str, Any] | None) -> Inside | None:
+    """The guarded tool within which a run was begun; None where it was begun in none, as far as can be known.
+
+    A thread that the tool starts by itself has neither its context nor, unless it is handed on, its configuration.
+    """
+    for found in (INSIDE.get(), ((config or {}).get("configurable") or {}).get(_INSIDE)):
+        if isinstance(found, Inside) and found.guard is guard:
+            return found
+    return None
+
+
+def mark_inside(config: dict[str, Any], inside: Inside) -> None:
+    """Has a tool's configuration say what runs with it."""
+    config["configurable"] = {**(config.get("configurable") or {}), _INSIDE: inside}
+
+
 def conversation_of(guard: ToolGuard, config: Mapping[str, Any] | None) -> str:
     """The conversation that a run belongs to: that of the root, where an agent runs as a tool of another.
 
     Raises:
         InputError: there is none.
     """
-    inside = INSIDE.get()
-    if inside is not None and inside.guard is guard:
+    if (inside := inside_of(guard, config)) is not None:
         return inside.conversation
     thread = ((config or {}).get("configurable") or {}).get("thread_id")
     if thread in (None, "") or isinstance(thread, bool):
@@ -49,6 +68,19 @@ def conversation_of(guard: ToolGuard, config: Mapping[str, Any] | None) -> str:
             "conversation: the guard keeps its history under it"
         )
     return str(thread)
+
+
+def require_nested(guard: ToolGuard, config: Mapping[str, Any] | None) -> None:
+    """Refuses a run that was begun within no guarded tool.
+
+    Raises:
+        InputError: it was.
+    """
+    if inside_of(guard, config) is None:
+        raise InputError(
+            "this agent is attached with nested=True and runs within no guarded tool of another agent; a tool that "
+            "runs it in a thread of its own hands on its context (contextvars.copy_context().run) or its config"
+        )
 
 
 @dataclass(slots=True)
