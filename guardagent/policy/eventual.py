@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from guardagent.policy import ast
-from guardagent.policy.findings import Call, Explanation, Finding, Trace, in_every_world
+from guardagent.policy.findings import Call, Explanation, Finding, Trace
 from guardagent.policy.terms import Compiler, Names, names_in
 from guardagent.policy.values import (
     Truth,
@@ -136,6 +136,7 @@ class Response:
         self._match = compiler.proposed(rule.pattern, names)
         self._condition = compiler.term(rule.condition, names)
         self._of_history = any(isinstance(one, ast.OF_HISTORY) for one in ast.walk(rule.condition))
+        self._worlds = compiler.worlds(rule.condition, directed=False)
         self._partner: ViewSpec = compiler.past(rule.partner, rule.partner_condition, names)
         used = names_in(rule.partner) | names_in(rule.partner_condition)
         self._slots = tuple(slot for name, slot in names.items() if name in used)
@@ -162,7 +163,7 @@ class Response:
         env = _env(trace, self._size)
         value = self._obliges(env, call)
         if isinstance(value, Unknown) and trace.in_flight:
-            value = in_every_world(trace, lambda: _known(self._obliges(env, call)))
+            value = self._worlds.every(trace, list(env), lambda: _known(self._obliges(env, call)))
         return Finding(value) if isinstance(value, Unknown) else None
 
     def _obliges(self, env: Env, call: Call) -> Truth:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import product
 from typing import Any, Literal, Protocol, Self
 
-from guardagent.policy.values import Truth, Unknown, conjunction
+from guardagent.policy.values import Truth
 from guardagent.policy.views import View
 from guardagent.types import EMPTY, Event, freeze, thaw
 
-MAX_WORLDS = 4  # calls in flight of which every outcome is tried
-
 _UNREAD = object()
 
-Status = Literal["ok", "failed", "unknown"]
-
+Status = Literal["ok", "failed", "unknown", "withdrawn"]
+"""How a call ended. A withdrawn one was allowed and never ran: to the rules it has not been."""
 
 _KEPT = ("tool", "args", "action", "decision", "agent", "id", "facts", "output", "status", "expires", "used")
 
@@ -53,6 +49,15 @@ class Call:
         """The same call, with what else it is."""
         self.action, self.decision, self.tags = action, decision, tags
         return self
+
+    @property
+    def ends(self) -> tuple[Status, ...]:
+        """The ways in which it can still end: what has not begun to run may never do so."""
+        return ("ok", "failed") if self.used else ("ok", "failed", "withdrawn")
+
+    @property
+    def may_be_withdrawn(self) -> bool:
+        return not self.used and self.assumed is None
 
     def event(self) -> Event:
         """The call as it is now, for others to keep."""
@@ -218,29 +223,3 @@ class Part(Protocol):
 
     def loaded(self, data: Any, calls: Sequence[Call]) -> Any:
         """The memory that was dumped."""
-
-
-@contextmanager
-def assumed(calls: list[Call], outcomes: tuple[Status, ...]) -> Iterator[None]:
-    """In a world where calls in flight end in some way."""
-    for call, outcome in zip(calls, outcomes, strict=True):
-        call.assumed = outcome
-    try:
-        yield
-    finally:
-        for call in calls:
-            call.assumed = None
-
-
-def in_every_world(trace: Trace, value: Callable[[], Truth]) -> Truth:
-    """A value that may depend on how the calls in flight end: false if it is in any of the ways that were tried."""
-    calls = trace.in_flight
-    few = len(calls) <= MAX_WORLDS
-    outcomes: list[Status] = ["ok", "failed"]
-    ways = product(outcomes, repeat=len(calls)) if few else [(outcome,) * len(calls) for outcome in outcomes]
-    found: list[Truth] = []
-    for way in ways:
-        with assumed(calls, way):
-            found.append(value())
-    truth = conjunction(found)
-    return Unknown("calls are in flight") if truth is True and not few else truth

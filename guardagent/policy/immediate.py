@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any
 
 from guardagent.policy import ast
-from guardagent.policy.findings import Call, Explanation, Finding, Trace, in_every_world
+from guardagent.policy.findings import Call, Explanation, Finding, Trace
 from guardagent.policy.terms import Compiler, Names
-from guardagent.policy.values import Truth, disjunction, dump_truth, inverse, load_truth, no_truth
+from guardagent.policy.values import Truth, disjunction, dump_truth, inverse, load_truth
 from guardagent.policy.views import Env
 from guardagent.policy.watched import watch
 
@@ -22,8 +22,11 @@ class Immediate:
         self.tools = compiler.library.tools_of(rule.pattern)
         self._match = compiler.proposed(rule.pattern, names)
         self._condition, self._explain = watch(rule.condition, compiler, names)
-        self._asks_known = any(isinstance(one, ast.Known) for one in ast.walk(rule.condition))
-        self._of_history = any(isinstance(one, ast.OF_HISTORY) for one in ast.walk(rule.condition))
+        self._worlds = compiler.worlds(rule.condition)
+        inside = {type(one) for one in ast.walk(rule.condition)}
+        self._of_history = not inside.isdisjoint(ast.OF_HISTORY)
+        self._asks_known = ast.Known in inside
+        self._adds_up = not inside.isdisjoint({ast.CountCalls, ast.SumCalls, ast.Selected})
         self._size = compiler.size
 
     def concerns(self, call: Call) -> bool:
@@ -42,11 +45,10 @@ class Immediate:
         if matched is False:
             return None
         value = self._condition(env)
-        open_ends = self._asks_known and trace.in_flight
-        if value is True and not open_ends:
+        if value is True and not (self._asks_known and trace.in_flight):
             return None
-        if matched is not True or value is not False or open_ends:
-            return self._undecided(trace, call, matched, value)
+        if matched is not True or value is not False or (self._adds_up and trace.in_flight):
+            return self._undecided(env, call, matched, value)
         return Finding(value, partial(self._explained, env))
 
     def _explained(self, env: Env) -> Explanation:
@@ -56,22 +58,18 @@ class Immediate:
             found.needed = needed
         return found
 
-    def _undecided(self, trace: Trace, call: Call, matched: Truth, value: Any) -> Finding | None:
+    def _undecided(self, env: Env, call: Call, matched: Truth, value: Any) -> Finding | None:
         """Unknown, unless the calls in flight decide it however they end."""
-        truth = disjunction((inverse(matched), no_truth(value) if value is not False else value))
+        trace, worlds = env[0], [env]
+        truth = disjunction((inverse(matched), value))
         if not trace.in_flight:
             return Finding(truth)
-        worlds: list[Env] = []
 
         def in_one_world() -> Truth:
-            env: Env = [None] * self._size
-            env[0] = trace
-            found = disjunction((inverse(self._match(env, call)), self._condition(env)))
-            if found is False:
-                worlds.append(env)
-            return found
+            worlds[0] = [trace, *[None] * (self._size - 1)]
+            return disjunction((inverse(self._match(worlds[0], call)), self._condition(worlds[0])))
 
-        truth = in_every_world(trace, in_one_world)
+        truth = self._worlds.every(trace, env, in_one_world)
         if truth is True:
             return None
         return Finding(truth, partial(self._explained, worlds[0])) if truth is False else Finding(truth)

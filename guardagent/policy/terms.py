@@ -35,6 +35,7 @@ from guardagent.policy.values import (
 )
 from guardagent.policy.views import Env, Term, ViewSpec
 from guardagent.policy.wording import Cause, Wording
+from guardagent.policy.worlds import Worlds
 
 Names = dict[str, int]  # a label or variable -> its place in the environment
 
@@ -56,6 +57,7 @@ class Compiler:
     Attributes:
         arguments: place of a variable -> the argument that it is bound to.
         items: places of the variables that are bound to items of lists.
+        view_of: the id of a term -> the number of its view of the history.
     """
 
     def __init__(self, library: Library) -> None:
@@ -63,7 +65,14 @@ class Compiler:
         self.size = 1
         self.arguments: dict[int, str] = {}
         self.items: set[int] = set()
+        self.view_of: dict[int, int] = {}
+        self._first_view = len(library.views)
         self._compiled: dict[Any, tuple[ast.Term, Term]] = {}
+
+    def worlds(self, *conditions: ast.Term, directed: bool = True) -> Worlds:
+        """The ways in which calls in flight can end, as far as these conditions can tell; all are compiled by now."""
+        specs = self.library.views
+        return Worlds(conditions, specs, range(self._first_view, len(specs)), self.view_of, directed=directed)
 
     def place(self) -> int:
         """A new place in the environment."""
@@ -357,15 +366,15 @@ class Compiler:
         return _of({"output": output_of, "args": args_of, "failed": failed}[node.what], call)
 
     def _countcalls(self, node: ast.CountCalls, names: Names) -> Term:
-        view = self.view(node.pattern, node.condition, names)
+        view = self.view_of[id(node)] = self.view(node.pattern, node.condition, names)
         return lambda env: env[0].views[view].count(env)
 
     def _sumcalls(self, node: ast.SumCalls, names: Names) -> Term:
-        view = self.view(node.pattern, node.condition, names, term=node.term)
+        view = self.view_of[id(node)] = self.view(node.pattern, node.condition, names, term=node.term)
         return lambda env: env[0].views[view].sum(env)
 
     def _somecall(self, node: ast.SomeCall, names: Names) -> Term:
-        view = self.view(node.pattern, node.condition, names, ok_only=node.ok)
+        view = self.view_of[id(node)] = self.view(node.pattern, node.condition, names, ok_only=node.ok)
         return lambda env: env[0].views[view].some(env)
 
     def _overitems(self, node: ast.OverItems, names: Names) -> Term:

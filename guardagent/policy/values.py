@@ -36,12 +36,14 @@ class Unknown:
 
     Args:
         causes: strings, or objects that make one when it is needed.
+        bounds: of a number that is not known, the least and the greatest that it can be; None where that is not known.
     """
 
-    __slots__ = ("_causes",)
+    __slots__ = ("_causes", "bounds")
 
-    def __init__(self, *causes: object) -> None:
+    def __init__(self, *causes: object, bounds: Bounds | None = None) -> None:
         self._causes = causes
+        self.bounds = bounds
 
     @property
     def why(self) -> tuple[str, ...]:
@@ -51,6 +53,10 @@ class Unknown:
     def absent(self) -> bool:
         """Whether all that is missing are arguments of the call."""
         return bool(self._causes) and all(type(cause) is Absent for cause in self._causes)
+
+    def within(self, bounds: Bounds | None) -> Unknown:
+        """The same of a number of which it is known between what it is."""
+        return Unknown(*self._causes, bounds=bounds)
 
     def __repr__(self) -> str:
         return f"unknown ({'; '.join(self.why)})"
@@ -63,6 +69,7 @@ class Unknown:
 
 
 Truth = bool | Unknown
+Bounds = tuple[int | Fraction, int | Fraction]
 
 _KINDS: dict[type, str] = {
     str: "text",
@@ -184,7 +191,8 @@ def equal(left: Any, right: Any) -> Truth:
         return left == right  # type: ignore[no-any-return]
     kind = kind_of(left)
     if kind is None or kind != kind_of(right):
-        return mismatch(left, right)
+        apart = _is_less(left, right) is True or _is_less(right, left) is True
+        return False if apart else mismatch(left, right)
     if kind == "number":
         first, second = exact(left), exact(right)
         if type(first) is Unknown or type(second) is Unknown:
@@ -203,7 +211,8 @@ def less(left: Any, right: Any) -> Truth:
         return left < right
     kind = kind_of(left)
     if kind is None or kind != kind_of(right):
-        return mismatch(left, right)
+        decided = _is_less(left, right)
+        return mismatch(left, right) if decided is None else decided
     if kind == "number":
         first, second = exact(left), exact(right)
         if type(first) is Unknown or type(second) is Unknown:
@@ -212,6 +221,24 @@ def less(left: Any, right: Any) -> Truth:
     if kind == "text":
         return bool(left < right)
     return Unknown(f"a {kind} has no order")
+
+
+def bounds_of(value: Any) -> Bounds | None:
+    """The least and the greatest that a number can be; None of what is no number, or may be any."""
+    if type(value) is Unknown:
+        return value.bounds
+    number = exact(value) if kind_of(value) == "number" else None
+    return None if number is None or type(number) is Unknown else (number, number)  # type: ignore[return-value]
+
+
+def _is_less(left: Any, right: Any) -> bool | None:
+    """Whether a number is less than another whatever they are within their bounds; None where that is not known."""
+    first, second = bounds_of(left), bounds_of(right)
+    if first is None or second is None:
+        return None
+    if first[1] < second[0]:
+        return True
+    return False if first[0] >= second[1] else None
 
 
 def contains(item: Any, whole: Any) -> Truth:
@@ -264,6 +291,8 @@ def no_truth(value: Any) -> Unknown:
 def arithmetic(left: Any, operator: str, right: Any) -> int | Fraction | Unknown:
     """The exact result; unknown for what are no two numbers, and for a division by zero."""
     if kind_of(left) != "number" or kind_of(right) != "number":
+        if type(left) is Unknown or type(right) is Unknown:
+            return mismatch(left, right).within(_bounds_after(left, operator, right))
         return mismatch(left, right) if kind_of(left) != kind_of(right) else Unknown(f"a {kind_of(left)} is no number")
     first, second = exact(left), exact(right)
     if type(first) is Unknown or type(second) is Unknown:
@@ -273,6 +302,14 @@ def arithmetic(left: Any, operator: str, right: Any) -> int | Fraction | Unknown
     if operator in ("/", "%") and second == 0:
         return Unknown("a number is divided by zero")
     return _reduced(Fraction(_OPERATIONS[operator](Fraction(first), Fraction(second))))  # type: ignore[arg-type]
+
+
+def _bounds_after(left: Any, operator: str, right: Any) -> Bounds | None:
+    first, second = bounds_of(left), bounds_of(right)
+    if first is None or second is None or operator not in _WHOLE:
+        return None
+    corners: list[Any] = [arithmetic(one, operator, other) for one in first for other in second]
+    return min(corners), max(corners)
 
 
 _WHOLE: dict[str, Callable[[Any, Any], Any]] = {"+": add, "-": sub, "*": mul}

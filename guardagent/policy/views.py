@@ -11,10 +11,20 @@ import sys
 from bisect import insort
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, Protocol
 
-from guardagent.policy.values import Truth, Unknown, arithmetic, conjunction, disjunction, equal, hash_key, kind_of_key
+from guardagent.policy.values import (
+    Truth,
+    Unknown,
+    arithmetic,
+    bounds_of,
+    conjunction,
+    disjunction,
+    equal,
+    hash_key,
+    kind_of_key,
+)
 
 Env = list[Any]  # the values of a rule's names; the first is the Trace
 Term = Callable[[Env], Any]
@@ -29,6 +39,12 @@ class PastCall(Protocol):
 
     @property
     def status(self) -> str | None: ...
+
+    @property
+    def assumed(self) -> str | None: ...
+
+    @property
+    def may_be_withdrawn(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,10 +226,10 @@ class View:
         """Whether there is such a call."""
         spec = self._spec
         bucket, others = self._found(env)
-        if not others and spec.ok_only and not spec.rest and not env[0].in_flight:  # the common case
-            if bucket is None:
-                return False
-            return True if len(bucket.entries) > bucket.unsure else bucket.entries[0].own
+        if not others and not spec.rest:  # the common case
+            past = False if bucket is None else len(bucket.entries) > bucket.unsure or bucket.entries[0].own
+            if past is True or not env[0].in_flight:
+                return past
         found = [spec.judge_match(env, entry) for entry in (bucket.entries if bucket else ())]
         if True in found:
             return True
@@ -226,21 +242,20 @@ class View:
         in_flight: list[Any] = env[0].in_flight
         if not in_flight:
             return in_flight
-        until = env[0].until or sys.maxsize
-        return [call for call in in_flight if call.tool in self._spec.tools and call.place < until]
+        until, tools = env[0].until or sys.maxsize, self._spec.tools
+        return [one for one in in_flight if one.tool in tools and one.place < until and one.assumed != "withdrawn"]
 
-    def _all(self, env: Env) -> list[tuple[int, Any, Truth]]:
-        """(place, call, whether it is one), in order, of all calls that may be."""
+    def _past(self, env: Env) -> list[tuple[int, Any, Truth]]:
+        """(place, call, whether it is one) of all calls that may be and whose outcome is known."""
         spec = self._spec
         bucket, others = self._found(env)
         found = [(e.place, e.call, spec.judge_match(env, e)) for e in (bucket.entries if bucket else ())]
         found += [(e.place, e.call, spec.judge_entry(env, e)) for e in others]
-        found += [(call.place, call, spec.judge(env, call)) for call in self._in_flight(env)]
-        return sorted((one for one in found if one[2] is not False), key=lambda one: one[0])
+        return [one for one in found if one[2] is not False]
 
     def _settled(self, env: Env) -> _Bucket | None:
-        """The bucket that alone decides, where one does."""
-        if self._spec.rest or self._in_flight(env):
+        """The bucket that alone decides of the calls whose outcome is known, where one does."""
+        if self._spec.rest:
             return None
         bucket, others = self._found(env)
         if others:
@@ -251,39 +266,74 @@ class View:
         """How many such calls there are."""
         bucket = self._settled(env)
         if bucket is not None:
-            return len(bucket.entries)
-        found = self._all(env)
-        return _first_unknown(value for _, _, value in found) or len(found)
-
-    def select(self, env: Env, which: str) -> Any:
-        """The first or last such call."""
-        bucket = self._settled(env)
-        if bucket is not None:
-            if bucket.entries:
-                return bucket.entries[0 if which == "first" else -1].call
-            return Unknown(f"there is no {which} call of {' or '.join(sorted(self._spec.tools))}")
-        found = self._all(env)
-        for _, call, value in found if which == "first" else reversed(found):
-            return call if value is True else value
-        return Unknown(f"there is no {which} call of {' or '.join(sorted(self._spec.tools))}")
+            number: Any = len(bucket.entries)
+        else:
+            found = self._past(env)
+            number = _first_unknown(value for _, _, value in found) or len(found)
+        return self._with_those_in_flight(env, number)  # type: ignore[no-any-return]
 
     def sum(self, env: Env) -> Any:
         """The sum of a term over them."""
         bucket = self._settled(env) if self._spec.term is not None else None
         if bucket is not None and bucket.total is not None:
-            return bucket.total
-        term = self._spec.term or self._spec.late_term
-        assert term is not None
+            return self._with_those_in_flight(env, bucket.total)
         total: Any = 0
-        for _, call, value in self._all(env):
+        for _, call, value in sorted(self._past(env), key=_first_of):
             if type(value) is Unknown:
                 return value
             self._spec.bind(env, call)
-            total = arithmetic(total, "+", term(env))
+            total = arithmetic(total, "+", self._amount(env))
+        return self._with_those_in_flight(env, total)
+
+    def _amount(self, env: Env) -> Any:
+        """What the past call among the names adds."""
+        term = self._spec.term or self._spec.late_term
+        return 1 if term is None else term(env)
+
+    def _with_those_in_flight(self, env: Env, total: Any) -> Any:
+        for call in self._in_flight(env) if type(total) is not Unknown or total.bounds else ():
+            total = arithmetic(total, "+", self.share(env, call))
         return total
+
+    def share(self, env: Env, call: Any) -> Any:
+        """What a call in flight adds to the count or the sum: between two bounds, where it is not known whether."""
+        if call.assumed == "withdrawn" or (self._spec.ok_only and call.assumed != "ok"):
+            return 0
+        value = self._spec.judge(env, call)
+        if value is False:
+            return 0
+        amount = arithmetic(0, "+", self._amount(env))
+        bounds = bounds_of(amount)
+        if bounds is None or (value is True and not call.may_be_withdrawn):
+            return amount
+        why = value if type(value) is Unknown else _may_not_run(call)
+        return why.within((min(0, bounds[0]), max(0, bounds[1])))
+
+    def select(self, env: Env, which: str) -> Any:
+        """The first or last such call."""
+        bucket, at = self._settled(env), 0 if which == "first" else -1
+        found: list[tuple[int, Any, Truth]]
+        if bucket is None:
+            found = self._past(env)
+        else:
+            found = [(one.place, one.call, True) for one in bucket.entries[at : at + 1 or None]]
+        found += [(one.place, one, self._is_one(env, one)) for one in self._in_flight(env)]
+        for _, call, value in sorted(found, key=_first_of, reverse=which == "last"):
+            if value is not False:
+                return call if value is True else value
+        return Unknown(f"there is no {which} call of {' or '.join(sorted(self._spec.tools))}")
+
+    def _is_one(self, env: Env, call: Any) -> Truth:
+        value = self._spec.judge(env, call)
+        return _may_not_run(call) if value is True and call.may_be_withdrawn else value
 
 
 _NOTHING = _Bucket()
+_first_of = itemgetter(0)
+
+
+def _may_not_run(call: PastCall) -> Unknown:
+    return Unknown(f"whether {call.tool} (call {call.place}) runs is not known")
 
 
 def _first_unknown(values: Iterable[Truth]) -> Unknown | None:

@@ -20,6 +20,7 @@ from guardagent.policy.formula import Formula, atoms
 from tests.policy.naive import holds
 from tests.policy.naive_values import (
     UNKNOWN,
+    OneOf,
     Truth,
     both,
     computed,
@@ -29,6 +30,7 @@ from tests.policy.naive_values import (
     given,
     kind,
     looked_up,
+    number,
     opposite,
     ordered,
 )
@@ -39,7 +41,7 @@ Leaf = tuple[ast.Rule, bool]  # a rule that is no combination; false: it stands 
 
 @dataclass(frozen=True)
 class Step:
-    """A call, what came of it, and the facts and the state at its time."""
+    """A call, what came of it, and the facts and the state at its time. One that has not begun may never run."""
 
     tool: str
     args: Mapping[str, Any]
@@ -47,6 +49,8 @@ class Step:
     status: Literal["ok", "failed", "unknown"] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     state: Any = None
+    begun: bool = True
+    ended: bool = True
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,7 @@ class Naive:
                 some = [at for at, scene in enumerate(scenes) if scene in fine]
                 return either(self._lacks_later(at, scenes, leaf, ok=False) for at in some)
             case ast.Temporal(formula), _:
-                return self._ended_formula(formula, positive, steps)
+                return both(self._ended_formula(formula, positive, way) for way in _ways(steps))
         return self.conjunctive or both(both(self._judged(leaf, positive, way)) for way in _ways(steps))
 
     def _concerned(self, scene: Scene, pattern: ast.Pattern, condition: ast.Term) -> tuple[Truth, Names]:
@@ -237,7 +241,7 @@ class Naive:
             case ast.Length(body):
                 return len(value(body)) if kind(value(body)) in ("text", "list", "mapping") else UNKNOWN
             case ast.Known(body):
-                return value(body) is not UNKNOWN
+                return value(body) is not UNKNOWN and not isinstance(value(body), OneOf)
             case ast.Field(body, name):
                 return looked_up(value(body), name)
             case ast.Item(body, index):
@@ -257,9 +261,11 @@ class Naive:
             case ast.OfCall(what, ast.Selected(which, pattern, condition)):
                 return _of_call(what, self._selected(which, self._found(pattern, condition, scene, names)))
             case ast.CountCalls(pattern, condition):
-                return _count(value for _, value, _ in self._found(pattern, condition, scene, names))
+                found = self._found(pattern, condition, scene, names)
+                return _total([(step, value, 1) for step, value, _ in found])
             case ast.SumCalls(pattern, condition, summed):
-                return self._sum(summed, scene, self._found(pattern, condition, scene, names))
+                found = self._found(pattern, condition, scene, names)
+                return _total([(step, one, one and self._value(summed, scene, inner)) for step, one, inner in found])
             case ast.OverItems(which, name, items, condition):
                 listed = self._value(items, scene, names)
                 if kind(listed) != "list":
@@ -278,13 +284,6 @@ class Naive:
             if value is not False:
                 return step if value is True else UNKNOWN
         return UNKNOWN
-
-    def _sum(self, summed: ast.Term, scene: Scene, found: Sequence[tuple[Step, Truth, Names]]) -> Any:
-        total: Any = 0
-        for _, value, inner in found:
-            if value is not False:
-                total = computed(total, "+", self._value(summed, scene, inner) if value is True else UNKNOWN)
-        return total
 
     # --- propositional rules
 
@@ -360,10 +359,16 @@ def _is_conjunctive(rule: ast.Rule, positive: bool = True) -> bool:  # noqa: FBT
 
 
 def _ways(history: Sequence[Step]) -> Iterator[list[Step]]:
-    """Every way in which the calls in flight can end; what they give stays unknown."""
-    outcomes: Any = [["ok", "failed"] if step.status is None else [step.status] for step in history]
-    for way in product(*outcomes):
-        yield [replace(step, status=status) for step, status in zip(history, way, strict=True)]
+    """Every way in which the calls in flight can end, never having run included; what they give stays unknown."""
+    ends: list[list[list[Step]]] = []
+    for step in history:
+        if step.status is not None:
+            ends.append([[step]])
+        else:
+            ran = [[replace(step, status="ok", ended=False)], [replace(step, status="failed", ended=False)]]
+            ends.append(ran if step.begun else [*ran, []])
+    for way in product(*ends):
+        yield [step for steps in way for step in steps]
 
 
 # --- small pieces
@@ -404,6 +409,18 @@ def _of_call(what: str, step: Any) -> Any:
     if what == "failed":
         return {"ok": False, "failed": True}.get(step.status, UNKNOWN)
     return step.args if what == "args" else given(step.output)
+
+
+def _total(found: Sequence[tuple[Step, Truth, Any]]) -> Any:
+    """A sum; of a call in flight of which it is not known whether it counts, either way counts."""
+    total: Any = 0
+    for step, value, amount in found:
+        if value is True:
+            total = computed(total, "+", amount)
+        elif value is UNKNOWN:
+            still_open = (step.status is None or not step.ended) and number(amount) is not UNKNOWN
+            total = computed(total, "+", OneOf({0, number(amount)}) if still_open else UNKNOWN)
+    return total
 
 
 def _count(values: Iterator[Any]) -> Any:

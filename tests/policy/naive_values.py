@@ -18,6 +18,15 @@ UNKNOWN = Unknown.UNKNOWN
 Truth = bool | Unknown
 
 
+class OneOf(frozenset[Any]):
+    """A number that is one of some: how a call in flight ends decides."""
+
+
+def _each(function: Callable[[Any, Any], Any], left: Any, right: Any) -> set[Any]:
+    lefts, rights = (one if isinstance(one, OneOf) else [one] for one in (left, right))
+    return {function(one, other) for one in lefts for other in rights}
+
+
 def both(values: Iterable[Any]) -> Truth:
     """Kleene's *and*. What is neither true nor false is unknown."""
     found = list(values)
@@ -62,13 +71,21 @@ def number(value: Any) -> Any:
 
 def ordered(left: Any, right: Any, compare: Callable[[Any, Any], bool]) -> Truth:
     """Compares two numbers, or two texts."""
+    if isinstance(left, OneOf) or isinstance(right, OneOf):
+        return _same(_each(lambda one, other: ordered(one, other, compare), left, right))
     if kind(left) == kind(right) == "text":
         return compare(left, right)
     left, right = number(left), number(right)
     return UNKNOWN if UNKNOWN in (left, right) else compare(left, right)
 
 
+def _same(found: set[Any]) -> Truth:
+    return found.pop() if len(found) == 1 else UNKNOWN
+
+
 def equal(left: Any, right: Any) -> Truth:
+    if isinstance(left, OneOf) or isinstance(right, OneOf):
+        return _same(_each(equal, left, right))
     if not kind(left) or kind(left) != kind(right):
         return UNKNOWN
     match kind(left):
@@ -91,6 +108,9 @@ def contained(item: Any, whole: Any) -> Truth:
 
 
 def computed(left: Any, operator: str, right: Any) -> Any:
+    if isinstance(left, OneOf) or isinstance(right, OneOf):
+        found = _each(lambda one, other: computed(one, operator, other), left, right)
+        return UNKNOWN if UNKNOWN in found or operator in "/%" else OneOf(found)
     left, right = number(left), number(right)
     if UNKNOWN in (left, right) or (operator in "/%" and right == 0):
         return UNKNOWN

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import product
-from typing import Any, Literal
+from itertools import product, zip_longest
+from math import prod
+from typing import Any
 
 from guardagent.policy import ast
-from guardagent.policy.findings import MAX_WORLDS, Call, Trace
+from guardagent.policy.findings import Call, Status, Trace
 from guardagent.policy.logic.expressions import Expression, conj
 from guardagent.policy.logic.meaning import Called, Calls, Meaning, Names, tally
 from guardagent.policy.logic.operations import UNDECIDED, Operations
@@ -26,16 +27,20 @@ from guardagent.policy.logic.values import (
 )
 from guardagent.policy.values import Unknown, kind_of
 
-Outcomes = Mapping[int, Literal["ok", "failed"]]  # the place of a call in flight -> how it ends
+MAX_WORLDS = 100  # ways in which the calls in flight can end that are tried
+Outcomes = Mapping[int, Status]  # the place of a call in flight -> how it ends
 
 
 def worlds(in_flight: Sequence[Call]) -> Iterator[Outcomes]:
-    """The ways in which the calls in flight can end that are tried; of many, only two."""
-    places = [call.place for call in in_flight]
-    ends: tuple[Literal["ok", "failed"], ...] = ("ok", "failed")
-    ways = product(ends, repeat=len(places)) if len(places) <= MAX_WORLDS else [(end,) * len(places) for end in ends]
-    for way in ways:
-        yield dict(zip(places, way, strict=True))
+    """The ways in which the calls in flight can end that are tried; of many, only some in which all end alike."""
+    ends = [call.ends for call in in_flight]
+    for way in product(*ends) if few(in_flight) else zip_longest(*ends, fillvalue="failed"):
+        yield {call.place: end for call, end in zip(in_flight, way, strict=True)}
+
+
+def few(in_flight: Sequence[Call]) -> bool:
+    """Whether every way is tried."""
+    return prod(len(call.ends) for call in in_flight) <= MAX_WORLDS
 
 
 def state_of(trace: Trace) -> Any:
@@ -72,13 +77,13 @@ class Present:
     ) -> None:
         self._operations, self._facts, self._functions = operations, facts, functions
         self._state = state_of(trace)
-        self._calls = [self._called(call, outcomes) for call in calls]
+        ends = [(call, call.status or outcomes.get(call.place)) for call in calls]
+        self._calls = [self._called(call, end) for call, end in ends if end != "withdrawn"]
         self.asked: list[tuple[str, Sequence[Value], Value]] = []
 
-    def _called(self, call: Call, outcomes: Outcomes) -> Called:
+    def _called(self, call: Call, end: Status | None) -> Called:
         given = self._operations.given
-        status = call.status or outcomes.get(call.place)
-        failed = {"ok": FALSE, "failed": TRUE}.get(status or "", UNKNOWN)
+        failed = {"ok": FALSE, "failed": TRUE}.get(end or "", UNKNOWN)
         return Called(call.tool, given(call.args), UNKNOWN if call.status is None else given(call.output), failed)
 
     # --- facts and state

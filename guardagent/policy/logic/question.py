@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from guardagent.policy.findings import MAX_WORLDS, Call
+from guardagent.policy.findings import Call
 from guardagent.policy.logic.combined import Part, Parts, asks_known, of_call
 from guardagent.policy.logic.expressions import Expression, conj, disj
 from guardagent.policy.logic.meaning import Called, Meaning
 from guardagent.policy.logic.operations import Operations
-from guardagent.policy.logic.present import Outcomes, Present, worlds
+from guardagent.policy.logic.present import Outcomes, Present, few, worlds
 from guardagent.policy.logic.values import FALSE, TRUE, UNKNOWN, Value, conjunction, truth, when_false, when_true
 from guardagent.policy.rule import Rule
 from guardagent.policy.values import Truth
@@ -58,7 +58,7 @@ class Question:
 
         self._as_it_is = moment({})
         in_flight = trace.in_flight
-        self._few = len(in_flight) <= MAX_WORLDS
+        self._few = few(in_flight)
         self._worlds = [moment(way) for way in worlds(in_flight)] if in_flight else [self._as_it_is]
         concern = session.policies.concern(self._call)
         skipped = conversation.skipped if tool in conversation.graph_tools else frozenset[int]()

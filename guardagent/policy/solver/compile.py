@@ -16,7 +16,7 @@ from guardagent.policy.solver.listener import Listen, listener
 from guardagent.policy.solver.part import Governed, Solved, Variable
 from guardagent.policy.solver.problems import SmtError
 from guardagent.policy.solver.sorts import BOOL, INT, REAL, STRING, Declared, Enumeration, Sort
-from guardagent.policy.solver.sources import Said, source_of
+from guardagent.policy.solver.sources import Computed, Said, source_of
 from guardagent.policy.solver_keys import GovernedTool, SolverSource, VariableSource
 from guardagent.policy.terms import Compiler
 
@@ -90,7 +90,8 @@ def _governed(encoding: Encoding, tool: GovernedTool, library: Library) -> Gover
         question = encoding.question(tool.permit.text, [one.name for one in variables], chosen)
     except SmtError as error:
         raise tool.permit.error(error.problem, error.line, error.column) from None
-    return Governed(encoding, question, variables, slot, compiler.size)
+    trees = [one.source.tree for one in variables if isinstance(one.source, Computed)]
+    return Governed(encoding, question, variables, slot, compiler.size, compiler.worlds(*trees, directed=False))
 
 
 def _variable(encoding: Encoding, name: str, one: VariableSource, compiler: Compiler, slot: int) -> Variable:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import Any
 
-from guardagent.policy.findings import Call, Explanation, Finding, Trace, in_every_world
+from guardagent.policy.findings import Call, Explanation, Finding, Trace
 from guardagent.policy.solver.admitted import Refused, admitted
 from guardagent.policy.solver.answers import Answer
 from guardagent.policy.solver.encoding import Encoding, Question
@@ -24,7 +24,9 @@ from guardagent.policy.solver.sources import Computed, Said, Source
 from guardagent.policy.solver.words import because, facts_of, rules_of, said
 from guardagent.policy.values import Absent, Truth, Unknown, shown
 from guardagent.policy.views import Env
+from guardagent.policy.worlds import Worlds
 
+MAX_SOLVED = 64  # ways in which calls in flight can end that are put to the solver
 REMEMBERED = 1024  # explanations of denials: the same facts have the same
 
 
@@ -48,13 +50,20 @@ class Governed:
         variables: the tool's schema, in the order of the question's.
         slot: where in the environment the call's arguments stand.
         size: how many places the environment has.
+        worlds: the ways in which calls in flight can end, as far as the variables can tell.
     """
 
     def __init__(
-        self, encoding: Encoding, question: Question, variables: Sequence[Variable], slot: int, size: int
+        self,
+        encoding: Encoding,
+        question: Question,
+        variables: Sequence[Variable],
+        slot: int,
+        size: int,
+        worlds: Worlds,
     ) -> None:
         self.encoding, self.question, self.variables = encoding, question, tuple(variables)
-        self._slot, self._size = slot, size
+        self._slot, self._size, self._worlds = slot, size, worlds
         self._domains = {one.name: one.enum for one in variables if one.enum is not None}
         self._computed = [(at, one.source.term) for at, one in enumerate(variables) if isinstance(one.source, Computed)]
         self.asked = tuple(_asked(one, encoding) for one in variables if isinstance(one.source, Said))
@@ -75,10 +84,28 @@ class Governed:
             return None
         return self._solved(values, denied=found is False)
 
-    def values(self, trace: Trace, call: Call, heard: Mapping[str, Any]) -> list[Any]:
-        """The value of each variable: as its sort has it, Unknown, or Refused."""
+    def in_every_world(self, trace: Trace, call: Call, heard: Mapping[str, Any]) -> Finding | None:
+        """The same, however the calls in flight end."""
+        found: list[Finding] = []
+
+        def in_one_world() -> Truth:
+            finding = self.judge(trace, call, heard)
+            found.extend([] if finding is None else [finding])
+            return True if finding is None else finding.value
+
+        truth = self._worlds.every(trace, self._env(trace, call), in_one_world, MAX_SOLVED)
+        if truth is True:
+            return None
+        return found[-1] if truth is False else Finding(truth)
+
+    def _env(self, trace: Trace, call: Call) -> Env:
         env: Env = [None] * self._size
         env[0], env[self._slot] = trace, call.args
+        return env
+
+    def values(self, trace: Trace, call: Call, heard: Mapping[str, Any]) -> list[Any]:
+        """The value of each variable: as its sort has it, Unknown, or Refused."""
+        env = self._env(trace, call)
         values = [heard.get(one.name, _NOT_SAID) for one in self.variables]
         for at, term in self._computed:
             values[at] = term(env)
@@ -221,17 +248,7 @@ class Solved:
         heard = self._listen(governed.asked, trace, call) if governed.asked and self._listen is not None else {}
         if not trace.in_flight or not governed.looks_back:
             return governed.judge(trace, call, heard)
-        found: list[Finding] = []
-
-        def in_one_world() -> Truth:
-            finding = governed.judge(trace, call, heard)
-            found.extend([] if finding is None else [finding])
-            return True if finding is None else finding.value
-
-        truth = in_every_world(trace, in_one_world)
-        if truth is True:
-            return None
-        return next((one for one in found if one.value is False and truth is False), Finding(truth))
+        return governed.in_every_world(trace, call, heard)
 
     def placed(self, trace: Trace, call: Call, memory: Any, finding: Finding | None) -> None:
         """Nothing: each call is judged by itself."""

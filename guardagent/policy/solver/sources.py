@@ -29,6 +29,7 @@ class Computed:
     """A value that an expression gives.
 
     Attributes:
+        tree: the expression.
         looks_back: whether it looks at calls of the history, and so may depend on how those in flight end.
         of_args: whether the proposed call's arguments alone decide it, which the agent chooses.
         argument: the argument that it is, where it is one as it stands.
@@ -36,6 +37,7 @@ class Computed:
     """
 
     term: Term
+    tree: ast.Term
     looks_back: bool
     of_args: bool
     argument: str | None = None
@@ -78,6 +80,7 @@ def source_of(text: Text, compiler: Compiler, slot: int) -> Source:
     outside = (ast.State, ast.StateOf, ast.Fact, *ast.OF_HISTORY)
     return Computed(
         term,
+        tree,
         looks_back=any(isinstance(part, ast.OF_HISTORY) for part in parts),
         of_args=not any(isinstance(part, outside) for part in parts)
         and any(isinstance(part, ast.Variable) and part.name == ARGS for part in parts),

@@ -1,0 +1,154 @@
+"""Calls in flight: what is said of a rule is what trying every way in which they can end gives."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from guardagent.policy.load import compile_rules
+from guardagent.policy.policies import Policies
+from guardagent.types import Event, Verdict
+
+Call = tuple[str, int, bool]  # a tool, its amount, and whether it has begun to run
+UNKNOWN = "unknown"
+
+
+def said(verdict: Verdict) -> bool | str:
+    return True if not verdict.label else False if verdict.rules else UNKNOWN
+
+
+def every_way(policies: Policies, past: list[Event], calls: list[Call], outputs: list[Any]) -> bool | str:
+    """The worst of all verdicts on `buy` after the calls have ended in each way."""
+    ran = [(status, output) for status in ("ok", "failed") for output in outputs]
+    ends: list[list[Any]] = [ran if begun else [*ran, None] for _, _, begun in calls]
+    found = set()
+    for way in product(*ends):
+        session = policies.session()
+        events = [Event(call[0], {"n": call[1]}, end[1], end[0]) for call, end in zip(calls, way, strict=True) if end]
+        for event in (*past, *events):
+            session.observe(event, judge=False)
+        found.add(said(session.check("buy", {"n": 2}, reserve=False)))
+    return False if False in found else UNKNOWN if UNKNOWN in found else True
+
+
+def in_flight(policies: Policies, past: list[Event], calls: list[Call]) -> bool | str:
+    session = policies.session()
+    for event in past:
+        session.observe(event, judge=False)
+    for tool, amount, begun in calls:
+        permit = session.check(tool, {"n": amount}).permit
+        if begun:
+            session.use(permit)
+    return said(session.check("buy", {"n": 2}, reserve=False))
+
+
+def about(conditions: list[str]) -> st.SearchStrategy[str]:
+    """Rules about calls of `pay` and `get`."""
+    some = st.sampled_from(conditions)
+    tool = st.sampled_from(["pay", "get", "pay|get"])
+    counted = st.builds("count(f:{}(), {})".format, tool, some)
+    summed = st.builds("sum(f:{}(), {}, args(f).n)".format, tool, some)
+    other = st.sampled_from(["args(b).n", "1", "0 - 2"])
+    number = st.one_of(counted, summed, st.builds("({} {} {})".format, summed, st.sampled_from("+-*"), other))
+    sign, bound = st.sampled_from(["<", "<=", ">", ">=", "==", "!="]), st.integers(-3, 5)
+    compared = st.builds("{} {} {}".format, number, sign, bound)
+    between = st.builds("{} {} {}".format, number, sign, number)
+    picked = st.builds("args({}(f:pay(), {})).n {} {}".format, st.sampled_from(["first", "last"]), some, sign, bound)
+    known = st.builds("known({})".format, counted)
+    leaf = st.one_of(compared, compared, between, picked, known)
+    return st.recursive(
+        leaf,
+        lambda inner: st.one_of(
+            st.builds("({} && {})".format, inner, inner),
+            st.builds("({} || {})".format, inner, inner),
+            st.builds("({} -> {})".format, inner, inner),
+            st.builds("!({})".format, inner),
+        ),
+        max_leaves=3,
+    )
+
+
+BY_STATUS = ["true", "!failed(f)", "failed(f)", "args(f).n > 1", "args(f).n == args(b).n && !failed(f)"]
+CALLS = st.tuples(st.sampled_from(["pay", "get"]), st.integers(-3, 4), st.booleans())
+PAST = st.lists(
+    st.builds(
+        lambda tool, amount, status: Event(tool, {"n": amount}, None, status),
+        st.sampled_from(["pay", "get"]),
+        st.integers(-3, 4),
+        st.sampled_from(["ok", "failed"]),
+    ),
+    max_size=3,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(about(BY_STATUS), st.sampled_from(["{}", "({}) AND ({})", "({}) OR ({})"]), PAST, st.lists(CALLS, max_size=4))
+def test_it_is_as_if_every_way_were_tried(condition: str, form: str, past: list[Event], calls: list[Call]) -> None:
+    """Counts, sums of amounts of any sign, the first and the last call; combined, and in rules that are combined."""
+    policies = compile_rules([form.format(f"forall(b:buy(), {condition})", "forall(b:buy(), count(f:pay()) < 3)")])
+    assert in_flight(policies, past, calls) == every_way(policies, past, calls, [None])
+
+
+@settings(max_examples=15, deadline=None)
+@given(about(BY_STATUS), PAST, st.lists(CALLS, min_size=5, max_size=6))
+def test_six_calls_are_tried_in_every_way(condition: str, past: list[Event], calls: list[Call]) -> None:
+    policies = compile_rules([f"forall(b:buy(), {condition})"])
+    assert in_flight(policies, past, calls) == every_way(policies, past, calls, [None])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    about(["output(f).done == true", "output(f).done == true || failed(f)"]).filter(lambda one: "known" not in one),
+    PAST,
+    st.lists(CALLS, max_size=3),
+)
+def test_what_depends_on_outputs_is_said_where_it_is_so_whatever_they_are(
+    condition: str, past: list[Event], calls: list[Call]
+) -> None:
+    """Else it is not known."""
+    policies = compile_rules([f"forall(b:buy(), {condition})"])
+    past = [Event(one.tool, one.args, {"done": True}, one.status) for one in past]
+    found = in_flight(policies, past, calls)
+    assert found in (every_way(policies, past, calls, [{"done": True}, {"done": False}]), UNKNOWN)
+
+
+@pytest.mark.parametrize("begun", [True, False])
+@pytest.mark.parametrize("condition", ["!failed(f)", "true", "output(f).done == true"])
+def test_harmless_calls_run_beside_each_other(condition: str, begun: bool) -> None:
+    """As many as the rule allows, and not one more; of a sum as of a count."""
+    for rule in (f"count(f:pay(), {condition}) < 40", f"sum(f:pay(), {condition}, args(f).n) < 40 * args(b).n"):
+        session = compile_rules([f"forall(b:pay(), {rule})"]).session()
+        for _ in range(40):
+            verdict = session.check("pay", {"n": 3})
+            assert verdict.label == 0, verdict.reasons
+            if begun:
+                session.use(verdict.permit)
+        assert session.check("pay", {"n": 3}).label == 1
+
+
+def test_calls_that_timed_out_end_no_conversation() -> None:
+    """They stay in flight, and count as what may have happened."""
+    session = compile_rules(["forall(pay(), count(f:pay(), !failed(f)) < 8)"]).session()
+    for _ in range(7):
+        session.use(session.check("pay").permit)
+    assert session.check("pay", reserve=False).label == 0
+    assert session.check("get").label == 0
+
+
+def test_what_rises_and_falls_at_once_is_tried() -> None:
+    """More alike calls than could be tried one by one; and where there are too many ways, it is not known."""
+    rule = "forall(buy(), count(f:pay(), !failed(f)) == 3 -> count(f:pay(), failed(f)) == 27)"
+    session = compile_rules([rule]).session()
+    for at in range(30):
+        session.use(session.check("pay", {"n": at}).permit)
+    assert session.check("buy", reserve=False).label == 0
+    session.use(session.check("pay").permit)
+    assert said(session.check("buy", reserve=False)) is False
+    session = compile_rules(["forall(buy(), sum(f:pay(), !failed(f), args(f).n) != 0.5)"]).session()
+    for at in range(30):
+        session.use(session.check("pay", {"n": 3**at}).permit)
+    assert said(session.check("buy", reserve=False)) == UNKNOWN
