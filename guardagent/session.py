@@ -1,7 +1,9 @@
 """A session: one conversation of an agent, whose calls are judged before they run.
 
     check    a call is proposed; where it is allowed it takes its place, and is in flight from then on
+    use      it is about to run
     record   its outcome is known
+    withdraw it never runs
     finish   the conversation ends: what is still owed
 
 What is judged is what is recorded here. A session may be used by several threads; what they ask is answered one after
@@ -110,6 +112,8 @@ class Session:
         self._clock = clock
         self._lock = threading.RLock()
         self._journal = journal
+        self._lapsed: list[Call] = []  # withdrawn since their permits had expired, and not recorded since
+        self._told = 0  # how many of them were told
         self._marks: list[Any] | None = None  # of a fork: what it takes to forget each call that was tried
 
     # --- before a call
@@ -146,6 +150,8 @@ class Session:
         started = time.perf_counter()
         with self._lock:
             conversation = self._conversation
+            if conversation.trace.in_flight:
+                self._lapse()
             call = Call(tool, args, len(conversation.calls) + 1)
             if problem := malformed(tool, args, facts):
                 return _refused(problem, started)
@@ -369,7 +375,8 @@ class Session:
     def permit_of(self, call: Call) -> Permit | None:
         """The permit of a call that is in flight."""
         with self._lock:
-            if call not in self._conversation.trace.in_flight or self._marks is not None:
+            here = call in self._conversation.trace.in_flight or call in self._lapsed
+            if not here or self._marks is not None:
                 return None
             if call.permit is None:
                 nonce = secrets.token_hex(16)
@@ -411,15 +418,75 @@ class Session:
         call = self._call_of(permit)
         if call.used:
             raise InputError(f"the permit of {call.tool} (call {call.place}) was used already")
-        if self._clock() > call.expires:
+        if call.lapsed or self._clock() > call.expires:
             raise InputError(f"the permit of {call.tool} (call {call.place}) has expired; check the call again")
         if (tool is not None and tool != call.tool) or (args is not None and freeze(args) != call.args):
             raise InputError(f"the permit is for another call: {call.tool} with the arguments that were judged")
-        call.used = True
+        self._conversation.began(call)
         return thaw(call.args)  # type: ignore[no-any-return]
 
+    def withdraw(self, permit: Permit, why: str = "it was not run", *, never_ran: bool = False) -> None:
+        """A call that was allowed never runs: to the rules it has not been.
+
+        Calls that were judged since were judged as if it might never run, until its permit was used.
+
+        Args:
+            permit: of a call in flight.
+            why: why it does not run.
+            never_ran: said by whoever used the permit, and then ran nothing with it.
+
+        Raises:
+            InputError: no such call is in flight, or its permit was used: then it may be running.
+        """
+        with self._lock:
+            call = self._call_of(permit)
+            if call.lapsed:
+                return
+            if call.used and not never_ran:
+                raise InputError(
+                    f"{call.tool} (call {call.place}) may be running: its permit was used; record its outcome"
+                )
+            self._settle(call, why, "withdrawn")
+
+    def lapsed(self) -> tuple[Permit, ...]:
+        """The permits that expired unused since this was last asked: their calls were withdrawn."""
+        with self._lock:
+            told, self._told = self._lapsed[self._told :], len(self._lapsed)
+            permits = [self.permit_of(call) for call in told]
+            return tuple(permit for permit in permits if permit is not None)
+
+    def _lapse(self) -> None:
+        """Withdraws the calls whose permits have expired unused; one that may have begun elsewhere stays in flight."""
+        if self._marks is not None:
+            return
+        now = self._clock()
+        for call in list(self._conversation.trace.in_flight):
+            if call.expires < now and not call.used and not call.elsewhere:
+                self._settle(call, "its permit expired before it was used", "withdrawn")
+                call.lapsed = True
+                self._lapsed.append(call)
+
+    def _ran_all_the_same(self, call: Call) -> Call:
+        """A call ran without its permit being used, and had been withdrawn: it takes its place now."""
+        again = call.copied()
+        again.permit, again.used, again.lapsed = call.permit, True, False
+        again.output, again.status = None, None
+        self._place_anyhow(again)
+        at, call.permit = self._lapsed.index(call), None
+        del self._lapsed[at]
+        self._told -= at < self._told
+        return again
+
+    def _place_anyhow(self, call: Call) -> None:
+        for _ in range(MAX_TRIES):
+            try:
+                return self._place(call, self._judge(call, call.concern))
+            except MovedError:
+                self.catch_up()
+        raise MovedError(f"others kept adding to the session; {call.tool} was not recorded")
+
     def _call_of(self, permit: Any) -> Call:
-        for call in self._conversation.trace.in_flight:
+        for call in (*self._conversation.trace.in_flight, *self._lapsed):
             if call.permit is not None and call.permit == permit:
                 return call
         raise InputError("this permit names no call that is in flight in this session; nothing was recorded")
@@ -444,10 +511,11 @@ class Session:
                 kept, status = freeze(output), self.status_of(output, failed)
             except RecursionError:
                 raise InputError(f"the output of {call.tool} is nested too deep; record it as a text") from None
+            call = self._ran_all_the_same(call) if call.lapsed else call
             self._settle(call, kept, status)
 
     def _only_call(self) -> Call:
-        in_flight = self._conversation.trace.in_flight
+        in_flight = [*self._conversation.trace.in_flight, *self._lapsed]
         if len(in_flight) == 1:
             return in_flight[0]
         if not in_flight:
@@ -541,6 +609,7 @@ class Session:
         """The conversation ends: what is still owed is violated. Calls in flight may have ended in any way."""
         started = time.perf_counter()
         with self._lock:
+            self._lapse()
             judged = self._conversation.owed()
             notes, details = self._notes()
             violations, withheld = self._violations(judged, None)
@@ -687,6 +756,7 @@ class Session:
     def fork(self) -> Session:
         """A copy to try calls in: what is placed there never happened, and its calls have no permits."""
         with self._lock:
+            self._lapse()
             fork = Session(
                 self.policies,
                 facts=self._facts,

@@ -47,7 +47,7 @@ def _mere_denial(verdict: Verdict) -> Verdict:
 
 
 def withdraw(session: Session, verdicts: Sequence[Verdict]) -> None:
-    """Records of placed calls that they do not run: another thread's call came between, and had one denied."""
+    """Withdraws placed calls that do not run: another thread's call came between, and had one denied."""
     for verdict in verdicts:
         if verdict.permit is not None and verdict.label == 0:
-            session.record("not run: it was proposed with a call that is denied", failed=True, permit=verdict.permit)
+            session.withdraw(verdict.permit, "it was proposed with a call that is denied")

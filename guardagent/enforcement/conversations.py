@@ -96,30 +96,35 @@ class Conversation:
         """
         with self.lock:
             permit = self._permit(call, tool, used=True)
-            self._close(call, permit)
+            self._close(call.id, permit)
             return permit
 
-    def in_flight(self, call: HostCall, tool: str) -> Permit:
-        """As `taken`, of a call that stays in flight."""
+    def in_flight(self, call: HostCall, tool: str, *, used: bool = True) -> Permit:
+        """As `taken`, of a call that stays in flight; `used`: whether it has probably begun to run."""
         with self.lock:
-            return self._permit(call, tool, used=True)
+            return self._permit(call, tool, used=used)
+
+    def id_of(self, permit: Permit) -> str:
+        """The host's id of the call that a permit is for."""
+        with self.lock:
+            return next((call for call, permits in self.open.items() if permit in permits), "")
 
     def put_back(self, call: HostCall, permit: Permit) -> None:
         """It stays in flight after all."""
         with self.lock:
             self.open.setdefault(call.id, []).append(permit)
 
-    def forget(self, call: HostCall, permit: Permit) -> None:
+    def forget(self, call_id: str, permit: Permit) -> None:
         """A call that was allowed is not going to run."""
         with self.lock:
-            if permit in self.open.get(call.id, ()):
-                self._close(call, permit)
+            if permit in self.open.get(call_id, ()):
+                self._close(call_id, permit)
 
-    def _close(self, call: HostCall, permit: Permit) -> None:
-        self.open[call.id].remove(permit)
+    def _close(self, call_id: str, permit: Permit) -> None:
+        self.open[call_id].remove(permit)
         self.used.discard(permit.nonce)
-        if not self.open[call.id]:
-            del self.open[call.id]
+        if not self.open[call_id]:
+            del self.open[call_id]
 
     def hang(self, more: int) -> None:
         """Counts checks that nobody waits for any more."""

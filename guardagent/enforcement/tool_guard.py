@@ -25,7 +25,7 @@ from guardagent.enforcement.options import check_options
 from guardagent.enforcement.schema import unchecked_patterns
 from guardagent.enforcement.telemetry import span
 from guardagent.enforcement.tools_lock import read_tools_lock
-from guardagent.enforcement.writing import Log, write_approval, write_outcome, write_verdict
+from guardagent.enforcement.writing import Log, write_approval, write_outcome, write_verdict, write_withdrawal
 from guardagent.errors import GuardError, InputError, SessionBusyError, in_words
 from guardagent.fold import combine, denied_on_crash
 from guardagent.policy.findings import Call
@@ -272,6 +272,20 @@ class ToolGuard:
         """As `after`, without blocking the event loop."""
         _complain(await self._ain_time(call, partial(self._record, call, outcome)))
 
+    def withdraw(self, call: HostCall, why: str, *, used: bool = False) -> None:
+        """A call that was allowed never runs: to the rules it has not been. Never raises: else it stays in flight.
+
+        Args:
+            call: one that was allowed.
+            why: why it does not run, for the log.
+            used: whether its permit was used by whoever says so.
+        """
+        _complain(self._in_time(call, partial(self._take_back, call, why, used)))
+
+    async def awithdraw(self, call: HostCall, why: str, *, used: bool = False) -> None:
+        """As `withdraw`, without blocking the event loop."""
+        _complain(await self._ain_time(call, partial(self._take_back, call, why, used)))
+
     # --- a person
 
     def request(self, call: HostCall, verdict: Verdict) -> ApprovalRequest:
@@ -467,6 +481,7 @@ class ToolGuard:
                 conversation.session.catch_up()
         else:
             raise InputError("other processes kept adding to the conversation; propose the call again")
+        self._note_lapsed(conversation)
         if reserve and isinstance(verdict, Verdict) and verdict.label == 0 and verdict.permit is None:
             raise InputError(f"{call.tool} was allowed without a permit; expected the verdict of a session")
         if verdict.decision is Decision.ESCALATE and not self.policies.can_be_approved(verdict):
@@ -588,12 +603,27 @@ class ToolGuard:
         self._note(write_outcome, call, outcome.output, status, permit)
         return Verdict(Decision.ALLOW, checked_by="policy")
 
+    def _take_back(self, call: HostCall, why: str, used: bool, _waiting: Waiting | None) -> Verdict:  # noqa: FBT001
+        conversation = self._conversations.known(call.conversation)
+        permit = conversation.in_flight(call, self.names.resolve(call.tool), used=used)
+        conversation.session.withdraw(permit, why, never_ran=used)
+        conversation.forget(call.id, permit)
+        self._note(write_withdrawal, call, why, permit)
+        return Verdict(Decision.ALLOW, checked_by="policy")
+
     def _withdraw(self, call: HostCall, verdict: Verdict, why: str) -> None:
-        """Records of a call that was allowed that it does not run."""
-        conversation, permit, said = self._conversations.of(call.conversation), verdict.permit, f"not run: {why}"
-        conversation.forget(call, permit)
-        conversation.session.record(said, failed=True, permit=permit)
-        self._note(write_outcome, call, said, "failed", permit)
+        """Withdraws a call that was allowed, which nobody was told."""
+        conversation, permit = self._conversations.of(call.conversation), verdict.permit
+        conversation.forget(call.id, permit)
+        conversation.session.withdraw(permit, why)
+        self._note(write_withdrawal, call, why, permit)
+
+    def _note_lapsed(self, conversation: Conversation) -> None:
+        """Writes of calls whose permits have expired unused that they were withdrawn."""
+        for permit in conversation.session.lapsed() if self._own else ():
+            call = HostCall(permit.tool, permit.args, conversation.id, conversation.id_of(permit))
+            conversation.forget(call.id, permit)
+            self._note(write_withdrawal, call, "its permit expired before it was used", permit)
 
     # --- in time
 

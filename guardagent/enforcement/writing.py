@@ -35,6 +35,13 @@ def write_outcome(log: Log, call: HostCall, output: Any, status: Status, permit:
     log.append(outcome_record(status=status, output=output, permit=permit, **_about(call)))
 
 
+def write_withdrawal(log: Log, call: HostCall, why: str, permit: Permit | None) -> None:
+    """As `write_verdict`, of a call that was allowed and never ran."""
+    from guardagent.log.records import outcome_record
+
+    log.append(outcome_record(status="withdrawn", why=why, permit=permit, **_about(call)))
+
+
 def write_approval(log: Log, call: HostCall, said: Approval) -> None:
     """As `write_verdict`, of what a person said of a call."""
     answer = {"answer": said.choice, "approver": said.by, "reasons": [said.reason] if said.reason else []}

@@ -114,11 +114,10 @@ class Judge:
 
     @staticmethod
     def _withdraw(session: Session, verdicts: Sequence[Verdict]) -> None:
-        """Records of placed calls that they do not run: another thread's call came between, and had one denied."""
+        """Withdraws placed calls that do not run: another thread's call came between, and had one denied."""
         for verdict in verdicts:
             if verdict.permit is not None and not verdict.label:
-                said = "not run: it was written together with a call that is denied by now"
-                session.record(said, failed=True, permit=verdict.permit)
+                session.withdraw(verdict.permit, "it was written together with a call that is denied by now")
 
     @property
     def _options(self) -> dict[str, Any]:

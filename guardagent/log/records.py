@@ -63,25 +63,27 @@ def verdict_record(
 def outcome_record(
     *,
     tool: str,
-    status: Literal["ok", "failed", "unknown"],
+    status: Literal["ok", "failed", "unknown", "withdrawn"],
     conversation: str,
     output: Any = None,
     agent: str | None = None,
     call_id: str | None = None,
     permit: Permit | None = None,
     elapsed_ms: float | None = None,
+    why: str | None = None,
 ) -> dict[str, Any]:
     """What is written of the outcome of a call.
 
     Args:
         tool: what ran.
-        status: how it ended.
+        status: how it ended; `withdrawn` where it was allowed and never ran.
         conversation: the session's id.
         output: what it gave back; the log adds its hash.
         agent: which agent of the session had proposed it.
         call_id: the host's own name for the call.
         permit: what it ran with: its place names the verdict that this is the outcome of.
         elapsed_ms: how long it ran.
+        why: why it never ran.
     """
     return {
         "kind": "outcome",
@@ -91,6 +93,7 @@ def outcome_record(
         "call_id": call_id,
         "status": status,
         "output": output,
+        **({"reasons": [why]} if why else {}),
         "permit": _permit(permit),
         "elapsed_ms": round(elapsed_ms, 3) if elapsed_ms is not None else None,
     }

@@ -15,7 +15,7 @@ from guardagent.policy.values import Unknown
 from guardagent.types import Context, Decision, Event, Verdict, freeze, thaw
 
 Broken = list[tuple[Source, Finding]]  # (where a rule comes from, why it is broken)
-Memento = tuple[dict[int, Any], set[str]]  # (part -> what it remembers, rules that were said to be violated)
+Memento = tuple[dict[int, Any], dict[str, set[int]]]  # (part -> what it remembers, rules that were said to be violated)
 
 
 class Judgement:
@@ -89,7 +89,7 @@ class Conversation:
         self.graph_tools: frozenset[str] = frozenset()
         self.trace = Trace(facts, state, policies.views(), messages)
         self._memory = [part.start() for part in policies.parts]
-        self._said: set[str] = set()  # rules of which a violation was reported, the call having taken its place
+        self._said: dict[str, set[int]] = {}  # rules of which a violation was reported -> by which calls; 0: they ran
 
     def rely_on(self, tools: frozenset[str], proved: frozenset[int]) -> None:
         """Skips parts of rules that no sequence of calls of these tools can break, while no other call takes place."""
@@ -172,8 +172,8 @@ class Conversation:
         found = judged.found if judged is not None else {}
         for number, part in call.concern.remembering:
             part.placed(self.trace, call, self._memory[number], found.get(number))
-        if judged is not None and judged.broken:
-            self._said.update(source.id for source, _ in judged.broken)
+        for source, _ in judged.broken if judged is not None else ():
+            self._said.setdefault(source.id, set()).add(call.place)
         self._append(call)
 
     def settle(self, call: Call, output: Any, status: Status, commit: Callable[[], None] | None = None) -> None:
@@ -188,6 +188,7 @@ class Conversation:
         trace, memento = self.trace, self.memento(call) if commit is not None else None
         call.output, call.status = output, status
         trace.in_flight.remove(call)
+        self._say_no_more(call)
         trace.now(call.facts)
         try:
             trace.until = call.place  # what it is judged by is what was before it
@@ -204,8 +205,17 @@ class Conversation:
             if call.status is not None:
                 self._enter_views(call)
 
+    def _say_no_more(self, call: Call) -> None:
+        """What was said of a call stands as soon as it has run, and not if it never does."""
+        for places in self._said.values():
+            if call.place in places:
+                places.remove(call.place)
+                places.update(() if call.status == "withdrawn" else (0,))
+        if call.status == "withdrawn":
+            self._said = {rule: places for rule, places in self._said.items() if places}
+
     def _enter_views(self, call: Call) -> None:
-        for number in call.concern.views:
+        for number in call.concern.views if call.status != "withdrawn" else ():
             self.trace.views[number].add(self.trace, call)
 
     def _reopen(self, call: Call, memento: Memento) -> None:
@@ -213,6 +223,12 @@ class Conversation:
         self.trace.in_flight.append(call)
         self.trace.in_flight.sort(key=lambda one: one.place)
         self._restore(memento)
+
+    def began(self, call: Call) -> None:
+        """A call in flight is about to run."""
+        call.used = True
+        for number, part in call.concern.remembering:
+            part.began(self._memory[number])
 
     def owed(self) -> Judgement:
         """The rules that are broken if nothing follows, and what is not known about others."""
@@ -250,7 +266,7 @@ class Conversation:
         }
 
     def history(self) -> tuple[Event, ...]:
-        return tuple([call.event() for call in self.calls])
+        return tuple([call.event() for call in self.calls if call.status != "withdrawn"])
 
     def copied(self) -> Conversation:
         """A conversation of its own that has come this far."""
@@ -261,7 +277,7 @@ class Conversation:
         copy.calls = [calls.get(call, call) for call in self.calls]
         copy.trace.in_flight = list(calls.values())
         copy.trace.views = [view.copied() for view in self.trace.views]
-        copy._memory, copy._said = self._copied_memory(calls), set(self._said)
+        copy._memory, copy._said = self._copied_memory(calls), self._copied_said()
         return copy
 
     def dumped(self) -> dict[str, Any]:
@@ -269,7 +285,7 @@ class Conversation:
         return {
             "calls": [call.dumped() for call in self.calls],
             "memory": [part.dumped(one) for part, one in zip(self.policies.parts, self._memory, strict=True)],
-            "said": sorted(self._said),
+            "said": self._dumped_said(),
         }
 
     def load(self, data: Mapping[str, Any]) -> None:
@@ -278,19 +294,21 @@ class Conversation:
         for call in self.calls:
             call.concern = self.policies.concern(call)
             if call.status is None:
+                call.elsewhere = True
                 self.trace.in_flight.append(call)
             else:
                 self._enter_views(call)
         parts = zip(self.policies.parts, data["memory"], strict=True)
         self._memory = [part.loaded(one, self.calls) for part, one in parts]
-        self._said = set(data["said"])
+        self._said = _said_of(data["said"])
 
     def entry(self, call: Call) -> dict[str, Any]:
         """What others have to know of a call that has just taken its place, or was settled."""
         memory = {number: part.dumped(self._memory[number]) for number, part in call.concern.remembering}
+        shared = {"memory": memory, "said": self._dumped_said()}
         if call.status is not None:
-            return {"settled": call.place, "output": thaw(call.output), "status": call.status, "memory": memory}
-        return {"placed": call.dumped(), "memory": memory, "said": sorted(self._said)}
+            return {"settled": call.place, "output": thaw(call.output), "status": call.status, **shared}
+        return {"placed": call.dumped(), **shared}
 
     def take_in(self, entries: Iterable[Mapping[str, Any]]) -> None:
         """Goes on from what others have done."""
@@ -299,18 +317,18 @@ class Conversation:
             memory.update((int(number), dumped) for number, dumped in entry["memory"].items())
             if "placed" in entry:
                 self._take_in_placed(entry["placed"])
-                self._said.update(entry["said"])
             else:
                 call = self.calls[entry["settled"] - 1]
                 call.output, call.status = freeze(entry["output"]), entry["status"]
                 self.trace.in_flight.remove(call)
                 self._enter_views(call)
+            self._said = _said_of(entry["said"])
         for number, dumped in memory.items():
             self._memory[number] = self.policies.parts[number].loaded(dumped, self.calls)
 
     def _take_in_placed(self, dumped: Mapping[str, Any]) -> None:
         call = Call.loaded(len(self.calls) + 1, dumped)
-        call.used = True  # by whom it was placed, if anybody
+        call.used = call.elsewhere = True  # by whom it was placed, if anybody
         call.concern = self.policies.concern(call)
         self._append(call)
 
@@ -322,9 +340,8 @@ class Conversation:
 
     def memento(self, call: Call) -> Memento:
         """What it takes to forget a call that takes its place next, as long as it is not settled."""
-        return {number: part.copied(self._memory[number], {}) for number, part in call.concern.remembering}, set(
-            self._said
-        )
+        memory = {number: part.copied(self._memory[number], {}) for number, part in call.concern.remembering}
+        return memory, self._copied_said()
 
     def forget(self, memento: Memento) -> None:
         """The last call, which is in flight, has not been."""
@@ -336,8 +353,19 @@ class Conversation:
         for number, one in memory.items():
             self._memory[number] = one
 
+    def _dumped_said(self) -> dict[str, list[int]]:
+        return {rule: sorted(places) for rule, places in self._said.items()}
+
+    def _copied_said(self) -> dict[str, set[int]]:
+        return {rule: set(places) for rule, places in self._said.items()}
+
     def _copied_memory(self, calls: Mapping[Call, Call]) -> list[Any]:
         return [part.copied(one, calls) for part, one in zip(self.policies.parts, self._memory, strict=True)]
+
+
+def _said_of(data: Any) -> dict[str, set[int]]:
+    """What was said, as it was dumped; once that was without the calls."""
+    return {rule: set(data[rule]) if isinstance(data, dict) else {0} for rule in data}
 
 
 def _of_program(verdict: Verdict) -> Explanation:

@@ -52,6 +52,9 @@ class Eventual:
     def placed(self, trace: Trace, call: Call, memory: Any, finding: Finding | None) -> None:
         """Nothing: it has to go well."""
 
+    def began(self, memory: Any) -> None:
+        """Nothing changes by it."""
+
     def settled(self, trace: Trace, call: Call, memory: list[Truth]) -> None:
         if call.status == "ok" and memory[0] is not True:
             memory[0] = disjunction((memory[0], self._wanted.judge(_env(trace, self._size), call)))
@@ -109,16 +112,28 @@ class _Obligation:
 
 
 class _Obligations(dict[Any, _Obligation]):
-    """The open obligations, by what tells them apart: the texts of their variables, where these are texts."""
+    """The open obligations, by what tells them apart: the texts of their variables, where these are texts.
+
+    Attributes:
+        kinds: of the variables, as they were so far; None where they tell nothing apart.
+        pending: place -> (key, obligation) of the calls in flight: one that is withdrawn never obliged.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.kinds: set[Any] = set()  # of the variables, as they were so far; None where they tell nothing apart
+        self.kinds: set[Any] = set()
+        self.pending: dict[int, tuple[Any, _Obligation]] = {}
 
     def open(self, key: Any, obligation: _Obligation) -> None:
+        known = self.get(key)
+        if known is not None and known.call.place > obligation.call.place:
+            return
         self.kinds.add(_kinds(key))
         self.pop(key, None)  # what is owed again is owed from the last such call on
         self[key] = obligation
+
+    def every(self) -> list[_Obligation]:
+        return [*self.values(), *(one for _, one in self.pending.values())]
 
 
 class Response:
@@ -173,9 +188,15 @@ class Response:
     def placed(self, trace: Trace, call: Call, memory: _Obligations, _finding: Finding | None) -> None:
         self._open(trace, call, memory)
 
+    def began(self, memory: Any) -> None:
+        """Nothing changes by it."""
+
     def settled(self, trace: Trace, call: Call, memory: _Obligations) -> None:
-        if self._negated and call.status != "ok":
-            memory.pop(call.place, None)
+        obliged = memory.pending.pop(call.place, None)
+        if call.status == "withdrawn":
+            return
+        if obliged is not None and (call.status == "ok" or not self._negated):
+            memory.open(*obliged)
         if self._negated or call.status == "ok":
             self._discharge(trace, call, memory)
 
@@ -187,7 +208,7 @@ class Response:
         if value is False:
             return
         sure = value if value is True else no_truth(value)
-        memory.open(self._key(env, call.place, sure), _Obligation(call, env, sure))
+        memory.pending[call.place] = self._key(env, call.place, sure), _Obligation(call, env, sure)
 
     def _meant(self, call: Call, memory: _Obligations) -> list[tuple[Any, _Obligation]]:
         """The obligations that a call may discharge: one, where the partner's arguments say which."""
@@ -208,15 +229,28 @@ class Response:
         if call.tool not in self._partner.tools:
             return
         for key, obligation in self._meant(call, memory):
-            if obligation.call.place >= call.place:
-                continue
-            env = list(obligation.env)
-            env[0] = trace
-            value = self._partner.judge(env, call)
-            if value is True:
+            left = self._left(trace, call, obligation)
+            if left is None:
                 del memory[key]
-            elif value is not False:
-                memory[key] = _Obligation(obligation.call, obligation.env, value)
+            elif left is not obligation:
+                memory[key] = left
+        for place, (key, obligation) in list(memory.pending.items()):
+            left = self._left(trace, call, obligation)
+            if left is None:
+                del memory.pending[place]
+            elif left is not obligation:
+                memory.pending[place] = key, left
+
+    def _left(self, trace: Trace, call: Call, obligation: _Obligation) -> _Obligation | None:
+        """What is still owed after a call."""
+        if obligation.call.place >= call.place:
+            return obligation
+        env = list(obligation.env)
+        env[0] = trace
+        value = self._partner.judge(env, call)
+        if value is True:
+            return None
+        return obligation if value is False else _Obligation(obligation.call, obligation.env, value)
 
     def _unanswered(self, trace: Trace, memory: _Obligations) -> Truth:
         """NOT of the rule: whether some call that went well has no partner, those in flight included."""
@@ -229,10 +263,11 @@ class Response:
         if self._negated:
             value = self._unanswered(trace, memory)
             return None if value is True else Finding(value)
-        if not memory:
+        every = memory.every()
+        if not every:
             return None
-        owed = next((one for one in memory.values() if one.sure is True), None)
-        first = owed or next(iter(memory.values()))
+        owed = next((one for one in every if one.sure is True), None)
+        first = owed or every[0]
         return Finding(False if owed else first.sure, partial(self._missing.explained, first.env, first.call))
 
     def so_far(self, _memory: Any) -> Truth:
@@ -245,12 +280,13 @@ class Response:
         copy = _Obligations()
         for key, one in memory.items():
             copy.open(key, one.among(calls))
+        copy.pending = {place: (key, one.among(calls)) for place, (key, one) in memory.pending.items()}
         return copy
 
     def dumped(self, memory: _Obligations) -> Any:
         return [
             [one.call.place, dump_truth(one.sure), [_dump_value(one.env[slot]) for slot in self._slots]]
-            for one in memory.values()
+            for one in memory.every()
         ]
 
     def loaded(self, data: Any, calls: Sequence[Call]) -> _Obligations:
@@ -259,8 +295,12 @@ class Response:
             env: Env = [None] * self._size
             for slot, value in zip(self._slots, values, strict=True):
                 env[slot] = _load_value(value, calls)
-            known = load_truth(sure)
-            memory.open(self._key(env, place, known), _Obligation(calls[place - 1], env, known))
+            known, call = load_truth(sure), calls[place - 1]
+            obliged = self._key(env, place, known), _Obligation(call, env, known)
+            if call.status is None:
+                memory.pending[place] = obliged
+            else:
+                memory.open(*obliged)
         return memory
 
 

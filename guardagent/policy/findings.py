@@ -38,7 +38,8 @@ class Call:
     concern: Any = None  # what it has to do with the policy
     expires = 0.0
     used = False
-    speculative = False
+    elsewhere = False  # whether it was in flight when its session was restored, and may have begun before
+    lapsed = False  # whether it was withdrawn because its permit had expired
 
     def __init__(self, tool: str, args: Mapping[str, Any], place: int = 0) -> None:
         self.tool = tool
@@ -53,11 +54,11 @@ class Call:
     @property
     def ends(self) -> tuple[Status, ...]:
         """The ways in which it can still end: what has not begun to run may never do so."""
-        return ("ok", "failed") if self.used else ("ok", "failed", "withdrawn")
+        return ("ok", "failed") if self.used and not self.elsewhere else ("ok", "failed", "withdrawn")
 
     @property
     def may_be_withdrawn(self) -> bool:
-        return not self.used and self.assumed is None
+        return self.assumed is None and (not self.used or self.elsewhere)
 
     def event(self) -> Event:
         """The call as it is now, for others to keep."""
@@ -203,8 +204,11 @@ class Part(Protocol):
     def placed(self, trace: Trace, call: Call, memory: Any, finding: Finding | None) -> None:
         """The call takes its place; what was found of it before is given."""
 
+    def began(self, memory: Any) -> None:
+        """A call in flight is about to run: it can no longer be withdrawn."""
+
     def settled(self, trace: Trace, call: Call, memory: Any) -> None:
-        """The outcome of a call is recorded."""
+        """The outcome of a call is recorded; one that was withdrawn has not been."""
 
     def ended(self, trace: Trace, memory: Any) -> Finding | None:
         """Whether the part is kept if nothing follows."""

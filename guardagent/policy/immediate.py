@@ -35,8 +35,8 @@ class Immediate:
     def looks_back(self, _call: Call) -> bool:
         return self._of_history
 
-    def start(self) -> list[Truth]:
-        return [True]
+    def start(self) -> _Memory:
+        return _Memory()
 
     def judge(self, trace: Trace, call: Call, _memory: Any) -> Finding | None:
         env: Env = [None] * self._size
@@ -74,27 +74,60 @@ class Immediate:
             return None
         return Finding(truth, partial(self._explained, worlds[0])) if truth is False else Finding(truth)
 
-    def placed(self, _trace: Trace, _call: Call, memory: list[Truth], finding: Finding | None) -> None:
-        if finding is not None and memory[0] is not False:
-            memory[0] = finding.value
+    def placed(self, _trace: Trace, call: Call, memory: _Memory, finding: Finding | None) -> None:
+        if finding is not None:
+            memory.open[call.place] = finding.value
 
-    def settled(self, trace: Trace, call: Call, memory: Any) -> None:
-        """Nothing: it was judged when it was proposed."""
+    def settled(self, _trace: Trace, call: Call, memory: _Memory) -> None:
+        """It was judged when it was proposed; what was found of one that never ran says nothing."""
+        value = memory.open.pop(call.place, True)
+        if call.status != "withdrawn":
+            memory.take(value)
 
-    def ended(self, _trace: Trace, memory: list[Truth]) -> Finding | None:
-        return None if memory[0] is True else Finding(memory[0])
+    def began(self, memory: _Memory) -> None:
+        """Nothing changes by it."""
 
-    def so_far(self, memory: list[Truth]) -> Truth:
-        return memory[0]
+    def ended(self, _trace: Trace, memory: _Memory) -> Finding | None:
+        value = self.so_far(memory)
+        return None if value is True else Finding(value)
 
-    def satisfied(self, _memory: list[Truth]) -> bool:
+    def so_far(self, memory: _Memory) -> Truth:
+        if not memory.open:
+            return memory.base
+        found = _Memory(memory.base)
+        for value in memory.open.values():
+            found.take(value)
+        return found.base
+
+    def satisfied(self, _memory: _Memory) -> bool:
         return False
 
-    def copied(self, memory: list[Truth], _calls: Any) -> list[Truth]:
-        return list(memory)
+    def copied(self, memory: _Memory, _calls: Any) -> _Memory:
+        copy = _Memory(memory.base)
+        copy.open = dict(memory.open)
+        return copy
 
-    def dumped(self, memory: list[Truth]) -> Any:
-        return dump_truth(memory[0])
+    def dumped(self, memory: _Memory) -> Any:
+        found = [[place, dump_truth(value)] for place, value in memory.open.items()]
+        return {"base": dump_truth(memory.base), "open": found}
 
-    def loaded(self, data: Any, _calls: Any) -> list[Truth]:
-        return [load_truth(data)]
+    def loaded(self, data: Any, _calls: Any) -> _Memory:
+        if not isinstance(data, dict):  # as it was once written
+            return _Memory(load_truth(data))
+        memory = _Memory(load_truth(data["base"]))
+        memory.open = {place: load_truth(value) for place, value in data["open"]}
+        return memory
+
+
+class _Memory:
+    """Whether the condition was kept: by the calls that ran, and by each that is in flight and did not keep it."""
+
+    __slots__ = ("base", "open")
+
+    def __init__(self, base: Truth = True) -> None:  # noqa: FBT002 - a value
+        self.base = base
+        self.open: dict[int, Truth] = {}
+
+    def take(self, value: Truth) -> None:
+        if value is not True and self.base is not False:
+            self.base = value

@@ -19,19 +19,26 @@ from guardagent.policy.formula import Formula, atoms
 from guardagent.policy.values import Truth
 from guardagent.types import EMPTY
 
+Effect = tuple[tuple[int, bool, bool], ...]
+"""What calls do whose outcomes are known: for each state the next one, and whether it was violated, and unforeseen."""
+
 
 class _Memory:
-    """The state after the calls whose outcomes are known, the calls since then, and the states that are possible."""
+    """The state after the calls whose outcomes are known, what came since then, and the states that are possible."""
 
     __slots__ = ("base", "broken", "doubtful", "late", "possible", "since")
 
     def __init__(self, start: int) -> None:
         self.base = start
-        self.since: list[Call] = []
+        self.since: list[Call | Effect] = []
         self.possible: tuple[int, ...] = (start,)
         self.broken = False  # whether the calls whose outcomes are known have violated it
         self.doubtful = False  # whether those since then have, in some way in which they can end
         self.late = False  # an outcome has violated what no check could foresee
+
+    def take(self, effect: Effect) -> None:
+        self.base, broken, late = effect[self.base]
+        self.broken, self.late = self.broken or broken, self.late or late
 
 
 class Propositional:
@@ -50,6 +57,7 @@ class Propositional:
             for letter in range(len(self.alphabet.letters))
         ]
         self._ways: dict[tuple[int, int], tuple[Way, ...]] = {}
+        self._effects: dict[tuple[int, bool], Effect] = {}
 
     def _live(self) -> list[tuple[int, tuple[int, ...]]]:
         automaton = self.automaton
@@ -83,34 +91,57 @@ class Propositional:
         memory.since = [*memory.since, call]
         self._pass(memory, call)
 
-    def settled(self, _trace: Trace, _call: Call, memory: _Memory) -> None:
-        """Calls whose outcomes are known, from the oldest on, are folded into one state."""
-        since = memory.since
-        known = next((at for at, call in enumerate(since) if call.status is None), len(since))
-        for call in since[:known]:
-            memory.late = memory.late or self._broken_by_outcome(memory.base, call)
-            memory.broken |= self._breaks[memory.base][self.alphabet.index(call, ok=call.status == "ok")]
-            memory.base = self._step(memory.base, self.alphabet.index(call, ok=call.status == "ok"))
-        memory.since = since[known:]
+    def began(self, memory: _Memory) -> None:
+        self._look_ahead(memory)
+
+    def settled(self, _trace: Trace, call: Call, memory: _Memory) -> None:
+        """Calls whose outcomes are known, from the oldest on, are folded into one state; those between, into one step.
+
+        One that was withdrawn is no step: the states that are possible held those without it.
+        """
+        since: list[Call | Effect] = []
+        for one in memory.since:
+            link = self._effect(one) if one is call else one
+            if isinstance(link, tuple) and since and isinstance(since[-1], tuple):
+                since[-1] = _then(since[-1], link)
+            else:
+                since.append(link)
+        if isinstance(since[0], tuple):
+            memory.take(since.pop(0))  # type: ignore[arg-type]
+        memory.since = since
+        self._look_ahead(memory)
+
+    def _effect(self, call: Call) -> Effect:
+        """What a call whose outcome is known does to each state."""
+        key = -1 if call.status == "withdrawn" else self.alphabet.index(call, ok=True), call.status == "ok"
+        if key not in self._effects:
+            self._effects[key] = tuple(self._after(state, *key) for state in range(len(self._breaks)))
+        return self._effects[key]
+
+    def _after(self, state: int, letter: int, ok: bool) -> tuple[int, bool, bool]:  # noqa: FBT001 - a value
+        """The next state, whether this violates the rule, and whether the call was allowed because it could go well."""
+        if letter < 0:
+            return state, False, False
+        unforeseen = not ok and self._breaks[state][letter - 1] and not self._breaks[state][letter]
+        letter -= not ok
+        return self._step(state, letter), self._breaks[state][letter], unforeseen
+
+    def _look_ahead(self, memory: _Memory) -> None:
         memory.possible, memory.doubtful = (memory.base,), False
-        for call in memory.since:
-            self._pass(memory, call)
+        for one in memory.since:
+            self._pass(memory, one)
 
-    def _broken_by_outcome(self, state: int, call: Call) -> bool:
-        """Whether a call was allowed because it could go well, and did not."""
-        ok = self.alphabet.index(call, ok=True)
-        return call.status != "ok" and self._breaks[state][ok - 1] and not self._breaks[state][ok]
-
-    def _pass(self, memory: _Memory, call: Call) -> None:
-        """One more call, whose outcome may be open."""
-        letters = self._outcomes(call)
+    def _pass(self, memory: _Memory, one: Call | Effect) -> None:
+        """One more call, whose outcome is open; or what others have done."""
+        if isinstance(one, tuple):
+            memory.doubtful |= any(one[state][1] for state in memory.possible)
+            memory.possible = tuple(sorted({one[state][0] for state in memory.possible}))
+            return
+        letter = self.alphabet.index(one, ok=True)
+        letters = (letter, letter - 1)
         memory.doubtful |= any(self._breaks[state][letter] for state in memory.possible for letter in letters)
-        memory.possible = tuple(sorted({self._step(state, one) for state in memory.possible for one in letters}))
-
-    def _outcomes(self, call: Call) -> tuple[int, ...]:
-        """The letters that a call may turn out to be."""
-        letter = self.alphabet.index(call, ok=True)
-        return (letter, letter - 1) if call.status is None else (letter - (call.status != "ok"),)
+        states = {self._step(state, letter) for state in memory.possible for letter in letters}
+        memory.possible = tuple(sorted(states.union(memory.possible) if "withdrawn" in one.ends else states))
 
     def _step(self, state: int, letter: int) -> int:
         return (self._resumed if self._breaks[state][letter] else self.automaton.table)[state][letter]
@@ -130,17 +161,21 @@ class Propositional:
         copy = _Memory(memory.base)
         copy.possible, copy.late = memory.possible, memory.late
         copy.broken, copy.doubtful = memory.broken, memory.doubtful
-        copy.since = [calls.get(call, call) for call in memory.since]
+        copy.since = [calls.get(one, one) if isinstance(one, Call) else one for one in memory.since]
         return copy
 
     def dumped(self, memory: _Memory) -> Any:
-        places = [call.place for call in memory.since]
-        return [memory.base, places, list(memory.possible), memory.broken, memory.doubtful, memory.late]
+        since = [one.place if isinstance(one, Call) else one for one in memory.since]
+        return [memory.base, since, list(memory.possible), memory.broken, memory.doubtful, memory.late]
 
     def loaded(self, data: Any, calls: Sequence[Call]) -> _Memory:
         base, since, possible, *standing = data
         memory = _Memory(base)
-        memory.since, memory.possible = [calls[place - 1] for place in since], tuple(possible)
+        for one in since:
+            call = calls[one - 1] if isinstance(one, int) else None
+            effect = tuple(map(tuple, one)) if call is None else self._effect(call) if call.status else None
+            memory.since.append(effect or call)
+        memory.possible = tuple(possible)
         memory.broken, memory.doubtful, memory.late = standing
         return memory
 
@@ -185,7 +220,13 @@ class Propositional:
 
 def _open(memory: _Memory) -> list[dict[str, Any]]:
     """The calls whose outcomes may still matter."""
-    return [call.shown() for call in memory.since if call.status is None] if memory.since else []
+    return [one.shown() for one in memory.since if isinstance(one, Call)] if memory.since else []
+
+
+def _then(first: Effect, second: Effect) -> Effect:
+    """What the one does and then the other."""
+    steps = [(*step, second[step[0]]) for step in first]
+    return tuple((after[0], broken or after[1], late or after[2]) for _, broken, late, after in steps)
 
 
 def _tools(atom: str, sets: Mapping[str, frozenset[str]]) -> frozenset[str]:

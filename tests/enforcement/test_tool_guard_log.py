@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
-from guardagent.enforcement import HostCall, Outcome
+from guardagent.enforcement import HostCall, Outcome, ToolGuard
+from guardagent.enforcement.conversations import Conversation
+from guardagent.errors import InputError
 from guardagent.log import AuditLog, verify_log
+from guardagent.policy.load import compile_rules
 from tests.adapters.scenarios import APPROVED, guard_of
 from tests.enforcement.guards import LIMIT, MemoryLog, done, guard, ran, refund
 
@@ -80,14 +83,14 @@ def test_what_a_person_said_is_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("error", [OSError("disk full"), RuntimeError(), TypeError()])
 def test_a_log_that_cannot_be_written_denies(error: Exception) -> None:
-    """The call takes no effect: it is recorded as not run, and has no permit."""
+    """The call takes no effect: it is withdrawn, and has no permit."""
     log = MemoryLog()
     one = guard(LIMIT, log=log)
     log.error = error
     call = refund()
     verdict = one.before(call)
     assert (verdict.label, "the audit log cannot be written" in verdict.errors[0]) == (1, True)
-    assert [event.status for event in one.session("c").history] == ["failed"]
+    assert one.session("c").history == ()
     assert one._conversations.known("c").open == {}
     log.error = None
     ran(one, refund())
@@ -140,3 +143,29 @@ def test_the_audit_log_takes_what_a_guard_writes(name: str, tmp_path: Path) -> N
         one.end("c")
     found = verify_log(tmp_path / name)
     assert (found.status, found.entries) == ("whole", 5)
+
+
+@pytest.mark.parametrize("why", ["log", "host", "expired"])
+def test_a_call_that_never_ran_may_be_made_again_and_the_log_says_so(why: str) -> None:
+    """ "Once" means a call that ran. What was used stays in flight."""
+    log, now = MemoryLog(), [0.0]
+    one = ToolGuard(compile_rules(["forall(refund(), count(f:refund()) == 0)"]), log=log)
+    one._conversations.put(Conversation("c", one.policies.session(id="c", clock=lambda: now[0])))
+    call = refund()
+    log.error = OSError("disk full") if why == "log" else None
+    one.before(call)
+    log.error = None
+    if why == "host":
+        one.withdraw(call, "the host shut down")
+    now[0] = 301.0
+    again = refund()
+    assert one.before(again).label == 0
+    said = [(record["status"], record["reasons"]) for record in log.of("outcome")]
+    assert why == "log" or (said[0][0], log.of("outcome")[0]["call_id"]) == ("withdrawn", call.id)
+    with pytest.raises(InputError):
+        one.use(call)
+    one.use(again)
+    now[0] = 900.0
+    assert one.before(refund()).label == 1
+    one.withdraw(again, "it may be running")
+    assert one.before(refund()).label == 1

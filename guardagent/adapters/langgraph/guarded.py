@@ -137,7 +137,7 @@ class _Work:
         if args != plain_arguments(judged):  # the guard's own approver has changed them
             judged = _fitting(args, edited)
         if isinstance(judged, str):
-            yield ("after", call, Outcome(f"not run: {judged}", failed=True))
+            self._guard.withdraw(call, judged, used=True)
             return proposal.refused(f"the arguments that were approved do not fit: {judged}")
         return _Started(call, {name: args[name] if is_plain(value) else value for name, value in judged.items()})
 

@@ -135,7 +135,7 @@ class Invoker:
         try:
             return self._bound_to(call, judged)
         except (InputError, ModelBehaviorError) as error:
-            self.attachment.guard.after(call, Outcome(f"not run: {in_words(error)}", failed=True))
+            self.attachment.guard.withdraw(call, in_words(error), used=True)
             raise InputError(in_words(error)) from None
 
     def _bound_to(self, call: HostCall, judged: Mapping[str, Any]) -> Bound:

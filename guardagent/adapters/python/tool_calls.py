@@ -21,7 +21,8 @@ from guardagent.fold import combine
 from guardagent.types import Decision, Verdict, unchecked
 
 Tools = Mapping[str, Fn] | Iterable[Fn]
-_NOT_RUN = "not run: another call of the same message ended the run"
+_WHY = "another call of the same message ended the run"
+_NOT_RUN = f"not run: {_WHY}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,7 @@ class _Turn:
                     break
         finally:
             for one in waiting:
-                self.guard.after(one.call, Outcome(_NOT_RUN, failed=True))
+                self.guard.withdraw(one.call, _WHY)
 
     def _run(self, one: _Proposed) -> Steps[None]:
         guard, call = self.guard, one.call
@@ -189,8 +190,7 @@ class _Turn:
         """Nothing of a message runs that would halt the run."""
         for one in proposed:
             if one.verdict.label == 0:
-                outcome = Outcome(_NOT_RUN, failed=True)
-                yield Step(partial(self.guard.after, one.call, outcome), partial(self.guard.aafter, one.call, outcome))
+                yield Step(partial(self.guard.withdraw, one.call, _WHY), partial(self.guard.awithdraw, one.call, _WHY))
 
 
 def _made_of(tools: Tools, guard: ToolGuard) -> dict[str, Guarded]:

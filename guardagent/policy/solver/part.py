@@ -253,6 +253,9 @@ class Solved:
     def placed(self, trace: Trace, call: Call, memory: Any, finding: Finding | None) -> None:
         """Nothing: each call is judged by itself."""
 
+    def began(self, memory: Any) -> None:
+        """Nothing, as above."""
+
     def settled(self, trace: Trace, call: Call, memory: Any) -> None:
         """Nothing, as above."""
 
