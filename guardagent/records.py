@@ -6,7 +6,6 @@ Keys that the formats do not name are ignored, and no rule ever sees them. A key
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from guardagent._files import parse_json
 from guardagent.errors import ContentError
+from guardagent.policy.failures import is_failure
 from guardagent.types import Event
 
 _NAMES = {
@@ -169,16 +169,7 @@ def _status(part: _Part, failed_output: Any) -> Literal["ok", "failed", "unknown
         return "ok"
     if failed_output is None or "output" not in part.values:
         return "unknown"
-    output = part.values["output"]
-    return "failed" if output is not None and _found(failed_output, output) else "ok"
-
-
-def _found(pattern: Any, output: Any) -> bool:
-    text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
-    try:
-        return bool(pattern.search(text))
-    except UnicodeEncodeError:  # the engine knows no half characters
-        return bool(pattern.search(text.encode("utf-8", "backslashreplace").decode()))
+    return "failed" if is_failure(failed_output, part.values["output"]) else "ok"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ the other.
 from __future__ import annotations
 
 import inspect
-import json
 import secrets
 import threading
 import time
@@ -26,6 +25,7 @@ from guardagent.arguments import bound, malformed, mislabelled
 from guardagent.errors import InputError, SessionBusyError, ToolDenied, in_words
 from guardagent.permit import Permit
 from guardagent.policy.conversation import Conversation, Judgement
+from guardagent.policy.failures import is_failure
 from guardagent.policy.findings import Call, Explanation, Finding, Status
 from guardagent.policy.policies import Concern, Policies
 from guardagent.policy.remedies import Remedies, message_of
@@ -498,8 +498,8 @@ class Session:
 
         Args:
             output: what the tool gave back.
-            failed: whether the call failed; None where that is not known. An output that matches the policy's
-                `failed_output` failed whatever is said here.
+            failed: whether the call failed; None where that is not known. An output of which any part
+                matches the policy's `failed_output` failed whatever is said here.
             permit: which call; needed when several are in flight.
 
         Raises:
@@ -525,8 +525,7 @@ class Session:
 
     def status_of(self, output: Any, failed: bool | None) -> Status:  # noqa: FBT001 - as in `record`
         """How a call ended that gave back this; see `record`."""
-        pattern = self.policies.failed_output
-        if pattern is not None and output is not None and pattern.search(_text(output)):
+        if is_failure(self.policies.failed_output, output):
             return "failed"
         return "unknown" if failed is None else "failed" if failed else "ok"
 
@@ -815,9 +814,3 @@ def _refused(problem: str, started: float) -> Verdict:
     elapsed = (time.perf_counter() - started) * 1000
     reasons = (f"could not be checked: {problem}",)
     return Verdict(Decision.DENY, reasons, errors=(problem,), checked_by="policy", elapsed_ms=elapsed)
-
-
-def _text(output: Any) -> str:
-    if isinstance(output, str):
-        return output
-    return json.dumps(thaw(output), ensure_ascii=False, default=str)

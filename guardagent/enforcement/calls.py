@@ -119,7 +119,8 @@ class Outcome:
         output: what the tool gave back.
         failed: whether it failed; None where that is not known.
         ended: false where it was cancelled: it may have done its work, so that it stays in flight.
-        beside: what else it said, which rules do not see as its output: that it failed may stand there alone.
+        beside: what else it said, which rules do not see as its output, or see joined: that it failed may stand there
+            alone.
     """
 
     output: Any = None

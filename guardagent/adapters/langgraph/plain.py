@@ -153,13 +153,21 @@ def outcome_of(response: Any, call_id: str, *, with_artifact: bool = False) -> O
         call_id: which message of a Command answers the call.
         with_artifact: the tool gives back a pair of content and artifact.
     """
+    artifact = None
     if with_artifact and isinstance(response, tuple) and len(response) == 2:
-        response = response[0]
+        response, artifact = response
     message = answering(response, call_id)
     if message is not None:
-        return Outcome(_text(message.content), failed=message.status == "error")
+        parts = (message.content, _structured(message.artifact))
+        return Outcome(_text(message.content), failed=message.status == "error", beside=parts)
     update = getattr(response, "update", None)
-    return Outcome(_output(_text(response if update is None or isinstance(response, Mapping) else update)))
+    said = response if update is None or isinstance(response, Mapping) else update
+    return Outcome(_output(_text(said)), beside=(_output(said), _structured(artifact)))
+
+
+def _structured(artifact: Any) -> Any:
+    """What a tool of MCP gave back beside its content."""
+    return artifact.get("structured_content") if isinstance(artifact, Mapping) else None
 
 
 def answering(response: Any, call_id: str) -> Any:

@@ -85,11 +85,8 @@ def outcome_of(message: Mapping[str, Any]) -> Outcome:
 
 def answered(answer: Mapping[str, Any]) -> Outcome:
     """What came of a call that ran to its end, from its result."""
-    content = answer.get("content")
-    blocks = [one for one in content if isinstance(one, Mapping)] if isinstance(content, list) else []
-    parts = [*blocks, *(one["resource"] for one in blocks if isinstance(one.get("resource"), Mapping))]
-    texts = tuple(one["text"] for one in parts if isinstance(one.get("text"), str))
-    return Outcome(output_of(answer), failed=answer.get("isError") is True, beside=texts)
+    beside = answer.get("content"), answer.get("structuredContent")
+    return Outcome(output_of(answer), failed=answer.get("isError") is True, beside=beside)
 
 
 def unfinished(answer: Mapping[str, Any]) -> bool:

@@ -156,7 +156,7 @@ class Invoker:
             self.attachment.notes(context)[self._key(context)] = call
             return output
         failed = server.failed or isinstance(output, Denial)
-        await self.attachment.guard.aafter(call, Outcome(server.shown(output), failed=failed))
+        await self.attachment.guard.aafter(call, Outcome(server.shown(output), failed=failed, beside=server.parts))
         return output
 
     def _outcome_of(self, error: BaseException) -> Outcome:

@@ -22,10 +22,12 @@ class ServerAnswer:
     Attributes:
         failed: whether it called its answer an error.
         seen: whether it answered at all: it does not, where the tool is none of an MCP server.
+        parts: what the SDK shows of it, and its structured content.
     """
 
     failed: bool = False
     seen: bool = False
+    parts: tuple[Any, ...] = ()
 
     def shown(self, output: Any) -> Any:
         """The tool's output as rules see it: of a single text, the text."""
@@ -58,6 +60,7 @@ class _Watching:
         answer = _answer.get()
         if answer is not None:
             answer.seen, answer.failed = True, bool(context.is_error)
+            answer.parts = (context.tool_output, context.structured_content)
         data = self._before(context) if self._before is not None else None
         return await data if inspect.isawaitable(data) else data
 

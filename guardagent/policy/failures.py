@@ -1,0 +1,56 @@
+"""Tells from an output whether its call failed: `failed_output` is held against each part of it by itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from guardagent.types import thaw
+
+
+def is_failure(pattern: Any, *outputs: Any) -> bool:
+    """Whether a compiled pattern, where there is one, matches any text of what a tool gave back."""
+    return pattern is not None and any(
+        _matches(pattern, text) for output in outputs if output is not None for text in _texts(output)
+    )
+
+
+def _matches(pattern: Any, text: str) -> bool:
+    try:
+        return bool(pattern.search(text))
+    except UnicodeEncodeError:  # the engine knows no half characters
+        return bool(pattern.search(text.encode("utf-8", "backslashreplace").decode()))
+
+
+def _texts(output: Any) -> Iterator[str]:
+    """A text as it is; of anything else the whole as JSON, and each of its blocks."""
+    yield from _block(output)
+    parts = _fields(output)
+    content = output if isinstance(output, list | tuple) else parts.get("content")
+    if isinstance(content, list | tuple):
+        for block in content:
+            yield from _block(block)
+    for name in ("structuredContent", "structured_content"):
+        if parts.get(name) is not None:
+            yield from _block(parts[name])
+
+
+def _block(block: Any) -> Iterator[str]:
+    """A block as JSON, and each text in it."""
+    if isinstance(block, str):
+        yield block
+        return
+    yield json.dumps(thaw(block), ensure_ascii=False, default=str)
+    fields = _fields(block)
+    for value in (*fields.values(), *_fields(fields.get("resource")).values()):
+        if isinstance(value, str):
+            yield value
+
+
+def _fields(value: Any) -> Mapping[str, Any]:
+    """Of a mapping, or of an object; no code of its own is run."""
+    if isinstance(value, Mapping):
+        return value
+    held = getattr(value, "__dict__", None)
+    return held if isinstance(held, dict) else {}
