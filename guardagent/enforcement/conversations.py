@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from guardagent.enforcement.calls import HostCall
@@ -36,6 +37,7 @@ class Conversation:
         replans: how many turns of the model in a row had calls denied.
         step: the last of them.
         hung: checks that did not end in time and are still under way.
+        shown_ids: the results that the host's messages last showed, which only grows; those `confirmed` were seen here.
         process: the one in which it began. A fork of that process has the history up to then, and not what came since.
         notes: what the host's adapter keeps of it.
         restored: the calls of before are not known here by the host's ids; the first messages that show them tell.
@@ -54,6 +56,8 @@ class Conversation:
     hung: int = 0
     notes: dict[Any, Any] = field(default_factory=dict)
     restored: bool = False
+    shown_ids: Sequence[str] = ()
+    confirmed: int = 0
     process: int = field(default_factory=os.getpid)
     journal: ConversationJournal | None = None
 
@@ -65,11 +69,14 @@ class Conversation:
             if self.restored:
                 self.calls.update(call.seen)
                 self.restored = False
-            missing = [one for one in call.seen if one not in self.calls]
+            known = self.confirmed if call.seen is self.shown_ids else 0
+            missing = [one for one in islice(call.seen, known, None) if one not in self.calls]
             if missing and self.journal is not None:
                 unknown = self.journal.unknown(missing)
                 self.calls.update(one for one in missing if one not in unknown)
                 missing = [one for one in missing if one in unknown]
+            if not missing:
+                self.shown_ids, self.confirmed = call.seen, len(call.seen)
             return missing[0] if missing else None
 
     def keep(self, call: HostCall, verdict: Verdict, max_replans: int) -> bool:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from guardagent.enforcement.schema import read_object
 from guardagent.errors import InputError
+
+if TYPE_CHECKING:
+    from guardagent.enforcement import ToolGuard
 
 
 def part(of: Any, name: str) -> Any:
@@ -29,10 +34,47 @@ def as_dict(message: Any) -> dict[str, Any]:
     return dict(dump(exclude_none=True))
 
 
-def results_in(messages: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The ids of the calls whose results the messages show."""
-    ids = [message.get("tool_call_id") for message in messages if message.get("role") == "tool"]
-    return tuple(one for one in ids if isinstance(one, str) and one)
+class Transcript:
+    """The messages of one conversation, which is shown again with each turn: what was read is not read again.
+
+    Attributes:
+        messages: as plain dicts.
+        seen: the ids of the calls whose results they show. It is another list where other messages are shown.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._given: list[Any] = []
+        self.messages: list[Mapping[str, Any]] = []
+        self.seen: list[str] = []
+
+    @classmethod
+    def of(cls, guard: ToolGuard, conversation: str) -> Transcript:
+        """The one that the guard keeps for a conversation, as long as it knows it."""
+        try:
+            return guard.notes(conversation).setdefault("transcript", cls())  # type: ignore[no-any-return]
+        except InputError:  # then its calls are denied, too
+            return cls()
+
+    def read(self, messages: Sequence[Any]) -> None:
+        """Reads those that were not read yet.
+
+        Raises:
+            InputError: one is no message.
+        """
+        with self._lock:
+            self._read(messages)
+
+    def _read(self, messages: Sequence[Any]) -> None:
+        if list(islice(messages, len(self._given))) != self._given:
+            self._given, self.messages, self.seen = [], [], []
+        for message in islice(messages, len(self._given), None):
+            plain = message if type(message) is dict else as_dict(message)
+            call_id = plain.get("tool_call_id")
+            if plain.get("role") == "tool" and isinstance(call_id, str) and call_id:
+                self.seen.append(call_id)
+            self.messages.append(plain)
+            self._given.append(message)
 
 
 def call_name(call: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from guardagent.adapters.python.attach import add, ensure_attached
 from guardagent.adapters.python.current import Named, call_within, current_agent, named
 from guardagent.adapters.python.functions import Guarded, guarded_of, tool_of
-from guardagent.adapters.python.messages import as_dict, call_arguments, call_name, in_text, part, result, results_in
+from guardagent.adapters.python.messages import Transcript, call_arguments, call_name, in_text, part, result
 from guardagent.adapters.python.steps import Step, Steps, adrive, drive
 from guardagent.adapters.python.tool import Fn
 from guardagent.enforcement import HostCall, Outcome, ToolGuard
@@ -110,13 +110,11 @@ class _Turn:
     def __init__(self, tools: Tools, guard: ToolGuard, messages: Any, conversation: str, agent: str | None) -> None:
         self.guard, self.conversation = guard, conversation
         self._made = _made_of(tools, guard)
-        shown = None if messages is None else [as_dict(message) for message in messages]
-        self._more: dict[str, Any] = {
-            "agent": agent or current_agent(),
-            "step": secrets.token_hex(8),
-            "messages": shown,
-            "seen": None if shown is None else results_in(shown),
-        }
+        self._more: dict[str, Any] = {"agent": agent or current_agent(), "step": secrets.token_hex(8)}
+        if messages is not None:
+            transcript = Transcript.of(guard, conversation)
+            transcript.read(messages)
+            self._more |= {"messages": transcript.messages, "seen": transcript.seen}
 
     def refuse_coroutines(self) -> None:
         odd = next((made.tool.name for made in self._made.values() if made.tool.is_async), None)
