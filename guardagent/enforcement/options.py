@@ -44,7 +44,8 @@ _OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "approver": ("a function that takes an ApprovalRequest", lambda one: one is None or callable(one)),
     "answers": ("a GuardAgent", lambda one: one is None or callable(getattr(one, "guard", None))),
     "log": ("an AuditLog", lambda one: one is None or callable(getattr(one, "append", None))),
-    "on_log_error": ("'deny' or 'warn'", lambda one: one in ("deny", "warn")),
+    "on_log_error": ("'deny', 'warn' or 'spool'", lambda one: one in ("deny", "warn", "spool")),
+    "log_spool": ("the path of a file", lambda one: one is None or isinstance(one, str | Path)),
     "max_replans": ("a whole number from 0", lambda one: type(one) is int and one >= 0),
     "ledger": (
         "a SqliteLedger, or None",

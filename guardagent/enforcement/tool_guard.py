@@ -25,7 +25,7 @@ from guardagent.enforcement.options import check_options
 from guardagent.enforcement.schema import unchecked_patterns
 from guardagent.enforcement.telemetry import span
 from guardagent.enforcement.tools_lock import read_tools_lock
-from guardagent.enforcement.writing import Log, write_approval, write_outcome, write_verdict, write_withdrawal
+from guardagent.enforcement.writing import Log, spooled, write_approval, write_outcome, write_verdict, write_withdrawal
 from guardagent.errors import GuardError, InputError, SessionBusyError, in_words
 from guardagent.fold import combine, denied_on_crash
 from guardagent.policy.findings import Call
@@ -76,7 +76,9 @@ class ToolGuard:
         approver: whom to ask about calls that are escalated, so that none is left to the host's own approval.
         answers: judges the agent's final answers, too.
         log: where every verdict is written, such as `guardagent.log.AuditLog`.
-        on_log_error: what a call is whose verdict cannot be written: `deny`, or `warn` in the host's log alone.
+        on_log_error: what a call is whose verdict cannot be written: `deny`, or `warn` in the host's log alone; with
+            `spool`, it is written to a local file, and to the log as soon as that can be written again.
+        log_spool: that file; else it lies beside the log's own.
         max_replans: how many turns of the model in a row may have calls denied and be followed by another.
         deadline: seconds that a check may take; one that takes longer denies.
         ledger: keeps which approvals were used, and with a `SqliteLedger` also conversations, for all processes that
@@ -100,7 +102,8 @@ class ToolGuard:
         approver: Approver | None = None,
         answers: GuardAgent | None = None,
         log: Log | None = None,
-        on_log_error: Literal["deny", "warn"] = "deny",
+        on_log_error: Literal["deny", "warn", "spool"] = "deny",
+        log_spool: Path | str | None = None,
         max_replans: int = MAX_REPLANS,
         deadline: float = DEADLINE_SECONDS,
         ledger: Ledger | None = None,
@@ -116,6 +119,7 @@ class ToolGuard:
             answers=answers,
             log=log,
             on_log_error=on_log_error,
+            log_spool=log_spool,
             max_replans=max_replans,
             deadline=deadline,
             ledger=ledger,
@@ -130,7 +134,8 @@ class ToolGuard:
         self.accepted = Accepted(None if tools_lock is None else read_tools_lock(tools_lock))
         self.approver, self.answers = approver, answers
         self._state, self._facts = state, facts
-        self._log, self._on_log_error, self._digest = log, on_log_error, getattr(self.policies, "digest", "")
+        self._log, self._on_log_error = spooled(log, on_log_error, log_spool), on_log_error
+        self._digest = getattr(self.policies, "digest", "")
         self._max_replans, self._deadline = max_replans, deadline
         self._ledger: Ledger = MemoryLedger() if ledger is None else ledger
         self._approvals = approvals

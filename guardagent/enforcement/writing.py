@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from guardagent.enforcement.approval import Approval
 from guardagent.enforcement.calls import HostCall
+from guardagent.errors import InputError
 from guardagent.types import Verdict
 
 if TYPE_CHECKING:
@@ -18,6 +20,21 @@ class Log(Protocol):
     """Where verdicts are written: `guardagent.log.AuditLog`."""
 
     def append(self, record: Mapping[str, Any]) -> Any: ...
+
+
+def spooled(log: Log | None, on_error: str, path: Path | str | None) -> Log | None:
+    """The log, with a file for what cannot be written to it, where that is wanted.
+
+    Raises:
+        InputError: the options do not fit together, or there is no place for the file.
+    """
+    if (path is not None and on_error != "spool") or (log is None and on_error == "spool"):
+        raise InputError("a spool is for a log: expected log=..., on_log_error='spool' and perhaps log_spool=FILE")
+    if log is None or on_error != "spool":
+        return log
+    from guardagent.log.spool import Spool
+
+    return Spool(log, path)
 
 
 def write_verdict(log: Log, policy: str, kind: str, call: HostCall, verdict: Verdict) -> None:

@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Self
 from weakref import WeakSet
@@ -23,7 +24,7 @@ from guardagent.log.chain import Chain, Entry
 from guardagent.log.entries import Entries
 from guardagent.log.head import Head, HeadFile
 from guardagent.log.keys import checked_key
-from guardagent.log.stores import open_store
+from guardagent.log.stores import open_store, reading
 
 _AT_ONCE = 1000
 _FORK_WAITS = 5.0  # seconds for a commit to end; the thread that commits may be the one that forks, in a signal handler
@@ -101,11 +102,36 @@ class AuditLog:
         Raises:
             LogError: it could not be written, or nobody knows whether it was.
         """
-        return self._committed(self._queued(record))
+        return self.append_prepared(self.prepared(record))
+
+    def prepared(self, record: Mapping[str, Any]) -> str:
+        """A record as it is going to be written, now or later: redacted, with the time as it is now.
+
+        Raises:
+            LogError: it cannot be logged.
+        """
+        return self._entries.text(record)
+
+    def append_prepared(self, text: str) -> int:
+        """As `append`, of what `prepared` gave."""
+        return self._committed(self._queued(text))
+
+    @property
+    def seen(self) -> int:
+        """The number of the last entry that was seen here; 0 before the first."""
+        return self._known.seq if self._known is not None else 0
+
+    def since(self, seq: int) -> set[str]:
+        """The texts of the entries after one, by its number.
+
+        Raises:
+            GuardError: the log cannot be read.
+        """
+        return {entry.text for entry in takewhile(lambda one: one.seq > seq, reading(self.path).backwards())}
 
     async def aappend(self, record: Mapping[str, Any]) -> int:
         """As `append`, while the event loop goes on. An entry is written also if the task is cancelled."""
-        waiting = self._queued(record)
+        waiting = self._queued(self.prepared(record))
         if self._workers is None:
             self._workers = ThreadPoolExecutor(max_workers=1, thread_name_prefix="guardagent-log")
         try:
@@ -145,9 +171,9 @@ class AuditLog:
 
     # --- committing
 
-    def _queued(self, record: Mapping[str, Any]) -> _Waiting:
+    def _queued(self, text: str) -> _Waiting:
         self._require_open()
-        waiting = _Waiting(self._entries.text(record))
+        waiting = _Waiting(text)
         self._waiting.append(waiting)
         return waiting
 

@@ -1,0 +1,184 @@
+"""A local file for what cannot be written to the log now. The log catches up, in order, before its next record.
+
+A line holds an entry as it is to be written, redacted already; a line without its end was never acknowledged. How far
+the log has caught up stands in a file beside it, after every entry. Where that could not be written any more, the log
+itself tells: an entry that it has is not written again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from guardagent._locks import sync_folder
+from guardagent.errors import InputError, LogError
+from guardagent.log.audit_log import AuditLog
+from guardagent.log.values import canonical, plain
+
+_log = logging.getLogger("guardagent")
+
+
+class Log(Protocol):
+    def append(self, record: Mapping[str, Any]) -> Any: ...
+
+
+class Spool:
+    """Appends to a log, else to a file, in which it waits for the log.
+
+    Args:
+        log: where records belong.
+        path: the file; None stands for one beside the log's own.
+
+    Raises:
+        InputError: no file is named, and the log has none; or it cannot be written.
+    """
+
+    def __init__(self, log: Log, path: Path | str | None = None) -> None:
+        beside = getattr(log, "path", None)
+        if path is None and not isinstance(beside, Path):
+            raise InputError("the log is no file beside which a spool could lie; expected log_spool=FILE")
+        self.path = Path(path) if path is not None else Path(f"{beside}.spool")
+        self._at = Path(f"{self.path}.at")
+        self._target = _OfAuditLog(log) if isinstance(log, AuditLog) else _Other(log)
+        try:
+            with self._held() as handle:
+                self._caught_up(handle)
+        except (OSError, LogError) as error:
+            raise InputError(f"there can be no spool: {self.path}: {error}") from None
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Returns once the record is in the log or in the file.
+
+        Raises:
+            LogError: it is in neither, or nobody knows.
+        """
+        entry, seen = self._target.prepared(record), self._target.seen
+        try:
+            empty = self._is_empty()
+            if empty and self._in_log(entry):  # the common case
+                return
+            with self._held() as handle:
+                if empty or not self._caught_up(handle) or not self._in_log(entry):
+                    self._write(handle, [seen, entry])
+        except OSError as error:
+            raise LogError(f"neither the log nor {self.path} can be written: {error}") from None
+
+    def _in_log(self, entry: Any) -> bool:
+        try:
+            self._target.append(entry)
+        except Exception as error:  # noqa: BLE001 - as above
+            _log.error("the audit log cannot be written, and %s is written instead: %s", self.path, error)
+            return False
+        return True
+
+    def _is_empty(self) -> bool:
+        try:
+            return not os.path.getsize(self.path)  # noqa: PTH202 - quicker
+        except FileNotFoundError:
+            return True
+
+    @contextlib.contextmanager
+    def _held(self) -> Iterator[int]:
+        """The file, which nobody else looks at meanwhile."""
+        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield handle
+        finally:
+            os.close(handle)
+
+    def _write(self, handle: int, line: list[Any]) -> None:
+        lines = self._lines(handle)
+        whole = sum(len(line) + 1 for line in lines)
+        os.ftruncate(handle, whole)  # what a killed writer left unfinished
+        begin = [] if lines else [{"spool": secrets.token_hex(8)}]
+        data = b"".join(json.dumps(one).encode() + b"\n" for one in [*begin, line])
+        try:
+            left = memoryview(data)
+            while left:
+                left = left[os.write(handle, left) :]
+            os.fsync(handle)
+            if begin:
+                sync_folder(self.path.parent)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.ftruncate(handle, whole)
+            raise
+
+    def _caught_up(self, handle: int) -> bool:
+        """Whether the log has all that waited; as much of it as can be is written there, in its order."""
+        lines = self._lines(handle)
+        if not lines:
+            return True
+        try:
+            name = json.loads(lines[0])["spool"]
+            at = self._position(name)
+            waiting = [(seen, entry) for seen, entry in map(json.loads, lines[1:][at:])]
+        except (ValueError, TypeError, KeyError) as error:
+            raise LogError(f"{self.path}: is no spool, or was changed: {error}") from None
+        try:
+            there = self._target.since(min((seen for seen, _ in waiting), default=0)) if waiting else set()
+            for done, (_, entry) in enumerate(waiting, at + 1):
+                if entry not in there:
+                    self._target.append(entry)
+                self._keep_position(name, done)
+        except Exception as error:  # noqa: BLE001 - as above
+            _log.error("the audit log cannot catch up with %s: %s", self.path, error)
+            return False
+        os.ftruncate(handle, 0)
+        os.fsync(handle)
+        return True
+
+    @staticmethod
+    def _lines(handle: int) -> list[bytes]:
+        data = os.pread(handle, os.fstat(handle).st_size, 0)
+        return data.split(b"\n")[:-1]
+
+    def _position(self, name: str) -> int:
+        """How many entries of the spool of this name are in the log."""
+        with contextlib.suppress(OSError, ValueError):
+            of, at = self._at.read_text(encoding="ascii").split()
+            return int(at) if of == name else 0
+        return 0
+
+    def _keep_position(self, name: str, at: int) -> None:
+        handle = os.open(self._at, os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            os.pwrite(handle, f"{name} {at:012}\n".encode(), 0)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+class _OfAuditLog:
+    """Entries are texts, which the log can find again."""
+
+    def __init__(self, log: AuditLog) -> None:
+        self._log = log
+        self.append, self.prepared, self.since = log.append_prepared, log.prepared, log.since
+
+    @property
+    def seen(self) -> int:
+        return self._log.seen
+
+
+class _Other:
+    """Any other log: its entries are records."""
+
+    seen = 0
+
+    def __init__(self, log: Log) -> None:
+        self.append = log.append
+
+    def prepared(self, record: Mapping[str, Any]) -> Any:
+        return json.loads(canonical(plain(record)))
+
+    def since(self, _seq: int) -> set[Any] | tuple[()]:
+        return ()
