@@ -55,7 +55,7 @@ def test_it_is_as_if_they_had_never_been_proposed(  # noqa: C901 - three ways to
     if restored:
         session = session.policies.restore(session.snapshot(KEY), KEY)
         permits = dict(zip([one[0].place for one in placed], session.in_flight, strict=True))
-        placed = [(permits[permit.place], *rest) for permit, *rest in placed]  # type: ignore[misc]
+        placed = [(permits[permit.place], *rest) for permit, *rest in placed]
     for at in ranked:
         permit, _, _, end = placed[at]
         if end == "w":

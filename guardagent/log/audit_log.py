@@ -121,13 +121,13 @@ class AuditLog:
         """The number of the last entry that was seen here; 0 before the first."""
         return self._known.seq if self._known is not None else 0
 
-    def since(self, seq: int) -> set[str]:
+    def since(self, seq: int) -> list[str]:
         """The texts of the entries after one, by its number.
 
         Raises:
             GuardError: the log cannot be read.
         """
-        return {entry.text for entry in takewhile(lambda one: one.seq > seq, reading(self.path).backwards())}
+        return [entry.text for entry in takewhile(lambda one: one.seq > seq, reading(self.path).backwards())]
 
     async def aappend(self, record: Mapping[str, Any]) -> int:
         """As `append`, while the event loop goes on. An entry is written also if the task is cancelled."""

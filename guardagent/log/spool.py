@@ -124,9 +124,11 @@ class Spool:
         except (ValueError, TypeError, KeyError) as error:
             raise LogError(f"{self.path}: is no spool, or was changed: {error}") from None
         try:
-            there = self._target.since(min((seen for seen, _ in waiting), default=0)) if waiting else set()
+            there = self._target.since(min(seen for seen, _ in waiting)) if waiting else []
             for done, (_, entry) in enumerate(waiting, at + 1):
-                if entry not in there:
+                if entry in there:
+                    there.remove(entry)
+                else:
                     self._target.append(entry)
                 self._keep_position(name, done)
         except Exception as error:  # noqa: BLE001 - as above
@@ -180,5 +182,5 @@ class _Other:
     def prepared(self, record: Mapping[str, Any]) -> Any:
         return json.loads(canonical(plain(record)))
 
-    def since(self, _seq: int) -> set[Any] | tuple[()]:
-        return ()
+    def since(self, _seq: int) -> list[Any]:
+        return []

@@ -63,7 +63,7 @@ class Call:
     def event(self) -> Event:
         """The call as it is now, for others to keep."""
         return Event(
-            self.tool, self.args, freeze(self.output), self.status, self.action, self.decision, self.tags,
+            self.tool, self.args, freeze(self.output), None if self.status == "withdrawn" else self.status, self.action, self.decision, self.tags,
             self.agent, self.id,
         )  # fmt: skip
 

@@ -172,9 +172,11 @@ class Propositional:
         base, since, possible, *standing = data
         memory = _Memory(base)
         for one in since:
-            call = calls[one - 1] if isinstance(one, int) else None
-            effect = tuple(map(tuple, one)) if call is None else self._effect(call) if call.status else None
-            memory.since.append(effect or call)
+            if isinstance(one, int):
+                call = calls[one - 1]
+                memory.since.append(self._effect(call) if call.status else call)
+            else:
+                memory.since.append(tuple((target, broken, late) for target, broken, late in one))
         memory.possible = tuple(possible)
         memory.broken, memory.doubtful, memory.late = standing
         return memory

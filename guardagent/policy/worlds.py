@@ -129,7 +129,7 @@ def _ways(groups: Sequence[tuple[tuple[Status, ...], list[Call]]]) -> Iterator[l
 def _alike(groups: Sequence[tuple[tuple[Status, ...], list[Call]]]) -> Iterator[list[tuple[Call, Status]]]:
     """Some ways of many: all calls end alike, as far as they can."""
     for wanted in ("ok", "failed", "withdrawn"):
-        yield [(call, wanted if wanted in ends else ends[0]) for ends, calls in groups for call in calls]  # type: ignore[misc]
+        yield [(call, wanted if wanted in ends else ends[0]) for ends, calls in groups for call in calls]
 
 
 @contextmanager

@@ -147,7 +147,7 @@ def test_the_audit_log_takes_what_a_guard_writes(name: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("why", ["log", "host", "expired"])
 def test_a_call_that_never_ran_may_be_made_again_and_the_log_says_so(why: str) -> None:
-    """ "Once" means a call that ran. What was used stays in flight."""
+    """What may be done once may be done until it ran; a call whose permit was used stays in flight."""
     log, now = MemoryLog(), [0.0]
     one = ToolGuard(compile_rules(["forall(refund(), count(f:refund()) == 0)"]), log=log)
     one._conversations.put(Conversation("c", one.policies.session(id="c", clock=lambda: now[0])))
