@@ -62,8 +62,9 @@ class Call:
 
     def event(self) -> Event:
         """The call as it is now, for others to keep."""
+        status = None if self.status == "withdrawn" else self.status
         return Event(
-            self.tool, self.args, freeze(self.output), None if self.status == "withdrawn" else self.status, self.action, self.decision, self.tags,
+            self.tool, self.args, freeze(self.output), status, self.action, self.decision, self.tags,
             self.agent, self.id,
         )  # fmt: skip
 

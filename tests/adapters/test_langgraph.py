@@ -12,6 +12,8 @@ import pytest
 pytest.importorskip("langchain")
 pytest.importorskip("langgraph")
 
+from langchain_core.tools import tool
+
 from guardagent.adapters.langgraph import GuardMiddleware, RunStopped, approve, edit, guarded_tool_node, reject
 from guardagent.errors import InputError
 from tests.adapters.langgraph_agents import (
@@ -289,3 +291,22 @@ def test_a_misspelt_tool_is_found_at_attach(tmp_path: Path) -> None:
         guarded_tool_node(guard_of(tmp_path, MISSPELT), tools)
     with pytest.raises(InputError, match="refnud"):
         agent(guard_of(tmp_path, MISSPELT), says([refund()]), tools).invoke(user(), thread())
+
+
+@BOTH
+@pytest.mark.parametrize("beside", ["another text", "an image"])
+def test_a_block_that_says_so_is_a_failure(build: Any, tmp_path: Path, beside: str) -> None:
+    """Wherever it stands in what the tool gives back."""
+    shop = Shop()
+    image = {"type": "image", "source_type": "base64", "data": "aGk=", "mime_type": "image/png"}
+    first = {"type": "text", "text": "looked"} if beside == "another text" else image
+
+    def authenticate(email: str) -> list[dict[str, str]]:
+        """Says who that is."""
+        return [first, {"type": "text", "text": f"Error: no user {email}"}]
+
+    login = ("authenticate", {"email": "a@b"})
+    tools = [one for one in tools_of_shop(shop) if one.name != "authenticate"]
+    made = build(guard_of(tmp_path, AUTHENTICATED), says([login], [refund()]), [tool(authenticate), *tools])
+    made.invoke(user(), thread())
+    assert shop.refunds == []

@@ -441,3 +441,16 @@ def test_the_tool_that_one_has_in_hand_is_not_changed(tmp_path: Path) -> None:
     before = refunding.on_invoke_tool
     guarded(Agent("clerk", tools=[refunding]), guard_of(tmp_path, LIMIT))
     assert refunding.on_invoke_tool is before
+
+
+def test_a_block_that_says_so_is_a_failure(tmp_path: Path) -> None:
+    """In the second of the blocks that a tool gives back."""
+    shop = Shop()
+
+    def authenticate(email: str) -> Any:
+        return [{"type": "text", "text": "looked"}, {"type": "text", "text": f"Error: no user {email}"}]
+
+    tools = [tool(authenticate), tool(shop.refund)]
+    turns = [calls(("authenticate", {"email": "a"})), calls(refund(5)), calls("done")]
+    ran(agent_of(guard_of(tmp_path, AUTHENTICATED), tools, *turns))
+    assert shop.refunds == []
