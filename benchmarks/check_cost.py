@@ -4,6 +4,7 @@ Three rules (authentication over data, a refund to the method that was paid with
 after 200 messages of a conversation. Beside it, in the same rounds for the same calls: a function written by hand for
 these rules, and agent-os-kernel, agentproofx and cedarpy where they are installed. None of the three looks at a history
 or at a state, so the function decides the facts that they need; that is done beforehand, and not counted for them.
+Before that: rules that count and add up, after 10,000 calls and with others in flight, the newest or the oldest.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from guardagent import Policies, Session, load_policies
+from guardagent.policy.load import compile_rules
 from guardagent.types import Decision, Event
 
 POLICY = """
@@ -55,6 +57,12 @@ def paid_with(state: dict, order_id: str) -> str | None:
     order = state["orders"].get(order_id)
     return None if order is None else order["payment_method_id"]
 '''
+IN_FLIGHT = (0, 4, 8, 32)
+COUNTING = [
+    "forall(pay(), count(f:pay(), !failed(f)) < 20000)",
+    "forall(p:pay(), sum(f:pay(), !failed(f), args(f).amount) + args(p).amount < 100000)",
+    "G(tool:pay -> O tool:login)",
+]
 DENIED = ["delete_account", "drop_table", "export_customers"]
 ORDERS = 40
 STATE = {
@@ -279,12 +287,45 @@ def show(messages: int, found: dict[Row, dict[str, float]], contenders: Sequence
         print(f"{outcome:9} {tool:18}" + "".join(f"{cell:>24}" for cell in cells))
 
 
+def beside_others(number: int, *, oldest: bool) -> tuple[float, float]:
+    """Microseconds of a check, and of a call with its record, after 10,000 calls and with some in flight."""
+    session = compile_rules(COUNTING).session()
+    session.observe(Event("login", {}, None, "ok"))
+    for _ in range(number if oldest else 0):
+        session.check("pay", {"amount": 3})
+    for _ in range(10_000):
+        session.observe(Event("pay", {"amount": 3}, None, "ok"), judge=False)
+    for _ in range(0 if oldest else number):
+        session.check("pay", {"amount": 3})
+
+    def checked() -> int:
+        return sum(session.check("pay", {"amount": 3}, reserve=False).decision is ALLOW for _ in range(100))
+
+    def recorded() -> int:
+        verdicts = []
+        for _ in range(100):
+            verdicts.append(session.check("pay", {"amount": 3}))
+            session.record("done", permit=verdicts[-1].permit)
+        return sum(verdict.decision is ALLOW for verdict in verdicts)
+
+    return microseconds(checked, 100, 100), microseconds(recorded, 100, 100)
+
+
+def show_beside_others() -> None:
+    print("\nafter 10,000 calls, microseconds of CPU: a check, a call with its record")
+    for oldest in (False, True):
+        for number in IN_FLIGHT:
+            check, record = beside_others(number, oldest=oldest)
+            print(f"  {number:3} in flight, the {'oldest' if oldest else 'newest'} {check:12.1f} {record:12.1f}")
+
+
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 15
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "policies.yaml").write_text(POLICY, encoding="utf-8")
         Path(folder, "shop.py").write_text(SHOP, encoding="utf-8")
         policies = load_policies(Path(folder, "policies.yaml"))
+    show_beside_others()
     contenders = others()
     results = {
         messages: medians([measured_once(policies, messages, contenders) for _ in range(rounds)])
