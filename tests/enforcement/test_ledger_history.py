@@ -283,3 +283,18 @@ def test_snapshots_do_not_go_around_the_ledger(path: Path) -> None:
     ran(other, refund())
     with pytest.raises(InputError, match="of its ledger"):
         begun(path, ONCE).restore(other.session("c").snapshot(key), key)
+
+
+def test_a_call_that_is_withdrawn_is_so_for_all_processes(path: Path) -> None:
+    """Whoever shares the ledger may make it again, then and after a restart; what ran elsewhere is never withdrawn."""
+    one, other = begun(path, ONCE, RECEIPT), begun(path, ONCE, RECEIPT)
+    call = refund()
+    assert one.before(call).label == 0
+    assert other.before(refund()).label == 1
+    one.withdraw(call, "the host shut down")
+    assert other.session("c").obligations == {}
+    ran(other, refund())
+    assert one.before(refund()).label == 1
+    again = begun(path, ONCE, RECEIPT)
+    assert [event.status for event in again.session("c").history] == ["ok"]
+    assert len(again.session("c").obligations) == 1
