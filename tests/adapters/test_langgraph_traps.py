@@ -340,6 +340,22 @@ def test_what_a_tool_raises_is_a_failure(tmp_path: Path) -> None:
     assert [one.status for one in guard.session("t").history] == ["failed"]
 
 
+@pytest.mark.parametrize("said", [0, 1])
+def test_a_failure_in_one_of_several_blocks_is_one(said: int, tmp_path: Path) -> None:
+    """Beside a text or an image, first or second, in what the tool gives back or in its message."""
+    shop = Shop()
+    blocks: list[Any] = [{"type": "text", "text": "Your login."}, {"type": "image", "url": "data:,"}]
+
+    @tool
+    def authenticate(email: str) -> Any:
+        """Fails."""
+        return [{"type": "text", "text": "Error: no such user"}, blocks[said]][:: 1 if said else -1]
+
+    model = says([("authenticate", {"email": "a"})], [refund()])
+    agent(guard_of(tmp_path, AUTHENTICATED), model, [authenticate, tool(shop.refund)]).invoke(user(), thread())
+    assert shop.refunds == []
+
+
 def test_a_tool_of_a_provider_is_refused_unless_accepted(tmp_path: Path) -> None:
     """No guard can stop what the model's provider runs."""
     search = {"type": "web_search"}

@@ -203,3 +203,9 @@ def test_what_cannot_be_shown_is_refused_at_the_call(tmp_path: Path) -> None:
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     """They have no plain form."""
     assert refunds(pydantic.Base64Bytes, "/w==", "1 == 1", tmp_path) == []
+
+
+@pytest.mark.parametrize("given", [{"amount": 50, "Amount": 500}, {"in": [{"id": 1, "ID": 2}]}])
+def test_names_that_differ_in_case_only_are_refused_at_every_depth(given: Any, tmp_path: Path) -> None:
+    """Nobody knows which one the shop reads."""
+    assert refunds(dict[str, Any], given, "1 == 1", tmp_path) == []
