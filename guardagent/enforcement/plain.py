@@ -24,7 +24,7 @@ import dataclasses
 import json
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -39,6 +39,7 @@ from guardagent.errors import InputError
 _DEEPEST = 100
 _SCALARS = frozenset({str, int, bool, type(None)})
 _BARE = (int, float, Decimal, str, list, tuple, deque, set, frozenset, dict)
+_READ_ONCE = (AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator)
 _SECRETS = frozenset({"SecretStr", "SecretBytes", "Secret"})
 
 
@@ -72,9 +73,11 @@ def plain(value: Any, place: str = "", depth: int = 0) -> Any:
     return _of_parts(value, place, depth)
 
 
-def secret_in(annotation: Any, seen: frozenset[Any] = frozenset()) -> str | None:
-    """The first type in an annotation that hides what it holds, so that no value of it can be shown."""
+def unshown_in(annotation: Any, seen: frozenset[Any] = frozenset()) -> str | None:
+    """The first type in an annotation of which no value can be shown: it hides what it holds, or is read once."""
     kind = get_origin(annotation) or annotation
+    if kind in _READ_ONCE:
+        return str(kind.__name__)
     if isinstance(kind, type):
         if kind in seen:
             return None
@@ -82,7 +85,7 @@ def secret_in(annotation: Any, seen: frozenset[Any] = frozenset()) -> str | None
             return kind.__name__
         seen |= {kind}
     inner = (*get_args(annotation), *_field_types(kind))
-    return next((found for one in inner if (found := secret_in(one, seen)) is not None), None)
+    return next((found for one in inner if (found := unshown_in(one, seen)) is not None), None)
 
 
 def _within(value: Any) -> tuple[Any] | None:

@@ -185,7 +185,7 @@ def test_what_nobody_can_be_shown_is_refused_at_attach(kind: Any, tmp_path: Path
         return "ok"
 
     refund.__annotations__["amount"] = kind
-    with pytest.raises(InputError, match=r"amount is declared as .*InjectedToolArg"):
+    with pytest.raises(InputError, match=r"amount of the tool .*InjectedToolArg"):
         GuardMiddleware(guard_of(tmp_path, LIMIT), [StructuredTool.from_function(refund)])
     refund.__annotations__["amount"] = Annotated[kind, InjectedToolArg]
     GuardMiddleware(guard_of(tmp_path, LIMIT), [StructuredTool.from_function(refund)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -17,7 +18,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from typing_extensions import TypedDict
 
-from guardagent.enforcement.plain import plain, secret_in
+from guardagent.enforcement.plain import plain, unshown_in
 from guardagent.errors import InputError
 
 pytest.importorskip("pydantic")
@@ -180,6 +181,8 @@ def test_a_copy_is_shown() -> None:
         (dict[str, Opts], "SecretStr"),
         (Secretive, "SecretStr"),
         (pydantic.Secret[int], "Secret"),
+        (list[Iterable[int]], "Iterable"),
+        (Callable[[], int], "Callable"),
         (Annotated[int, pydantic.Field(gt=0)] | Tricky | Order, None),
         (Any, None),
         ("unknown", None),
@@ -187,5 +190,5 @@ def test_a_copy_is_shown() -> None:
 )
 def test_types_that_hide_what_they_hold_are_found(annotation: Any, found: str | None) -> None:
     """In the annotation, before a call comes."""
-    assert (secret_in(annotation) or "").startswith(found or "")
-    assert (secret_in(annotation) is None) == (found is None)
+    assert (unshown_in(annotation) or "").startswith(found or "")
+    assert (unshown_in(annotation) is None) == (found is None)

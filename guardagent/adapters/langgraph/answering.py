@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from langgraph.types import Command, Interrupt
 
 from guardagent.errors import InputError
 
-Shown = Interrupt | Iterable[Interrupt]
+Shown: TypeAlias = Interrupt | Iterable[Interrupt]
 
 
 def approve(shown: Shown, *, by: str | None = None) -> Command[Any]:

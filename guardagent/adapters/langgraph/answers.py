@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from guardagent.adapters.langgraph.messages import ends_run, given_by, last_of, messages_of, text_of
-from guardagent.adapters.langgraph.plain import plain
 from guardagent.adapters.langgraph.proposal import conversation_of
 from guardagent.adapters.langgraph.shared import shared_by
 from guardagent.enforcement import ToolGuard
+from guardagent.enforcement.plain import plain
 from guardagent.errors import InputError
 from guardagent.types import Verdict
 

@@ -133,8 +133,9 @@ class _Work:
             args = self._guard.use(call)
         except InputError as error:
             return proposal.refused(str(error))
-        judged: dict[str, Any] | str = self._judged(live_now)
-        if args != plain_arguments(judged):  # the guard's own approver has changed them
+        own = self._judged(live_now)
+        judged: dict[str, Any] | str = own
+        if args != plain_arguments(own):  # the guard's own approver has changed them
             judged = _fitting(args, edited)
         if isinstance(judged, str):
             self._guard.withdraw(call, judged, used=True)

@@ -1,74 +1,16 @@
-"""The values that go into a tool and come out of it, as rules read them: plain JSON values.
-
-An argument is shown by its own values, never by a serializer, which may show something else than the tool gets:
-
-| argument | as rules read it |
-|---|---|
-| text, number, truth value, None, Decimal | itself |
-| list, tuple | a list |
-| set | a list, in order |
-| mapping | an object; a key that is no text as its text |
-| Pydantic model, dataclass | an object of all its fields, also of those that its own JSON leaves out |
-| Enum | its value |
-| date, time, duration, UUID, path, URL, IP address | its text |
-| bytes | their text, where they are UTF-8 |
-
-Anything else is refused: a secret, for one, which is made not to be shown.
-"""
+"""The arguments and results of tools, and the host's messages, as rules read them."""
 
 from __future__ import annotations
 
-import dataclasses
-import datetime as dt
-import ipaddress
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from enum import Enum
-from pathlib import PurePath
 from typing import Any
-from uuid import UUID
 
 from guardagent.enforcement import Outcome
+from guardagent.enforcement.plain import plain
 from guardagent.errors import InputError
 
 _ATOMS = frozenset({str, int, float, bool, type(None), Decimal})
-_WITH_TEXT = (
-    *(dt.date, dt.time, dt.timedelta, UUID, PurePath, bytes),
-    *(ipaddress.IPv4Address, ipaddress.IPv6Address, ipaddress.IPv4Network, ipaddress.IPv6Network),
-    *(ipaddress.IPv4Interface, ipaddress.IPv6Interface),
-)
-_DEEPEST = 100
-UNSHOWN = (
-    "which neither a rule nor a person can be shown as the tool gets it; declare a plain type, or have the host fill "
-    "it in (InjectedToolArg)"
-)
-
-
-def plain(value: Any, place: str = "a value", depth: int = 0) -> Any:
-    """A value as rules read it, without loss.
-
-    Args:
-        value: an argument, or a part of one.
-        place: its name, for messages.
-        depth: how deep it is nested.
-
-    Raises:
-        InputError: it cannot be shown without loss.
-    """
-    if type(value) in _ATOMS:
-        return value
-    if depth > _DEEPEST:
-        raise InputError(f"{place[:80]} is nested too deep, or holds itself")
-    if isinstance(value, Enum):
-        return plain(value.value, place, depth + 1)
-    if isinstance(value, list | tuple):
-        return [plain(item, f"{place}[{at}]", depth + 1) for at, item in enumerate(value)]
-    if isinstance(value, set | frozenset):
-        return sorted((plain(item, place, depth + 1) for item in value), key=_written)
-    if (fields := _fields(value)) is not None:
-        return {name: plain(item, f"{place}.{name}", depth + 1) for name, item in _named(fields, place).items()}
-    return _text_of(value, place)
 
 
 def plain_arguments(args: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,51 +20,6 @@ def plain_arguments(args: Mapping[str, Any]) -> dict[str, Any]:
         InputError: one cannot be shown without loss.
     """
     return {name: plain(value, name) for name, value in args.items()}
-
-
-def _fields(value: Any) -> Iterable[tuple[Any, Any]] | None:
-    """What a value is made of, by name; None where it has no fields."""
-    from pydantic import BaseModel
-
-    if isinstance(value, Mapping):
-        return value.items()
-    if isinstance(value, BaseModel):
-        names = (*type(value).model_fields, *(value.model_extra or ()))
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        own = (one.name for one in dataclasses.fields(value))
-        names = tuple(dict.fromkeys([*own, *getattr(value, "__dict__", ())]))  # pydantic's keep what is not declared
-    else:
-        return None
-    return [(name, getattr(value, name)) for name in names]
-
-
-def _named(fields: Iterable[tuple[Any, Any]], place: str) -> dict[str, Any]:
-    pairs = [(key if type(key) is str else str(plain(key, f"a key of {place}")), item) for key, item in fields]
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise InputError(f"two keys of {place} have the same text")
-    return found
-
-
-def _text_of(value: Any, place: str) -> Any:
-    from pydantic import AnyUrl
-    from pydantic_core import PydanticSerializationError, to_jsonable_python
-
-    for kind in (str, int, float, Decimal):
-        if isinstance(value, kind):
-            return kind(value)
-    if isinstance(value, AnyUrl):
-        return str(value)
-    if isinstance(value, _WITH_TEXT):
-        try:
-            return to_jsonable_python(value)
-        except (PydanticSerializationError, ValueError):
-            raise InputError(f"{place} are bytes that are no UTF-8, {UNSHOWN}") from None
-    raise InputError(f"{place} is a {type(value).__name__}, {UNSHOWN}")
-
-
-def _written(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, default=str)
 
 
 def is_plain(value: Any) -> bool:

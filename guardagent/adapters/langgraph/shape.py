@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent.adapters.langgraph.annotations import refuse_unshown
 from guardagent.arguments import bound
 from guardagent.enforcement import ToolSpec
+from guardagent.enforcement.plain import unshown_in
 from guardagent.enforcement.schema import completed
 from guardagent.errors import InputError
 
@@ -86,7 +86,12 @@ def shape_of(tool: Any) -> Shape:
             )
     schema = tool.args_schema
     filled = _filled(tool)
-    refuse_unshown(tool.name, {name: kind for name, kind in _annotations(tool).items() if name not in filled})
+    for name, annotation in _annotations(tool).items():
+        if name not in filled and (found := unshown_in(annotation)) is not None:
+            raise InputError(
+                f"{name} of the tool {tool.name} is a {found}, which no rule and nobody can be shown as the tool gets "
+                "it; expected a plain type, or one that the host fills in (InjectedToolArg)"
+            )
     handed = frozenset({"config", "run_manager"} if _is_function_tool(tool) else ())
     return Shape(tool, filled, handed, _declared(schema), schema if isinstance(schema, dict) else None)
 

@@ -23,7 +23,7 @@ from pydantic import ValidationError as PydanticValidationError
 
 from guardagent.adapters.mcp.gate import Gate
 from guardagent.enforcement import HostCall
-from guardagent.enforcement.plain import plain, secret_in
+from guardagent.enforcement.plain import plain, unshown_in
 from guardagent.enforcement.schema import completed
 from guardagent.errors import InputError, ToolDenied
 
@@ -46,14 +46,14 @@ def require_plain(tool: Tool) -> None:
     """Refuses a tool whose arguments no rule could see.
 
     Raises:
-        InputError: it takes a secret.
+        InputError: it takes a secret, or what can be read only once.
     """
     within = getattr(getattr(tool, "fn", None), _MARK, None)
     for name, annotation in within.annotations() if within is not None else ():
-        if (found := secret_in(annotation)) is not None:
+        if (found := unshown_in(annotation)) is not None:
             raise InputError(
-                f"{name} of the tool {tool.name!r} is a {found}, which hides from the rules what the tool gets; "
-                "expected a text, or a value that the server itself injects (Depends)"
+                f"{name} of the tool {tool.name!r} is a {found}, of which no rule can be shown what the tool gets; "
+                "expected a plain type, or a value that the server itself injects (Depends)"
             )
 
 

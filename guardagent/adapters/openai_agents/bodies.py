@@ -15,7 +15,7 @@ from agents.function_schema import FuncSchema, function_schema
 from agents.tool import invoke_function_tool, set_function_tool_failure_error_function
 from pydantic import ValidationError
 
-from guardagent.enforcement.plain import plain, secret_in
+from guardagent.enforcement.plain import plain, unshown_in
 from guardagent.enforcement.schema import completed
 from guardagent.errors import InputError
 from guardagent.types import thaw
@@ -68,8 +68,11 @@ class _Function:
             self._function, name_override=tool.name, strict_json_schema=tool.strict_json_schema
         )
         for name, one in self._schema.params_pydantic_model.model_fields.items():
-            if (found := secret_in(one.annotation)) is not None:
-                raise InputError(f"{name} of tool {tool.name!r} is a {found}, which hides what it is; expected a text")
+            if (found := unshown_in(one.annotation)) is not None:
+                raise InputError(
+                    f"{name} of tool {tool.name!r} is a {found}, of which no rule can be shown what the tool gets; "
+                    "expected a plain type"
+                )
         self._declared = frozenset(self._schema.params_json_schema.get("properties", ()))
 
     def again(self, shown: Mapping[str, Any]) -> Bound:
