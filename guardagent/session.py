@@ -70,6 +70,7 @@ class _Grant:
         self.session, self.call = session, call
 
     def permit(self) -> Permit | None:
+        self.call.taken = True
         return self.session.permit_of(self.call)
 
 
@@ -456,12 +457,16 @@ class Session:
             return tuple(permit for permit in permits if permit is not None)
 
     def _lapse(self) -> None:
-        """Withdraws the calls whose permits have expired unused; one that may have begun elsewhere stays in flight."""
+        """Withdraws the calls whose permits were taken and have expired unused.
+
+        One whose permit nobody asked for may have run without it, and one that may have begun elsewhere, too: they stay
+        in flight.
+        """
         if self._marks is not None:
             return
         now = self._clock()
         for call in list(self._conversation.trace.in_flight):
-            if call.expires < now and not call.used and not call.elsewhere:
+            if call.expires < now and call.taken and not call.used and not call.elsewhere:
                 self._settle(call, "its permit expired before it was used", "withdrawn")
                 call.lapsed = True
                 self._lapsed.append(call)

@@ -116,6 +116,17 @@ def test_a_permit_that_expired_unused_is_void_and_its_call_withdrawn() -> None:
     assert [event.status for event in session.history] == [None]
 
 
+def test_a_call_whose_permit_nobody_took_may_have_run() -> None:
+    """So it stays in flight, until the host says what became of it."""
+    now = [0.0]
+    session = open_session("forall(pay(), count(pay()) == 0)", now=now)
+    assert session.check("pay").label == 0
+    now[0] = 301.0
+    assert session.check("pay").label == 1
+    session.withdraw(session.in_flight[0], "it was not run")
+    assert session.check("pay").label == 0
+
+
 def test_who_ran_a_call_without_using_its_permit_can_still_say_so() -> None:
     """Then it happened after all, and counts."""
     now = [0.0]

@@ -37,6 +37,7 @@ class Call:
     permit: Any = None
     concern: Any = None  # what it has to do with the policy
     expires = 0.0
+    taken = False  # whether the host has asked for its permit, so that it is one that uses permits
     used = False
     elsewhere = False  # whether it was in flight when its session was restored, and may have begun before
     lapsed = False  # whether it was withdrawn because its permit had expired
