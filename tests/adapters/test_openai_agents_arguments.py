@@ -244,33 +244,31 @@ def test_what_a_dataclass_keeps_beside_its_fields_is_judged(tmp_path: Path) -> N
     assert shop.refunds == [("W1", 50)]
 
 
-@pytest.mark.parametrize("kind", [Iterable[str], re.Pattern[str]])
 @pytest.mark.parametrize("rules", [LIMIT, APPROVED])
-def test_what_cannot_be_shown_is_refused(tmp_path: Path, kind: Any, rules: str) -> None:
-    """An iterator, a pattern: no rule could judge it, and no person could be shown it."""
+def test_what_cannot_be_shown_is_refused(tmp_path: Path, rules: str) -> None:
+    """A pattern: no rule could judge it, and no person could be shown it."""
     shop = Shop()
 
-    def refund(amount: int, note: Any) -> str:
+    def refund(amount: int, note: re.Pattern[str]) -> str:
         return shop.refund(str(note), amount)
 
-    refund.__annotations__["note"] = kind
-    turns = [calls(("refund", {"amount": 5, "note": ["W1"] if kind == Iterable[str] else "W1"})), calls("x")]
+    turns = [calls(("refund", {"amount": 5, "note": "W1"})), calls("x")]
     result = ran(agent_of(guard_of(tmp_path, rules), [tool(refund)], *turns))
     assert shop.refunds == []
     assert "note of refund is a" in outputs(result)[0]
 
 
-def test_a_secret_is_refused_at_attach(tmp_path: Path) -> None:
-    """Also within a model, before anybody proposes a call."""
+def test_what_no_rule_can_be_shown_is_refused_at_attach(tmp_path: Path) -> None:
+    """A secret, also within a model, and what can be read once: before anybody proposes a call."""
 
     class Login(BaseModel):
         code: SecretStr
 
     def pay(amount: int, pin: Any) -> None: ...
 
-    for kind in (SecretStr, list[Login]):
+    for kind, named in ((SecretStr, "SecretStr"), (list[Login], "SecretStr"), (Iterable[str], "Iterable")):
         pay.__annotations__["pin"] = kind
-        with pytest.raises(InputError, match="pin of tool 'pay' is a SecretStr"):
+        with pytest.raises(InputError, match=f"pin of tool 'pay' is a {named}"):
             agent_of(guard_of(tmp_path, LIMIT), [tool(pay), tool(Shop().refund)])
 
 
