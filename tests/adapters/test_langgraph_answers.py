@@ -251,12 +251,13 @@ def test_a_tool_of_a_real_mcp_server_is_guarded(tmp_path: Path) -> None:
 
 
 def test_the_page_of_this_host_does_what_it_says(tmp_path: Path) -> None:
-    """Its program, under forty lines, blocks a real call and prints what the page shows."""
+    """Its program, under forty lines, blocks a real call, the next one approves one, and they print what it shows."""
     page = (ROOT / "docs" / "hosts" / "langgraph.md").read_text(encoding="utf-8")
     for name, text in re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
         (tmp_path / name).write_text(text)
-    program = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[0]
-    assert len(program.splitlines()) < 40
+    programs = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(programs[0].splitlines()) < 40
+    program = "".join(programs)
     ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines() == [line[3:] for line in program.splitlines() if line.startswith("#> ")]
