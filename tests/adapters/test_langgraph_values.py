@@ -105,7 +105,7 @@ CASES: list[tuple[Any, Any, str]] = [
     (DisguisedData, {"value": 0}, "a.value"),
     (OpenData, {"value": 0}, "a.value"),
     (OpenModel, {"value": 0}, "a.value"),
-    (Amounts, [{"value": 0}], "a.root[0].value"),
+    (Amounts, [{"value": 0}], "a[0].value"),
     (dict[str, list[Disguised]], {"x": [{"value": 0}]}, "a.x[0].value"),
     (tuple[Disguised, int], [{"value": 0}, 1], "a[0].value"),
     (Decimal, "0", "a"),
@@ -200,9 +200,10 @@ def test_what_cannot_be_shown_is_refused_at_the_call(tmp_path: Path) -> None:
     assert refunds(Annotated[object, pydantic.AfterValidator(secret)], 500, "1 == 1", tmp_path) == []
 
 
-def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
-    """They have no plain form."""
-    assert refunds(pydantic.Base64Bytes, "/w==", "1 == 1", tmp_path) == []
+def test_bytes_that_are_no_text_are_judged_in_base64(tmp_path: Path) -> None:
+    """They have no other text."""
+    assert refunds(pydantic.Base64Bytes, "/w==", 'a.base64 != "/w=="', tmp_path) == []
+    assert refunds(pydantic.Base64Bytes, "/w==", 'a.base64 == "/w=="', tmp_path) == [b"\xff"]
 
 
 @pytest.mark.parametrize("given", [{"amount": 50, "Amount": 500}, {"in": [{"id": 1, "ID": 2}]}])
