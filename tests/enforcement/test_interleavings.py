@@ -92,7 +92,7 @@ class Model:
     """What may run."""
 
     logged_in: bool = False
-    taken: Counter[str] = field(default_factory=Counter)  # order -> refunds that were allowed, however they ended
+    taken: Counter[str] = field(default_factory=Counter)  # order -> refunds that were allowed and not withdrawn
     asked: dict[Call, Call] = field(default_factory=dict)  # a question -> the call that it goes back to
     rejected: set[Call] = field(default_factory=set)
     answered: set[Call] = field(default_factory=set)  # calls of which an approval was used, for ever
@@ -263,6 +263,15 @@ class Alone(RuleBasedStateMachine):
         elif all(one.used for one in held):
             with pytest.raises(InputError):
                 self.guards[process].use(call.host_call(self.conversation))
+
+    @precondition(lambda self: not all(one.used for one in self.permits))
+    @rule(which=SOME)
+    def withdraw(self, which: int) -> None:
+        """It is never going to run: to the rules it has not been."""
+        permit = newest([one for one in self.permits if not one.used], which)
+        self.guards[permit.process].withdraw(permit.call.host_call(self.conversation), "nobody wants it any more")
+        self.permits.remove(permit)
+        self.model.taken[permit.call.order] -= 1
 
     @precondition(lambda self: any(one.used and not one.ran for one in self.permits))
     @rule(which=SOME)
