@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-import multiprocessing
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from guardagent.enforcement import Approval, HostCall, Ledger, MemoryLedger, Sql
 from guardagent.enforcement.tool_guard import applied
 from tests.adapters.scenarios import APPROVED, guard_of
 from tests.enforcement.guards import done, yes
+from tests.enforcement.processes import at_once
 
 
 def call(amount: Any = 500, **more: Any) -> HostCall:
@@ -234,26 +234,22 @@ def test_an_operator_may_take_the_hosts_word(tmp_path: Path) -> None:
     assert pays(one, {"choice": "approve", "of": digest}) == [500]
 
 
-def _click(folder: Path, number: int, digest: str, start: Any, paid: Any) -> None:
-    host = shared(folder, number, ledger=SqliteLedger(folder / "l.db"))
-    start.wait(30)
-    if pays(host, {"choice": "approve", "of": digest}):
-        with Path(paid).open("a", encoding="utf-8") as file:
-            file.write("500\n")
+def _click(folder: str, number: str, digest: str) -> Callable[[], None]:
+    host = shared(Path(folder), int(number), ledger=SqliteLedger(Path(folder) / "l.db"))
+
+    def click() -> None:
+        if pays(host, {"choice": "approve", "of": digest}):
+            with (Path(folder) / "paid").open("a", encoding="utf-8") as file:
+                file.write("500\n")
+
+    return click
 
 
 def test_processes_with_one_file_pay_once(tmp_path: Path) -> None:
     """Three clicks, at once, in three processes."""
     digest = asked(shared(tmp_path, 0, ledger=SqliteLedger(tmp_path / "l.db")))
-    context = multiprocessing.get_context("spawn")
-    start, paid = context.Barrier(3), tmp_path / "paid"
-    clicks = [context.Process(target=_click, args=(tmp_path, at, digest, start, paid)) for at in (1, 2, 3)]
-    for click in clicks:
-        click.start()
-    for click in clicks:
-        click.join(60)
-    assert [click.exitcode for click in clicks] == [0, 0, 0]
-    assert paid.read_text().split() == ["500"]
+    at_once(_click, [(str(tmp_path), str(number), digest) for number in (1, 2, 3)])
+    assert (tmp_path / "paid").read_text().split() == ["500"]
 
 
 def test_a_fork_shares_the_file_of_its_parent(tmp_path: Path) -> None:

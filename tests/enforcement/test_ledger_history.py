@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import decimal
-import multiprocessing
 import os
 import sqlite3
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from guardagent import Decision, InputError
 from guardagent.enforcement import HostCall, Outcome, SqliteLedger, ToolGuard
 from tests.adapters.scenarios import HALTED, guard_of
 from tests.enforcement.guards import AUTHENTICATED, ONCE, done, guard, ran, refund
+from tests.enforcement.processes import at_once
 
 LOGIN = HostCall("authenticate", {}, "c")
 TOTAL = "forall(refund(amount=a), sum(f:refund(amount=b), true, b) + a <= 100)"
@@ -202,28 +203,26 @@ def test_outcomes_that_come_at_once_are_all_kept(path: Path) -> None:
     assert [one.session("c").obligations for one in guards] == [{}, {}]
 
 
-def _pays(path: str, start: Any, paid: Any) -> None:
+def _pays(path: str, paid: str) -> Callable[[], None]:
     one = begun(Path(path), ONCE)
-    start.wait(30)
-    for order in range(20):
-        call = HostCall("refund", {"order": f"W{order}"}, "c")
-        if one.before(call).label == 0:
-            one.use(call)
-            with Path(paid).open("a", encoding="utf-8") as file:
-                file.write(f"W{order}\n")
-            one.after(call, Outcome("done"))
+
+    def pay() -> None:
+        for order in range(20):
+            call = HostCall("refund", {"order": f"W{order}"}, "c")
+            if one.before(call).label == 0:
+                one.use(call)
+                with Path(paid).open("a", encoding="utf-8") as file:
+                    file.write(f"W{order}\n")
+                one.after(call, Outcome("done"))
+
+    return pay
 
 
 def test_processes_that_pay_at_once_pay_each_order_once(path: Path, tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    start, paid = context.Barrier(3), tmp_path / "paid"
+    """Three of them, with one file."""
+    paid = tmp_path / "paid"
     SqliteLedger(path)
-    workers = [context.Process(target=_pays, args=(str(path), start, str(paid))) for _ in range(3)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(60)
-    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    at_once(_pays, [(str(path), str(paid))] * 3)
     assert sorted(paid.read_text().split()) == sorted(f"W{order}" for order in range(20))
 
 
