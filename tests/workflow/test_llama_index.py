@@ -52,7 +52,9 @@ def test_what_is_not_known_is_said() -> None:
     assert note.startswith(
         "one: which event it sends by ctx.send_event(await ctx.store.get('next')) could not be known"
     )
-    assert built("agent_that_is_not_known").notes == ("one: what agent runs is known only when it does",)
+    runs, calls = sorted(built("agent_that_is_not_known").notes, reverse=True)
+    assert runs == "one: what agent runs is known only when it does"
+    assert calls.startswith("one: may call tools that cannot be seen")
     assert built("agent_with_tools").notes == (
         "a: the tool may_pay asks a person under a condition, and so is not gated",
     )  # fmt: skip
