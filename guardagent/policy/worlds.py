@@ -74,12 +74,12 @@ class Worlds:
         return conjunction(found if number <= limit else [*found, Unknown("too many calls are in flight")])
 
     def _groups(self, trace: Trace, env: Env) -> list[tuple[tuple[Status, ...], list[Call]]]:
-        """(the ends that have to be tried, the calls with just these that are alike)."""
+        """(the ends that have to be tried, the calls that are the same in each of them)."""
         groups: dict[Any, tuple[tuple[Status, ...], list[Call]]] = {}
         for call in trace.in_flight:
             if call.tool in self.tools:
                 shares = self._worst(self._shares(trace.views, env, call))
-                key = call.place if call.tool in self._intricate else tuple(shares)
+                key = call.place if call.tool in self._intricate else tuple(shares.items())
                 groups.setdefault(key, (tuple(shares.values()), []))[1].append(call)
         return list(groups.values())
 

@@ -87,6 +87,12 @@ PAST = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(about(BY_STATUS), st.sampled_from(["{}", "({}) AND ({})"]), PAST, st.lists(CALLS, max_size=4))
+@example(  # what the one is when it went well the other is when it never ran
+    "count(f:pay(), failed(f)) > sum(f:pay(), true, args(f).n) || count(f:pay(), failed(f)) > 0",
+    "{}",
+    [],
+    [("pay", 0, False), ("pay", -1, False)],
+)
 def test_it_is_as_if_every_way_were_tried(condition: str, form: str, past: list[Event], calls: list[Call]) -> None:
     """Counts, sums of amounts of any sign, the first and the last call; combined, and in rules that are combined."""
     policies = compile_rules([form.format(f"forall(b:buy(), {condition})", "forall(b:buy(), count(f:pay()) < 3)")])
@@ -99,8 +105,8 @@ def test_it_is_as_if_every_way_were_tried(condition: str, form: str, past: list[
 def test_of_rules_joined_by_or_one_holds_in_every_way(condition: str, past: list[Event], calls: list[Call]) -> None:
     """Each is decided by itself: where now the one and now the other would hold, the call is denied."""
     policies = compile_rules([f"(forall(b:buy(), {condition})) OR (forall(b:buy(), count(f:pay()) < 3))"])
-    found, wanted = in_flight(policies, past, calls), every_way(policies, past, calls, [None])
-    assert found == wanted or (found, wanted) == (False, True)
+    if in_flight(policies, past, calls) is True:
+        assert every_way(policies, past, calls, [None]) is True
 
 
 @settings(max_examples=15, deadline=None)
