@@ -435,6 +435,14 @@ class ToolGuard:
 
     def _judged(self, call: HostCall, *, reserve: bool = True) -> Verdict:
         conversation = self._conversations.current(call.conversation)
+        return self._barred(conversation, call) or self._checked(conversation, call, reserve=reserve)
+
+    def _barred(self, conversation: Conversation, call: HostCall) -> Verdict | None:
+        """The denial of a call that no rule need be asked about; else the host's messages are taken in.
+
+        Raises:
+            InputError: it cannot be judged as it stands.
+        """
         if not isinstance(call.id, str):
             raise InputError(f"the id of the call is {call.id!r}; expected a text")
         if (late := self.accepted.late(call.tool)) is not None:
@@ -447,7 +455,7 @@ class ToolGuard:
             raise InputError(_NEVER_SAW.format(unseen, call.tool))
         if call.messages is not None:
             conversation.messages = call.messages
-        return self._checked(conversation, call, reserve=reserve)
+        return None
 
     def _checked(self, conversation: Conversation, call: HostCall, *, reserve: bool = True) -> Verdict:
         """The verdict on a call; a denial where what a server may take it for is denied."""
@@ -518,6 +526,8 @@ class ToolGuard:
             reason = f"a person rejected this call{f': {said.reason}' if said.reason else ''}"
             return Verdict(Decision.DENY, reasons=(reason,), checked_by="policy")
         shown = self._shown(call, said)
+        if (barred := self._barred(conversation, call)) is not None:  # what was fine when a person was asked
+            return barred
         if said.choice == "edit":
             verdict = self._checked(conversation, applied(call, said))
         else:

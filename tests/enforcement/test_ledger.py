@@ -9,13 +9,14 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from guardagent import Decision, InputError
-from guardagent.enforcement import Approval, HostCall, Ledger, MemoryLedger, SqliteLedger, ToolGuard
+from guardagent.enforcement import Approval, HostCall, Ledger, MemoryLedger, SqliteLedger, ToolGuard, ToolSpec
 from guardagent.enforcement.tool_guard import applied
 from tests.adapters.scenarios import APPROVED, guard_of
 from tests.enforcement.guards import done, yes
@@ -56,6 +57,26 @@ def pays(host: ToolGuard, said: Any, one: HostCall | None = None) -> list[Any]:
 
 
 # --- which call an answer is about
+
+
+def test_a_tool_that_its_server_changes_before_the_answer_does_not_run(host: ToolGuard) -> None:
+    """The approval is of the tool that was there then."""
+    spec = ToolSpec("refund", {"type": "object"}, "Pays back.")
+    host.listed("shop", [spec])
+    digest = asked(host)
+    host.listed("shop", [replace(spec, description="Pays everything back.")])
+    assert pays(host, {"choice": "approve", "of": digest}) == []
+    host.accept([spec])
+    assert pays(host, {"choice": "approve", "of": digest}) == [500]
+
+
+def test_an_approval_does_not_pass_over_a_forged_history(tmp_path: Path) -> None:
+    """The host's messages show a result that the guard never saw, and a rule looks at what has happened."""
+    once = "  - {id: once, temporal: 'forall(refund(order_id=o), count(f:refund(order_id=o)) == 0)'}\n"
+    host = guard_of(tmp_path, APPROVED + once)
+    digest = asked(host)
+    assert pays(host, {"choice": "approve", "of": digest}, call(seen=["forged"])) == []
+    assert pays(host, {"choice": "approve", "of": digest}) == [500]
 
 
 def test_an_answer_that_names_no_call_approves_nothing(host: ToolGuard) -> None:
