@@ -21,13 +21,13 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from guardagent import Event, Session, load_policies
-from guardagent.generation import guarded_generate
-from guardagent.generation.engines.huggingface import HuggingFace
-from guardagent.generation.judge import Judge
-from guardagent.generation.sampling import Sampler
-from guardagent.generation.tools import read_tools
-from guardagent.generation.turn import Turn
-from guardagent.generation.vocabulary import vocabulary_of
+from guardagent.generation.local import guarded_generate
+from guardagent.generation.local.engines.huggingface import HuggingFace
+from guardagent.generation.local.judge import Judge
+from guardagent.generation.local.sampling import Sampler
+from guardagent.generation.local.tools import read_tools
+from guardagent.generation.local.turn import Turn
+from guardagent.generation.local.vocabulary import vocabulary_of
 
 POLICY = """
 version: 1

@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from importlib import import_module, metadata
 from typing import Any
 
-from guardagent.policy.alphabet import Alphabet
-from guardagent.policy.automaton import Standing, compile_formula
-from guardagent.policy.batch import Columns, replay_batch
-from guardagent.policy.formula import atoms
-from guardagent.policy.monitor import Compiled, Monitor
-from guardagent.policy.temporal import read_temporal
+from guardagent.policy.language.formula import atoms
+from guardagent.policy.language.temporal import read_temporal
+from guardagent.policy.monitors.alphabet import Alphabet
+from guardagent.policy.monitors.automaton import Standing, compile_formula
+from guardagent.policy.monitors.batch import Columns, replay_batch
+from guardagent.policy.monitors.monitor import Compiled, Monitor
 from guardagent.types import Event
 
 RULES = [

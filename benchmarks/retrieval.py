@@ -29,10 +29,10 @@ from pathlib import Path
 from rapidfuzz.distance.Levenshtein import distance
 
 from guardagent import Demonstration
-from guardagent.additions import grow
-from guardagent.memory import load_agent
-from guardagent.retrieval import Kept, Query, nearest
-from guardagent.retrieval.stores.sqlite import Backend
+from guardagent.programs.memory.additions import grow
+from guardagent.programs.memory.agents import load_agent
+from guardagent.programs.memory.retrieval import Kept, Query, nearest
+from guardagent.programs.memory.retrieval.stores.sqlite import Backend
 
 K, GROUP, SIZE = 3, 5, 2000
 SIGNS = "abcdefghijklmnopqrstuvwxyz 0123456789"

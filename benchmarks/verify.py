@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from guardagent.policy.load import compile_rules
-from guardagent.workflow.checks import structural_findings
-from guardagent.workflow.graph import Edge, EdgeKind, Graph, Node, NodeKind
-from guardagent.workflow.report import GraphFinding
-from guardagent.workflow.rules import rule_results
+from guardagent.workflow.analysis.checks import structural_findings
+from guardagent.workflow.analysis.report import GraphFinding
+from guardagent.workflow.analysis.rules import rule_results
+from guardagent.workflow.model.graph import Edge, EdgeKind, Graph, Node, NodeKind
 from guardagent.workflow.verify import verify
 
 SEED = 6

@@ -16,40 +16,40 @@ from guardagent.errors import (
     UnknownNameError,
 )
 from guardagent.guard import GuardAgent, aguard, guard
-from guardagent.memory import Demonstration, Memory, retrieve
+from guardagent.programs.memory.agents import Demonstration, Memory, retrieve
 from guardagent.sandbox import Limits, Sandbox
-from guardagent.toolbox import Tool, Toolbox
+from guardagent.sandbox.toolbox import Tool, Toolbox
 from guardagent.types import Check, Context, Decision, Event, Verdict, Violation
 
 if TYPE_CHECKING:
     from guardagent.enforcement.tool_guard import ToolGuard
+    from guardagent.generation.chat.chat import aguarded_chat, guarded_chat
+    from guardagent.generation.chat.turn import GuardedTurn
     from guardagent.log import AuditLog
-    from guardagent.permit import Permit
     from guardagent.policy.load import load_policies
     from guardagent.policy.policies import Policies
-    from guardagent.proposals.chat import aguarded_chat, guarded_chat
-    from guardagent.proposals.turn import GuardedTurn
-    from guardagent.replan import Enforced, aenforce, enforce
-    from guardagent.session import Session
-    from guardagent.workflow.graph import Graph
-    from guardagent.workflow.report import Report
+    from guardagent.session.permit import Permit
+    from guardagent.session.replan import Enforced, aenforce, enforce
+    from guardagent.session.session import Session
+    from guardagent.workflow.analysis.report import Report
+    from guardagent.workflow.model.graph import Graph
     from guardagent.workflow.verify import verify
 
 # What is loaded when it is first asked for: whoever judges finished runs needs none of it.
 _LATER = {
     "AuditLog": "guardagent.log",
-    "Enforced": "guardagent.replan",
-    "Graph": "guardagent.workflow.graph",
-    "GuardedTurn": "guardagent.proposals.turn",
-    "Permit": "guardagent.permit",
+    "Enforced": "guardagent.session.replan",
+    "Graph": "guardagent.workflow.model.graph",
+    "GuardedTurn": "guardagent.generation.chat.turn",
+    "Permit": "guardagent.session.permit",
     "Policies": "guardagent.policy.policies",
-    "Report": "guardagent.workflow.report",
-    "Session": "guardagent.session",
+    "Report": "guardagent.workflow.analysis.report",
+    "Session": "guardagent.session.session",
     "ToolGuard": "guardagent.enforcement.tool_guard",
-    "aenforce": "guardagent.replan",
-    "aguarded_chat": "guardagent.proposals.chat",
-    "enforce": "guardagent.replan",
-    "guarded_chat": "guardagent.proposals.chat",
+    "aenforce": "guardagent.session.replan",
+    "aguarded_chat": "guardagent.generation.chat.chat",
+    "enforce": "guardagent.session.replan",
+    "guarded_chat": "guardagent.generation.chat.chat",
     "load_policies": "guardagent.policy.load",
     "verify": "guardagent.workflow.verify",
 }

@@ -1,5 +1,5 @@
 """`python -m guardagent` is the command line."""
 
-from guardagent.cli import main
+from guardagent.cli.main import main
 
 main()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from guardagent.compile.report import Report
+    from guardagent.programs.compile.report import Report
     from guardagent.types import Verdict
 
 

@@ -19,31 +19,31 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, cast, get_args
 
-from guardagent._files import MAX_BYTES
-from guardagent.cache import ResponseCache
+from guardagent._support.files import MAX_BYTES
+from guardagent._support.fold import combine, deny_on_crash, deny_on_crash_flow, fold
 from guardagent.errors import GuardError, InputError, NotCompiledError, UnknownNameError
-from guardagent.flow import Flow, adrive, drive
-from guardagent.fold import combine, deny_on_crash, deny_on_crash_flow, fold
-from guardagent.generate import CHECKED_BY, Setup
-from guardagent.learn import Remember, learner
-from guardagent.lock import Lock, agents, toolboxes
-from guardagent.lock import prompts as templates_of
-from guardagent.memory import Memory
-from guardagent.meter import Meter
 from guardagent.models import Model, load_model, refuse_timeout
-from guardagent.models._later import LaterModel
-from guardagent.program import is_undecided, program_check, required_check
-from guardagent.program_file import staleness
-from guardagent.prompts import Prompts
-from guardagent.redaction import Redactor
+from guardagent.models.cache import ResponseCache
+from guardagent.models.flow import Flow, adrive, drive
+from guardagent.models.later import LaterModel
+from guardagent.models.meter import Meter
+from guardagent.models.prompts import Prompts
+from guardagent.models.redaction import Redactor
+from guardagent.programs.generation.generate import CHECKED_BY, Setup
+from guardagent.programs.generation.votes import voted
+from guardagent.programs.memory.agents import Memory
+from guardagent.programs.memory.learn import Remember, learner
+from guardagent.programs.memory.shadow import Shadow, watched_folder
+from guardagent.programs.runtime.lock import Lock, agents, toolboxes
+from guardagent.programs.runtime.lock import prompts as templates_of
+from guardagent.programs.runtime.program import is_undecided, program_check, required_check
+from guardagent.programs.runtime.program_file import staleness
 from guardagent.sandbox import Engines, Sandbox
-from guardagent.shadow import Shadow, watched_folder
-from guardagent.toolbox import Toolbox
+from guardagent.sandbox.toolbox import Toolbox
 from guardagent.types import Check, Context, Decision, Event, Verdict, unchecked
-from guardagent.votes import voted
 
 if TYPE_CHECKING:
-    from guardagent.compile import CompiledProgram
+    from guardagent.programs.compile import CompiledProgram
 
 Mode = Literal["auto", "program", "generate"]
 OnError = Literal["deny", "escalate", "raise"]
@@ -239,7 +239,7 @@ class GuardAgent:
             InputError: an example or an option is wrong.
             ModelError: no model is configured, or it did not answer.
         """
-        from guardagent.compile import Means, Subject, compile_program
+        from guardagent.programs.compile import Means, Subject, compile_program
 
         known = self.known if self.known and not self._differs else None
         required, data, name = (known.required, known.data, known.name) if known else ((), {}, "")

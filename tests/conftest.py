@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from guardagent.cli import main
+from guardagent.cli.main import main
 
 settings.register_profile("suite", deadline=None)  # what else a machine does is no failure
 settings.load_profile("suite")

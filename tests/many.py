@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from guardagent import load_policies
-from guardagent.audit import judge_trace
-from guardagent.cases import judge_case
-from guardagent.judging import Job
-from guardagent.records import read_case, read_trace
+from guardagent.batch.audit import judge_trace
+from guardagent.batch.cases import judge_case
+from guardagent.batch.judging import Job
+from guardagent.batch.records import read_case, read_trace
 
 POLICIES = """\
 version: 1

@@ -2,8 +2,8 @@
 
 import pytest
 
-from guardagent.answers import holds_code, read_code, read_judgement, read_plan
 from guardagent.errors import AnswerError
+from guardagent.programs.generation.answers import holds_code, read_code, read_judgement, read_plan
 from tests.answers import PLAN, PROGRAM, block
 
 FOUR = ["sum up", "filter", "locate", "compare"]

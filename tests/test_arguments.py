@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from guardagent.arguments import folded_duplicate
+from guardagent._support.arguments import folded_duplicate
 from guardagent.enforcement import HostCall, run
 from guardagent.errors import ToolDenied
 from guardagent.policy.load import compile_rules

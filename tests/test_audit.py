@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from guardagent import Policies, Verdict, load_policies
-from guardagent.audit import MAX_FINDINGS, judge_trace
-from guardagent.records import read_trace
+from guardagent.batch.audit import MAX_FINDINGS, judge_trace
+from guardagent.batch.records import read_trace
 from tests.many import LOGIN, call, trace, write_policies
 
 

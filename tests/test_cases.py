@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from guardagent import Policies, Verdict, load_policies
-from guardagent.cases import Difference, difference, hint, judge_case, read_expectation
+from guardagent.batch.cases import Difference, difference, hint, judge_case, read_expectation
+from guardagent.batch.judging import Result
+from guardagent.batch.records import read_case
+from guardagent.batch.tally import Hits, Tally
 from guardagent.errors import ContentError
-from guardagent.judging import Result
-from guardagent.records import read_case
-from guardagent.tally import Hits, Tally
 from tests.many import LOGIN, call, case, write_policies
 
 

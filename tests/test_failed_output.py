@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from guardagent.adapters.mcp.calls import outcome_of
+from guardagent.batch.records import read_case
 from guardagent.enforcement import HostCall, Outcome, ToolGuard
-from guardagent.records import read_case
-from guardagent.session import Session
+from guardagent.frameworks.mcp.adapter.calls import outcome_of
+from guardagent.session.session import Session
 from guardagent.types import Event
 
 POLICY = """

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from guardagent import hardening, worker
+from guardagent.sandbox import hardening
 from tests.conftest import Ran
 
 FORBIDDEN = {
@@ -23,7 +23,6 @@ FORBIDDEN = {
 }
 TRY = """
 import json, os, socket, sys
-sys.path.insert(0, {root!r})
 from guardagent import hardening
 hardening.apply({layers!r}, hardening.Profile({profile!r}))
 tried = {{}}
@@ -38,7 +37,7 @@ os.write(1, json.dumps(tried).encode())
 
 
 def tried(layers: list[str], profile: str, texts: list[str]) -> dict[str, str]:
-    script = TRY.format(root=worker._ROOT, layers=layers, profile=profile, texts=texts)
+    script = TRY.format(layers=layers, profile=profile, texts=texts)
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     found: dict[str, str] = json.loads(ran.stdout)

@@ -58,7 +58,7 @@ def test_the_wheel_holds_the_content_and_one_top_level_name(wheel: Path) -> None
         }
         assert packed == there
     assert "guardagent/py.typed" in names
-    assert "guardagent/_starter/memory/refunds/program.py" in names
+    assert "guardagent/cli/_starter/memory/refunds/program.py" in names
 
 
 def test_the_wheel_alone_runs_the_demo_from_another_folder(wheel: Path, tmp_path: Path) -> None:

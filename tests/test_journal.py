@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from guardagent.batch.journal import Journal
+from guardagent.batch.judging import Job, Result
+from guardagent.batch.stream import judge_file
+from guardagent.batch.tally import Tally
 from guardagent.errors import ContentError, InputError
-from guardagent.journal import Journal
-from guardagent.judging import Job, Result
-from guardagent.stream import judge_file
-from guardagent.tally import Tally
 from tests.many import case, job, write_lines, write_policies
 
 Results = Generator[Result]

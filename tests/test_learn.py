@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from guardagent import GuardAgent, InputError
-from guardagent.learn import pending
-from guardagent.memory import read_demonstrations
+from guardagent.programs.memory.agents import read_demonstrations
+from guardagent.programs.memory.learn import pending
 from guardagent.testing import ScriptedModel
 from tests.answers import CODE, MISSPELT, PLAN, PROGRAM
 from tests.conftest import Ran

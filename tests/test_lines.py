@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from guardagent.batch.lines import Line, LineReader, Mark, open_bytes
 from guardagent.errors import ContentError, InputError
-from guardagent.lines import Line, LineReader, Mark, open_bytes
 
 
 def reader(data: bytes, limit: int = 1000) -> LineReader:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from guardagent import GuardAgent, InputError, guard, load_policies
-from guardagent._content import shipped
+from guardagent._support.content import shipped
 from tests.conftest import Ran
 
 PROGRAM = """

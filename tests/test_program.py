@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from guardagent import Context, Event, Toolbox, Verdict
-from guardagent.fold import deny_on_crash, fold
-from guardagent.program import MAX_DEPTH, MAX_NODES, copy_value, program_check, required_check
-from guardagent.required import RequiredCheck
+from guardagent._support.fold import deny_on_crash, fold
+from guardagent.programs.runtime.program import MAX_DEPTH, MAX_NODES, copy_value, program_check, required_check
+from guardagent.programs.runtime.required import RequiredCheck
 from guardagent.sandbox import load_sandbox
 
 TOOLBOX, SANDBOX = Toolbox.load(), load_sandbox()

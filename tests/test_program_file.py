@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from guardagent import ContentError, GuardAgent, InputError, Toolbox, guard, load_policies
-from guardagent.models.scripted import ScriptedModel
-from guardagent.program_file import (
+from guardagent.models.backends.scripted import ScriptedModel
+from guardagent.programs.runtime.program_file import (
     Header,
     Proof,
     called,

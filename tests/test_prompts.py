@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from benchmarks import prompt_cache
 from guardagent import GuardAgent, InputError
-from guardagent.memory import Memory
 from guardagent.models import Message
-from guardagent.prompts import Prompt, Prompts
+from guardagent.models.prompts import Prompt, Prompts
+from guardagent.programs.memory.agents import Memory
 from guardagent.testing import ScriptedModel
 from tests import answers as good
 from tests.runs import ehr_input, ehr_log, web_input, web_log

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import re2
 
+from guardagent.batch.records import Case, read_case, read_trace
 from guardagent.errors import ContentError
-from guardagent.records import Case, read_case, read_trace
 
 CASE: dict[str, Any] = {
     "id": "c1",

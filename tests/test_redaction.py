@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guardagent import GuardAgent, InputError
-from guardagent.redaction import Redactor
+from guardagent.models.redaction import Redactor
 from guardagent.testing import ScriptedModel
 from tests.answers import CODE, PLAN
 from tests.runs import ehr_input, ehr_log

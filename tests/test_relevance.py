@@ -9,9 +9,9 @@ import pytest
 
 from guardagent import GuardAgent
 from guardagent.errors import AnswerError
-from guardagent.relevance import select
+from guardagent.programs.generation.relevance import select
+from guardagent.sandbox.toolbox import Toolbox
 from guardagent.testing import ScriptedModel
-from guardagent.toolbox import Toolbox
 from tests.answers import PLAN, block
 
 TOOLS = '''

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from guardagent import Decision, InputError, Session, load_policies
-from guardagent.replan import Enforced, aenforce, enforce
+from guardagent.session.replan import Enforced, aenforce, enforce
 
 RULES = """
     version: 1

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from guardagent import ContentError, Toolbox
-from guardagent.required import RequiredCheck
+from guardagent.programs.runtime.required import RequiredCheck
 
 HERE = Path("specification.md")
 

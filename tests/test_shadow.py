@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from guardagent import GuardAgent, InputError, Verdict, guard
-from guardagent.compile import read_examples
-from guardagent.disagreements import Disagreement, waiting
 from guardagent.errors import ContentError, ModelError
 from guardagent.models import Message
-from guardagent.shadow import MAX_ERRORS, MAX_LATE, run_id, sampled
+from guardagent.programs.compile import read_examples
+from guardagent.programs.memory.disagreements import Disagreement, waiting
+from guardagent.programs.memory.shadow import MAX_ERRORS, MAX_LATE, run_id, sampled
 from guardagent.testing import ScriptedModel
 from tests.answers import CODE, PLAN, PROGRAM, block
 from tests.conftest import Ran
@@ -195,7 +195,7 @@ def test_a_person_at_a_terminal_is_asked_one_by_one(memory: Path) -> None:
 
     from rich.console import Console
 
-    from guardagent.review import Waiting, ask_each
+    from guardagent.programs.memory.review import Waiting, ask_each
 
     for number in range(4):
         judge(memory, writing(STRICT), ehr_log(answer=str(number)))

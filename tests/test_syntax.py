@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from guardagent import syntax
+from guardagent._support import syntax
 
 DEEP = "x = " + "[" * 40 + "]" * 40 + "\n"
 SOURCE = Path(ast.__file__).read_text() + DEEP

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from guardagent import Decision, Session, load_policies
-from guardagent.together import Call, judge_together
+from guardagent.session.together import Call, judge_together
 
 RULES = """
     version: 1

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guardagent import Decision, GuardAgent, Verdict
+from guardagent.programs.generation.votes import agreed
 from guardagent.testing import ScriptedModel
 from guardagent.types import unchecked
-from guardagent.votes import agreed
 from tests.answers import CODE, PLAN, PROGRAM, block
 from tests.runs import ehr_input, ehr_log
 

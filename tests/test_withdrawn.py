@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from guardagent.errors import InputError
 from guardagent.policy.load import compile_rules
-from guardagent.session import Session
+from guardagent.session.session import Session
 from guardagent.types import Verdict
 
 KEY = b"0123456789abcdef"

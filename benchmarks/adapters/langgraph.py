@@ -26,8 +26,8 @@ def measure(calls: int, clock: Any = time.perf_counter) -> tuple[list[float], li
     from langchain_core.tools import tool
     from langgraph.prebuilt import ToolNode
 
-    from guardagent.adapters.langgraph import guarded_tool_node
     from guardagent.enforcement import ToolGuard
+    from guardagent.frameworks.langgraph.adapter import guarded_tool_node
 
     @tool
     def refund(order_id: str, amount: int = 500) -> str:

@@ -78,8 +78,8 @@ async def fastmcp_servers(folder: Path, stack: AsyncExitStack) -> list[Any]:
     """Two FastMCP servers in this process, one of them with the middleware."""
     from fastmcp import Client, FastMCP
 
-    from guardagent.adapters.mcp import GuardMiddleware
     from guardagent.enforcement import ToolGuard
+    from guardagent.frameworks.mcp.adapter import GuardMiddleware
 
     servers = [FastMCP("plain"), FastMCP("guarded")]
     for server in servers:
@@ -93,8 +93,8 @@ async def mcp_servers(folder: Path, stack: AsyncExitStack) -> list[Any]:
     from mcp.client import Client
     from mcp.server.mcpserver import MCPServer
 
-    from guardagent.adapters.mcp import GuardServerMiddleware
     from guardagent.enforcement import ToolGuard
+    from guardagent.frameworks.mcp.adapter import GuardServerMiddleware
 
     servers = [MCPServer("plain"), MCPServer("guarded")]
     for server in servers:
@@ -171,7 +171,7 @@ async def _serving(command: list[str]) -> AsyncIterator[str]:
 
 @functools.cache
 def _installed() -> None:
-    from guardagent.adapters.mcp import require_fastmcp, require_mcp
+    from guardagent.frameworks.mcp.adapter import require_fastmcp, require_mcp
 
     require_mcp()
     require_fastmcp()

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 from benchmarks.conformance.shop import TOOLS
 from benchmarks.conformance.tasks import Call
 from guardagent import InputError, Policies, load_policies
-from guardagent.permit import Permit
-from guardagent.proposals.offered import Offered
-from guardagent.together import judge_together
+from guardagent.generation.chat.offered import Offered
+from guardagent.session.permit import Permit
+from guardagent.session.together import judge_together
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ class LocalModel:
         self._left = TURNS
 
     def propose(self, observation: Observation) -> Sequence[Call]:
-        from guardagent.generation import guarded_generate
+        from guardagent.generation.local import guarded_generate
 
         self._left -= 1
         if self._left < 0:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from guardagent._files import read_text
+from guardagent._support.files import read_text
 from guardagent.bench import (
     Evaluation,
     Example,

@@ -21,8 +21,8 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
-from guardagent.memory import Memory
-from guardagent.toolbox import Toolbox
+from guardagent.programs.memory.agents import Memory
+from guardagent.sandbox.toolbox import Toolbox
 
 LEXICONS = ("LEXICON", "CONTROLS", "ELSEWHERE", "GOODS", "PAGE_WORDS", "PAGE")
 _PLUS = re.compile(r"\s\+\s")

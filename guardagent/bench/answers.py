@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from guardagent import syntax
+from guardagent._support import syntax
 
 Atom = int | float | str
 Item = tuple[Atom, ...]  # the parts between the commas of one item; most items have one part

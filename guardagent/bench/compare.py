@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from guardagent._files import MAX_DATA_BYTES, parse_json, read_json_lines, read_text
+from guardagent._support.files import MAX_DATA_BYTES, parse_json, read_json_lines, read_text
 from guardagent.bench.metrics import METRICS
 from guardagent.bench.report import NOT_RUN
 from guardagent.errors import ContentError, InputError

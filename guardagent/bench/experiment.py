@@ -7,15 +7,15 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from guardagent._support.fold import deny_on_crash_flow
 from guardagent.errors import InputError
-from guardagent.flow import Flow, adrive, drive
-from guardagent.fold import deny_on_crash_flow
 from guardagent.guard import GuardAgent, Mode
-from guardagent.model_only import ModelOnly
 from guardagent.models import Model, name_of
-from guardagent.toolbox import Toolbox
+from guardagent.models.flow import Flow, adrive, drive
+from guardagent.programs.generation.model_only import ModelOnly
+from guardagent.programs.generation.votes import voted
+from guardagent.sandbox.toolbox import Toolbox
 from guardagent.types import Context, Event, Verdict
-from guardagent.votes import voted
 
 BenchMode = Literal["auto", "program", "generate", "model-only"]
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from guardagent.answers import holds_code
 from guardagent.bench.metrics import Row, percent
+from guardagent.programs.generation.answers import holds_code
 from guardagent.types import Step, Verdict
 
 ATTEMPTS = ("code", "debug")

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from guardagent._files import MAX_DATA_BYTES, parse_json, read_text
+from guardagent._support.files import MAX_DATA_BYTES, parse_json, read_text
 from guardagent.bench.trajectories import Made, Trajectory
 from guardagent.errors import ContentError
 from guardagent.policy.policies import Policies
-from guardagent.session import Session
+from guardagent.session.session import Session
 from guardagent.types import EMPTY, Decision, Event, Verdict
 
 State = MutableMapping[str, MutableMapping[str, Any]]

@@ -8,7 +8,7 @@ from math import comb
 from typing import Any
 
 from guardagent.bench.metrics import percent
-from guardagent.policy.values import equal
+from guardagent.policy.language.values import equal
 
 Call = tuple[str, Mapping[str, Any]]
 

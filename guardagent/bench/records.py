@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from guardagent._files import MAX_DATA_BYTES, parse_json, read_json_lines, read_text
+from guardagent._support.files import MAX_DATA_BYTES, parse_json, read_json_lines, read_text
 from guardagent.bench.evaluation import Example
 from guardagent.errors import ContentError, nearest
 

@@ -211,7 +211,7 @@ def _write(out: Path, rows: Sequence[Row], summary: Mapping[str, Any]) -> None:
 
 def _refuse_others(path: Path, ids: set[str]) -> None:
     """Makes sure that no other evaluation's rows are replaced."""
-    from guardagent._files import read_json_lines
+    from guardagent._support.files import read_json_lines
 
     if not path.exists() or not path.stat().st_size:
         return

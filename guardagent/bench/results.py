@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from guardagent._files import parse_json
+from guardagent._support.files import parse_json
 from guardagent.bench.evaluation import Evaluation, Example
 from guardagent.bench.generated import describe
 from guardagent.errors import ContentError, InputError
-from guardagent.generate import CHECKED_BY
 from guardagent.guard import GuardAgent
-from guardagent.program import UNKNOWN
+from guardagent.programs.generation.generate import CHECKED_BY
+from guardagent.programs.runtime.program import UNKNOWN
 from guardagent.types import Verdict, thaw
 
 Row = dict[str, Any]

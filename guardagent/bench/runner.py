@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from guardagent import interrupts
+from guardagent._support import interrupts
 from guardagent.bench.evaluation import Evaluation, Example, PaperRow, Replay, find_evaluation
 from guardagent.bench.experiment import Experiment, Judge
 from guardagent.bench.generated import is_silent, measure_generated

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from guardagent._files import MAX_DATA_BYTES, parse_json, read_text
+from guardagent._support.files import MAX_DATA_BYTES, parse_json, read_text
 from guardagent.bench.records import Record
 from guardagent.errors import ContentError
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from guardagent.enforcement.calls import HostCall
 from guardagent.errors import InputError
-from guardagent.permit import Permit
-from guardagent.session import Session
-from guardagent.shared_history import OverError
+from guardagent.session.permit import Permit
+from guardagent.session.session import Session
+from guardagent.session.shared_history import OverError
 from guardagent.types import Decision, Verdict, freeze
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from guardagent.arguments import folded
+from guardagent._support.arguments import folded
+from guardagent._support.json_schema import compiled, linear, matches, without_unevaluated
 from guardagent.errors import InputError
-from guardagent.json_schema import compiled, linear, matches, without_unevaluated
 from guardagent.types import thaw
 
 _MAYBE = ("anyOf", "oneOf", "if", "then", "else", "dependentSchemas")

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from guardagent._support.fold import combine, denied_on_crash
 from guardagent.enforcement.accepted import Accepted
 from guardagent.enforcement.approval import Approval, ApprovalRequest, Approver
 from guardagent.enforcement.asking import aask, ask
@@ -27,18 +28,17 @@ from guardagent.enforcement.telemetry import span
 from guardagent.enforcement.tools_lock import read_tools_lock
 from guardagent.enforcement.writing import Log, spooled, write_approval, write_outcome, write_verdict, write_withdrawal
 from guardagent.errors import GuardError, InputError, SessionBusyError, in_words
-from guardagent.fold import combine, denied_on_crash
-from guardagent.policy.findings import Call
+from guardagent.policy.evaluation.findings import Call
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
-from guardagent.session import Session
-from guardagent.shared_history import MovedError
+from guardagent.session.session import Session
+from guardagent.session.shared_history import MovedError
 from guardagent.types import EMPTY, Decision, Verdict, unchecked
 
 if TYPE_CHECKING:
     from guardagent.enforcement.ledger.protocol import ConversationJournal
     from guardagent.guard import GuardAgent
-    from guardagent.policy.findings import Status
+    from guardagent.policy.evaluation.findings import Status
 
 MAX_REPLANS = 3
 MAX_ASKED = 3  # a person who edits a call that needs approval again is asked again, so often

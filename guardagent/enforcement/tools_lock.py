@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from guardagent._files import parse_json, read_text
+from guardagent._support.files import parse_json, read_text
 from guardagent.enforcement.names import ToolSpec
 from guardagent.errors import ContentError
 from guardagent.types import thaw

@@ -12,8 +12,8 @@ from guardagent.errors import InputError
 from guardagent.types import Verdict
 
 if TYPE_CHECKING:
-    from guardagent.permit import Permit
-    from guardagent.policy.findings import Status
+    from guardagent.policy.evaluation.findings import Status
+    from guardagent.session.permit import Permit
 
 
 class Log(Protocol):

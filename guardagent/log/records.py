@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from guardagent.log.entries import moment
 
 if TYPE_CHECKING:
-    from guardagent.permit import Permit
+    from guardagent.session.permit import Permit
     from guardagent.types import Verdict
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, cast, runtime_checkable
 
 from guardagent.errors import InputError
+from guardagent.models import backends
 from guardagent.types import Message, Usage
 
 __all__ = ["Completion", "Message", "Model", "backend_names", "load_model", "name_of", "refuse_timeout"]
@@ -48,7 +49,7 @@ class Model(Protocol):
 
 def backend_names() -> list[str]:
     """The backends of this installation."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+    return sorted(module.name for module in pkgutil.iter_modules(backends.__path__) if not module.name.startswith("_"))
 
 
 def load_model(name: str, **options: Any) -> Model:
@@ -62,7 +63,7 @@ def load_model(name: str, **options: Any) -> Model:
         backend, rest = ("litellm", name.strip()) if slash else ("openai", name.strip())
     if not rest.strip("/ "):
         raise InputError(f"model {name!r} names no model; expected a name such as openai/gpt-4.1")
-    module = importlib.import_module(f"{__name__}.{backend}")
+    module = importlib.import_module(f"{backends.__name__}.{backend}")
     try:
         return cast("Model", module.Backend(rest, **options))
     except TypeError as error:

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from guardagent.errors import ContentError, InputError
-from guardagent.policy import ast
-from guardagent.policy.grammar import TemporalError
-from guardagent.policy.library import CompileError, Library
-from guardagent.policy.located_text import Text
-from guardagent.policy.parse import read_rule
+from guardagent.policy.evaluation.library import CompileError, Library
+from guardagent.policy.file.located_text import Text
+from guardagent.policy.file.policy_file import PolicyFile, RuleSource, read_policy_file
+from guardagent.policy.language import ast
+from guardagent.policy.language.grammar import TemporalError
+from guardagent.policy.language.parse import read_rule
+from guardagent.policy.monitors.rule import Rule, Source
 from guardagent.policy.policies import Policies
-from guardagent.policy.policy_file import PolicyFile, RuleSource, read_policy_file
 from guardagent.policy.request import request_check
-from guardagent.policy.rule import Rule, Source
 from guardagent.policy.stubs import stub_functions
-from guardagent.toolbox import Toolbox
+from guardagent.sandbox.toolbox import Toolbox
 from guardagent.types import Check, Context, Event
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ def never_judged(_event: Event, _context: Context) -> NoReturn:
 
 def _require_locked(locked: Path, file: PolicyFile) -> None:
     """Before anything of it runs. What a model would be asked with must be locked too."""
-    from guardagent import lock
-    from guardagent.prompts import Prompts
+    from guardagent.models.prompts import Prompts
+    from guardagent.programs.runtime import lock
 
     allowed = lock.Lock.load(locked)
     allowed.require(lock.policies(file.path))

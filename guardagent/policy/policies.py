@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from guardagent.errors import nearest
-from guardagent.policy.findings import Call, Part
-from guardagent.policy.patterns import folded_name
-from guardagent.policy.rule import Rule, Source
-from guardagent.policy.views import View, ViewSpec
+from guardagent.policy.evaluation.findings import Call, Part
+from guardagent.policy.evaluation.patterns import folded_name
+from guardagent.policy.evaluation.views import View, ViewSpec
+from guardagent.policy.monitors.rule import Rule, Source
 from guardagent.types import EMPTY, Check, Decision, Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from guardagent.policy.policy_file import Ignored
-    from guardagent.session import Session
+    from guardagent.policy.file.policy_file import Ignored
+    from guardagent.session.session import Session
 
 _NAME = re.compile(r"[^\W\d][\w-]*(?:[.:/][\w-]+)*")
 
@@ -138,7 +138,7 @@ class Policies:
             facts: what the host knows of the whole conversation.
             options: as of `Session`.
         """
-        from guardagent.session import Session
+        from guardagent.session.session import Session
 
         return Session(self, state, facts, **options)
 
@@ -157,7 +157,7 @@ class Policies:
         Raises:
             InputError: it is no authentic snapshot, or of another policy, or older than what is known of the session.
         """
-        from guardagent.session import Session
+        from guardagent.session.session import Session
 
         return Session.restore(self, snapshot, key, state=state, messages=messages, newest=newest)
 

@@ -39,9 +39,9 @@ def _judge(
     request: str, program: Path | None, toolbox: Sequence[Path], model: Model | str | None
 ) -> Callable[[str, str, Mapping[str, Any]], Verdict]:
     from guardagent.guard import GuardAgent, judge_with
-    from guardagent.program_file import fresh_program
+    from guardagent.programs.runtime.program_file import fresh_program
     from guardagent.sandbox import Engines
-    from guardagent.toolbox import Toolbox
+    from guardagent.sandbox.toolbox import Toolbox
 
     if program is not None:
         tools = Toolbox.load(*toolbox)

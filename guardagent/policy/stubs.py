@@ -8,8 +8,8 @@ from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Any, NoReturn
 
-from guardagent import syntax
-from guardagent.toolbox import Tool, Toolbox
+from guardagent._support import syntax
+from guardagent.sandbox.toolbox import Tool, Toolbox
 
 
 def stub_functions(paths: Sequence[Path]) -> Mapping[str, Callable[..., Any]]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from guardagent.errors import SandboxError, UnknownNameError
+from guardagent.sandbox import engines
 
 __all__ = ["Engines", "Limits", "Sandbox", "engine_names", "load_sandbox"]
 
@@ -65,7 +66,7 @@ class Sandbox(Protocol):
 
 def engine_names() -> list[str]:
     """The engines of this installation."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+    return sorted(module.name for module in pkgutil.iter_modules(engines.__path__) if not module.name.startswith("_"))
 
 
 def load_sandbox(name: str = "auto", limits: Limits | None = None, *, require_hardening: bool = False) -> Sandbox:
@@ -78,7 +79,7 @@ def load_sandbox(name: str = "auto", limits: Limits | None = None, *, require_ha
     """
     if name not in engine_names():
         raise UnknownNameError("sandbox engine", name, engine_names())
-    module = importlib.import_module(f"{__name__}.{name}")
+    module = importlib.import_module(f"{engines.__name__}.{name}")
     engine = cast("Sandbox", module.Engine(limits or Limits()))
     return load_engine(engine, require_hardening=require_hardening)
 
@@ -141,7 +142,7 @@ class _Hardened:
         functions: Mapping[str, Callable[..., Any]],
         now: dt.datetime | None = None,
     ) -> Any:
-        from guardagent.hardening import problems
+        from guardagent.sandbox.hardening import problems
 
         unconfined = getattr(self._engine, "unconfined", lambda: "this engine does not say whether it is confined")
         found = {**problems(), "engine": unconfined()}

@@ -1,9 +1,9 @@
 """For the tests of users of this library: models that answer from a script."""
 
 from guardagent.models import Completion, Message, Model
-from guardagent.models._chat import Candidate, ChatAnswer, ChatModel, WrittenCall
-from guardagent.models._scripted_chat import ScriptedChat
-from guardagent.models.scripted import ScriptedModel
+from guardagent.models.backends._scripted_chat import ScriptedChat
+from guardagent.models.backends.scripted import ScriptedModel
+from guardagent.models.chat import Candidate, ChatAnswer, ChatModel, WrittenCall
 
 __all__ = [
     "Candidate",

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from guardagent.policy.policies import Policies
-from guardagent.workflow.checks import structural_findings
-from guardagent.workflow.extract import extract
-from guardagent.workflow.graph import Graph
-from guardagent.workflow.read_graph import read_graph
-from guardagent.workflow.report import Report
-from guardagent.workflow.rules import rule_results
-from guardagent.workflow.suppress import Suppression, suppressed
+from guardagent.workflow.analysis.checks import structural_findings
+from guardagent.workflow.analysis.report import Report
+from guardagent.workflow.analysis.rules import rule_results
+from guardagent.workflow.analysis.suppress import Suppression, suppressed
+from guardagent.workflow.extraction import extract
+from guardagent.workflow.model.graph import Graph
+from guardagent.workflow.model.read_graph import read_graph
 
 
 def verify(

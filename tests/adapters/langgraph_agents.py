@@ -19,8 +19,8 @@ from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.prebuilt import tools_condition
 
-from guardagent.adapters.langgraph import GuardMiddleware, guarded_tool_node, unless_given_up
 from guardagent.enforcement import ToolGuard
+from guardagent.frameworks.langgraph.adapter import GuardMiddleware, guarded_tool_node, unless_given_up
 from tests.adapters.scenarios import Shop
 
 REFUND = "refund"

@@ -11,8 +11,8 @@ from typing import Any
 from agents import Agent, RunConfig, Runner, function_tool
 from agents.testing import ScriptedModel, assistant_message, function_call
 
-from guardagent.adapters.openai_agents import guarded
 from guardagent.enforcement import ToolGuard
+from guardagent.frameworks.openai_agents.adapter import guarded
 from tests.adapters.scenarios import Shop
 
 _numbers = itertools.count(1)

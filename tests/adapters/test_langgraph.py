@@ -14,8 +14,15 @@ pytest.importorskip("langgraph")
 
 from langchain_core.tools import tool
 
-from guardagent.adapters.langgraph import GuardMiddleware, RunStopped, approve, edit, guarded_tool_node, reject
 from guardagent.errors import InputError
+from guardagent.frameworks.langgraph.adapter import (
+    GuardMiddleware,
+    RunStopped,
+    approve,
+    edit,
+    guarded_tool_node,
+    reject,
+)
 from tests.adapters.langgraph_agents import (
     agent,
     awaited_tools,

@@ -20,9 +20,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, RetryPolicy, Send, interrupt
 
-from guardagent.adapters.langgraph import approve, edit, guarded_tool_node, reject
 from guardagent.enforcement import SqliteLedger, ToolGuard
 from guardagent.errors import InputError
+from guardagent.frameworks.langgraph.adapter import approve, edit, guarded_tool_node, reject
 from tests.adapters.langgraph_agents import State, agent, awaited_tools, graph, results, says, thread, tools_of_shop
 from tests.adapters.langgraph_agents import user as asks
 from tests.adapters.scenarios import APPROVED, Shop, guard_of

@@ -22,8 +22,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command
 
-from guardagent.adapters.langgraph import GuardMiddleware, RunStopped
 from guardagent.enforcement import Approval
+from guardagent.frameworks.langgraph.adapter import GuardMiddleware, RunStopped
 from guardagent.testing.conformance import (
     SCENARIOS,
     Call,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from guardagent.adapters.langgraph_host import problem_of
+from guardagent.frameworks.langgraph.adapter.host import problem_of
 
 
 def test_a_missing_host_names_the_extra() -> None:
@@ -18,7 +18,7 @@ def test_a_missing_host_names_the_extra() -> None:
         pass
     else:
         pytest.skip("the host is here")
-    code = "import guardagent.adapters.langgraph"
+    code = "import guardagent.frameworks.langgraph.adapter"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=Path.cwd())
     assert "InputError: langchain is not installed" in ran.stderr
     assert "pip install 'guardagent[langgraph]'" in ran.stderr

@@ -22,8 +22,8 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel, Secret, SecretByte
 from pydantic import field_serializer as shown_as
 from pydantic import model_serializer as all_shown_as
 
-from guardagent.adapters.langgraph import GuardMiddleware
 from guardagent.errors import InputError
+from guardagent.frameworks.langgraph.adapter import GuardMiddleware
 from tests.adapters.langgraph_agents import agent, results, says, thread, user
 from tests.adapters.scenarios import LIMIT, guard_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from guardagent.adapters.mcp.lines import Lines, TooLong
+from guardagent.frameworks.mcp.adapter.lines import Lines, TooLong
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 100])

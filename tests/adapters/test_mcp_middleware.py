@@ -41,9 +41,9 @@ from pydantic import (
     model_serializer,
 )
 
-from guardagent.adapters.mcp import GuardMiddleware, GuardServerMiddleware
 from guardagent.enforcement import Approval, ToolGuard
 from guardagent.errors import InputError
+from guardagent.frameworks.mcp.adapter import GuardMiddleware, GuardServerMiddleware
 from tests.adapters.scenarios import (
     APPROVED,
     ASKS,

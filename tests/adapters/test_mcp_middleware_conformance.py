@@ -19,8 +19,8 @@ from mcp.client import Client
 from mcp.server.mcpserver import MCPServer
 from mcp_types import ElicitResult
 
-from guardagent.adapters.mcp import GuardMiddleware, GuardServerMiddleware
 from guardagent.enforcement import Approval
+from guardagent.frameworks.mcp.adapter import GuardMiddleware, GuardServerMiddleware
 from guardagent.testing.conformance import (
     SCENARIOS,
     Call,

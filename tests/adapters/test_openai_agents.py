@@ -13,10 +13,10 @@ pytest.importorskip("agents.testing")
 
 from agents import Agent, RunContextWrapper, Runner, RunState, SQLiteSession, ToolsToFinalOutputResult, function_tool
 
-from guardagent.adapters.openai_agents import GuardedRunner, RunHalted, answer, conversation, guarded, request
-from guardagent.adapters.openai_agents._host import check
 from guardagent.enforcement import Approval, ApprovalRequest
 from guardagent.errors import InputError
+from guardagent.frameworks.openai_agents.adapter import GuardedRunner, RunHalted, answer, conversation, guarded, request
+from guardagent.frameworks.openai_agents.adapter._host import check
 from tests.adapters.openai_agents_runs import agent_of, arun, calls, config, outputs, ran, refund, shop_tools, tool
 from tests.adapters.scenarios import (
     APPROVED,

@@ -19,9 +19,9 @@ pytest.importorskip("agents.testing")
 
 from agents import RunContextWrapper, RunState
 
-from guardagent.adapters.openai_agents import answer, request
 from guardagent.enforcement import Approval, ApprovalRequest, SqliteLedger
 from guardagent.errors import InputError
+from guardagent.frameworks.openai_agents.adapter import answer, request
 from tests.adapters.openai_agents_runs import agent_of, arun, calls, outputs, ran, refund, shop_tools, tool
 from tests.adapters.scenarios import APPROVED, LIMIT, Shop, guard_of
 

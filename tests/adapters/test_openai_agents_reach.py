@@ -31,10 +31,10 @@ from agents import (
 from agents.mcp import MCPServerStdio
 from agents.testing import ScriptedModel
 
-from guardagent.adapters.openai_agents import GuardedRunner, RunHalted, conversation, guarded
 from guardagent.enforcement import HostCall, ToolSpec
 from guardagent.enforcement.tools_lock import declared
 from guardagent.errors import InputError
+from guardagent.frameworks.openai_agents.adapter import GuardedRunner, RunHalted, conversation, guarded
 from guardagent.types import Decision, Verdict
 from tests.adapters.openai_agents_runs import agent_of, arun, calls, config, outputs, ran, refund, shop_tools, tool
 from tests.adapters.scenarios import APPROVED, AT_MOST_ONE, AUTHENTICATED, HALTED, LIMIT, Shop, guard_of

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from guardagent import Decision, InputError, ToolDenied
-from guardagent.adapters.python import attach, conversation, current_conversation, guard_tools, guarded
 from guardagent.enforcement import Approval, Outcome
+from guardagent.frameworks.python.adapter import attach, conversation, current_conversation, guard_tools, guarded
 from tests.adapters.scenarios import (
     APPROVED,
     ASKS,

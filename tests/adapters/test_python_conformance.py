@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from guardagent.adapters.python import arun_agent
 from guardagent.enforcement import Approval
+from guardagent.frameworks.python.adapter import arun_agent
 from guardagent.testing.conformance import (
     SCENARIOS,
     Call,

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from guardagent import Decision, InputError, ToolDenied, Verdict
-from guardagent.adapters.python import (
+from guardagent.enforcement import ToolGuard
+from guardagent.enforcement.tool_guard import gave_up
+from guardagent.frameworks.python.adapter import (
     ToolTurn,
     arun_agent,
     arun_tool_calls,
@@ -24,8 +26,6 @@ from guardagent.adapters.python import (
     run_agent,
     run_tool_calls,
 )
-from guardagent.enforcement import ToolGuard
-from guardagent.enforcement.tool_guard import gave_up
 from tests.adapters.scenarios import (
     APPROVED,
     ASKS,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from guardagent.bench.generated import describe, is_silent, measure_generated
-from guardagent.memory import Demonstration
+from guardagent.programs.memory.agents import Demonstration
 from guardagent.types import Decision, Message, Step, Usage, Verdict, unchecked
 
 ASKED = (Message("user", "four words to read"),)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guardagent.compile.clauses import clauses_of
-from guardagent.memory import Memory
+from guardagent.programs.compile.clauses import clauses_of
+from guardagent.programs.memory.agents import Memory
 
 REQUEST = """\
 First sentence, over

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from guardagent import GuardAgent, NotCompiledError
-from guardagent.models.scripted import ScriptedModel
-from guardagent.program_file import parse
+from guardagent.models.backends.scripted import ScriptedModel
+from guardagent.programs.runtime.program_file import parse
 from tests.answers import block
 from tests.conftest import Ran
 from tests.models.server import Reply, status, text

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from guardagent import GuardAgent
-from guardagent.compile.clauses import Clause, clauses_of
-from guardagent.compile.division import DIVIDE_ABOVE
-from guardagent.compile.division.folding import fold_programs, problem_of
-from guardagent.compile.division.parts import Part, read_division
-from guardagent.compile.examples import Example
-from guardagent.compile.trial import Outcome, Trial
 from guardagent.errors import AnswerError
-from guardagent.models.scripted import ScriptedModel
+from guardagent.models.backends.scripted import ScriptedModel
+from guardagent.programs.compile.clauses import Clause, clauses_of
+from guardagent.programs.compile.division import DIVIDE_ABOVE
+from guardagent.programs.compile.division.folding import fold_programs, problem_of
+from guardagent.programs.compile.division.parts import Part, read_division
+from guardagent.programs.compile.examples import Example
+from guardagent.programs.compile.trial import Outcome, Trial
 from guardagent.sandbox import load_sandbox
-from guardagent.toolbox import Toolbox
+from guardagent.sandbox.toolbox import Toolbox
 from tests.answers import block
 from tests.models.server import Reply, text
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from guardagent.compile.clauses import marked_lines
-from guardagent.compile.coverage import Instrumented, statement_lines
-from guardagent.compile.examples import Example
-from guardagent.compile.trial import Trial
+from guardagent.programs.compile.clauses import marked_lines
+from guardagent.programs.compile.coverage import Instrumented, statement_lines
+from guardagent.programs.compile.examples import Example
+from guardagent.programs.compile.trial import Trial
 from guardagent.sandbox import load_sandbox
-from guardagent.toolbox import Toolbox
+from guardagent.sandbox.toolbox import Toolbox
 from tests.answers import block
 
 from .conftest import RIGHT, Compiler

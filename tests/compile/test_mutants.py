@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from guardagent.compile import Means, Subject, compile_program
-from guardagent.compile.report import Report
-from guardagent.meter import Meter
-from guardagent.models.scripted import ScriptedModel
-from guardagent.prompts import Prompts
+from guardagent.models.backends.scripted import ScriptedModel
+from guardagent.models.meter import Meter
+from guardagent.models.prompts import Prompts
+from guardagent.programs.compile import Means, Subject, compile_program
+from guardagent.programs.compile.report import Report
 from guardagent.sandbox import load_sandbox
-from guardagent.toolbox import Toolbox
+from guardagent.sandbox.toolbox import Toolbox
 from tests.answers import block
 
 from .conftest import PLAN

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from guardagent.compile import Example
-from guardagent.compile.properties import Properties, read_properties
-from guardagent.compile.properties.search import changed, drawn, simplest, swept
-from guardagent.compile.properties.shapes import Change, changes
-from guardagent.compile.properties.symbolic import _answers
-from guardagent.compile.subject import Subject
-from guardagent.compile.world import World
-from guardagent.hardening import problems as problems_here
-from guardagent.toolbox import Toolbox
-from guardagent.worker import command
+from guardagent.programs.compile import Example
+from guardagent.programs.compile.properties import Properties, read_properties
+from guardagent.programs.compile.properties.search import changed, drawn, simplest, swept
+from guardagent.programs.compile.properties.shapes import Change, changes
+from guardagent.programs.compile.properties.symbolic import _answers
+from guardagent.programs.compile.subject import Subject
+from guardagent.programs.compile.world import World
+from guardagent.sandbox.hardening import problems as problems_here
+from guardagent.sandbox.toolbox import Toolbox
+from guardagent.sandbox.worker import command
 from tests.answers import block
 
 from .conftest import RIGHT, Compiler, failing, program

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from guardagent.compile.examples import Example
-from guardagent.compile.selection import choose
+from guardagent.programs.compile.examples import Example
+from guardagent.programs.compile.selection import choose
 
 
 def run(name: str, words: str, label: int = 0, *clauses: int) -> Example:

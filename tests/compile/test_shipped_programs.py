@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from guardagent import GuardAgent
-from guardagent.memory import Memory
-from guardagent.models.scripted import ScriptedModel
-from guardagent.program_file import parse
+from guardagent.models.backends.scripted import ScriptedModel
+from guardagent.programs.memory.agents import Memory
+from guardagent.programs.runtime.program_file import parse
 from tests.answers import block
 from tests.runs import ehr_input, ehr_log, web_input, web_log
 

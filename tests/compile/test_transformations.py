@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from guardagent import Toolbox
-from guardagent.compile import transformations
-from guardagent.compile.examples import Example
-from guardagent.compile.subject import Subject
-from guardagent.compile.transformations import Variant
-from guardagent.compile.transformations._sql import queries_in
-from guardagent.compile.trial import Outcome
-from guardagent.compile.world import World
+from guardagent.programs.compile import transformations
+from guardagent.programs.compile.examples import Example
+from guardagent.programs.compile.subject import Subject
+from guardagent.programs.compile.transformations import Variant
+from guardagent.programs.compile.transformations._sql import queries_in
+from guardagent.programs.compile.trial import Outcome
+from guardagent.programs.compile.world import World
 
 
 def made(name: str, *examples: Example, request: str = "Keep the rules.", specification: str = "") -> list[Variant]:

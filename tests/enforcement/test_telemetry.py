@@ -95,5 +95,5 @@ provider.add_span_processor(Broken())
 
 def test_nothing_is_loaded_where_the_host_has_not() -> None:
     """Neither here nor in the adapter."""
-    code = "import json, guardagent.adapters.python\n" + CHECKS
+    code = "import json, guardagent.frameworks.python.adapter\n" + CHECKS
     assert run(code + '\nprint(json.dumps([name for name in sys.modules if "opentelemetry" in name]))') == []

@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from guardagent.generation import Guarded, guarded_generate
-from guardagent.session import Session
+from guardagent.generation.local import Guarded, guarded_generate
+from guardagent.session.session import Session
 from tests.generation import tiny
 
 LONGEST = 14

@@ -11,8 +11,8 @@ pytest.importorskip("torch")
 import torch
 from transformers import MistralConfig, MistralForCausalLM
 
-from guardagent.generation import guarded_generate
-from guardagent.generation.engines.huggingface import HuggingFace
+from guardagent.generation.local import guarded_generate
+from guardagent.generation.local.engines.huggingface import HuggingFace
 from tests.generation import tiny
 
 

@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from guardagent.generation import guarded_generate
+from guardagent.generation.local import guarded_generate
 from tests.generation import tiny
 
 OWN: dict[Any, float] = {

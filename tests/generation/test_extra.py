@@ -9,7 +9,7 @@ import pytest
 @pytest.mark.parametrize("missing", ["torch", "transformers", "llguidance"])
 def test_a_missing_extra_is_named(missing: str) -> None:
     """The import fails with what to install, and `guardagent` alone needs none of it."""
-    text = f"import sys; sys.modules[{missing!r}] = None; import guardagent; import guardagent.generation"
+    text = f"import sys; sys.modules[{missing!r}] = None; import guardagent; import guardagent.generation.local"
     ran = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
     assert ran.returncode == 1
     assert "InputError" in ran.stderr

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guardagent import InputError
-from guardagent.generation.formats import Format, find_format, format_names
-from guardagent.generation.members import Members, Unreadable, loaded
-from guardagent.generation.tools import read_tools
-from guardagent.generation.turn import Misfit, Turn
-from guardagent.generation.vocabulary import vocabulary_of
+from guardagent.generation.local.formats import Format, find_format, format_names
+from guardagent.generation.local.members import Members, Unreadable, loaded
+from guardagent.generation.local.tools import read_tools
+from guardagent.generation.local.turn import Misfit, Turn
+from guardagent.generation.local.vocabulary import vocabulary_of
 from tests.generation import tiny
 
 TOOLS = [tiny.tool("pay", ["to"], to={"type": "string"}, parts={"type": "array"}, sum={"type": "number"})]

@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 import torch
 
 from guardagent import GuardError, InputError
-from guardagent.generation import GuardedLogits, ReleasedCall
+from guardagent.generation.local import GuardedLogits, ReleasedCall
 from tests.generation import tiny
 
 

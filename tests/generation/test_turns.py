@@ -8,9 +8,9 @@ import pytest
 pytest.importorskip("torch")
 
 from guardagent import InputError
-from guardagent.generation import Guarded, guarded_generate
-from guardagent.generation.forbidden import Forbidden
-from guardagent.session import Session
+from guardagent.generation.local import Guarded, guarded_generate
+from guardagent.generation.local.forbidden import Forbidden
+from guardagent.session.session import Session
 from tests.generation import tiny
 
 OF = tiny.hermes()

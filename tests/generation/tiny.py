@@ -14,7 +14,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast,
 
 from guardagent import Event, load_policies
 from guardagent.policy.policies import Policies
-from guardagent.session import Session
+from guardagent.session.session import Session
 
 torch.set_num_threads(1)
 

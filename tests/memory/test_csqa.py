@@ -8,9 +8,9 @@ import pytest
 
 from guardagent import GuardAgent, Verdict
 from guardagent.guard import judge_with
-from guardagent.memory import Memory
+from guardagent.programs.memory.agents import Memory
 from guardagent.sandbox import load_sandbox
-from guardagent.toolbox import Toolbox
+from guardagent.sandbox.toolbox import Toolbox
 
 GUARD = GuardAgent(agent="csqa", mode="program")
 RISKS = ["no risk", "low risk", "medium risk", "high risk", "very high risk"]

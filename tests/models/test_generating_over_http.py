@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from guardagent import GuardAgent, Verdict
-from guardagent.models.openai import Backend
+from guardagent.models.backends.openai import Backend
 from tests.answers import CODE, MISSPELT, PLAN, block
 from tests.conftest import Ran
 from tests.models.conftest import Serve

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from guardagent import GuardAgent, Verdict
-from guardagent.models.openai import Backend
+from guardagent.models.backends.openai import Backend
 from guardagent.sandbox import Limits, load_sandbox
 from guardagent.testing import ScriptedModel
 from tests.answers import CODE, PLAN

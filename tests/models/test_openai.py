@@ -18,7 +18,7 @@ import pytest
 from guardagent import InputError, ModelError
 from guardagent.errors import AnswerError
 from guardagent.models import Message, load_model
-from guardagent.models.openai import Backend
+from guardagent.models.backends.openai import Backend
 from guardagent.types import Usage
 from tests.models.conftest import KEY, Serve, cancelled
 from tests.models.server import Reply, status, text, tool_call

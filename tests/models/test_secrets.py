@@ -12,7 +12,7 @@ import pytest
 
 from guardagent import GuardAgent, ModelError
 from guardagent.models import Message
-from guardagent.models.openai import Backend
+from guardagent.models.backends.openai import Backend
 from tests.answers import CODE, PLAN
 from tests.models.conftest import KEY, Serve
 from tests.models.server import Reply, status, text

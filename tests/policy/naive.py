@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from guardagent.policy.alphabet import Letter
-from guardagent.policy.formula import (
+from guardagent.policy.language.formula import (
     And,
     Before,
     Constant,
@@ -19,6 +18,7 @@ from guardagent.policy.formula import (
     Until,
     Within,
 )
+from guardagent.policy.monitors.alphabet import Letter
 
 
 def holds(formula: Formula, trace: Sequence[Letter], at: int = 0) -> bool:  # noqa: C901 - a case for each kind

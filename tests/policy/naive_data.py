@@ -14,9 +14,9 @@ from functools import partial
 from itertools import product
 from typing import Any, Literal
 
-from guardagent.policy import ast
-from guardagent.policy.alphabet import Letter
-from guardagent.policy.formula import Formula, atoms
+from guardagent.policy.language import ast
+from guardagent.policy.language.formula import Formula, atoms
+from guardagent.policy.monitors.alphabet import Letter
 from tests.policy.naive import holds
 from tests.policy.naive_values import (
     UNKNOWN,

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from guardagent.policy.alphabet import Alphabet
-from guardagent.policy.automaton import Standing, compile_formula
-from guardagent.policy.formula import atoms
-from guardagent.policy.monitor import Compiled
-from guardagent.policy.temporal import read_temporal
+from guardagent.policy.language.formula import atoms
+from guardagent.policy.language.temporal import read_temporal
+from guardagent.policy.monitors.alphabet import Alphabet
+from guardagent.policy.monitors.automaton import Standing, compile_formula
+from guardagent.policy.monitors.monitor import Compiled
 from guardagent.types import Event
 
 SETS = {"@readers": frozenset({"get", "list"})}

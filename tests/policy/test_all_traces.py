@@ -14,9 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from guardagent.policy.alphabet import Alphabet
-from guardagent.policy.automaton import compile_formula
-from guardagent.policy.formula import (
+from guardagent.policy.language.formula import (
     And,
     Before,
     Constant,
@@ -41,7 +39,9 @@ from guardagent.policy.formula import (
     once,
     weak_until,
 )
-from guardagent.policy.temporal import read_temporal
+from guardagent.policy.language.temporal import read_temporal
+from guardagent.policy.monitors.alphabet import Alphabet
+from guardagent.policy.monitors.automaton import compile_formula
 from tests.policy.naive import holds
 
 Truths = NDArray[np.bool_]  # for each trace

@@ -7,9 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guardagent import InputError
-from guardagent.policy.alphabet import Alphabet
-from guardagent.policy.automaton import Automaton, Standing, compile_formula
-from guardagent.policy.formula import (
+from guardagent.policy.language.formula import (
     FALSE,
     TRUE,
     Before,
@@ -31,6 +29,8 @@ from guardagent.policy.formula import (
     once,
     weak_until,
 )
+from guardagent.policy.monitors.alphabet import Alphabet
+from guardagent.policy.monitors.automaton import Automaton, Standing, compile_formula
 from guardagent.types import Event
 from tests.policy.naive import holds
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guardagent import InputError
-from guardagent.policy.batch import Coded, Columns, replay_batch
-from guardagent.policy.monitor import Compiled
+from guardagent.policy.monitors.batch import Coded, Columns, replay_batch
+from guardagent.policy.monitors.monitor import Compiled
 from guardagent.types import Event
 from tests.policy.rules import RULES, TOOLS_ONLY, chosen_rules, events, rule, stepped
 

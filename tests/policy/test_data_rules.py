@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from guardagent.policy import ast
-from guardagent.policy.grammar import TemporalError
-from guardagent.policy.library import CompileError
+from guardagent.policy.evaluation.library import CompileError
+from guardagent.policy.language import ast
+from guardagent.policy.language.grammar import TemporalError
+from guardagent.policy.language.parse import read_rule
 from guardagent.policy.load import compile_rules
-from guardagent.policy.parse import read_rule
 from guardagent.types import Event, Verdict
 from tests.policy.data_cases import FUNCTIONS, STATES, TAGS, Case, Changed, Ended, Maker
 from tests.policy.naive_data import Naive, Step

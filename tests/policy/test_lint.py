@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from guardagent import InputError, load_policies
-from guardagent.cli import app, main
+from guardagent.cli.main import app, main
 from guardagent.policy.lint import LintFinding, lint
 from tests.policy.lint_cases import DATA, SOLVER, STEPS, Case
 
@@ -176,7 +176,7 @@ def test_the_benchmark_leaves_only_tools_that_read(name: str) -> None:
 
 def test_the_starter_is_clean() -> None:
     """What `init` writes has no findings."""
-    assert lint(ROOT / "guardagent" / "_starter" / "policies.yaml") == []
+    assert lint(ROOT / "guardagent" / "cli" / "_starter" / "policies.yaml") == []
 
 
 def test_the_rules_of_agentproof_shadow_each_other(shared: Path, tmp_path: Path) -> None:

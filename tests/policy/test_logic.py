@@ -11,14 +11,14 @@ import pytest
 import re2
 
 from guardagent.errors import InputError
+from guardagent.policy.evaluation.patterns import folded_name
 from guardagent.policy.load import compile_rules
 from guardagent.policy.logic.abstract import Abstract
 from guardagent.policy.logic.expressions import alike, fixed, matching
 from guardagent.policy.logic.opened import OPEN, Open
 from guardagent.policy.logic.reasoner import Reasoner
 from guardagent.policy.logic.solving import solver
-from guardagent.policy.patterns import folded_name
-from guardagent.session import Session
+from guardagent.session.session import Session
 from tests.policy.data_cases import FUNCTIONS, STATES, TAGS, Maker
 from tests.policy.naive_data import Step
 from tests.policy.naive_values import UNKNOWN, Truth

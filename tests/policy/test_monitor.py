@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guardagent.policy.automaton import Standing
-from guardagent.policy.monitor import Compiled, Monitor, Product
+from guardagent.policy.monitors.automaton import Standing
+from guardagent.policy.monitors.monitor import Compiled, Monitor, Product
 from guardagent.types import Event
 from tests.policy.rules import RULES, chosen_rules, events, rule, stepped
 

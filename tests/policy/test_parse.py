@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import pytest
 
-from guardagent.policy import ast
-from guardagent.policy.grammar import TemporalError
-from guardagent.policy.parse import read_rule
+from guardagent.policy.language import ast
+from guardagent.policy.language.grammar import TemporalError
+from guardagent.policy.language.parse import read_rule
 
 PAY = ast.Pattern(("pay",))
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from guardagent.errors import ContentError, InputError
-from guardagent.policy import policy_file
-from guardagent.policy.policy_file import POLICY_FILE, PolicyFile, read_policy_file
-from guardagent.policy.policy_keys import Key
+from guardagent.policy.file import policy_file
+from guardagent.policy.file.policy_file import POLICY_FILE, PolicyFile, read_policy_file
+from guardagent.policy.file.policy_keys import Key
 from guardagent.types import Decision
 
 Write = Callable[..., Path]

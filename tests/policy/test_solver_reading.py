@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from guardagent.errors import ModelError
-from guardagent.meter import Meter
 from guardagent.models import Completion, load_model
+from guardagent.models.meter import Meter
+from guardagent.policy.language.values import Unknown
 from guardagent.policy.solver.reading import Asked, read_values
-from guardagent.policy.values import Unknown
 from guardagent.testing import ScriptedModel
 from tests.models.conftest import Serve, serve  # noqa: F401 - a fixture
 from tests.models.server import text

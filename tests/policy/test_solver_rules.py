@@ -14,7 +14,7 @@ import pytest
 
 from guardagent import Decision, Policies, Verdict, load_policies
 from guardagent.errors import ContentError
-from guardagent.models.scripted import ScriptedModel
+from guardagent.models.backends.scripted import ScriptedModel
 
 pytest.importorskip("z3", reason="the extra `solver` is not installed")
 

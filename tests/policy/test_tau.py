@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from guardagent import load_policies
-from guardagent.toolbox import Toolbox
+from guardagent.sandbox.toolbox import Toolbox
 
 TAU = Path(__file__).parents[2] / "benchmarks" / "tau"
 DOMAINS = ("retail", "airline")
@@ -24,8 +24,8 @@ def policies_of(domain: str) -> Any:
 
 def verdict_on(case: dict[str, Any], policies: Any) -> tuple[int, list[str]]:
     """Label and rules of a case, as `guardagent check` gives them."""
-    from guardagent.cases import judge_case
-    from guardagent.records import read_case
+    from guardagent.batch.cases import judge_case
+    from guardagent.batch.records import read_case
 
     verdict = judge_case(policies, read_case(json.dumps(case), "cases", 1, policies.failed_output))
     return verdict.label, sorted(verdict.rules)

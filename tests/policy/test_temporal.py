@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from guardagent.policy.alphabet import Alphabet
-from guardagent.policy.automaton import compile_formula
-from guardagent.policy.formula import Formula, Literal, all_of, any_of, globally, negation, once
-from guardagent.policy.grammar import TemporalError
-from guardagent.policy.temporal import read_temporal
+from guardagent.policy.language.formula import Formula, Literal, all_of, any_of, globally, negation, once
+from guardagent.policy.language.grammar import TemporalError
+from guardagent.policy.language.temporal import read_temporal
+from guardagent.policy.monitors.alphabet import Alphabet
+from guardagent.policy.monitors.automaton import compile_formula
 
 Trace = Sequence[frozenset[str]]
 LETTERS = Alphabet(["p", "q", "r"]).letters[1::2]

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from guardagent.policy.load import compile_rules
-from guardagent.policy.values import (
+from guardagent.policy.language.values import (
     Unknown,
     arithmetic,
     contains,
@@ -22,6 +21,7 @@ from guardagent.policy.values import (
     parsed,
     shown,
 )
+from guardagent.policy.load import compile_rules
 
 NAN, INFINITY = float("nan"), float("inf")
 UNKNOWN = "unknown"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from guardagent import GuardedTurn, Session, guarded_chat, load_policies
-from guardagent.models.openai import Backend
+from guardagent.models.backends.openai import Backend
 from tests.models.conftest import Serve, serve
 from tests.models.server import Script, ScriptedServer
 

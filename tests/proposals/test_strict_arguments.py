@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from guardagent import InputError, Session, guarded_chat
-from guardagent.proposals.offered import Offered
+from guardagent.generation.chat.offered import Offered
 from guardagent.testing import Candidate, ScriptedChat, WrittenCall
 from tests.models.conftest import KEY
 from tests.proposals.conftest import ASK, REFUND, TOO_MUCH, TOOLS, Chat, tool

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from guardagent import Demonstration, InputError, retrieve
-from guardagent.additions import grow, known, place
-from guardagent.memory import load_agent
+from guardagent.programs.memory.additions import grow, known, place
+from guardagent.programs.memory.agents import load_agent
 
 Runs = Callable[..., list[Demonstration]]
 SERVER = shutil.which("chroma", path=str(Path(sys.executable).parent))

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from rapidfuzz.distance.Levenshtein import distance
 
 from guardagent import Demonstration, retrieve
-from guardagent.retrieval import Kept, Query, nearest
-from guardagent.retrieval.profiles import lower_bounds, profile, upper_bounds
-from guardagent.retrieval.search import search
-from guardagent.retrieval.stores.sqlite import Backend
+from guardagent.programs.memory.retrieval import Kept, Query, nearest
+from guardagent.programs.memory.retrieval.profiles import lower_bounds, profile, upper_bounds
+from guardagent.programs.memory.retrieval.search import search
+from guardagent.programs.memory.retrieval.stores.sqlite import Backend
 
 Runs = Callable[..., list[Demonstration]]
 Run = tuple[str, str]

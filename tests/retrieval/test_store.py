@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from guardagent import ContentError, Demonstration, GuardAgent, InputError, retrieve
-from guardagent.additions import add_demonstrations, grow, known
-from guardagent.memory import load_agent, read_demonstrations
-from guardagent.retrieval import Query
-from guardagent.retrieval.stores.sqlite import Backend
+from guardagent.programs.memory.additions import add_demonstrations, grow, known
+from guardagent.programs.memory.agents import load_agent, read_demonstrations
+from guardagent.programs.memory.retrieval import Query
+from guardagent.programs.memory.retrieval.stores.sqlite import Backend
 from guardagent.testing import ScriptedModel
 from tests.answers import CODE, PLAN
 from tests.conftest import Ran
@@ -28,7 +28,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from guardagent import Demonstration
-from guardagent.additions import grow
+from guardagent.programs.memory.additions import grow
 for number in range(int(sys.argv[3])):
     code = f"pass  # {sys.argv[2]} {number}"
     grow(Path(sys.argv[1]), [Demonstration(code, sys.argv[4] * 3000, ("1", "2", "3", "4"), code)])

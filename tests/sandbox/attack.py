@@ -9,10 +9,10 @@ from typing import Any
 import psutil
 
 from guardagent import Limits
-from guardagent.fold import deny_on_crash
-from guardagent.program import program_check
+from guardagent._support.fold import deny_on_crash
+from guardagent.programs.runtime.program import program_check
 from guardagent.sandbox import load_sandbox
-from guardagent.toolbox import Toolbox
+from guardagent.sandbox.toolbox import Toolbox
 from guardagent.types import Context, Event
 
 SECRET = "canary-GLOB-9999"  # noqa: S105

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from guardagent import ProgramError
-from guardagent.sandbox._gate import admit
-from guardagent.sandbox._policy import compiled
+from guardagent.sandbox.engines._policy import compiled
+from guardagent.sandbox.gate import admit
 from tests.sandbox.attack import LIMITS, judge, wrapped
 
 FOLDER = Path(__file__).parent

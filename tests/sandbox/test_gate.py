@@ -6,8 +6,9 @@ import sys
 import pytest
 
 from guardagent import ProgramError
-from guardagent.sandbox import _gate, _monty_gaps
-from guardagent.sandbox._gate import admit
+from guardagent.sandbox import gate as _gate
+from guardagent.sandbox.engines import _monty_gaps
+from guardagent.sandbox.gate import admit
 
 FUNCTIONS = frozenset({"check_access", "columns_read", "field"})
 HEAD = "def check(agent_input, agent_output, facts):\n"

@@ -142,7 +142,7 @@ def test_abuse_ends_within_its_limit_and_costs_the_host_little(sandbox: Sandbox,
 
 def test_a_machine_without_a_layer_is_refused_where_hardening_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
     """Denied, with what is missing; and judged as before where every layer is there."""
-    from guardagent import hardening
+    from guardagent.sandbox import hardening
 
     guard = GuardAgent(agent="csqa", require_hardening=True)
     verdict = guard.guard("Question: x", "Answer: A")
@@ -156,7 +156,7 @@ def test_a_machine_without_the_interpreter_is_told_so(tmp_path: Path) -> None:
     """By `doctor`, with what to do, and without a traceback."""
     bare = {"PATH": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     nowhere = "import sysconfig; sysconfig.get_path = lambda *_: '/none'"
-    program = f"{nowhere}; from guardagent.cli import main; main(['doctor'])"
+    program = f"{nowhere}; from guardagent.cli.main import main; main(['doctor'])"
     command = [sys.executable, "-c", program]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, env=bare)
     assert (ran.returncode, "`monty` is neither beside Python nor on PATH" in " ".join(ran.stdout.split())) == (1, True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guardagent.toolbox import Toolbox
+from guardagent.sandbox.toolbox import Toolbox
 
 TOOLS = Toolbox.load().functions
 same_root_choices, word_count, risk_level = TOOLS["same_root_choices"], TOOLS["word_count"], TOOLS["risk_level"]

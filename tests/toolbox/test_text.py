@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guardagent.toolbox import Toolbox
+from guardagent.sandbox.toolbox import Toolbox
 
 TOOLS = Toolbox.load().functions
 classify, phrases_found, field = TOOLS["classify"], TOOLS["phrases_found"], TOOLS["field"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from guardagent.workflow.graph import EDGE_KINDS, NODE_KINDS, Edge, Graph, Node
+from guardagent.workflow.model.graph import EDGE_KINDS, NODE_KINDS, Edge, Graph, Node
 
 TOOLS = ("a", "b", "c")
 ATOMS = ("tool:a", "tool:b", "tool:c", "@two")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 
-from guardagent.workflow.graph import Edge, EdgeKind, Graph, Node, NodeKind
+from guardagent.workflow.model.graph import Edge, EdgeKind, Graph, Node, NodeKind
 
 _SIGNS: dict[str, EdgeKind] = {">": "direct", "?": "conditional", "=": "parallel", "@": "loop"}
 ENTRY, EXIT = "start", "end"

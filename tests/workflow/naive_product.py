@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from guardagent.policy.automaton import Automaton
-from guardagent.workflow.graph import Graph
+from guardagent.policy.monitors.automaton import Automaton
+from guardagent.workflow.model.graph import Graph
 
 Trace = tuple[str, ...]
 

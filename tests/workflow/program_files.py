@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from guardagent.workflow.graph import END, START, Graph
+from guardagent.workflow.model.graph import END, START, Graph
 
 PROGRAMS = Path(__file__).parent / "programs"
 Case = tuple[Callable[[], Any], dict[str, Any]]

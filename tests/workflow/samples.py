@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from guardagent.workflow.graph import EDGE_KINDS, END, NODE_KINDS, START, Graph, GraphBuilder
-from guardagent.workflow.report import GraphFinding, Report, RuleResult
+from guardagent.workflow.analysis.report import GraphFinding, Report, RuleResult
+from guardagent.workflow.model.graph import EDGE_KINDS, END, NODE_KINDS, START, Graph, GraphBuilder
 
 HOSTILE = (
     "<script>document.title = 'gone'</script>",

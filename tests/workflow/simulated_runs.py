@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from guardagent.workflow.graph import Graph
+from guardagent.workflow.model.graph import Graph
 
 Called = tuple[str, bool]  # a tool, and whether the call failed
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from guardagent.errors import InputError
-from guardagent.workflow.extract import adk, extract
-from guardagent.workflow.graph import Graph
+from guardagent.frameworks.adk import extractor as adk
+from guardagent.workflow.extraction import extract
+from guardagent.workflow.model.graph import Graph
 from tests.workflow.program_files import PROGRAMS, Case, cases, conditions, load, shape, stated
 
 pytest.importorskip("google.adk", reason="Google ADK is not installed")

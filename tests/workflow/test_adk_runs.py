@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from guardagent.workflow.extract import extract
-from guardagent.workflow.graph import END, START, Graph
+from guardagent.workflow.extraction import extract
+from guardagent.workflow.model.graph import END, START, Graph
 from tests.workflow.program_files import PROGRAMS, load
 
 pytest.importorskip("google.adk", reason="Google ADK is not installed")

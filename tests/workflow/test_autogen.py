@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from guardagent.errors import InputError
-from guardagent.workflow.extract import autogen, extract
-from guardagent.workflow.graph import Graph
+from guardagent.frameworks.autogen import extractor as autogen
+from guardagent.workflow.extraction import extract
+from guardagent.workflow.model.graph import Graph
 from tests.workflow.program_files import PROGRAMS, Case, cases, load, shape, stated
 
 pytest.importorskip("autogen_agentchat", reason="AutoGen AgentChat is not installed")

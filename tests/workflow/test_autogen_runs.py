@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from guardagent.workflow.extract import extract
-from guardagent.workflow.graph import END, START, Graph
+from guardagent.workflow.extraction import extract
+from guardagent.workflow.model.graph import END, START, Graph
 
 pytest.importorskip("autogen_agentchat", reason="AutoGen AgentChat is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -79,7 +79,7 @@ MUCH = {
 }
 MEASURED = """
 import resource, sys
-from guardagent.cli import main
+from guardagent.cli.main import main
 try:
     main(["verify", sys.argv[1]])
 except SystemExit as stop:

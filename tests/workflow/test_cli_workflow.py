@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from guardagent.workflow.graph import END, START, GraphBuilder
+from guardagent.workflow.model.graph import END, START, GraphBuilder
 from tests.conftest import Ran
 
 Cli = Callable[..., Ran]

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from guardagent.errors import InputError
-from guardagent.workflow.extract import crewai, extract
-from guardagent.workflow.graph import Graph
+from guardagent.frameworks.crewai import extractor as crewai
+from guardagent.workflow.extraction import extract
+from guardagent.workflow.model.graph import Graph
 from tests.workflow.program_files import PROGRAMS, Case, cases, conditions, load, shape, stated
 
 framework: Any = pytest.importorskip("crewai", reason="CrewAI is not installed")

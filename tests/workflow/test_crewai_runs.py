@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from guardagent.workflow.extract import extract
-from guardagent.workflow.graph import END, START, Graph
-from guardagent.workflow.source import graph_of_source
+from guardagent.workflow.extraction import extract
+from guardagent.workflow.model.graph import END, START, Graph
+from guardagent.workflow.python_source.source_graph import graph_of_source
 from tests.workflow.program_files import load, shape
 
 pytest.importorskip("crewai", reason="CrewAI is not installed")

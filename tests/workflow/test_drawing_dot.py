@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from guardagent.workflow.drawing.dot import draw
-from guardagent.workflow.graph import Graph
+from guardagent.workflow.model.graph import Graph
 from tests.workflow.samples import any_graph, hostile, support
 
 _QUOTED = r'"(?:[^"\\\n]|\\.)*"'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from guardagent.workflow.drawing.mermaid import draw
-from guardagent.workflow.graph import END, START, GraphBuilder
+from guardagent.workflow.model.graph import END, START, GraphBuilder
 from tests.workflow.samples import hostile, support
 
 _LINE = re.compile(

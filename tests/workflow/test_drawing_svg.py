@@ -11,7 +11,7 @@ from guardagent.errors import InputError
 from guardagent.workflow.drawing._arrows import arrows
 from guardagent.workflow.drawing._text import shown, width_of, wrapped
 from guardagent.workflow.drawing.svg import draw, picture
-from guardagent.workflow.graph import Graph, GraphBuilder
+from guardagent.workflow.model.graph import Graph, GraphBuilder
 from tests.workflow.samples import HOSTILE, any_graph, hostile, support
 
 _SPACE = "{http://www.w3.org/2000/svg}"

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from guardagent import verify
-from guardagent.policy.alphabet import Letter
-from guardagent.policy.formula import Formula
+from guardagent.policy.language.formula import Formula
 from guardagent.policy.load import compile_rules
+from guardagent.policy.monitors.alphabet import Letter
+from guardagent.workflow.analysis.report import EveryRun, GraphFinding
+from guardagent.workflow.analysis.rules import rule_results
 from guardagent.workflow.drawing import draw
-from guardagent.workflow.graph import Graph
-from guardagent.workflow.read_graph import read_graph
-from guardagent.workflow.report import EveryRun, GraphFinding
+from guardagent.workflow.model.graph import Graph
+from guardagent.workflow.model.read_graph import read_graph
 from guardagent.workflow.reports import render
-from guardagent.workflow.rules import rule_results
 from tests.policy.naive import holds
 from tests.policy.test_all_traces import Naive
 from tests.workflow.any_cases import Maker

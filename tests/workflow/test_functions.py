@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from guardagent.workflow.extract.functions import Body, look_into
+from guardagent.workflow.python_source.functions.functions import Body, look_into
 
 Load = Callable[[str], ModuleType]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from guardagent.errors import InputError
-from guardagent.workflow.extract import extract
-from guardagent.workflow.graph import END, START, Graph
+from guardagent.workflow.extraction import extract
+from guardagent.workflow.model.graph import END, START, Graph
 from tests.workflow.program_files import cases, load
 
 pytest.importorskip("langgraph", reason="LangGraph is not installed")

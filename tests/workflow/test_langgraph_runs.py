@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from guardagent.workflow.extract import extract
-from guardagent.workflow.graph import END, START, Graph
-from guardagent.workflow.source import graph_of_source
+from guardagent.workflow.extraction import extract
+from guardagent.workflow.model.graph import END, START, Graph
+from guardagent.workflow.python_source.source_graph import graph_of_source
 
 pytest.importorskip("langgraph", reason="LangGraph is not installed")
 

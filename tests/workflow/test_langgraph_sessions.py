@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from guardagent.policy import ast
+from guardagent.policy.language import ast
 from guardagent.policy.load import compile_rules
-from guardagent.workflow.extract import extract
-from guardagent.workflow.rules import rule_results
+from guardagent.workflow.analysis.rules import rule_results
+from guardagent.workflow.extraction import extract
 from tests.workflow.any_cases import SETS, TOOLS, Maker
 from tests.workflow.simulated_runs import Called
 from tests.workflow.test_every_run import keeps

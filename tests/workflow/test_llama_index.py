@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from guardagent.workflow.extract import extract, llama_index
-from guardagent.workflow.graph import END, START, Graph
+from guardagent.frameworks.llama_index import extractor as llama_index
+from guardagent.workflow.extraction import extract
+from guardagent.workflow.model.graph import END, START, Graph
 from tests.workflow.program_files import Case, cases, conditions, shape, stated
 
 events: Any = pytest.importorskip("workflows.events", reason="LlamaIndex's workflows are not installed")

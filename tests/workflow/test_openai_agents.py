@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from guardagent.errors import InputError
-from guardagent.workflow.extract import extract, openai_agents
-from guardagent.workflow.graph import END, START, Graph
+from guardagent.frameworks.openai_agents import extractor as openai_agents
+from guardagent.workflow.extraction import extract
+from guardagent.workflow.model.graph import END, START, Graph
 from tests.workflow.program_files import Case, cases, conditions, shape, stated
 
 sdk: Any = pytest.importorskip("agents", reason="the OpenAI Agents SDK is not installed")

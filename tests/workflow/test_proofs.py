@@ -11,8 +11,8 @@ import pytest
 
 from guardagent import InputError, Policies, ToolDenied, verify
 from guardagent.policy.load import compile_rules
-from guardagent.workflow.graph import END, START, Graph, GraphBuilder
-from guardagent.workflow.proofs import prove
+from guardagent.workflow.analysis.proofs import prove
+from guardagent.workflow.model.graph import END, START, Graph, GraphBuilder
 
 
 def chain(*tools: Sequence[str], **metadata: Any) -> Graph:

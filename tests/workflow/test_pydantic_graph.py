@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from guardagent.errors import InputError
-from guardagent.workflow.extract import extract, pydantic_graph
-from guardagent.workflow.graph import END, START, Graph
+from guardagent.frameworks.pydantic_graph import extractor as pydantic_graph
+from guardagent.workflow.extraction import extract
+from guardagent.workflow.model.graph import END, START, Graph
 from tests.workflow.program_files import Case, cases, conditions, shape, stated
 
 builders: Any = pytest.importorskip("pydantic_graph.graph_builder", reason="pydantic-graph is not installed")

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from guardagent.errors import InputError
-from guardagent.workflow.graph import Graph
-from guardagent.workflow.json_text import JsonError, JsonText
-from guardagent.workflow.read_graph import graph_of, read_graph
+from guardagent.workflow.model.graph import Graph
+from guardagent.workflow.model.json_text import JsonError, JsonText
+from guardagent.workflow.model.read_graph import graph_of, read_graph
 
 Write = Callable[..., Path]
 

@@ -10,8 +10,8 @@ import pytest
 
 from guardagent.errors import UnknownNameError
 from guardagent.workflow import reports
-from guardagent.workflow.graph import GraphBuilder
-from guardagent.workflow.report import Report
+from guardagent.workflow.analysis.report import Report
+from guardagent.workflow.model.graph import GraphBuilder
 from guardagent.workflow.reports import FORMATS, render, show
 from tests.workflow.samples import hostile_report, support_report
 

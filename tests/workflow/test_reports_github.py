@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from guardagent.workflow.report import GraphFinding
+from guardagent.workflow.analysis.report import GraphFinding
 from guardagent.workflow.reports.github import render
 from tests.workflow.samples import hostile_report, support, support_report
 

@@ -10,9 +10,9 @@ from itertools import pairwise
 
 import pytest
 
+from guardagent.workflow.analysis.report import GraphFinding, Report
 from guardagent.workflow.drawing._text import shown
-from guardagent.workflow.graph import Graph
-from guardagent.workflow.report import GraphFinding, Report
+from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.reports.html import render
 from tests.workflow.samples import HOSTILE, any_graph, hostile_report, support, support_report
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from guardagent.workflow.report import Report
+from guardagent.workflow.analysis.report import Report
 from guardagent.workflow.reports import render
 from tests.workflow.browser import PROGRAM, Page, browsing
 from tests.workflow.samples import hostile_report, support_report

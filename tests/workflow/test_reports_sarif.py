@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from guardagent.workflow.report import Report
+from guardagent.workflow.analysis.report import Report
 from guardagent.workflow.reports.sarif import render
 from tests.workflow.samples import WAY, hostile_report, support, support_report
 from tests.workflow.sarif_shapes import problems

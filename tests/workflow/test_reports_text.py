@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
-from guardagent.workflow.graph import START
-from guardagent.workflow.report import GraphFinding
+from guardagent.workflow.analysis.report import GraphFinding
+from guardagent.workflow.model.graph import START
 from guardagent.workflow.reports.text import render, show
 from tests.workflow.samples import any_graph, hostile_report, support, support_report
 

@@ -13,18 +13,18 @@ from itertools import product
 import pytest
 
 from guardagent import Policies
-from guardagent.policy import ast
-from guardagent.policy.alphabet import Letter
-from guardagent.policy.findings import Call
-from guardagent.policy.formula import Formula
-from guardagent.policy.grammar import TemporalError
-from guardagent.policy.library import CompileError
+from guardagent.policy.evaluation.findings import Call
+from guardagent.policy.evaluation.library import CompileError
+from guardagent.policy.language import ast
+from guardagent.policy.language.formula import Formula
+from guardagent.policy.language.grammar import TemporalError
 from guardagent.policy.load import compile_rules
-from guardagent.policy.propositional import Propositional
+from guardagent.policy.monitors.alphabet import Letter
+from guardagent.policy.monitors.propositional import Propositional
 from guardagent.types import Event
-from guardagent.workflow.graph import Graph
-from guardagent.workflow.report import RuleResult
-from guardagent.workflow.rules import rule_results
+from guardagent.workflow.analysis.report import RuleResult
+from guardagent.workflow.analysis.rules import rule_results
+from guardagent.workflow.model.graph import Graph
 from tests.policy.naive import holds
 from tests.policy.test_all_traces import Naive
 from tests.workflow.any_cases import SETS, TOOLS, Maker

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from guardagent.errors import InputError
-from guardagent.workflow.source import graph_of_source
+from guardagent.workflow.python_source.source_graph import graph_of_source
 from tests.workflow.program_files import PROGRAMS, conditions, load, shape
 from tests.workflow.test_source_langgraph import sections, told
 
@@ -200,7 +200,7 @@ def programs(shared: Path) -> Iterator[tuple[Path, str, Callable[[], Any]]]:
 def test_source_and_object_give_the_same_graph(shared: Path) -> None:
     """On every program but those whose source does not say it, the two ways agree, with the conditions of edges."""
     pytest.importorskip("google.adk", reason="Google ADK is not installed")
-    from guardagent.workflow.extract import extract
+    from guardagent.workflow.extraction import extract
 
     for path, name, build in programs(shared):
         if name not in NOT_IN_THE_SOURCE:

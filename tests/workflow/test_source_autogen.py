@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from guardagent.workflow.source import graph_of_source
+from guardagent.workflow.python_source.source_graph import graph_of_source
 from tests.workflow.program_files import PROGRAMS, load, shape
 from tests.workflow.test_source_langgraph import sections, told
 
@@ -234,7 +234,7 @@ def test_source_and_object_agree_on_the_reference_programs(shared: Path) -> None
 def agree(*paths: Path) -> None:
     pytest.importorskip("autogen_agentchat", reason="AutoGen AgentChat is not installed")
     pytest.importorskip("autogen_ext", reason="AutoGen's extensions are not installed")
-    from guardagent.workflow.extract import extract
+    from guardagent.workflow.extraction import extract
 
     for path in paths:
         for name, (build, _) in load(path).CASES.items():

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from guardagent.workflow.source import graph_of_source
+from guardagent.workflow.python_source.source_graph import graph_of_source
 from tests.workflow.program_files import PROGRAMS, load, shape
 from tests.workflow.test_source_langgraph import sections, told
 
@@ -272,7 +272,7 @@ def test_source_and_object_agree_on_the_reference_programs(shared: Path) -> None
 
 def agree(*paths: Path) -> None:
     pytest.importorskip("crewai", reason="CrewAI is not installed")
-    from guardagent.workflow.extract import extract
+    from guardagent.workflow.extraction import extract
 
     for path in paths:
         module: ModuleType = load(path)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from guardagent.errors import ContentError, InputError, UnknownNameError
-from guardagent.workflow.graph import END, START, Graph
-from guardagent.workflow.source import graph_of_source
+from guardagent.workflow.model.graph import END, START, Graph
+from guardagent.workflow.python_source.source_graph import graph_of_source
 from tests.workflow.program_files import PROGRAMS, load
 
 Write = Callable[..., Path]
@@ -450,7 +450,7 @@ def test_source_and_object_give_the_same_graph() -> None:
     """On every program of the tests, and those beside the checkout, the two ways agree."""
     pytest.importorskip("langgraph", reason="LangGraph is not installed")
     pytest.importorskip("langchain", reason="LangChain is not installed")
-    from guardagent.workflow.extract import extract
+    from guardagent.workflow.extraction import extract
 
     beside = Path(__file__).parents[3] / "shared" / "data" / "workflows" / "programs"
     for path in [*sorted(PROGRAMS.glob("langgraph_*.py")), *beside.glob("langgraph_*.py")]:

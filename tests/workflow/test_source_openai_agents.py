@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from guardagent.errors import InputError
-from guardagent.workflow.source import graph_of_source
+from guardagent.workflow.python_source.source_graph import graph_of_source
 from tests.workflow.program_files import PROGRAMS, conditions, load, shape
 from tests.workflow.test_source_langgraph import sections, told
 
@@ -190,7 +190,7 @@ def test_programs_that_make_no_sense_are_refused_or_read(write: Write) -> None:
 def test_source_and_object_give_the_same_graph() -> None:
     """On every program of the tests the two ways agree, with the conditions of the edges."""
     pytest.importorskip("agents", reason="the OpenAI Agents SDK is not installed")
-    from guardagent.workflow.extract import extract
+    from guardagent.workflow.extraction import extract
 
     for path in sorted(PROGRAMS.glob("openai_*.py")):
         for name, (build, _) in load(path).CASES.items():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from guardagent import load_policies, verify
-from guardagent.workflow.graph import START, Graph, GraphBuilder
+from guardagent.workflow.model.graph import START, Graph, GraphBuilder
 
 
 def stuck(file: Path, line: int = 3) -> Graph:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from guardagent import InputError
-from guardagent.workflow.graph import START, GraphBuilder
-from guardagent.workflow.targets import graph_of_target
+from guardagent.workflow.model.graph import START, GraphBuilder
+from guardagent.workflow.model.targets import graph_of_target
 
 GRAPH = """
-from guardagent.workflow.graph import END, START, GraphBuilder
+from guardagent.workflow.model.graph import END, START, GraphBuilder
 
 builder = GraphBuilder("mine", "test")
 builder.node("ask", "human")

@@ -9,7 +9,7 @@ import textwrap
 import unicodedata
 from typing import TYPE_CHECKING
 
-from guardagent import syntax
+from guardagent._support import syntax
 
 from .vocabulary import ACCESSORS
 

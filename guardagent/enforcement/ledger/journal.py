@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from guardagent.errors import InputError, LedgerError
-from guardagent.shared_history import Entry, OverError
+from guardagent.session.shared_history import Entry, OverError
 
 if TYPE_CHECKING:
     from guardagent.enforcement.ledger.sqlite import SqliteLedger

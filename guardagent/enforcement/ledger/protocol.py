@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from guardagent.enforcement.calls import HostCall
-from guardagent.shared_history import Journal
+from guardagent.session.shared_history import Journal
 
 USED = "an approval of this very call was used already; propose it anew, with an id of its own"
 REJECTED = "a person has rejected this call; propose it anew"

@@ -11,12 +11,12 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from guardagent._locks import locked, sync_folder
+from guardagent._support.locks import locked, sync_folder
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.ledger.journal import SqliteJournal
 from guardagent.enforcement.ledger.protocol import REJECTED, USED, Question
 from guardagent.errors import InputError, LedgerError
-from guardagent.shared_history import MovedError
+from guardagent.session.shared_history import MovedError
 
 _APPLICATION = 0x47414C42
 _VERSION = 1

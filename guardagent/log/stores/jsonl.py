@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from io import BufferedReader
 from pathlib import Path
 
-from guardagent._locks import sync_folder
+from guardagent._support.locks import sync_folder
 from guardagent.errors import ContentError, InputError, LogError
 from guardagent.log.chain import Damaged, Entry
 from guardagent.log.stores import Make

@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from guardagent._locks import locked, sync_folder
+from guardagent._support.locks import locked, sync_folder
 from guardagent.errors import ContentError, InputError, LogError
 from guardagent.log.chain import Damaged, Entry
 from guardagent.log.stores import Make

@@ -9,7 +9,7 @@ from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.subject import Subject
 from guardagent.policy.lint.words import rules_of
 from guardagent.policy.logic.abstract import Abstract
-from guardagent.policy.rule import Rule
+from guardagent.policy.monitors.rule import Rule
 
 
 def by_data(subject: Subject) -> Iterator[LintFinding]:

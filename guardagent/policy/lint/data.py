@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from guardagent.policy import ast
+from guardagent.policy.language import ast
 from guardagent.policy.lint.subject import Subject
 from guardagent.policy.logic.abstract import Abstract
-from guardagent.policy.rule import Rule
+from guardagent.policy.monitors.rule import Rule
 
 
 def is_over_data(rule: Rule) -> bool:

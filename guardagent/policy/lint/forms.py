@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from guardagent.policy import ast
-from guardagent.policy.formula import (
+from guardagent.policy.evaluation.terms import is_true
+from guardagent.policy.language import ast
+from guardagent.policy.language.formula import (
     FALSE,
     TRUE,
     And,
@@ -24,7 +25,6 @@ from guardagent.policy.formula import (
     negation,
     once,
 )
-from guardagent.policy.terms import is_true
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from guardagent.policy import ast
+from guardagent.policy.language import ast
+from guardagent.policy.language.parse import read_term
+from guardagent.policy.language.printing import text_of
 from guardagent.policy.lint.solvers import Case
-from guardagent.policy.parse import read_term
-from guardagent.policy.printing import text_of
-from guardagent.policy.rule import Rule
+from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.solver.literals import fits, term_of
 from guardagent.policy.solver.sources import ARGS
 from guardagent.policy.solver.z3_text import solver_module

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from guardagent.policy.lint.finding import LintFinding
-from guardagent.policy.rule import Rule
+from guardagent.policy.monitors.rule import Rule
 
 Broken = tuple[str, str | None]  # calls in words, and the tool of the one that breaks a rule
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from guardagent.policy import ast
+from guardagent.policy.language import ast
+from guardagent.policy.language.parse import read_term
 from guardagent.policy.lint.subject import Subject
-from guardagent.policy.parse import read_term
-from guardagent.policy.rule import Rule
+from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.solver.literals import term_of, values_of
 from guardagent.policy.solver.part import Governed, Solved, Variable
 from guardagent.policy.solver.sorts import INT, REAL, Enumeration

@@ -12,13 +12,13 @@ from itertools import combinations, product
 from typing import Any
 
 from guardagent.errors import InputError
-from guardagent.policy.automaton import Automaton
-from guardagent.policy.findings import Call
-from guardagent.policy.formula import TRUE, atoms
+from guardagent.policy.evaluation.findings import Call
+from guardagent.policy.language.formula import TRUE, atoms
 from guardagent.policy.lint.forms import Form, form_of
 from guardagent.policy.logic.combined import Parts, Tree
-from guardagent.policy.propositional import Propositional
-from guardagent.policy.rule import Rule
+from guardagent.policy.monitors.automaton import Automaton
+from guardagent.policy.monitors.propositional import Propositional
+from guardagent.policy.monitors.rule import Rule
 
 MAX_KINDS = 20_000  # of steps that rules tell apart together
 MAX_LOOKED_AT = 30_000  # standings of several rules together

@@ -8,14 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from guardagent.policy import ast
-from guardagent.policy.findings import Call
-from guardagent.policy.library import Library
+from guardagent.policy.evaluation.findings import Call
+from guardagent.policy.evaluation.library import Library
+from guardagent.policy.file.policy_file import PolicyFile, RuleSource, read_policy_file
+from guardagent.policy.language import ast
 from guardagent.policy.lint.forms import bans
 from guardagent.policy.load import compiled, never_judged
+from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
-from guardagent.policy.policy_file import PolicyFile, RuleSource, read_policy_file
-from guardagent.policy.rule import Rule
 from guardagent.policy.stubs import stub_functions
 from guardagent.types import Decision
 

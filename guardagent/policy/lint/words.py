@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from guardagent.policy.findings import Call
+from guardagent.policy.evaluation.findings import Call
 from guardagent.policy.lint.steps import Step
 from guardagent.policy.lint.subject import Subject
 from guardagent.policy.logic.combined import Parts
-from guardagent.policy.rule import Rule
+from guardagent.policy.monitors.rule import Rule
 
 
 def listed(words: Iterable[str]) -> str:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from guardagent.policy import ast
-from guardagent.policy.findings import Call
+from guardagent.policy.evaluation.findings import Call
+from guardagent.policy.language import ast
+from guardagent.policy.language.values import shown
 from guardagent.policy.logic.combined import Part, Parts, obliged, of_call, patterns_of
 from guardagent.policy.logic.expressions import Expression, conj, disj, neg
 from guardagent.policy.logic.imagined import Imagined
@@ -30,10 +31,9 @@ from guardagent.policy.logic.values import (
     when_false,
     when_true,
 )
+from guardagent.policy.monitors.propositional import Propositional
+from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
-from guardagent.policy.propositional import Propositional
-from guardagent.policy.rule import Rule
-from guardagent.policy.values import shown
 from guardagent.types import Decision
 
 SECONDS = 10.0  # nobody waits for a call here

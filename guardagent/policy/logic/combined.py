@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from guardagent.policy import ast
+from guardagent.policy.language import ast
 from guardagent.policy.logic.expressions import conj, disj, neg
 from guardagent.policy.logic.meaning import Called, Meaning
 from guardagent.policy.logic.values import (

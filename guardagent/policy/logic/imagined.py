@@ -10,7 +10,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from guardagent.policy import ast
+from guardagent.policy.language import ast
+from guardagent.policy.language.printing import text_of
 from guardagent.policy.logic.expressions import Expression, conj, disj, implies, less, same, variable
 from guardagent.policy.logic.meaning import Called, Calls, Meaning, Names
 from guardagent.policy.logic.operations import Operations, number
@@ -26,7 +27,6 @@ from guardagent.policy.logic.values import (
     when_false,
     when_true,
 )
-from guardagent.policy.printing import text_of
 
 _FACTS = "facts"
 _STATE = "state"

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from guardagent.policy import ast
+from guardagent.policy.language import ast
+from guardagent.policy.language.printing import text_of
 from guardagent.policy.logic.expressions import Expression, chosen, conj, disj, same
 from guardagent.policy.logic.operations import Operations, number
 from guardagent.policy.logic.values import (
@@ -28,7 +29,6 @@ from guardagent.policy.logic.values import (
     when_false,
     when_true,
 )
-from guardagent.policy.printing import text_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from guardagent.errors import InputError
+from guardagent.policy.language.values import Unknown, exact, kind_of
 from guardagent.policy.logic.expressions import conj, is_whole, less, neg, size
 from guardagent.policy.logic.operations import Operations
 from guardagent.policy.logic.symbols import KINDS
 from guardagent.policy.logic.values import Scalar, Value
-from guardagent.policy.values import Unknown, exact, kind_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
+from guardagent.policy.evaluation.patterns import folded_name, regex_test
+from guardagent.policy.language.values import Unknown, exact, kind_of, parsed
 from guardagent.policy.logic import expressions as ex
 from guardagent.policy.logic.expressions import Expression, Node, conj, neg, same
 from guardagent.policy.logic.symbols import Symbols
@@ -31,8 +33,6 @@ from guardagent.policy.logic.values import (
     only_if,
     truth,
 )
-from guardagent.policy.patterns import folded_name, regex_test
-from guardagent.policy.values import Unknown, exact, kind_of, parsed
 from guardagent.types import thaw
 
 UNDECIDED: Final = object()  # of a value that is asked for as it is, and is open

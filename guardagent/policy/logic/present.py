@@ -7,8 +7,9 @@ from itertools import product, zip_longest
 from math import prod
 from typing import Any
 
-from guardagent.policy import ast
-from guardagent.policy.findings import Call, Status, Trace
+from guardagent.policy.evaluation.findings import Call, Status, Trace
+from guardagent.policy.language import ast
+from guardagent.policy.language.values import Unknown, kind_of
 from guardagent.policy.logic.expressions import Expression, conj
 from guardagent.policy.logic.meaning import Called, Calls, Meaning, Names, tally
 from guardagent.policy.logic.operations import UNDECIDED, Operations
@@ -25,7 +26,6 @@ from guardagent.policy.logic.values import (
     when_false,
     when_true,
 )
-from guardagent.policy.values import Unknown, kind_of
 
 MAX_WORLDS = 100  # ways in which the calls in flight can end that are tried
 Outcomes = Mapping[int, Status]  # the place of a call in flight -> how it ends

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from guardagent.arguments import malformed
+from guardagent._support.arguments import malformed
+from guardagent.policy.language.values import kind_of
 from guardagent.policy.logic import likely
 from guardagent.policy.logic.expressions import Node
 from guardagent.policy.logic.opened import OPEN, Open, refuse_inside
@@ -20,11 +21,10 @@ from guardagent.policy.logic.search import Found, Search
 from guardagent.policy.logic.solving import SECONDS, solver
 from guardagent.policy.logic.symbols import Symbols
 from guardagent.policy.logic.values import Value, when_false, when_true
-from guardagent.policy.values import kind_of
 from guardagent.types import EMPTY
 
 if TYPE_CHECKING:
-    from guardagent.session import Session
+    from guardagent.session.session import Session
 
 CHANGES = 3  # arguments that a remedy changes at most
 TRIES = 4  # a remedy may take as long as so many questions

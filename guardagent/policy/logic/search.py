@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from guardagent.policy.findings import Call
+from guardagent.policy.evaluation.findings import Call
+from guardagent.policy.language.values import kind_of
 from guardagent.policy.logic import likely
 from guardagent.policy.logic.expressions import Expression, conj, implies, neg
 from guardagent.policy.logic.opened import Open, allows, open_value
@@ -32,11 +33,10 @@ from guardagent.policy.logic.values import (
     when_true,
 )
 from guardagent.policy.policies import Concern
-from guardagent.policy.values import kind_of
 from guardagent.types import EMPTY
 
 if TYPE_CHECKING:
-    from guardagent.session import Session
+    from guardagent.session.session import Session
 
 ROUNDS = 12  # completions that a model proposes and the session refuses
 FEW = 24  # completions that are tried before anything else

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from guardagent.errors import nearest
+from guardagent.policy.language.values import Unknown, equal, exact, kind_of, shown
 from guardagent.policy.solver.sorts import BOOL, INT, REAL, STRING, Enumeration, Sort
-from guardagent.policy.values import Unknown, equal, exact, kind_of, shown
 
 MAX_CHARACTER = 0x2FFFF  # of an SMT-LIB text
 

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from guardagent.errors import ContentError, InputError, nearest
-from guardagent.policy import ast
-from guardagent.policy.library import Library
-from guardagent.policy.located_text import Text
-from guardagent.policy.policy_file import RuleSource
+from guardagent.policy.evaluation.library import Library
+from guardagent.policy.evaluation.terms import Compiler
+from guardagent.policy.file.located_text import Text
+from guardagent.policy.file.policy_file import RuleSource
+from guardagent.policy.file.solver_keys import GovernedTool, SolverSource, VariableSource
+from guardagent.policy.language import ast
 from guardagent.policy.solver.admitted import Refused, admitted
 from guardagent.policy.solver.encoding import Encoding
 from guardagent.policy.solver.listener import Listen, listener
@@ -17,8 +19,6 @@ from guardagent.policy.solver.part import Governed, Solved, Variable
 from guardagent.policy.solver.problems import SmtError
 from guardagent.policy.solver.sorts import BOOL, INT, REAL, STRING, Declared, Enumeration, Sort
 from guardagent.policy.solver.sources import Computed, Said, source_of
-from guardagent.policy.solver_keys import GovernedTool, SolverSource, VariableSource
-from guardagent.policy.terms import Compiler
 
 if TYPE_CHECKING:
     from guardagent.models import Model

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from guardagent.policy.language.values import exact, kind_of, shown
 from guardagent.policy.solver.quoted import Message, holds_number, holds_text
-from guardagent.policy.values import exact, kind_of, shown
 
 
 def unconfirmed(yes: int, proposal: int, messages: Sequence[Message], args: Mapping[str, Any]) -> str | None:

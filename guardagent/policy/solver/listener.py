@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from guardagent.policy.findings import Call, Trace
+from guardagent.policy.evaluation.findings import Call, Trace
+from guardagent.policy.language.values import Unknown
 from guardagent.policy.solver.reading import Asked, read_values
-from guardagent.policy.values import Unknown
 
 if TYPE_CHECKING:
     from guardagent.models import Model

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import Any
 
-from guardagent.policy.findings import Call, Explanation, Finding, Trace
+from guardagent.policy.evaluation.findings import Call, Explanation, Finding, Trace
+from guardagent.policy.evaluation.views import Env
+from guardagent.policy.evaluation.worlds import Worlds
+from guardagent.policy.language.values import Absent, Truth, Unknown, shown
 from guardagent.policy.solver.admitted import Refused, admitted
 from guardagent.policy.solver.answers import Answer
 from guardagent.policy.solver.encoding import Encoding, Question
@@ -22,9 +25,6 @@ from guardagent.policy.solver.reading import Asked
 from guardagent.policy.solver.sorts import Enumeration, Sort
 from guardagent.policy.solver.sources import Computed, Said, Source
 from guardagent.policy.solver.words import because, facts_of, rules_of, said
-from guardagent.policy.values import Absent, Truth, Unknown, shown
-from guardagent.policy.views import Env
-from guardagent.policy.worlds import Worlds
 
 MAX_SOLVED = 64  # ways in which calls in flight can end that are put to the solver
 REMEMBERED = 1024  # explanations of denials: the same facts have the same

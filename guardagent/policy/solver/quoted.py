@@ -15,7 +15,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from guardagent.policy.values import exact
+from guardagent.policy.language.values import exact
 
 MAX_PLACES = 100  # of one quote in one message
 _TEXT_PARTS = ("text", "input_text", "output_text")

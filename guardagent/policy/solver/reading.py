@@ -17,11 +17,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from guardagent.errors import GuardError
-from guardagent.meter import Meter
+from guardagent.models.meter import Meter
+from guardagent.models.prompts import ModelCall, Prompts
+from guardagent.policy.language.values import Unknown, equal, exact, shown
 from guardagent.policy.solver.confirmed import unconfirmed
 from guardagent.policy.solver.quoted import Message, holds_number, holds_text, message_of, places
-from guardagent.policy.values import Unknown, equal, exact, shown
-from guardagent.prompts import ModelCall, Prompts
 from guardagent.types import thaw
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from guardagent.policy import ast
-from guardagent.policy.grammar import TemporalError
-from guardagent.policy.library import CompileError
-from guardagent.policy.located_text import Text
-from guardagent.policy.parse import read_term
-from guardagent.policy.terms import Compiler
-from guardagent.policy.views import Term
-from guardagent.policy.wording import is_shown
+from guardagent.policy.evaluation.library import CompileError
+from guardagent.policy.evaluation.terms import Compiler
+from guardagent.policy.evaluation.views import Term
+from guardagent.policy.evaluation.wording import is_shown
+from guardagent.policy.file.located_text import Text
+from guardagent.policy.language import ast
+from guardagent.policy.language.grammar import TemporalError
+from guardagent.policy.language.parse import read_term
 
 ARGS = "args"
 ROLES = ("user", "assistant", "tool", "system")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
+from guardagent.policy.language.values import shown
 from guardagent.policy.solver.encoding import Encoding
-from guardagent.policy.values import shown
 
 _ASSERTION, _VARIABLE = "assertion:", "variable:"
 _VERBS = ("is", "has", "was", "can", "are", "have", "does", "were")

@@ -14,7 +14,7 @@ import pkgutil
 from collections.abc import Callable
 
 from guardagent.errors import UnknownNameError
-from guardagent.workflow.graph import Graph
+from guardagent.workflow.model.graph import Graph
 
 FORMATS: tuple[str, ...] = tuple(
     sorted(found.name for found in pkgutil.iter_modules(__path__) if not found.name.startswith("_"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from guardagent.workflow.drawing._text import shown
-from guardagent.workflow.graph import EdgeKind, Graph
+from guardagent.workflow.model.graph import EdgeKind, Graph
 
 
 @dataclass(frozen=True, slots=True)

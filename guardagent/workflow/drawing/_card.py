@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from guardagent.workflow.drawing._text import shown
-from guardagent.workflow.graph import Node
+from guardagent.workflow.model.graph import Node
 
 _MOST_TOOLS = 6
 

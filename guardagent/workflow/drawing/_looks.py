@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from guardagent.workflow.graph import NodeKind
+from guardagent.workflow.model.graph import NodeKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from guardagent.workflow.drawing._arrows import Arrow, arrows
 from guardagent.workflow.drawing._card import card, in_words, name_of
 from guardagent.workflow.drawing._looks import LOOKS
 from guardagent.workflow.drawing._text import shown
-from guardagent.workflow.graph import Graph, Node, NodeKind
+from guardagent.workflow.model.graph import Graph, Node, NodeKind
 
 _SHAPES: dict[NodeKind, str] = {
     "entry": 'shape=box, style="rounded,filled"',

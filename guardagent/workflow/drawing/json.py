@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from guardagent.workflow.drawing._lines import in_lines
-from guardagent.workflow.graph import Graph
+from guardagent.workflow.model.graph import Graph
 
 
 def draw(graph: Graph) -> str:

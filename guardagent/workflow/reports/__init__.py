@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import TextIO
 
 from guardagent.errors import UnknownNameError
-from guardagent.workflow.report import Report
+from guardagent.workflow.analysis.report import Report
 
 FORMATS: tuple[str, ...] = tuple(
     sorted(found.name for found in pkgutil.iter_modules(__path__) if not found.name.startswith("_"))

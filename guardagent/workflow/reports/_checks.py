@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from guardagent.workflow.report import CheckName, EveryRun, Mechanism, RuleStatus
+from guardagent.workflow.analysis.report import CheckName, EveryRun, Mechanism, RuleStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
+from guardagent.workflow.analysis.report import Report
 from guardagent.workflow.drawing.svg import MOST_ARROWS, MOST_NODES
-from guardagent.workflow.graph import Graph
-from guardagent.workflow.report import Report
+from guardagent.workflow.model.graph import Graph
 
 _MOST = 120
 

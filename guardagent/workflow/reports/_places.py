@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from guardagent.workflow.graph import Node
-from guardagent.workflow.report import Report
+from guardagent.workflow.analysis.report import Report
+from guardagent.workflow.model.graph import Node
 
 _TARGET_FILE = re.compile(r"(?P<file>.+\.(?:py|json))(?::[\w.]+)?")
 

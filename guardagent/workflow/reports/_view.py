@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from guardagent.workflow.analysis.report import GraphFinding, Report, RuleResult
 from guardagent.workflow.drawing._arrows import arrows
 from guardagent.workflow.drawing._boxes import Mark
 from guardagent.workflow.drawing._card import Tool, card, tools_of
 from guardagent.workflow.drawing._text import shown
-from guardagent.workflow.graph import Graph, Node
-from guardagent.workflow.report import GraphFinding, Report, RuleResult
+from guardagent.workflow.model.graph import Graph, Node
 from guardagent.workflow.reports._checks import CHECKS, MECHANISMS, in_every_run
 from guardagent.workflow.reports._excerpt import excerpt
 from guardagent.workflow.reports._places import place_of

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from guardagent.workflow.graph import Edge, Graph, Node
-from guardagent.workflow.report import GraphFinding, RuleResult
+from guardagent.workflow.analysis.report import GraphFinding, RuleResult
+from guardagent.workflow.model.graph import Edge, Graph, Node
 
 _Ways = Mapping[tuple[str, str], Sequence[Edge]]
 

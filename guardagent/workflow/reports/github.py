@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from guardagent.workflow.analysis.report import GraphFinding, Report, RuleResult
 from guardagent.workflow.drawing._text import shown
-from guardagent.workflow.graph import Node
-from guardagent.workflow.report import GraphFinding, Report, RuleResult
+from guardagent.workflow.model.graph import Node
 from guardagent.workflow.reports._checks import CHECKS, MECHANISMS, in_every_run
 from guardagent.workflow.reports._places import Places
 from guardagent.workflow.reports._walks import Walks

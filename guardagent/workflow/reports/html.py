@@ -11,9 +11,9 @@ from functools import cache
 from importlib.resources import files
 
 from guardagent import __version__
+from guardagent.workflow.analysis.report import Report
 from guardagent.workflow.drawing import svg
 from guardagent.workflow.drawing._style import TEXT, dark
-from guardagent.workflow.report import Report
 from guardagent.workflow.reports._legend import legend
 from guardagent.workflow.reports._view import View
 

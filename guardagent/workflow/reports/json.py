@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from guardagent.workflow.analysis.report import Report
 from guardagent.workflow.drawing._lines import in_lines
-from guardagent.workflow.report import Report
 
 
 def render(report: Report) -> str:

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from guardagent import __version__
+from guardagent.workflow.analysis.report import GraphFinding, Report, RuleResult
 from guardagent.workflow.drawing._card import in_words
 from guardagent.workflow.drawing._text import shown
-from guardagent.workflow.graph import Node
-from guardagent.workflow.report import GraphFinding, Report, RuleResult
+from guardagent.workflow.model.graph import Node
 from guardagent.workflow.reports._checks import CHECKS, MECHANISMS, STATUSES
 from guardagent.workflow.reports._places import Place, Places, place_of
 from guardagent.workflow.reports._walks import Step, Walks

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, TextIO
 
+from guardagent.workflow.analysis.report import GraphFinding, Report, RuleResult
 from guardagent.workflow.drawing._text import shown
-from guardagent.workflow.report import GraphFinding, Report, RuleResult
 from guardagent.workflow.reports._checks import MECHANISMS, in_every_run
 from guardagent.workflow.reports._drawn import drawn
 from guardagent.workflow.reports._places import place_of

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
-from guardagent.policy import ast
+from guardagent.policy.evaluation.terms import is_true
+from guardagent.policy.language import ast
+from guardagent.policy.language.printing import text_of
 from guardagent.policy.lint.data import abstract_of, is_over_data, never_broken, vocabulary
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.same import Broken, told_of
@@ -13,9 +15,7 @@ from guardagent.policy.lint.severity import covers
 from guardagent.policy.lint.steps import Machine
 from guardagent.policy.lint.subject import Subject
 from guardagent.policy.logic.abstract import Abstract
-from guardagent.policy.printing import text_of
-from guardagent.policy.rule import Rule
-from guardagent.policy.terms import is_true
+from guardagent.policy.monitors.rule import Rule
 
 
 def check(subject: Subject) -> Iterator[LintFinding]:

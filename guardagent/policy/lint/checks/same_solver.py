@@ -11,7 +11,7 @@ from guardagent.policy.lint.severity import covers
 from guardagent.policy.lint.solvers import Case, asked, cases_of
 from guardagent.policy.lint.subject import Subject
 from guardagent.policy.lint.together import Together, together
-from guardagent.policy.rule import Rule
+from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.solver.z3_text import solver_module
 
 Governed = Mapping[str, Case]  # by tool

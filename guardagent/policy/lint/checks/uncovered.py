@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from guardagent.policy.findings import Call
+from guardagent.policy.evaluation.findings import Call
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.subject import Subject
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from guardagent.policy.language.values import shown
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.solvers import Case, cases_of
 from guardagent.policy.lint.subject import Subject
 from guardagent.policy.solver.literals import term_of
 from guardagent.policy.solver.sorts import Enumeration
-from guardagent.policy.values import shown
 
 
 def check(subject: Subject) -> Iterator[LintFinding]:

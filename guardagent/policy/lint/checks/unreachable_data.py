@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from guardagent.policy import ast
+from guardagent.policy.language import ast
+from guardagent.policy.language.printing import text_of
 from guardagent.policy.lint.data import abstract_of
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.subject import Subject
 from guardagent.policy.logic.abstract import Abstract
-from guardagent.policy.printing import text_of
-from guardagent.policy.rule import Rule
+from guardagent.policy.monitors.rule import Rule
 
 
 def check(subject: Subject) -> Iterator[LintFinding]:

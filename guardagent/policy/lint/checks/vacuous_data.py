@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from guardagent.policy import ast
+from guardagent.policy.evaluation.terms import is_true
+from guardagent.policy.language import ast
 from guardagent.policy.lint.data import abstract_of, is_over_data, never_broken
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.subject import Subject
 from guardagent.policy.lint.words import text_of
 from guardagent.policy.logic.abstract import Abstract
-from guardagent.policy.rule import Rule
-from guardagent.policy.terms import is_true
+from guardagent.policy.monitors.rule import Rule
 
 
 def check(subject: Subject) -> Iterator[LintFinding]:

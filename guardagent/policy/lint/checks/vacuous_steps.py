@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from guardagent.policy import ast
-from guardagent.policy.automaton import Automaton
-from guardagent.policy.findings import Call
-from guardagent.policy.formula import atoms
+from guardagent.policy.evaluation.findings import Call
+from guardagent.policy.language import ast
+from guardagent.policy.language.formula import atoms
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.steps import calls_of_kinds
 from guardagent.policy.lint.subject import Subject
 from guardagent.policy.lint.words import call_of, text_of
 from guardagent.policy.logic.combined import Parts
-from guardagent.policy.propositional import Propositional
-from guardagent.policy.rule import Rule
+from guardagent.policy.monitors.automaton import Automaton
+from guardagent.policy.monitors.propositional import Propositional
+from guardagent.policy.monitors.rule import Rule
 
 _SILENT = 1  # the letter of a step that went well and satisfies no atom
 

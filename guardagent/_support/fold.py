@@ -1,0 +1,93 @@
+"""Folds Checks into one: the most severe answer stands, and a check that crashes denies."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from functools import reduce
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from guardagent.errors import GuardError, in_words
+from guardagent.types import Check, Context, Decision, Event, Verdict, unchecked
+
+if TYPE_CHECKING:
+    from guardagent.models.flow import Flow
+
+
+def fold(checks: Iterable[Check]) -> Check:
+    """One Check out of many. All of them are asked; none of them denies too, since nothing was checked."""
+    all_checks = tuple(checks)
+
+    def folded(event: Event, context: Context) -> Verdict:
+        if not all_checks:
+            return unchecked("no rule applies; expected at least one check")
+        return reduce(combine, (deny_on_crash(check)(event, context) for check in all_checks))
+
+    return folded
+
+
+def deny_on_crash(check: Check) -> Check:
+    """The outermost layer of every guard: whatever goes wrong inside is a denial with its cause.
+
+    The time that the check took stands on the verdict.
+    """
+
+    def guarded(event: Event, context: Context) -> Verdict:
+        started = time.perf_counter()
+        verdict = denied_on_crash(lambda: check(event, context))
+        return verdict.timed((time.perf_counter() - started) * 1000)
+
+    return guarded
+
+
+def denied_on_crash(ask: Callable[[], object]) -> Verdict:
+    """What is answered; a denial where it raises or answers anything but a verdict."""
+    try:
+        return _sound(ask())
+    except Exception as error:  # noqa: BLE001 - this is the layer that turns any crash into a denial
+        return _denial(error)
+
+
+def deny_on_crash_flow(flow: Flow) -> Flow:
+    """The same layer around a flow."""
+    started = time.perf_counter()
+    try:
+        verdict = _sound((yield from flow))
+    except Exception as error:  # noqa: BLE001 - as above
+        verdict = _denial(error)
+    return verdict.timed((time.perf_counter() - started) * 1000)
+
+
+def _sound(verdict: object) -> Verdict:
+    if isinstance(verdict, Verdict):
+        return verdict
+    return unchecked(f"a check returned {type(verdict).__name__}; expected a Verdict")
+
+
+def _denial(error: Exception) -> Verdict:
+    return unchecked(str(error) if isinstance(error, GuardError) else in_words(error))
+
+
+def combine(first: Verdict, second: Verdict) -> Verdict:
+    """The more severe of two verdicts, with the reasons, violations, errors and details of both."""
+    severe = max(first, second, key=lambda verdict: verdict.decision.severity)
+    new = tuple(violation for violation in second.violations if violation not in first.violations)
+    known = bool(second.violations) and not new  # what it found has its reasons already
+    return severe.changed(
+        reasons=first.reasons if known else _merge(first.reasons, second.reasons),
+        violations=first.violations + new,
+        errors=first.errors + tuple(e for e in second.errors if not any(e in known for known in first.errors)),
+        details=MappingProxyType({**second.details, **first.details}),
+        answer=None if severe.decision > Decision.WARN else first.answer or second.answer,
+        risk=first.risk or second.risk,
+        usage=first.usage + second.usage,
+        elapsed_ms=first.elapsed_ms + second.elapsed_ms,
+        calls=first.calls + second.calls,
+        story=first.story + second.story,
+        denial=severe.denial or first.denial or second.denial,
+    )
+
+
+def _merge(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(first + second))

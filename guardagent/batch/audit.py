@@ -1,0 +1,89 @@
+"""Replays a trace event by event, as a session would have judged it, to its end and what is still owed there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+from guardagent.batch.records import Trace
+from guardagent.policy.policies import Policies
+from guardagent.types import Decision, Event, Usage, Verdict, Violation
+
+_UNCHECKED = "could not be checked: "
+MAX_FINDINGS = 100  # violations of each policy, reasons and errors that one verdict lists
+
+
+def judge_trace(policies: Policies, trace: Trace) -> Verdict:
+    """One verdict on a whole trace: the most severe decision, and every violation with its place.
+
+    The evidence of a violation says under `event` which event it is, an index into `events`, or null for the end of the
+    trace. `details` says how many events there are, and how often each policy is violated, listed or not.
+    """
+    session = policies.session(state=trace.state, facts=trace.facts)
+    found = _Findings()
+    for index, step in enumerate(trace.steps):
+        verdict = session.observe(step.event, state=step.state, facts=step.facts, judge=True)
+        if verdict.decision is not Decision.ALLOW or verdict.usage.calls:  # most are plain allowances
+            found.add(verdict, index, f"events[{index}] ({_name(step.event)}): ")
+    found.add(session.finish(), None, "at the end: ")
+    return found.verdict(len(trace.steps))
+
+
+def _name(event: Event) -> str:
+    return event.tool or event.action or event.decision or ", ".join(sorted(event.tags))
+
+
+class _Findings:
+    """What the verdicts of a trace say, put together. What is said often stands once, with its first place."""
+
+    def __init__(self) -> None:
+        self._worst = Verdict(Decision.ALLOW, checked_by="policy")
+        self._violations: list[Violation] = []
+        self._counts: Counter[str] = Counter()
+        self._reasons: dict[str, str] = {}
+        self._errors: dict[str, str] = {}
+        self._usage = Usage()
+
+    def add(self, verdict: Verdict, event: int | None, place: str) -> None:
+        if verdict.decision > self._worst.decision:
+            self._worst = verdict
+        self._usage += verdict.usage
+        for violation in verdict.violations:
+            self._counts[violation.policy] += 1
+            if self._counts[violation.policy] <= MAX_FINDINGS:
+                self._violations.append(_placed(violation, event, place))
+        for texts, kept in ((verdict.reasons, self._reasons), (verdict.errors, self._errors)):
+            for text in texts:
+                if text not in kept:
+                    kept[text] = _with_place(text, place)
+
+    def verdict(self, events: int) -> Verdict:
+        return replace(
+            self._worst,
+            reasons=_listed(self._reasons),
+            violations=tuple(self._violations),
+            errors=_listed(self._errors),
+            details={"events": events, "violations": dict(self._counts)},
+            usage=self._usage,
+        )
+
+
+def _placed(violation: Violation, event: int | None, place: str) -> Violation:
+    evidence = violation.evidence
+    said = evidence if isinstance(evidence, Mapping) else {"evidence": evidence}
+    return replace(violation, message=place + violation.message, evidence={"event": event, **said})
+
+
+def _with_place(text: str, place: str) -> str:
+    """The place stands after what every reason of its kind begins with."""
+    head = _UNCHECKED if text.startswith(_UNCHECKED) else ""
+    rest = text.removeprefix(head)
+    return head + (rest if rest.startswith(place) else place + rest)
+
+
+def _listed(texts: Mapping[str, str]) -> tuple[str, ...]:
+    """The first of them, and how many more there are."""
+    first = list(texts.values())[:MAX_FINDINGS]
+    more = len(texts) - len(first)
+    return (*first, f"and {more:,} more") if more else tuple(first)

@@ -1,0 +1,131 @@
+"""Judges the lines of a file: each is a record, and comes to a row of JSON or to an error that says where."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from guardagent._support.fold import deny_on_crash
+from guardagent.batch.lines import Chunk, Line
+from guardagent.errors import ContentError, InputError
+from guardagent.policy.policies import Policies
+from guardagent.types import Context, Event, Verdict, unchecked
+
+_NO_EVENT, _NO_CONTEXT = Event(""), Context()  # a record has its own
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is done with each line of a file. Other processes get a copy, so its functions are those of modules.
+
+    Attributes:
+        path: the file; `-` for standard input.
+        load: gives the policies.
+        read: makes a record of a line's text, its path, its number and the pattern of failed outputs.
+        judge: gives the verdict of the policies on a record.
+    """
+
+    path: str
+    load: Callable[[], Policies]
+    read: Callable[[str, str, int, Any], Any]
+    judge: Callable[[Policies, Any], Verdict]
+
+    @property
+    def name(self) -> str:
+        """What messages call the file."""
+        return "standard input" if self.path == "-" else self.path
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a line: an error that says why it could not be read, or a verdict.
+
+    Attributes:
+        row: the verdict as a line of JSON.
+        label, rules, unchecked: what it says: allowed or not, the violated policies, and whether it has errors.
+        plain: it is allowed, without a warning.
+        expected_label, expected_rules: what the record says it should be, if it does.
+        known: it was given by an earlier run already.
+    """
+
+    line: int
+    error: str = ""
+    row: str = ""
+    label: int = 0
+    rules: tuple[str, ...] = ()
+    unchecked: bool = False
+    plain: bool = False
+    expected_label: int | None = None
+    expected_rules: tuple[str, ...] | None = None
+    known: bool = False
+
+
+def judge_lines(job: Job, policies: Policies, chunk: Chunk, known: Iterable[str] = ()) -> Iterator[Result]:
+    """The results of a chunk's lines, in their order, each as soon as it is there.
+
+    Args:
+        job: what is done.
+        policies: what `job.load` gave.
+        chunk: the lines.
+        known: the rows of the first of its records, where an earlier run has judged them.
+
+    Raises:
+        InputError: there are more such rows than records.
+    """
+    waiting = deque(known)
+    for line in chunk.lines:
+        yield _judge_line(job, policies, line, waiting)
+    if waiting:
+        raise InputError(f"{job.name}: there are more results of it than records; expected those of an earlier run")
+
+
+def _judge_line(job: Job, policies: Policies, line: Line, waiting: deque[str]) -> Result:
+    known = bool(waiting)
+    try:
+        record = job.read(line.text(job.name), job.name, line.number, policies.failed_output)
+    except InputError as error:
+        return Result(line.number, error=str(error), known=known)
+    except RecursionError:
+        deep = ContentError("nested too deep; expected less of it", job.name, line.number)
+        return Result(line.number, error=str(deep), known=known)
+    row = waiting.popleft() if known else row_of(record.id, _verdict(job, policies, record))
+    return result_of(line.number, record, row, known=known)
+
+
+def result_of(line: int, record: Any, row: str, *, known: bool = False) -> Result:
+    """The result of a record, whose verdict is a row."""
+    said = json.loads(row)
+    return Result(
+        line,
+        "",
+        row,
+        said["label"],
+        tuple(said["rules"]),
+        bool(said["errors"]),
+        said["decision"] == "allow",
+        getattr(record, "label", None),
+        getattr(record, "rules", None),
+        known,
+    )
+
+
+def _verdict(job: Job, policies: Policies, record: Any) -> Verdict:
+    check = deny_on_crash(lambda *_: job.judge(policies, record))
+    return replace(check(_NO_EVENT, _NO_CONTEXT), checked_by="policy")
+
+
+def row_of(record_id: str | int, verdict: Verdict) -> str:
+    """The verdict as a line of JSON; one that JSON cannot hold denies."""
+    try:
+        return _json(record_id, verdict)
+    except ValueError as error:
+        return _json(record_id, unchecked(f"the verdict cannot be written: {error}", checked_by="policy"))
+
+
+def _json(record_id: str | int, verdict: Verdict) -> str:
+    row = {"id": record_id, **verdict.to_dict(), "rules": list(verdict.rules)}
+    text = json.dumps(row, ensure_ascii=False, allow_nan=False, default=str)
+    return text.encode("utf-8", "backslashreplace").decode()  # half a character becomes its escape, which JSON has

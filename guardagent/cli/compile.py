@@ -1,0 +1,213 @@
+"""The command that makes a guard program of a request: `compile`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from guardagent.cli.options import Prices, SandboxName, Timeout, ToolboxFolder, model_of
+from guardagent.errors import InputError
+
+if TYPE_CHECKING:
+    from guardagent.models import Model
+    from guardagent.programs.compile import Means, Subject
+
+AgentName = Annotated[str | None, typer.Option("--agent", help="A known agent: a folder in the memory.")]
+RequestFile = Annotated[str | None, typer.Option("--request", help="The guard request, in words (a file).")]
+SpecificationFile = Annotated[str | None, typer.Option("--specification", help="What the agent does (a file).")]
+Examples = Annotated[str, typer.Option("--examples", help="Labelled runs, one JSON object in a line (a file, -).")]
+ModelName = Annotated[
+    str | None,
+    typer.Option("--model", help="The model that writes the program. [env: GUARDAGENT_MODEL]"),
+]
+Out = Annotated[Path, typer.Option("-o", "--out", help="The program's file; written only if it passes everything.")]
+Candidates = Annotated[int, typer.Option("--candidates", min=1, help="How many programs are written and compared.")]
+Rounds = Annotated[int, typer.Option("--rounds", min=0, help="How often one that fails goes back to the model.")]
+Without = Annotated[
+    list[str] | None, typer.Option("--without", help="A transformation of the examples to leave out; repeatable.")
+]
+Inputs = Annotated[int, typer.Option("--inputs", min=0, help="On how many random runs properties are tried.")]
+NoProperties = Annotated[
+    bool, typer.Option("--no-properties", help="Take a program also where clauses have no property.")
+]
+Crosshair = Annotated[
+    float, typer.Option("--crosshair", min=0, help="Seconds for CrossHair, where it is installed, to break a property.")
+]
+Divide = Annotated[
+    str,
+    typer.Option(
+        "--divide", help="Compile the request in parts: always, never, or auto: where it has more than 30 sentences."
+    ),
+]
+AcceptDispute = Annotated[
+    list[str] | None,
+    typer.Option("--accept-dispute", help="Set aside an example that the model disputes, or clause-N; repeatable."),
+]
+Shown = Annotated[
+    int, typer.Option("--show", min=0, help="How many examples the model is shown; at least one of each kind.")
+]
+MemoryFolder = Annotated[str | None, typer.Option("--memory", help="A folder with one folder per agent.")]
+PromptsFolder = Annotated[str | None, typer.Option("--prompts", help="A folder of templates of your own.")]
+Redact = Annotated[
+    list[str] | None, typer.Option("--redact", help="What no model may see: a regular expression; repeatable.")
+]
+MaxCost = Annotated[float | None, typer.Option("--max-cost", help="US dollars that compiling may take.")]
+CacheFolder = Annotated[str | None, typer.Option("--cache", help="A folder that keeps the model's answers.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the report as one JSON object and nothing else.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to an app."""
+    app.command("compile")(compile_)
+
+
+def compile_(
+    *,
+    examples: Examples,
+    out: Out,
+    agent: AgentName = None,
+    request: RequestFile = None,
+    specification: SpecificationFile = None,
+    model: ModelName = None,
+    candidates: Candidates = 1,
+    rounds: Rounds = 3,
+    without: Without = None,
+    inputs: Inputs = 2000,
+    no_properties: NoProperties = False,
+    crosshair: Crosshair = 30.0,
+    divide: Divide = "auto",
+    accept_dispute: AcceptDispute = None,
+    shown: Shown = 6,
+    toolbox: ToolboxFolder = None,
+    memory: MemoryFolder = None,
+    prompts: PromptsFolder = None,
+    sandbox: SandboxName = "auto",
+    redact: Redact = None,
+    prices: Prices = None,
+    timeout: Timeout = None,
+    max_cost: MaxCost = None,
+    cache: CacheFolder = None,
+    as_json: Json = False,
+) -> None:
+    """Compile a request into a program that needs no model: tested on examples, and written only if it passes all."""
+    from guardagent.programs.compile import compile_program
+
+    subject = _subject(agent, request, specification, toolbox, memory)
+    if out.is_dir() or not out.absolute().parent.is_dir():
+        raise InputError(f"{out}: cannot be written there; expected a file in a folder that exists")
+    means = _means(_model(model, prices, timeout), prompts, sandbox, redact, max_cost, cache, shown)
+    made = compile_program(
+        subject,
+        examples,
+        means,
+        candidates=candidates,
+        rounds=rounds,
+        without=without or (),
+        inputs=inputs,
+        crosshair=crosshair,
+        divide=divide,
+        accept_disputes=accept_dispute or (),
+        properties=not no_properties,
+    )
+    if made.program is not None:
+        made.program.save(out)
+    written = str(out) if made.program is not None else None
+    proposed = [] if written else [str(file) for one in made.report.proposals for file in one.write(out)]
+    if as_json:
+        report = {"written": written, "proposed": proposed, **made.report.to_dict()}
+        _print(json.dumps(report, ensure_ascii=False))
+    else:
+        _print(made.report.to_text() + _ending(written, proposed))
+    raise typer.Exit(0 if written else 1)
+
+
+def _ending(written: str | None, proposed: list[str]) -> str:
+    """What there is now, and what a person has to do."""
+    if written:
+        return f"Written to {written}"
+    if not proposed:
+        return "Nothing was written."
+    files = "\n".join(f"  {file}" for file in proposed)
+    accept = f"guardagent toolbox accept {proposed[0]} --toolbox FOLDER"
+    return (
+        f"No program was written. A function is proposed, with tests, and nothing has run it:\n{files}\n"
+        f"Read it. If it is right, take it into a toolbox of yours and compile again with --toolbox FOLDER:\n  {accept}"
+    )
+
+
+def _subject(
+    agent: str | None,
+    request: str | None,
+    specification: str | None,
+    toolbox: list[str] | None,
+    memory: str | None,
+) -> Subject:
+    """What the files say. A known agent's own request and specification stand where no others are given."""
+    from guardagent._support.files import read_text
+    from guardagent.programs.compile import Subject
+    from guardagent.programs.memory.agents import Memory, read_specification
+    from guardagent.sandbox.toolbox import Toolbox
+
+    if agent is None and request is None:
+        raise InputError("nothing to compile; expected --agent NAME or --request FILE")
+    known = Memory(*([memory] if memory else [])).agent(agent) if agent else None
+    front: dict[str, Any] = {"required_checks": known.required if known else (), "data": known.data if known else {}}
+    text = known.specification if known else ""
+    if specification is not None:
+        front, text = read_specification(Path(specification))
+    tools = Toolbox.load(*(toolbox or []))
+    for check in front["required_checks"]:
+        check.bind(tools)
+    words = read_text(request).strip() if request else known.request if known else ""
+    return Subject(words, text, tools, tuple(front["required_checks"]), front["data"], agent or "")
+
+
+def _means(
+    model: Model,
+    prompts: str | None,
+    sandbox: str,
+    redact: list[str] | None,
+    max_cost: float | None,
+    cache: str | None,
+    shown: int,
+) -> Means:
+    from guardagent.models.cache import ResponseCache
+    from guardagent.models.meter import Meter
+    from guardagent.models.prompts import Prompts
+    from guardagent.models.redaction import Redactor
+    from guardagent.programs.compile import Means
+    from guardagent.sandbox import load_sandbox
+
+    meter = Meter(model, max_cost, ResponseCache(cache) if cache else None)
+    return Means(meter, load_sandbox(sandbox), Prompts(prompts), Redactor(redact or ()).redaction(), shown, _say)
+
+
+def _model(name: str | None, prices: str | None, timeout: float | None) -> Model:
+    """The model of an option or of the environment.
+
+    Raises:
+        ModelError: none is named.
+    """
+    from guardagent.errors import ModelError
+    from guardagent.models import load_model
+
+    chosen = name or os.environ.get("GUARDAGENT_MODEL")
+    if not chosen:
+        raise ModelError("no model is configured: name one with --model or in GUARDAGENT_MODEL")
+    found = model_of(chosen, prices, timeout)
+    return load_model(found) if isinstance(found, str) else cast("Model", found)
+
+
+def _say(words: str) -> None:
+    """To whoever waits at a terminal."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"{words}\n")
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode() + "\n")

@@ -1,0 +1,86 @@
+"""The command that pins content by its hashes: `lock`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from guardagent.errors import InputError
+
+if TYPE_CHECKING:
+    from guardagent.programs.runtime.lock import Content
+
+Out = Annotated[Path, typer.Option("-o", "--out", help="The lock file to write; keep it where no agent can write.")]
+Agents = Annotated[
+    list[str] | None, typer.Option("--agent", help="A known agent; repeatable. Without it, all that are known.")
+]
+Memory = Annotated[str | None, typer.Option("--memory", help="A folder with one folder per agent.")]
+Toolboxes = Annotated[list[str] | None, typer.Option("--toolbox", help="A folder of functions to add; repeatable.")]
+Templates = Annotated[str | None, typer.Option("--prompts", help="A folder of templates of your own.")]
+PolicyFiles = Annotated[
+    list[Path] | None, typer.Option("--policies", help="A policy file, with the files that it names; repeatable.")
+]
+Programs = Annotated[list[Path] | None, typer.Option("--program", help="A guard program by itself; repeatable.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to an app."""
+    app.command()(lock)
+
+
+def lock(
+    *,
+    out: Out,
+    agent: Agents = None,
+    memory: Memory = None,
+    toolbox: Toolboxes = None,
+    prompts: Templates = None,
+    policies: PolicyFiles = None,
+    program: Programs = None,
+    as_json: Json = False,
+) -> None:
+    """Write down the hashes of what may run; --locked FILE then runs nothing else. Runs none of it."""
+    from guardagent.programs.runtime.lock import Lock
+
+    locked = Lock.of(_contents(agent, memory, toolbox, prompts, policies or [], program or []), out)
+    try:
+        out.write_text(locked.to_json(), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written: {error.strerror}; expected a file in a folder of yours") from None
+    counts = {kind: sum(map(len, names.values())) for kind, names in sorted(locked.files.items())}
+    if as_json:
+        sys.stdout.write(json.dumps({"lock": str(out), "files": counts}, ensure_ascii=False) + "\n")
+    else:
+        sys.stdout.write(f"{out}: {', '.join(f'{kind} {count}' for kind, count in counts.items())}\n")
+
+
+def _contents(
+    agent: list[str] | None,
+    memory: str | None,
+    toolbox: list[str] | None,
+    prompts: str | None,
+    policies: list[Path],
+    program: list[Path],
+) -> list[Content]:
+    """Every file that was named, after making sure that it is what it is taken for."""
+    from guardagent.models.prompts import Prompts
+    from guardagent.programs.memory.agents import Memory
+    from guardagent.programs.runtime import lock
+    from guardagent.programs.runtime.program_file import fresh_program
+    from guardagent.sandbox.toolbox import Toolbox
+
+    tools, known = Toolbox.load(*(toolbox or [])), Memory(*([memory] if memory else []))
+    for path in program:
+        fresh_program(path, tools)
+    return [
+        *lock.agents(*(known.agent(name).path for name in (agent or known.names()))),
+        *lock.programs(*program),
+        *lock.toolboxes(tools),
+        *lock.prompts(*Prompts(prompts).used),
+        *lock.policies(*policies),
+    ]

@@ -1,0 +1,148 @@
+"""The commands on audit logs: `log show`, `log verify` and `log export`. None of them changes a log."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+from guardagent.errors import InputError
+
+if TYPE_CHECKING:
+    from guardagent.log.selection import Logged
+
+
+class Format(StrEnum):
+    JSONL = "jsonl"
+    CSV = "csv"
+
+
+LogFile = Annotated[Path, typer.Argument(metavar="LOG", help="The log: a .db, .sqlite or .jsonl file.")]
+Conversation = Annotated[str | None, typer.Option("--conversation", help="Only of this conversation.")]
+Tool = Annotated[str | None, typer.Option("--tool", help="Only of this tool.")]
+DecisionName = Annotated[str | None, typer.Option("--decision", help="Only with this decision.")]
+Since = Annotated[str | None, typer.Option("--since", help="From this time on (ISO 8601, UTC where not said).")]
+Until = Annotated[str | None, typer.Option("--until", help="Up to this time.")]
+Last = Annotated[int | None, typer.Option("--last", min=1, help="Only the last so many.")]
+KeyFile = Annotated[
+    Path | None, typer.Option("--key-file", help="The key of the log; else that in GUARDAGENT_LOG_KEY.")
+]
+HeadFile = Annotated[Path | None, typer.Option("--head", help="A head of the log that was kept elsewhere.")]
+Out = Annotated[Path | None, typer.Option("-o", "--out", help="Write there instead of to standard output.")]
+FormName = Annotated[Format, typer.Option("--format", help="JSON Lines is a log by itself; CSV is for tables.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+
+_STATUS = {"whole": 0, "tampered": 1, "unchecked": 3}
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands to an app."""
+    app.command()(show)
+    app.command()(verify)
+    app.command()(export)
+
+
+def show(
+    path: LogFile,
+    *,
+    conversation: Conversation = None,
+    tool: Tool = None,
+    decision: DecisionName = None,
+    since: Since = None,
+    until: Until = None,
+    last: Last = None,
+    as_json: Json = False,
+) -> None:
+    """Show entries, a line for each; with --json, as they stand in the log. They are not verified."""
+    from guardagent.log.selection import Selection, known_decision, read_moment
+
+    chosen = Selection(
+        conversation,
+        tool,
+        known_decision(decision),
+        read_moment(since, "--since"),
+        read_moment(until, "--until"),
+        last,
+    )
+    with _piped():
+        for one in chosen.of(path):
+            sys.stdout.write(f"{one.entry.line if as_json else _words(one)}\n")
+
+
+def verify(path: LogFile, *, key_file: KeyFile = None, head: HeadFile = None, as_json: Json = False) -> None:
+    """Check that every entry is there and as it was written; exit 1 where one is not, 3 where a key is missing."""
+    from guardagent.log import Head, load_key, verify_log
+
+    report = verify_log(path, key=load_key(key_file), head=Head.load(head) if head is not None else None)
+    sys.stdout.write(f"{json.dumps(report.to_dict()) if as_json else report.to_text()}\n")
+    raise typer.Exit(_STATUS[report.status])
+
+
+def export(
+    path: LogFile,
+    *,
+    out: Out = None,
+    form: FormName = Format.JSONL,
+) -> None:
+    """Write all entries, as JSON Lines or as a table."""
+    from guardagent.log.selection import Selection
+    from guardagent.log.writing import write_as
+
+    with _written(out, path) as to:
+        count = write_as(form.value, Selection().of(path), to)
+    sys.stderr.write(f"{count:,} entries\n")
+
+
+def _words(one: Logged) -> str:
+    """Time, number, kind, decision, tool, conversation and why; nothing that a terminal would obey."""
+    from guardagent.cli.render import printable
+
+    fields = one.fields
+    decided = fields.get("decision") or fields.get("status") or ""
+    reasons = fields.get("reasons") or []
+    why = "; ".join(map(_text, reasons if isinstance(reasons, list) else [reasons]))
+    named = [fields.get("tool"), fields.get("conversation")]
+    parts = [one.entry.seq, fields["time"], fields.get("kind"), decided, *map(_text, filter(None, named)), why]
+    return "  ".join(printable(" ".join(str(part).split())) for part in parts if part not in (None, ""))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+@contextmanager
+def _written(out: Path | None, log: Path) -> Iterator[TextIO]:
+    """A file that is whole or not there, or standard output."""
+    if out is None:
+        with _piped():
+            yield sys.stdout
+        return
+    if out.exists() and log.exists() and out.samefile(log):
+        raise InputError(f"{out}: is the log itself; expected another file")
+    fresh = out.with_name(f".{out.name}.new")
+    try:
+        with fresh.open("w", encoding="utf-8", newline="") as file:
+            yield file
+        fresh.replace(out)
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written: {error.strerror}; expected a file in a folder of yours") from None
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+@contextmanager
+def _piped() -> Iterator[None]:
+    """Ends quietly where nobody reads on."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)

@@ -1,0 +1,121 @@
+"""Shows many verdicts to a person: one after the other, as a diff with what was expected, and summed up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from guardagent.batch.cases import Difference, difference, hint
+from guardagent.cli.render import printable, show_verdict
+from guardagent.types import Decision, Verdict
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from guardagent.batch.judging import Result
+    from guardagent.batch.tally import Hits, Tally
+
+_LABELS = ("0 (may proceed)", "1 (may not)")
+
+
+def show_result(result: Result, console: Console) -> None:
+    """The id, the verdict with its reasons, and the violated rules."""
+    row = json.loads(result.row)
+    console.print(printable(str(row["id"])), style="bold", end="  ", markup=False, highlight=False)
+    show_verdict(_verdict(row), console)
+    if result.rules:
+        console.print(f"  rules: {printable(', '.join(result.rules))}", markup=False, highlight=False)
+
+
+def show_labelled(result: Result, console: Console) -> None:
+    """One line with the label that came and the one that was expected; where they differ, why it came."""
+    row, wrong = json.loads(result.row), result.label != result.expected_label
+    labels = f"label {result.label}, expected {result.expected_label}"
+    console.print("WRONG" if wrong else "right", style="red" if wrong else "green", end="  ")
+    console.print(f"{printable(str(row['id']))}  {labels}", markup=False, highlight=False)
+    for reason in row["reasons"] if wrong or result.unchecked else ():
+        console.print(f"       {printable(reason)}", style="dim", markup=False, highlight=False)
+
+
+def _verdict(row: dict[str, Any]) -> Verdict:
+    return Verdict(
+        Decision(row["decision"]),
+        reasons=tuple(row["reasons"]),
+        errors=tuple(row["errors"]),
+        risk=row["risk"],
+        checked_by=row["checked_by"],
+        elapsed_ms=row["elapsed_ms"],
+    )
+
+
+def show_difference(result: Result, where: str, known: Iterable[str], console: Console) -> None:
+    """What was expected and did not come (`-`), what came and was not expected (`+`), and why it came."""
+    row = json.loads(result.row)
+    console.print(f"{where} {printable(str(row['id']))}", style="bold", markup=False, highlight=False)
+    for line in _diff_lines(difference(result), result, known):
+        style = {"-": "red", "+": "green"}.get(line[0])
+        console.print(f"  {printable(line)}", style=style, markup=False, highlight=False)
+    for reason in row["reasons"]:
+        console.print(f"      {printable(reason)}", style="dim", markup=False, highlight=False)
+
+
+def _diff_lines(found: Difference, result: Result, known: Iterable[str]) -> Iterator[str]:
+    if found.label:
+        yield f"- label: {_LABELS[found.label[0]]}"
+        yield f"+ label: {_LABELS[found.label[1]]}"
+    else:
+        yield f"  label: {_LABELS[result.label]}"
+    names = list(known)
+    for rule in sorted({*result.rules, *found.missing}):
+        sign = "-" if rule in found.missing else "+" if rule in found.unexpected else " "
+        yield f"{sign} rule:  {rule}{hint(rule, names) if sign == '-' else ''}"
+
+
+def summary(tally: Tally, things: str) -> str:
+    """The counts in words, the metrics where there are labels, and a row for each rule."""
+    name = things[:-1] if tally.judged == 1 else things
+    counts = (
+        f"{tally.judged:,} {name}: {tally.judged - tally.denied:,} allowed, {tally.denied:,} denied "
+        f"({tally.unchecked:,} with something that could not be checked); {tally.unreadable:,} unreadable lines"
+    )
+    metrics = [_metrics(tally.labels)] if tally.labels.count else []
+    return "\n".join([counts, *metrics, *_rule_table(tally)])
+
+
+def _metrics(hits: Hits) -> str:
+    return (
+        f"on {hits.count:,} labels: accuracy {_percent(hits.accuracy)}, precision {_percent(hits.precision)}, "
+        f"recall {_percent(hits.recall)} (tp {hits.tp:,}, fp {hits.fp:,}, fn {hits.fn:,}, tn {hits.tn:,})"
+    )
+
+
+def _rule_table(tally: Tally) -> list[str]:
+    if any(hits.count for hits in tally.rules.values()):
+        head = ["rule", "violated", "tp", "fp", "fn", "precision", "recall"]
+        rows = [[rule, _violated(tally, rule), *_hit_cells(hits)] for rule, hits in tally.rules.items()]
+    else:
+        head = ["rule", "violated"]
+        rows = [[rule, _violated(tally, rule)] for rule in tally.violated]
+    table = [head, *rows] if rows else []
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return ["  ".join(_aligned(cells, widths)).rstrip() for cells in table]
+
+
+def _hit_cells(hits: Hits) -> list[str]:
+    counts = [f"{count:,}" for count in (hits.tp, hits.fp, hits.fn)]
+    return [*counts, _percent(hits.precision), _percent(hits.recall)]
+
+
+def _violated(tally: Tally, rule: str) -> str:
+    return f"{tally.violated.get(rule, 0):,}"
+
+
+def _aligned(cells: list[str], widths: list[int]) -> Iterator[str]:
+    """The first column to the left, numbers to the right."""
+    for index, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        yield cell.rjust(width) if index else printable(cell).ljust(width)
+
+
+def _percent(share: float | None) -> str:
+    return "n/a" if share is None else f"{100 * share:.1f}%"

@@ -1,0 +1,106 @@
+"""`guardagent run`: one program file, over one run of an agent or over many labelled ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from guardagent.cli.options import (
+    FactsFile,
+    Json,
+    RequireHardening,
+    SandboxName,
+    ToolboxFolder,
+    read_facts,
+    refuse_two_stdin,
+    report,
+    screen,
+)
+from guardagent.errors import InputError
+
+if TYPE_CHECKING:
+    from guardagent.batch.labelled_runs import Judge
+
+Program = Annotated[str, typer.Argument(help="A guard program (a Python file).")]
+InputFile = Annotated[str | None, typer.Option("--input", help="What the agent was asked (a file, - for stdin).")]
+OutputFile = Annotated[str | None, typer.Option("--output-log", help="What the agent did and answered (a file, -).")]
+Examples = Annotated[
+    str | None, typer.Option("--examples", help="Instead: labelled runs, one JSON object in a line (a file, -).")
+]
+Locked = Annotated[
+    Path | None, typer.Option("--locked", help="A lock file; nothing runs that does not stand in it. See lock.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to an app."""
+    app.command()(run)
+
+
+def run(
+    program: Program,
+    *,
+    input: InputFile = None,  # noqa: A002 - the option's public name
+    output_log: OutputFile = None,
+    examples: Examples = None,
+    facts: FactsFile = None,
+    toolbox: ToolboxFolder = None,
+    sandbox: SandboxName = "auto",
+    require_hardening: RequireHardening = False,
+    locked: Locked = None,
+    as_json: Json = False,
+) -> None:
+    """Run one guard program file in the sandbox, over one run of an agent, or measure it over labelled runs."""
+    from guardagent._support.files import read_text
+    from guardagent.guard import judge_with
+    from guardagent.programs.runtime.program_file import fresh_program
+    from guardagent.sandbox import load_sandbox
+    from guardagent.sandbox.toolbox import Toolbox
+
+    _one_or_many(input, output_log, facts, examples)
+    refuse_two_stdin(program, input, output_log, facts, examples)
+    engine = load_sandbox(sandbox, require_hardening=require_hardening)
+    tools = Toolbox.load(*(toolbox or []))
+    source = fresh_program(program, tools)
+    if locked is not None:
+        from guardagent.programs.runtime.lock import Lock, programs, toolboxes
+
+        Lock.load(locked).require([*programs(Path(program)), *toolboxes(tools)])
+    judge = judge_with(source, engine, tools)
+    try:
+        if examples is not None:
+            raise typer.Exit(_measure(examples, judge, as_json=as_json))
+        verdict = judge(read_text(str(input)), read_text(str(output_log)), read_facts(facts))
+    finally:
+        engine.close()
+    report(verdict, as_json=as_json)
+
+
+def _one_or_many(one: str | None, log: str | None, facts: str | None, examples: str | None) -> None:
+    if examples is not None and (one, log, facts) != (None, None, None):
+        raise InputError("--examples holds whole runs; expected no --input, --output-log or --facts beside it")
+    if examples is None and (one is None or log is None):
+        raise InputError("nothing to judge; expected --input and --output-log, or --examples")
+
+
+def _measure(examples: str, judge: Judge, *, as_json: bool) -> int:
+    """Shows what came of each labelled run, and the metrics; gives the exit status."""
+    from guardagent.batch.labelled_runs import judge_runs
+    from guardagent.batch.tally import Tally
+    from guardagent.cli.render_judged import show_labelled, summary
+
+    tally, console = Tally(), screen()
+    for result in judge_runs(examples, judge):
+        tally.add(result)
+        if result.error:
+            typer.echo(f"guardagent: {result.error}", err=True)
+        elif as_json:
+            row = {**json.loads(result.row), "expected": {"label": result.expected_label}}
+            typer.echo(json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace").decode())
+        else:
+            show_labelled(result, console)
+    typer.echo(summary(tally, "runs"), err=True)
+    return tally.status

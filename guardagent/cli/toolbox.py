@@ -1,0 +1,88 @@
+"""`guardagent toolbox accept`: a person reads a proposed function, and takes it into a toolbox."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from guardagent.errors import ContentError, InputError
+
+File = Annotated[Path, typer.Argument(help="The proposed function's file, as `compile` wrote it.")]
+Folder = Annotated[Path, typer.Option("--toolbox", help="The folder of functions that takes it.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Take it without asking: you have read it.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to an app."""
+    app.command("accept")(accept)
+
+
+def accept(file: File, *, toolbox: Folder, yes: Yes = False) -> None:
+    """Show a proposed function with its tests; once a person has agreed, run the tests, and add it where they pass.
+
+    Before that, nothing of it runs. The tests run as any code of yours, in a process of their own. The folder is made
+    where it does not exist.
+    """
+    from guardagent._support.files import read_text, save_text
+    from guardagent.cli.render import printable
+    from guardagent.sandbox.proposed_tests import problem_with
+    from guardagent.sandbox.toolbox import Toolbox
+
+    tools = Toolbox([file])  # read, never run
+    tests = file.with_name(f"test_{file.name}")
+    if not tests.is_file():
+        raise InputError(f"{tests}: no such file; expected the tests of the proposed function")
+    sources = {file.name: read_text(file), tests.name: read_text(tests)}
+    files = {toolbox / file.name: sources[file.name], toolbox / f"_{tests.name}": sources[tests.name]}
+    for text in files.values():
+        _refuse_unseen(text, file)
+    taken = Toolbox.load(*([toolbox] if _holds_functions(toolbox) else []))
+    if clash := next((name for name in tools if name in taken), ""):
+        raise InputError(f"{file}: the function {clash!r} is in the toolbox already ({taken[clash].path})")
+    if there := next((path for path in files if path.exists()), None):
+        raise InputError(f"{there}: exists already; expected a folder without this file")
+    _print("\n\n".join(text.strip() for text in files.values()))
+    if not _agreed(file, toolbox, yes=yes):
+        _print("Nothing was added.")
+        raise typer.Exit(1)
+    if problem := problem_with(sources, tests.name):
+        _print(f"{printable(problem)}\n\nIts tests do not pass. Nothing was added.")
+        raise typer.Exit(1)
+    _make(toolbox)
+    for path, text in files.items():
+        save_text(path, text)
+    _print("\n".join(["Its tests pass. Added:", *map(str, files), "Programs that use this toolbox can call it now."]))
+
+
+def _agreed(file: Path, toolbox: Path, *, yes: bool) -> bool:
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise InputError(f"{file}: nobody is there to agree; expected a terminal, or --yes from whoever has read it")
+    return typer.confirm(f"Add this to {toolbox}? It will run as code of yours, outside of the sandbox")
+
+
+def _holds_functions(toolbox: Path) -> bool:
+    if toolbox.exists() and not toolbox.is_dir():
+        raise InputError(f"{toolbox}: is a file; expected a folder of yours, which is made where it does not exist")
+    return any(not path.name.startswith("_") for path in toolbox.glob("*.py"))
+
+
+def _make(toolbox: Path) -> None:
+    try:
+        toolbox.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{toolbox}: cannot be made: {error.strerror}; expected a folder of yours") from None
+
+
+def _refuse_unseen(text: str, file: Path) -> None:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if odd := next((one for one in line if not one.isprintable() and one != "\t"), None):
+            raise ContentError(f"holds the character {odd!a}, which nobody sees; expected visible ones", file, number)
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode() + "\n")

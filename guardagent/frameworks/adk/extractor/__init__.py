@@ -1,0 +1,393 @@
+"""The workflow graph of Google ADK agents and workflows (tried on google-adk 2.13).
+
+Nothing of the framework is imported, and nothing is run. One run is one turn of the user.
+
+**Nodes.** Every `LlmAgent` is a node: `tool` where it has tools (`model_chooses`), else `llm`. Sequential, parallel and
+loop agents and nested workflows are dissolved into what they hold (`within` names them). A node of a `Workflow` is a
+node: `human` where it asks by a `RequestInput`, a confirmation or `input()`; `router` where all that leaves it is
+routed; a tool's node is `tool`; else `passthrough`. Two nodes of one name are told apart by where they stand
+(`outer/name`). A custom agent is a node for its own code, which leads to the agents that the code runs.
+
+**Edges.** Parts of a `SequentialAgent` follow each other; those of a `ParallelAgent` are entered by parallel edges, and
+what follows waits for them (`join`). The last part of a `LoopAgent` leads back by a `loop` edge, and out after
+`max_iterations`; any part that can escalate leads out by an edge with the condition `escalate`, and an escalation ends
+all loops around it. An agent leads by conditional edges (`transfer_to_agent`) to its sub-agents, parent and peers, as
+the `disallow_transfer_*` flags allow; whoever of them is last ends their part of the run. In a `Workflow` a routed edge
+is conditional, and its condition the route; several edges without a route are parallel. Where nothing follows, and
+where a route is taken that no edge names, the branch ends; what a person answers is taken to be one of the routes that
+there are.
+
+**Tools.** An agent that is a tool (`AgentTool`, `mode="task"`, `mode="single_turn"`), or a workflow's node that is one,
+is a tool by its name. Where it has tools or asks people itself, its nodes stand in the graph, too: entered from its
+caller, returning there. A set of tools that says nothing of its members is `CLASS.*`, and stands in `unknown_tools`.
+A code executor is the tool `code_executor`.
+
+**Gates.** `require_confirmation`; a tool whose body always asks for a confirmation, or calls `input()`; the framework's
+own tools that ask; a long-running tool that visibly does nothing but wait for its answer. Where the function given as
+`require_confirmation` decides, the tool counts as gated, and `gated_when` names the function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from guardagent.errors import InputError
+from guardagent.frameworks.adk.extractor.code import AdkCode
+from guardagent.frameworks.adk.extractor.flow import agents_held, flow_region
+from guardagent.frameworks.adk.extractor.tools import ADK, toolbox
+from guardagent.frameworks.adk.extractor.workflow import does_nothing, is_node, node_region, workflow_region
+from guardagent.workflow.extraction.frameworks import Either, Untold, defined_outside, is_a
+from guardagent.workflow.extraction.regions import (
+    NOTHING,
+    Assembly,
+    Entry,
+    Exit,
+    Region,
+    alongside,
+    either,
+    sequence,
+    single,
+)
+from guardagent.workflow.extraction.tool_box import Toolbox
+from guardagent.workflow.extraction.written import place
+from guardagent.workflow.model.graph import Graph
+from guardagent.workflow.python_source.functions.functions import unseen_in
+
+FRAMEWORK = "adk"
+_DELEGATED = ("task", "single_turn")
+_CALLBACKS = ("before_agent", "after_agent", "before_model", "after_model", "before_tool", "after_tool")
+
+
+def recognises(target: object) -> bool:
+    """Whether a target is of a class of Google ADK, or of one that comes from such."""
+    return is_a(target, ADK, "BaseNode", "App", "Runner")
+
+
+def extract(target: Any, name: str) -> Graph:
+    """The graph of an agent, a workflow, an app or a runner.
+
+    Raises:
+        InputError: it holds no agent, or this version of the framework keeps elsewhere what a graph needs.
+    """
+    root = target
+    while is_a(root, ADK, "App", "Runner") and not is_a(root, ADK, "BaseNode"):
+        root = getattr(root, "root_agent", None) or getattr(root, "agent", None)
+    if not is_a(root, ADK, "BaseNode"):
+        raise InputError(f"{name}: the app has no root agent; expected an agent or a workflow. Give it a `root_agent`")
+    walk = Walk()
+    whole = walk.region(root)
+    walk.finish()
+    return walk.assembly.graph(name, FRAMEWORK, whole)
+
+
+class Walk:
+    """Goes through agents and workflows, each once."""
+
+    def __init__(self) -> None:
+        self.assembly = Assembly()
+        self._regions: dict[int, tuple[object, Region]] = {}
+        self._open: set[int] = set()
+        self._boxes: dict[int, Toolbox] = {}
+        self._calls: list[tuple[str, str, Callable[[], Region]]] = []
+        self._called: dict[tuple[str, int], object] = {}
+
+    def region(self, target: Any, within: tuple[str, ...] = ()) -> Region:
+        """What an agent, a node of a workflow, a tool or a function adds to the graph."""
+        if id(target) in self._open:
+            return self._entered_again(target)
+        if id(target) not in self._regions:
+            self._open.add(id(target))
+            self._regions[id(target)] = (target, self._region(target, within))
+            self._open.discard(id(target))
+        return self._regions[id(target)][1]
+
+    def _entered_again(self, target: Any) -> Region:
+        """An agent that is run inside itself: where that ends is not known."""
+        node = self.assembly.id(target, str(getattr(target, "name", type(target).__name__)))
+        self.assembly.note(f"{node}: it is run inside itself; how often is not known")
+        return Region((Entry(node),), (), frozenset({node})) if self.assembly.has(node) else NOTHING
+
+    def _region(self, target: Any, within: tuple[str, ...]) -> Region:
+        if isinstance(target, Untold):
+            return self._untold(target, within)
+        if isinstance(target, Either):
+            return either(self.assembly, [self._option(one, within) for one in target.options], target.repeated)
+        if is_a(target, ADK, "BaseAgent"):
+            return self._agent(target, within)
+        if is_a(target, ADK, "Workflow"):
+            return self._workflow(target, within)
+        return node_region(self, target, within)
+
+    def _option(self, option: Any, within: tuple[str, ...]) -> Region:
+        if not isinstance(option, list):
+            return self.region(option, within)
+        return sequence(self.assembly, [self.region(one, within) for one in option])
+
+    def _untold(self, target: Untold, within: tuple[str, ...]) -> Region:
+        """An agent that only a run would tell: it can call any tool, and end the loops around it."""
+        node, every = self.assembly.id(target, target.name, within), f"{target.name}.*"
+        box = Toolbox(names=[every], unknown=[every])
+        self.assembly.describe(
+            node, "tool", target.name, tools=box.names, model_chooses=True, within=within, **box.metadata()
+        )
+        self.assembly.note(f"{node}: which agent this is could not be known; it is assumed to call any tool")
+        return Region((Entry(node),), (Exit(node), Exit(node, conditional=True, escalated=True)), frozenset({node}))
+
+    def _workflow(self, workflow: Any, within: tuple[str, ...]) -> Region:
+        """A workflow; one whose class has code of its own may run its graph at any time, or not at all."""
+        if _own_code(workflow) is None:
+            return workflow_region(self, workflow, (*within, workflow.name))
+        region = node_region(self, workflow, within)
+        node = region.entries[0].node
+        self.assembly.mark(node, widened=True)
+        self.assembly.note(f"{node}: its class has code of its own; its graph is assumed to be run at any time")
+        graph = partial(workflow_region, self, workflow, (*within, workflow.name))
+        self._call(node, workflow.name, workflow, graph)
+        return replace(region, exits=(Exit(node, conditional=True),))
+
+    def _agent(self, agent: Any, within: tuple[str, ...]) -> Region:
+        if is_a(agent, ADK, "LlmAgent"):
+            return self._family(agent, within)
+        function = _own_code(agent)
+        if function is not None:
+            return flow_region(self, agent, function, within)
+        return self.structure(agent, within)
+
+    def structure(self, agent: Any, within: tuple[str, ...]) -> Region:
+        """What an agent does by its framework class."""
+        inside = (*within, agent.name)
+        if is_a(agent, ADK, "SequentialAgent"):
+            return sequence(self.assembly, [self.region(one, inside) for one in agent.sub_agents])
+        if is_a(agent, ADK, "ParallelAgent"):
+            return self._parallel(agent, inside)
+        if is_a(agent, ADK, "LoopAgent"):
+            return self._loop(agent, inside)
+        return self._other(agent, within)
+
+    def _parallel(self, agent: Any, inside: tuple[str, ...]) -> Region:
+        """Only an escalation of a direct sub-agent ends the other branches."""
+        branches = [self.region(one, inside) for one in agent.sub_agents]
+        composite = [is_a(one, ADK, "SequentialAgent", "ParallelAgent", "LoopAgent") for one in agent.sub_agents]
+        escalating = [any(leave.escalated for leave in one.exits) for one in branches]
+        cutting = [one and not held for one, held in zip(escalating, composite, strict=True)]
+        return alongside(self.assembly, branches, cutting)
+
+    def _loop(self, agent: Any, inside: tuple[str, ...]) -> Region:
+        most = agent.max_iterations
+        if not agent.sub_agents or (most is not None and most <= 0):
+            return NOTHING
+        parts = [self.region(one, inside) for one in agent.sub_agents]
+        leaving: list[Exit] = []
+        whole = Region(empty=True)
+        for part in parts:
+            whole = sequence(self.assembly, [whole, part])
+            leaving += [replace(one, conditional=True, condition="escalate") for one in whole.exits if one.escalated]
+            whole = replace(whole, exits=tuple(_going_on(whole.exits)))
+        if most != 1:
+            self.assembly.connect([replace(one, back=True) for one in whole.exits], whole.entries)
+        if most is not None:
+            leaving += [replace(one, conditional=True, condition=_after(most)) for one in whole.exits]
+        if not leaving:
+            self.assembly.note(f"{agent.name}: the loop has no max_iterations, and nothing in it is seen to escalate")
+        return replace(whole, exits=tuple(leaving))
+
+    # Agents with a model, and those that they transfer to.
+
+    def _family(self, first: Any, within: tuple[str, ...], caller: str | None = None) -> Region:
+        """An agent with those that it can transfer to, and they in their turn: any of them can be the last."""
+        members, exits, nodes, strangers = [first], list[Exit](), set[str](), set[str]()
+        escalates = False
+        for member in members:  # grows while it is read
+            node, box = self._llm(member, within)
+            nodes.add(node)
+            targets = _transfer_targets(member)
+            for target in targets:
+                reached = self._member(target, within, members, caller)
+                self.assembly.connect([Exit(node, "transfer_to_agent", conditional=True)], reached.entries)
+                exits += reached.exits
+                nodes |= reached.nodes
+                strangers |= reached.nodes if isinstance(target, Untold) else set()
+            exits += self._delegates(node, member, within)
+            others = self._runs_by_own_code(node, member) or bool(targets or box.runs or _delegated(member))
+            exits.append(Exit(node, "final response" if others else "", conditional=others))
+            escalates = escalates or box.escalates
+        back = [Exit(one, "transfer_to_agent", conditional=True) for one in sorted(strangers)]
+        self.assembly.connect(back, [Entry(self._llm(one, within)[0]) for one in members])
+        if escalates:
+            exits += [replace(one, escalated=True) for one in exits if not one.escalated]
+        return Region((Entry(self._llm(first, within)[0]),), tuple(exits), frozenset(nodes))
+
+    def _member(self, target: Any, within: tuple[str, ...], members: list[Any], caller: str | None) -> Region:
+        """What a transfer leads to; another agent with a model joins the family."""
+        if not is_a(target, ADK, "LlmAgent"):
+            return self.region(target, within)
+        node, _ = self._llm(target, within)
+        if node != caller and all(target is not one for one in members):
+            members.append(target)
+        return Region((Entry(node),), (), frozenset({node}))
+
+    def _delegates(self, node: str, agent: Any, within: tuple[str, ...]) -> list[Exit]:
+        """The sub-agents that an agent calls like tools; a turn can end at one that talks with the user."""
+        exits = []
+        for one in _delegated(agent):
+            called, mode = one, str(one.mode)
+            if is_a(called, ADK, "LlmAgent"):
+                target, _ = self._llm(called, within)
+                self._call(node, called.name, called, partial(self._family, called, within, node))
+                exits += [Exit(target, "asks the user", conditional=True)] if mode == "task" else []
+            else:
+                self.call(node, called.name, called)
+        return exits
+
+    def _llm(self, agent: Any, within: tuple[str, ...]) -> tuple[str, Toolbox]:
+        """The node of an agent with a model, with its tools."""
+        node = self.assembly.id(agent, agent.name, within)
+        if id(agent) not in self._boxes:
+            self._boxes[id(agent)] = box = self._box(agent)
+            self._describe(node, agent, box, within)
+        return node, self._boxes[id(agent)]
+
+    def _box(self, agent: Any) -> Toolbox:
+        box = toolbox(getattr(agent, "tools", None) or ())
+        if getattr(agent, "code_executor", None) is not None:
+            box.add("code_executor")
+        box.runs = [(name, inner) for name, inner in box.runs if not is_silent(inner)]
+        box.escalates = box.escalates or any(AdkCode(one).escalates for one in _callbacks(agent))
+        box.unseen.extend(f"a callback: {what}" for one in _callbacks(agent) for what in unseen_in(one))
+        return box
+
+    def _describe(self, node: str, agent: Any, box: Toolbox, within: tuple[str, ...]) -> None:
+        self.assembly.describe(
+            node,
+            "tool" if box.names else "llm",
+            agent.name,
+            tools=box.names,
+            gated_tools=box.gated,
+            model_chooses=bool(box.names),
+            **box.metadata(),
+            within=within,
+            **place(agent, agent.name, "LlmAgent", "Agent", type(agent).__name__),
+        )
+        for note in box.said():
+            self.assembly.note(f"{node}: {note}")
+        for unknown in box.unknown:
+            self.assembly.note(f"{node}: which tools {unknown} has is known only when the agent runs")
+        for name, inner in box.runs:
+            self.call(node, name, inner)
+
+    def _runs_by_own_code(self, node: str, agent: Any) -> bool:
+        """Whether the class of an agent with a model has code of its own, which may run the agents that it holds."""
+        held = agents_held(agent) if _own_code(agent) is not None else []
+        if held:
+            self.assembly.mark(node, widened=True)
+            self.assembly.note(
+                f"{node}: its class has code of its own; any agent that it holds is assumed to follow at any time"
+            )
+        for one in held:
+            family = partial(self._family, one, (), node) if is_a(one, ADK, "LlmAgent") else partial(self.region, one)
+            self._call(node, one.name, one, family)
+        return bool(held)
+
+    def _other(self, agent: Any, within: tuple[str, ...]) -> Region:
+        """An agent of another class of the framework: a remote one, one of a service, one around another framework."""
+        if is_a(agent, ADK, "LangGraphAgent") and (inner := self._foreign(agent)) is not None:
+            return inner
+        node, _ = self._llm(agent, within)
+        self.assembly.mark(node, runs_as=type(agent).__name__)
+        for one in agent.sub_agents:
+            self.assembly.mark(node, widened=True)
+            self.call(node, one.name, one)
+        return single(node, conditional=bool(agent.sub_agents))
+
+    def _foreign(self, agent: Any) -> Region | None:
+        """The graph of another framework, inside an agent."""
+        from guardagent.workflow.extraction import extract as extract_any
+
+        try:
+            graph = extract_any(agent.graph, agent.name)
+        except InputError:
+            return None
+        return self.assembly.insert(graph, agent.name)
+
+    # What is called like a function, and returns.
+
+    def call(self, caller: str, name: str, target: Any) -> None:
+        """A node calls something by a name, and goes on when that is done."""
+        self._call(caller, name, target, partial(self.region, target))
+
+    def _call(self, caller: str, name: str, target: Any, region: Callable[[], Region]) -> None:
+        if (caller, id(target)) not in self._called:
+            self._called[caller, id(target)] = target
+            self._calls.append((caller, name, region))
+
+    def finish(self) -> None:
+        """Connects what is called, once all callers are there."""
+        for caller, name, region in self._calls:  # grows while it is read
+            inner = region()
+            self.assembly.connect([Exit(caller, f"calls {name}", conditional=True)], inner.entries)
+            self.assembly.connect([replace(one, escalated=False) for one in inner.exits], [Entry(caller)])
+
+
+def _going_on(exits: Iterable[Exit]) -> Iterable[Exit]:
+    """The exits from which a loop goes on; they are conditional where the run could leave it there."""
+    leaving = {one.node for one in exits if one.escalated}
+    for one in exits:
+        if not one.escalated and one.node in leaving and not one.condition:
+            yield replace(one, conditional=True, condition="no escalation")
+        elif not one.escalated:
+            yield one
+
+
+def _after(most: int) -> str:
+    return f"after {most} iteration{'s' if most > 1 else ''}"
+
+
+def _transfer_targets(agent: Any) -> list[Any]:
+    """The agents to which a model can transfer: sub-agents, the parent, and the other sub-agents of the parent.
+
+    Those that are called like tools are none of them, and a parent without a model takes no transfers.
+    """
+    found = [one for one in agent.sub_agents if getattr(one, "mode", None) not in _DELEGATED]
+    parents = agent.parent_agent.options if isinstance(agent.parent_agent, Either) else [agent.parent_agent]
+    for parent in parents:
+        if parent is None or not hasattr(parent, "disallow_transfer_to_parent"):
+            continue
+        if not agent.disallow_transfer_to_parent:
+            found.append(parent)
+        if not agent.disallow_transfer_to_peers:
+            peers = [one for one in parent.sub_agents if one.name != agent.name]
+            found += [one for one in peers if getattr(one, "mode", None) not in _DELEGATED]
+    return found
+
+
+def _delegated(agent: Any) -> list[Any]:
+    return [one for one in agent.sub_agents if getattr(one, "mode", None) in _DELEGATED]
+
+
+def _callbacks(agent: Any) -> Iterable[object]:
+    """The functions of the program that an agent calls around itself."""
+    for name in _CALLBACKS:
+        value = getattr(agent, f"{name}_callback", None)
+        yield from value if isinstance(value, list) else [value] if callable(value) or isinstance(value, Untold) else []
+
+
+def _own_code(target: Any) -> Any:
+    """The method by which the class of an agent or workflow runs it, if that is the program's own."""
+    return defined_outside(target, ADK, "_run_async_impl", "_run_impl")
+
+
+def is_silent(target: Any) -> bool:
+    """Whether nothing that an agent or node does inside matters: it has no tools, asks nobody, runs nothing else."""
+    if isinstance(target, Untold | Either) or (is_a(target, ADK, "BaseAgent", "Workflow") and _own_code(target)):
+        return False
+    if is_a(target, ADK, "LlmAgent"):
+        runs = target.tools or target.code_executor is not None or target.sub_agents
+        return not (runs or _transfer_targets(target) or any(map(unseen_in, _callbacks(target))))
+    if is_a(target, ADK, "SequentialAgent", "ParallelAgent", "LoopAgent"):
+        return all(map(is_silent, target.sub_agents))
+    if is_a(target, ADK, "Workflow"):
+        return target.graph is None or all(map(is_silent, target.graph.nodes))
+    return is_node(target) and does_nothing(target)

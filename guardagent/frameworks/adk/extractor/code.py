@@ -1,0 +1,128 @@
+"""What the functions of an ADK program do that its objects do not tell: ask a person, escalate, run other nodes."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import inspect
+from functools import cached_property
+
+from guardagent.workflow.extraction.frameworks import Untold
+from guardagent.workflow.python_source.evaluation.flow import Flow
+from guardagent.workflow.python_source.evaluation.values import Values, is_called
+from guardagent.workflow.python_source.functions.reading import Code, is_method
+
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class AdkCode(Code):
+    """The code of a function, a method or an object of an ADK program."""
+
+    library = "google"
+
+    @cached_property
+    def asks(self) -> bool:
+        """Whether it asks a person, by a RequestInput or at the terminal, at least under a condition."""
+        return self.makes("google", "RequestInput") or super().asks
+
+    def is_question(self, callee: object) -> bool:
+        """Whether calling something asks a person."""
+        return is_called(callee, "google", "RequestInput") or super().is_question(callee)
+
+    @cached_property
+    def confirms(self) -> bool:
+        """Whether it asks for the confirmation of a call, at least under a condition."""
+        return any(_is_request(call) for body in self.bodies for call in body.calls)
+
+    @cached_property
+    def always_confirms(self) -> bool:
+        """Whether a call that is not confirmed yet always asks to be."""
+        if self.body is None or isinstance(self.body.function.tree, ast.Lambda):
+            return False
+        return Flow.through(_unconfirmed(self.body.function.tree), _is_request).always_asks
+
+    @cached_property
+    def escalates(self) -> bool:
+        """Whether it can tell the loop around it to end; assumed where it cannot be read and is given a context."""
+        if self.body is None:
+            return self._takes_context
+        return any(escalates(node) is not None for body in self.bodies for node in ast.walk(body.function.tree))
+
+    @property
+    def _takes_context(self) -> bool:
+        if isinstance(self.target, Untold):
+            return True
+        try:
+            parameters = inspect.signature(self.target).parameters  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            return False
+        return any("context" in name or name == "ctx" for name in parameters)
+
+    @cached_property
+    def runs(self) -> tuple[Values, ...]:
+        """What it runs by `ctx.run_node`."""
+        return tuple(self.shown(values) for values, _, _ in self.given_to("run_node", names=("node_like", "node")))
+
+
+def _is_request(call: ast.Call) -> bool:
+    return is_method(call, "request_confirmation")
+
+
+def _unconfirmed(tree: _Definition) -> _Definition:
+    """A function as it runs before it is confirmed: what then is not done, is cut off."""
+    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and _is_confirmation(node.value, set())]
+    names = {target.id for node in assigned for target in node.targets if isinstance(target, ast.Name)}
+    cut: _Definition = _Cut(names).visit(copy.deepcopy(tree))
+    return cut
+
+
+class _Cut(ast.NodeTransformer):
+    """Leaves of an `if` what is done where there is no confirmation."""
+
+    def __init__(self, names: set[str]) -> None:
+        self._names = names
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        holds = _holds(node.test, self._names)
+        if holds is None:
+            return node
+        return (node.body if holds else node.orelse) or [ast.Pass()]
+
+
+def _holds(test: ast.expr, names: set[str]) -> bool | None:
+    """Whether a test holds where there is no confirmation; None where it is about something else, too."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            inside = _holds(inner, names)
+            return None if inside is None else not inside
+        case ast.Compare(left=left, ops=[ast.Is() | ast.Eq()], comparators=[ast.Constant(value=None)]):
+            return True if _is_confirmation(left, names) else None
+        case ast.Compare(left=left, ops=[ast.IsNot() | ast.NotEq()], comparators=[ast.Constant(value=None)]):
+            return False if _is_confirmation(left, names) else None
+        case ast.BoolOp(op=ast.And(), values=values):
+            found = {_holds(one, names) for one in values}
+            return False if False in found else True if found == {True} else None
+        case ast.BoolOp(op=ast.Or(), values=values):
+            found = {_holds(one, names) for one in values}
+            return True if True in found else False if found == {False} else None
+    return False if _is_confirmation(test, names) else None
+
+
+def _is_confirmation(node: ast.expr, names: set[str]) -> bool:
+    attribute = isinstance(node, ast.Attribute) and node.attr == "tool_confirmation"
+    return attribute or (isinstance(node, ast.Name) and node.id in names)
+
+
+def escalates(node: ast.AST) -> ast.expr | None:
+    """What a node gives to `escalate`, in an assignment or as an argument; None where it does not, or surely false."""
+    match node:
+        case ast.Assign(targets=[*_, ast.Attribute(attr="escalate")], value=value):
+            return value if _can_be(value) else None
+        case ast.keyword(arg="escalate", value=value):
+            return value if _can_be(value) else None
+    return None
+
+
+def _can_be(value: ast.expr) -> bool:
+    return not (isinstance(value, ast.Constant) and not value.value)

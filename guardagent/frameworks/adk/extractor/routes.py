@@ -1,0 +1,108 @@
+"""Which routes the code of an ADK workflow's node can take."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from guardagent.workflow.extraction.frameworks import is_a
+from guardagent.workflow.python_source.evaluation.scope import statements
+from guardagent.workflow.python_source.evaluation.values import UNKNOWN, Made, Values, exactly, made_by
+from guardagent.workflow.python_source.evaluation.values import Sequence as Items
+from guardagent.workflow.python_source.functions.reading import Code
+
+
+@dataclass(frozen=True)
+class Routes:
+    """Which routes a node can take.
+
+    Attributes:
+        named: those that its code names.
+        unknown: there can be others.
+        none: it can end without taking any.
+    """
+
+    named: frozenset[bool | int | str] = frozenset()
+    unknown: bool = False
+    none: bool = False
+
+
+def routes_of(code: Code) -> Routes:
+    """The routes of what a function returns, yields, and sets on its context."""
+    if code.body is None:
+        return Routes(unknown=True)
+    given = _given(code)
+    found = [_of_event(code, one) for one in given.known if not made_by(one, "google", "RequestInput")]
+    on_context = [each for value in _set_on_context(code) for each in _single(code, value)]
+    taken = [each for several in found for each in several] + on_context
+    named = {route for route in taken if isinstance(route, bool | int | str)}
+    unknown = not given.complete or any(route is UNKNOWN for route in taken)
+    if code.is_generator:
+        none = not named and not unknown
+    else:
+        none = not on_context and (any(route is None for route in taken) or code.falls_through)
+    return Routes(frozenset(named), unknown, none)
+
+
+def _given(code: Code) -> Values:
+    """What a function returns or yields; what it was given itself is no event."""
+    assert code.body is not None
+    tree, scope = code.body.function.tree, code.body.scope
+    if isinstance(tree, ast.Lambda):
+        return code.evaluator.value(tree.body, scope)
+    inputs = {one.arg for one in (*tree.args.args, *tree.args.kwonlyargs)}
+    result = Values()
+    for node in statements(tree):
+        if isinstance(node, ast.Return | ast.Yield) and node.value is not None:
+            own = isinstance(node.value, ast.Name) and node.value.id in inputs and len(scope.find(node.value.id)) == 1
+            result |= exactly("") if own else code.evaluator.value(node.value, scope)
+    return result
+
+
+def _of_event(code: Code, given: object) -> list[Any]:
+    """The routes of one thing that a function gives: UNKNOWN among them where there can be others, None for none."""
+    if is_a(given, "google.adk", "Event"):
+        return _single(code, exactly(getattr(getattr(given, "actions", None), "route", None)))
+    if not made_by(given, "google", "Event"):
+        return [None] if not isinstance(given, Made) or not _may_be_event(given) else [UNKNOWN]
+    assert isinstance(given, Made)
+    route = given.arguments.get("route")
+    actions = given.arguments.get("actions")
+    if route is None and actions is not None:
+        inner = [one.arguments.get("route") if isinstance(one, Made) else UNKNOWN for one in actions.known]
+        found = [each for one in inner for each in _single(code, one or exactly(None))]
+        return found if actions.complete else [*found, UNKNOWN]
+    return _single(code, route or exactly(None))
+
+
+def _may_be_event(given: Made) -> bool:
+    """Whether something that was made could be an event of a class of the program's own."""
+    maker = given.maker
+    if not isinstance(maker, type):
+        return True
+    return any(kind.__name__ == "Event" and kind.__module__.startswith("google.adk.") for kind in maker.__mro__)
+
+
+def _single(code: Code, routes: Values) -> list[Any]:
+    """Routes one by one; a list of them takes each."""
+    found: list[Any] = [] if routes.complete and not routes.cyclic else [UNKNOWN]
+    for one in routes.known:
+        if isinstance(one, Items | list | tuple):
+            found.extend(_single(code, code.evaluator.elements(exactly(one))))
+        else:
+            found.append(one if one is None or isinstance(one, bool | int | str) else UNKNOWN)
+    return found
+
+
+def _set_on_context(code: Code) -> Iterator[Values]:
+    """What is assigned to the `route` of anything."""
+    for body in code.bodies:
+        for node in statements(body.function.tree):
+            if isinstance(node, ast.Assign) and any(_is_route(one) for one in node.targets):
+                yield code.evaluator.value(node.value, body.scope)
+
+
+def _is_route(target: ast.expr) -> bool:
+    return isinstance(target, ast.Attribute) and target.attr == "route"

@@ -1,0 +1,205 @@
+"""Which agents a piece of a custom agent's code runs."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from guardagent.frameworks.adk.extractor.tools import ADK
+from guardagent.workflow.extraction.frameworks import is_a
+from guardagent.workflow.python_source.evaluation.scope import CodeScope, Scope
+from guardagent.workflow.python_source.evaluation.values import (
+    Applied,
+    Class,
+    Imported,
+    Sequence,
+    Values,
+    exactly,
+    path_of,
+)
+from guardagent.workflow.python_source.functions.reading import Body, Code, is_method
+
+BASE: Any = type("Base", (), {"name": "super()"})()  # stands for what an agent does by its framework class
+MOST_NESTED = 12
+_RUNS = ("run_async", "run_live", "_run_async_impl", "_run_live_impl", "_run_impl", "run")
+_FINDS = ("find_agent", "find_sub_agent")
+_CONTEXTS = {"ctx", "context", "invocation_context", "parent_context"}
+
+
+class Running:
+    """Tells agents in the code of one custom agent."""
+
+    def __init__(self, code: Code, agent: object) -> None:
+        self._code, self._evaluator, self._agent = code, code.evaluator, agent
+
+    def run_by(self, call: ast.Call, scope: Scope) -> Values | None:
+        """The agents whose run a call is; None where it is a call of something else."""
+        if not isinstance(call.func, ast.Attribute) or call.func.attr not in _RUNS:
+            return None
+        owner = call.func.value
+        if isinstance(owner, ast.Call) and isinstance(owner.func, ast.Name) and owner.func.id == "super":
+            return exactly(BASE)
+        values = self.values(owner, scope)
+        if any(is_a(one, ADK, "BaseNode") for one in values.known):
+            return values
+        return values if not values.complete and takes_context(call) else None
+
+    def values(self, expression: ast.expr | None, scope: Scope) -> Values:
+        """What an expression can be; an agent that is looked up by its name, or by its place, is found."""
+        match expression:
+            case ast.Call(func=ast.Attribute(value=owner, attr=attribute), args=[name, *_]) if attribute in _FINDS:
+                return self._named(self.values(owner, scope), self._evaluator.value(name, scope))
+            case ast.Subscript(value=inner, slice=ast.UnaryOp() | ast.Constant() as place):
+                items, number = self._items(inner, scope), _number(place)
+                if items is not None and isinstance(number, int) and -len(items) <= number < len(items):
+                    return exactly(items[number])
+            case ast.Name(id=name) if isinstance(scope, CodeScope) and (bindings := scope.find(name)):
+                sources = [one.source for one in bindings if not one.steps and not one.grows]
+                if len(sources) == len(bindings) and all(isinstance(one, ast.expr) for one in sources):
+                    return self._any_of([one for one in sources if isinstance(one, ast.expr)], scope)
+        return self._evaluator.value(expression, scope)
+
+    def _any_of(self, sources: Iterable[ast.expr], scope: Scope) -> Values:
+        result = Values()
+        for source in sources:
+            own = isinstance(source, ast.Call | ast.Subscript)
+            result |= self.values(source, scope) if own else self._evaluator.value(source, scope)
+        return result
+
+    def _named(self, owners: Values, names: Values) -> Values:
+        if names.strings is None or not owners.complete:
+            return Values(complete=False)
+        found = [_found(owner, name) for owner in owners.known for name in sorted(names.strings)]
+        return Values(tuple(one for one in found if one is not None), all(one is not None for one in found))
+
+    def ordered(self, expression: ast.expr, scope: Scope) -> list[Any] | None:
+        """The agents of a collection in their order; None where it is not one of agents, or the order is not known."""
+        found = self._items(expression, scope)
+        return found if found and all(is_a(one, ADK, "BaseNode") for one in found) else None
+
+    def _items(self, expression: ast.expr | None, scope: Scope) -> list[Any] | None:
+        match expression:
+            case ast.List(elts=parts) | ast.Tuple(elts=parts):
+                each = [self.values(part, scope) for part in parts]
+                exact = all(len(one.known) == 1 and one.complete for one in each)
+                return [one.known[0] for one in each] if exact else None
+            case ast.Call(func=ast.Name(id="enumerate" | "list" | "tuple"), args=[inner, *_]):
+                return self._items(inner, scope)
+            case ast.Call(func=ast.Name(id="reversed"), args=[inner]):
+                items = self._items(inner, scope)
+                return items[::-1] if items is not None else None
+            case ast.Subscript(value=inner, slice=ast.Slice() as part):
+                return _sliced(self._items(inner, scope), part)
+            case ast.Attribute():
+                return _live_list(self._evaluator.value(expression, scope))
+            case ast.Name(id=name):
+                return self._items_of_name(name, scope)
+        return None
+
+    def _items_of_name(self, name: str, scope: Scope | None) -> list[Any] | None:
+        while scope is not None:
+            if bindings := scope.find(name):
+                source = bindings[0].source
+                if len(bindings) > 1 or bindings[0].steps or bindings[0].grows:
+                    return None
+                if isinstance(source, Values):
+                    return _live_list(source)
+                return self._items(source, scope) if isinstance(source, ast.expr) else None
+            scope = scope.parent
+        return None
+
+    def helpers(self, call: ast.Call, scope: Scope) -> list[Body]:
+        """The program's own functions that a call is of, where they run agents."""
+        arguments = self._evaluator.arguments(call, scope)
+        opened = [self._code.opened(one, arguments) for one in self._evaluator.value(call.func, scope).known]
+        return [one for one in opened if one is not None and self.runs([one.function.tree], one.scope)]
+
+    def runs(self, trees: Iterable[ast.AST], scope: Scope, depth: int = 0) -> bool:
+        """Whether code runs agents, itself or in a helper."""
+        calls = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call))
+        return any(
+            is_method(call, "run_node") or self.run_by(call, scope) is not None or self._helper_runs(call, scope, depth)
+            for call in calls
+        )
+
+    def _helper_runs(self, call: ast.Call, scope: Scope, depth: int) -> bool:
+        if depth >= MOST_NESTED:
+            return True
+        opened = [self._code.opened(one) for one in self._evaluator.value(call.func, scope).known]
+        return any(self.runs([one.function.tree], one.scope, depth + 1) for one in opened if one is not None)
+
+    def hands_on(self, call: ast.Call, scope: Scope) -> bool:
+        """Whether a call hands agents, or the context to run them in, to something that cannot be read."""
+        given = [*call.args, *(one.value for one in call.keywords)]
+        agents = any(self._is_agent(one, scope) for one in given)
+        if not agents and not takes_context(call):
+            return False
+        callees = self._evaluator.value(call.func, scope)
+        return not (callees.known and callees.complete and all(self._is_harmless(one, agents) for one in callees.known))
+
+    def _is_harmless(self, callee: object, agents: bool) -> bool:  # noqa: FBT001
+        """Whether it is read as part of the code, or runs no agents: the framework does so only by known methods."""
+        if self._code.opened(callee) is not None:
+            return True
+        while isinstance(callee, Applied):
+            callee = callee.function
+        root = path_of(callee).partition(".")[0]
+        is_class = isinstance(callee, type | Class) or (isinstance(callee, Imported) and _is_class_name(callee.path))
+        return root in sys.stdlib_module_names or (not agents and (root == "google" or is_class))
+
+    def _one_by_one(self, one: object) -> Iterable[object]:
+        return self._evaluator.elements(exactly(one)).known if isinstance(one, list | tuple | Sequence) else [one]
+
+    def _is_agent(self, expression: ast.expr, scope: Scope) -> bool:
+        known = self.values(expression, scope).known
+        flat = [each for one in known for each in self._one_by_one(one)]
+        return any(is_a(one, ADK, "BaseAgent") and one is not self._agent for one in flat)
+
+
+def takes_context(call: ast.Call) -> bool:
+    """Whether a call is given the context of the run."""
+    given = [*call.args, *(one.value for one in call.keywords)]
+    return any(isinstance(one, ast.Name) and one.id in _CONTEXTS for one in given)
+
+
+def _is_class_name(path: str) -> bool:
+    return path.rpartition(".")[2][:1].isupper()
+
+
+def _found(owner: Any, name: str) -> Any:
+    """The agent of a name in a tree, as `find_agent` finds it."""
+    if not is_a(owner, ADK, "BaseAgent"):
+        return None
+    if owner.name == name:
+        return owner
+    return next((one for child in owner.sub_agents if (one := _found(child, name)) is not None), None)
+
+
+def _live_list(values: Values) -> list[Any] | None:
+    if len(values.known) == 1 and values.complete and isinstance(values.known[0], Sequence):
+        items = values.known[0].items
+        exact = values.known[0].ordered and all(len(one.known) == 1 and one.complete for one in items)
+        return [one.known[0] for one in items] if exact else None
+    if len(values.known) != 1 or not values.complete or not isinstance(values.known[0], list | tuple):
+        return None
+    return list(values.known[0])
+
+
+def _sliced(items: list[Any] | None, part: ast.Slice) -> list[Any] | None:
+    bounds = [None if one is None else _number(one) for one in (part.lower, part.upper, part.step)]
+    numbers = [one for one in bounds if one is None or isinstance(one, int)]
+    if items is None or len(numbers) < 3:
+        return None
+    return items[slice(*numbers)]
+
+
+def _number(node: ast.expr) -> int | ast.expr:
+    """A number, where an expression is one."""
+    match node:
+        case ast.Constant(value=int(value)):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(value))):
+            return -value
+    return node

@@ -1,0 +1,197 @@
+"""The tools of an ADK agent: what they are called, which need a person's approval, and what they run."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Any
+
+from guardagent.frameworks.adk.extractor.code import AdkCode
+from guardagent.workflow.extraction.frameworks import Untold, defined_outside, is_a, private
+from guardagent.workflow.extraction.tool_box import Toolbox
+from guardagent.workflow.python_source.functions.functions import unseen_in
+from guardagent.workflow.python_source.functions.reading import decided
+
+ADK = "google.adk"
+DISTRIBUTION = "google-adk"
+_CONTROL = ("FinishTaskTool", "TransferToAgentTool")  # what they do is in the edges
+_DELEGATES = ("_TaskAgentTool", "_SingleTurnAgentTool")
+_ASKING = ("get_user_choice", "adk_request_input")
+_MOST_NESTED = 4
+
+
+def toolbox(tools: Iterable[object]) -> Toolbox:
+    """The tools of an agent, as they stand in its `tools`."""
+    box = Toolbox()
+    for tool in tools:
+        if isinstance(tool, Untold):
+            _untold(box, tool)
+        elif is_a(tool, ADK, "BaseNode"):
+            _node(box, str(_name(tool)), tool)
+        elif is_a(tool, ADK, "BaseToolset"):
+            _toolset(box, tool)
+        elif is_a(tool, ADK, "BaseTool"):
+            _tool(box, tool)
+        elif callable(tool):
+            _function(box, _name_of_callable(tool), tool)
+        else:
+            _unknown(box, type(tool).__name__, None)
+    return box
+
+
+def _untold(box: Toolbox, tool: Untold) -> None:
+    """What is defined elsewhere: a function of that name, most likely, or a set of tools."""
+    if tool.is_function:
+        box.add(tool.name)
+    box.escalates = True
+    _unknown(box, tool.name, None)
+
+
+def _tool(box: Toolbox, tool: Any) -> None:
+    if is_a(tool, ADK, *_CONTROL):
+        return
+    if is_a(tool, ADK, *_DELEGATES):
+        box.add(tool.name)  # the agent itself stands among the sub-agents
+    elif is_a(tool, ADK, "AgentTool"):
+        box.add(tool.name, _declared_gate(tool))
+        box.runs.append((tool.name, tool.agent))
+    elif is_a(tool, ADK, "NodeTool"):
+        _node(box, tool.name, tool.node)
+    elif is_a(tool, ADK, "FunctionTool"):
+        _function_tool(box, tool)
+    else:
+        _own_tool(box, tool)
+
+
+def _node(box: Toolbox, name: str, node: Any) -> None:
+    """A node of a workflow as a tool."""
+    gate = predicate(getattr(node, "require_confirmation", False))
+    box.add(name, gate)
+    if gate is None or not is_a(node, ADK, "FunctionNode"):
+        box.runs.append((name, node))
+
+
+def _function_tool(box: Toolbox, tool: Any) -> None:
+    gate = _declared_gate(tool)
+    if gate is None and is_a(tool, ADK, "LongRunningFunctionTool"):
+        _long_running(box, tool)
+    else:
+        _function(box, tool.name, tool.func, gate)
+
+
+def _function(box: Toolbox, name: str, function: object, gate: str | None = None) -> None:
+    """A function of the program, which may ask a person in its body."""
+    code = AdkCode(function)
+    box.unseen.extend(f"the tool {name}: {what}" for what in unseen_in(function))
+    box.add(name, _gate_in(box, name, code) if gate is None else gate)
+    box.escalates = box.escalates or code.escalates
+
+
+def _gate_in(box: Toolbox, name: str, code: AdkCode) -> str | None:
+    """Whether a tool always waits for a person in its body."""
+    if code.always_confirms or code.always_asks:
+        return ""
+    if code.confirms or code.asks:
+        box.notes.append(f"the tool {name} asks a person under a condition, and so is not gated")
+    return None
+
+
+def _long_running(box: Toolbox, tool: Any) -> None:
+    """A long-running tool waits for an answer from outside.
+
+    Its function runs before that. So it is a gate only where the function visibly does nothing but give its value: then
+    nothing happens until somebody has answered.
+    """
+    code = AdkCode(tool.func)
+    box.unseen.extend(f"the tool {tool.name}: {what}" for what in unseen_in(tool.func))
+    asks = tool.name in _ASKING or code.only_gives
+    box.add(tool.name, "" if asks else _gate_in(box, tool.name, code))
+    box.escalates = box.escalates or code.escalates
+    if asks and tool.name not in _ASKING:
+        box.notes.append(f"the long-running tool {tool.name} does nothing by itself: it is taken to ask a person")
+    elif not asks:
+        box.notes.append(
+            f"the long-running tool {tool.name} does something before it is answered: it is not taken for an approval"
+        )
+
+
+def _own_tool(box: Toolbox, tool: Any) -> None:
+    """A tool of the framework, or of a class of the program."""
+    gate = _declared_gate(tool)
+    run = defined_outside(tool, ADK, "run_async")
+    if run is not None:
+        code = AdkCode(functools.partial(run, tool))
+        box.unseen.extend(f"the tool {tool.name}: {what}" for what in unseen_in(code.target))
+        gate = _gate_in(box, tool.name, code) if gate is None else gate
+        box.escalates = box.escalates or code.escalates
+    box.add(tool.name, gate)
+
+
+def _declared_gate(tool: Any) -> str | None:
+    """Whether a tool says that it needs a confirmation."""
+    check = defined_outside(tool, ADK, "check_require_confirmation")
+    if check is not None:
+        return decided(AdkCode(functools.partial(check, tool)), "check_require_confirmation")
+    if is_a(tool, ADK, "FunctionTool", "McpTool", "MCPTool"):
+        return predicate(private(tool, "_require_confirmation", DISTRIBUTION))
+    return None
+
+
+def predicate(required: object) -> str | None:
+    """A flag, or a function that decides for each call."""
+    if not callable(required):
+        return "" if required else None
+    return decided(AdkCode(required), _name_of_callable(required))
+
+
+def _toolset(box: Toolbox, toolset: Any) -> None:
+    """A set of tools: those that a filter names, those that it visibly holds; else they are not known."""
+    gate = predicate(getattr(toolset, "require_confirmation", False))
+    prefix = f"{toolset.tool_name_prefix}_" if getattr(toolset, "tool_name_prefix", None) else ""
+    chosen = getattr(toolset, "tool_filter", None)
+    held = list(_held(list(vars(toolset).values()), _MOST_NESTED))
+    if isinstance(chosen, list | tuple | set | frozenset) and all(isinstance(one, str) for one in chosen):
+        by_name = {one.name: one for one in held}
+        for name in chosen:
+            box.add(f"{prefix}{name}", gate if gate is not None else _gate_of(by_name.get(name)))
+        return
+    for tool in held:
+        box.add(f"{prefix}{tool.name}", gate if gate is not None else _gate_of(tool))
+    if not (held and is_a(toolset, ADK, "OpenAPIToolset")):
+        _unknown(box, f"{prefix}{type(toolset).__name__}", gate)
+
+
+def _unknown(box: Toolbox, source: str, gate: str | None) -> None:
+    """Tools of which only the source is known."""
+    box.add(f"{source}.*", gate)
+    box.unknown.append(f"{source}.*")
+
+
+def _gate_of(tool: object) -> str | None:
+    if tool is None:
+        return None
+    box = Toolbox()
+    _tool(box, tool)
+    return (box.gated_when.get(box.gated[0], "")) if box.gated else None
+
+
+def _held(values: list[Any], depth: int) -> Iterable[Any]:
+    """The tools that a toolset holds in its attributes."""
+    for value in values:
+        if is_a(value, ADK, "BaseTool"):
+            yield value
+        elif depth and isinstance(value, list | tuple):
+            yield from _held(list(value), depth - 1)
+        elif depth and isinstance(value, dict):
+            yield from _held(list(value.values()), depth - 1)
+
+
+def _name(tool: Any) -> object:
+    return tool.name
+
+
+def _name_of_callable(target: Any) -> str:
+    """As the framework calls a function: a partial one by what it wraps, an object by its class."""
+    while isinstance(target, functools.partial) and not hasattr(target, "__name__"):
+        target = target.func
+    return str(getattr(target, "__name__", None) or type(target).__name__)

@@ -1,0 +1,284 @@
+"""Reads programs of Google ADK: its agents, tools and workflows are made as stand-ins, and extracted as live ones."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from guardagent.frameworks.adk import extractor as live
+from guardagent.frameworks.adk.extractor.tools import ADK
+from guardagent.frameworks.adk.source import workflow as adk_workflow
+from guardagent.workflow.extraction.frameworks import is_a
+from guardagent.workflow.model.graph import Graph
+from guardagent.workflow.python_source.evaluation.scope import LiveScope
+from guardagent.workflow.python_source.evaluation.values import (
+    NOTHING,
+    Arguments,
+    Function,
+    Imported,
+    Made,
+    Sequence,
+    Values,
+    exactly,
+    path_of,
+)
+from guardagent.workflow.python_source.programs.interpret import Interpreter
+from guardagent.workflow.python_source.programs.stand_ins import REQUIRED, Framed, Kind, Live, copy_of, make, stage_of
+
+FRAMEWORK = live.FRAMEWORK
+PACKAGES = ("google",)
+_NO = Values((False,))
+_DELEGATED = {"task": "_TaskAgentTool", "single_turn": "_SingleTurnAgentTool"}
+
+
+def is_workflow(value: object) -> bool:
+    return isinstance(value, Framed) and is_a(value, ADK, "BaseAgent", "Workflow", "App", "Runner")
+
+
+def extract(value: Framed, name: str) -> Graph:
+    """The graph of an agent, a workflow, an app or a runner, with notes on what its source does not determine."""
+    stage = stage_of(value.interpreter)
+    graph = live.extract(value, name)
+    return replace(graph, notes=(*graph.notes, *stage.notes))
+
+
+def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
+    """What a call of one of ADK's functions gives; its classes are told by KINDS."""
+    maker = target.maker if isinstance(target, Made) else target
+    path = maker.path if isinstance(maker, Imported) else ""
+    if not path.startswith(f"{ADK}.") or not path.endswith(".node"):
+        return None
+    wrapped = arguments.get("node_like", 0)
+    if wrapped is None or not wrapped.known:
+        return None
+    given = target.arguments if isinstance(target, Made) else arguments
+    return adk_workflow.node(interpreter, wrapped, given, line)
+
+
+# What the constructors of ADK's classes do besides.
+
+
+def _settle_agent(made: Framed) -> None:
+    """An agent is the parent of its sub-agents; those that are called like tools are among its tools."""
+    for one in _framed(made.attributes["sub_agents"]):
+        before = one.attributes.get("parent_agent", NOTHING) if made.interpreter.depth else NOTHING
+        known = Values(tuple(parent for parent in before.known if parent is not None))
+        one.attributes["parent_agent"] = known | exactly(made)
+        if is_a(made, ADK, "LlmAgent") and is_a(one, ADK, "LlmAgent"):
+            _delegate(made, one)
+
+
+def _delegate(made: Framed, one: Framed) -> None:
+    mode = one.attributes.get("mode", exactly(None))
+    if mode.known == (None,):
+        one.attributes["mode"] = exactly("chat")
+    for way, name in _DELEGATED.items():
+        if way in [known for known in mode.known if isinstance(known, str)]:
+            tool = _plain(name, "google.adk.tools.agent_tool", _AGENT_TOOL_TYPE, name=one.name)
+            tools = made.attributes["tools"]
+            grown = tuple(
+                Sequence((*held.items, exactly(tool)), held.ordered) if isinstance(held, Sequence) else held
+                for held in tools.known
+            )
+            made.attributes["tools"] = Values(grown, tools.complete)
+
+
+def _framed(values: Values) -> Iterable[Framed]:
+    """The objects in a list, whichever of several it is."""
+    for one in values.known:
+        for item in one.items if isinstance(one, Sequence) else ():
+            yield from (each for each in item.known if isinstance(each, Framed))
+
+
+def _clone(agent: Framed, arguments: Arguments, _line: int) -> Values:
+    """`agent.clone(update={...})`, and `model_copy`."""
+    made = copy_of(agent, Arguments((), _changes(agent, arguments)))
+    adk_workflow.adopt(made)
+    return exactly(made)
+
+
+def _changes(agent: Framed, arguments: Arguments) -> dict[str, Values]:
+    found: dict[str, Values] = {}
+    for one in (arguments.get("update", 0) or NOTHING).known:
+        for key, value in agent.interpreter.pairs(one) or ():
+            found |= dict.fromkeys(key.strings or (), value)
+    return found
+
+
+def _settle_function_tool(made: Framed) -> None:
+    """A tool is called like its function."""
+    made.attributes["_require_confirmation"] = made.attributes.get("require_confirmation", _NO)
+    if made.attributes["name"].known == (None,):
+        stage = stage_of(made.interpreter)
+        names = [str(getattr(stage.one(one), "__name__", getattr(stage.one(one), "name", "function")))
+                 for one in made.attributes["func"].known]  # fmt: skip
+        made.attributes["name"] = Values(tuple(dict.fromkeys(names)), made.attributes["func"].complete)
+
+
+def _settle_agent_tool(made: Framed) -> None:
+    """An agent that is a tool is called by its name."""
+    if "name" not in made.attributes or made.attributes["name"].known == (None,):
+        agents = made.attributes["agent"]
+        names = [str(one.name) if isinstance(one, Framed) else path_of(one).rpartition(".")[2] for one in agents.known]
+        made.attributes["name"] = Values(tuple(dict.fromkeys(names)), agents.complete)
+
+
+def _settle_mcp_tool(made: Framed) -> None:
+    made.attributes["_require_confirmation"] = made.attributes.get("require_confirmation", _NO)
+
+
+def _settle_runner(made: Framed) -> None:
+    """A runner runs an agent, or that of an app."""
+    agent, node, app = (made.attributes[name] for name in ("agent", "node", "app"))
+    roots = agent if agent.known != (None,) else node
+    if roots.known == (None,):
+        roots = NOTHING
+        for one in app.known:
+            roots |= made.interpreter.attribute(one, "root_agent")
+        roots = Values(roots.known, roots.complete and app.complete)
+    made.attributes["agent"] = roots
+    made.interpreter.started += [one for one in roots.known if isinstance(one, Framed)]
+
+
+def _settle_event(made: Framed) -> None:
+    """An event takes a route by its actions."""
+    if made.attributes["route"].known != (None,):
+        arguments = Arguments((), {"route": made.attributes["route"]})
+        made.attributes["actions"] = exactly(make(made.interpreter, _ACTIONS, arguments, made.line))
+
+
+class _Some(int):
+    """A number of rounds that is not known."""
+
+    def __format__(self, _spec: str) -> str:
+        return "some"
+
+
+_NODE_FIELDS: dict[str, object] = {
+    "name": REQUIRED, "description": "", "rerun_on_resume": False, "wait_for_output": False, "retry_config": None,
+    "timeout": None, "input_schema": None, "output_schema": None, "state_schema": None,
+}  # fmt: skip
+_CALLBACKS = {
+    f"{when}_{what}_callback": None for what in ("agent", "model", "tool") for when in ("before", "after")
+}  # fmt: skip
+_NODE = Kind("BaseNode", "google.adk.workflow._base_node", fields=_NODE_FIELDS, methods={"model_copy": _clone})
+_AGENT = Kind(
+    "BaseAgent", "google.adk.agents.base_agent", _NODE,
+    {"parent_agent": None, "sub_agents": [], "before_agent_callback": None, "after_agent_callback": None},
+    several=frozenset({"sub_agents"}),
+    settle=_settle_agent, methods={"clone": _clone, "model_copy": _clone}, suffix="Agent",
+)  # fmt: skip
+_LLM = Kind(
+    "LlmAgent", "google.adk.agents.llm_agent", _AGENT,
+    {
+        "model": "", "instruction": "", "tools": [], "mode": None, "parallel_worker": None,
+        "disallow_transfer_to_parent": False, "disallow_transfer_to_peers": False, "output_key": None,
+        "planner": None, "code_executor": None, **_CALLBACKS,
+    },
+    several=frozenset({"tools"}), doubtful={"mode": None}, also=("Agent",),
+)  # fmt: skip
+_TOOL = Kind(
+    "BaseTool", "google.adk.tools.base_tool",
+    fields={"name": None, "description": "", "is_long_running": False, "custom_metadata": None}, suffix="Tool",
+)  # fmt: skip
+_FUNCTION_TOOL = Kind(
+    "FunctionTool", "google.adk.tools.function_tool", _TOOL, {"func": None, "require_confirmation": False},
+    settle=_settle_function_tool, positional=("func",),
+)  # fmt: skip
+_TOOLSET = Kind(
+    "BaseToolset", "google.adk.tools.base_toolset",
+    fields={"tool_filter": None, "tool_name_prefix": None}, suffix="Toolset",
+)  # fmt: skip
+_RUNNER = Kind(
+    "Runner", "google.adk.runners", settle=_settle_runner,
+    fields={"agent": None, "app": None, "node": None, "app_name": None, "session_service": None},
+)  # fmt: skip
+_ACTIONS = Kind("EventActions", "google.adk.events.event_actions", fields={"route": None, "escalate": None})
+_ORDERED = frozenset({"sub_agents"})
+
+KINDS = (
+    _NODE,
+    _AGENT,
+    _LLM,
+    _TOOL,
+    _FUNCTION_TOOL,
+    _TOOLSET,
+    _RUNNER,
+    _ACTIONS,
+    Kind("SequentialAgent", "google.adk.agents.sequential_agent", _AGENT, ordered=_ORDERED),
+    Kind("ParallelAgent", "google.adk.agents.parallel_agent", _AGENT, apart=_ORDERED),
+    Kind("LoopAgent", "google.adk.agents.loop_agent", _AGENT, {"max_iterations": None}, ordered=_ORDERED,
+         doubtful={"max_iterations": _Some(2)}),
+    Kind("LangGraphAgent", "google.adk.agents.langgraph_agent", _AGENT, {"graph": None}),
+    Kind("LongRunningFunctionTool", "google.adk.tools.long_running_tool", _FUNCTION_TOOL, positional=("func",)),
+    Kind("AgentTool", "google.adk.tools.agent_tool", _TOOL, {"agent": None}, settle=_settle_agent_tool,
+         positional=("agent",)),
+    Kind("McpTool", "google.adk.tools.mcp_tool.mcp_tool", _TOOL, {"require_confirmation": False},
+         settle=_settle_mcp_tool, also=("MCPTool",)),
+    Kind("McpToolset", "google.adk.tools.mcp_tool.mcp_toolset", _TOOLSET, {"require_confirmation": False},
+         also=("MCPToolset",)),
+    Kind("OpenAPIToolset", "google.adk.tools.openapi_tool.openapi_spec_parser.openapi_toolset", _TOOLSET),
+    Kind("App", "google.adk.apps.app", fields={"name": "", "root_agent": None, "plugins": None}),
+    Kind("InMemoryRunner", "google.adk.runners", _RUNNER, positional=("agent",)),
+    Kind("Event", "google.adk.events.event", fields={"actions": None, "route": None}, settle=_settle_event),
+    *adk_workflow.kinds(_NODE),
+)  # fmt: skip
+
+
+# The tools and functions that ADK gives ready-made.
+
+
+def _plain(class_: str, module: str, base: type, **attributes: Any) -> Any:
+    made = type(class_, (base,), {"__module__": module})()
+    for key, value in attributes.items():
+        setattr(made, key, value)
+    return made
+
+
+_TOOL_TYPE = type("BaseTool", (Live,), {"__module__": "google.adk.tools.base_tool"})
+_AGENT_TOOL_TYPE = _TOOL_TYPE
+_FUNCTION_TYPE = type("FunctionTool", (_TOOL_TYPE,), {"__module__": "google.adk.tools.function_tool"})
+
+
+def _function(code: str) -> Function:
+    tree = ast.parse(code).body[0]
+    assert isinstance(tree, ast.FunctionDef)
+    return Function(tree, LiveScope({}), {})
+
+
+def _ready_made() -> dict[str, object]:
+    names = "google_search url_context enterprise_web_search load_artifacts preload_memory google_maps".split()
+    found: dict[str, object] = {
+        name: _plain(f"{name}_tool", "google.adk.tools", _TOOL_TYPE, name=name) for name in names
+    }
+    found["google_maps_grounding"] = found.pop("google_maps")
+    asked = {"get_user_choice": "get_user_choice", "request_input": "adk_request_input"}
+    for key, name in asked.items():
+        found[key] = _plain(
+            "LongRunningFunctionTool", "google.adk.tools.long_running_tool", _FUNCTION_TYPE,
+            name=name, func=print, _require_confirmation=False,
+        )  # fmt: skip
+    found["load_memory"] = _plain(
+        "LoadMemoryTool",
+        "google.adk.tools",
+        _FUNCTION_TYPE,
+        name="load_memory",
+        func=print,
+        _require_confirmation=False,
+    )
+    found["exit_loop"] = _function("def exit_loop(tool_context):\n    tool_context.actions.escalate = True")
+    found["transfer_to_agent"] = _function("def transfer_to_agent(agent_name, tool_context): pass")
+    return found
+
+
+_READY = _ready_made()
+CONSTANTS: dict[str, object] = {
+    **{
+        path: value
+        for name, value in _READY.items()
+        for path in (f"{ADK}.tools.{name}", f"{ADK}.tools.{name}_tool.{name}", f"{ADK}.tools.{name}_tool.{name}_tool")
+    },
+    **adk_workflow.CONSTANTS,
+}

@@ -1,0 +1,288 @@
+"""The workflows of ADK in a program of which there is only code: their nodes and edges, as ADK puts them together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from guardagent.frameworks.adk.extractor.tools import ADK
+from guardagent.workflow.extraction.frameworks import is_a
+from guardagent.workflow.python_source.evaluation.values import (
+    NOTHING,
+    UNKNOWN,
+    Applied,
+    Arguments,
+    Function,
+    Sequence,
+    Table,
+    Values,
+    exactly,
+)
+from guardagent.workflow.python_source.programs.stand_ins import (
+    REQUIRED,
+    Framed,
+    Kind,
+    Stage,
+    copy_of,
+    identity,
+    make,
+    stage_of,
+)
+
+if TYPE_CHECKING:
+    from guardagent.workflow.python_source.programs.interpret import Interpreter
+
+_START = "START"
+CONSTANTS: dict[str, object] = {
+    f"{ADK}.workflow.START": _START,
+    f"{ADK}.workflow._base_node.START": _START,
+    f"{ADK}.workflow.DEFAULT_ROUTE": "__DEFAULT__",
+    f"{ADK}.workflow._graph.DEFAULT_ROUTE": "__DEFAULT__",
+}
+_GRAPH = Kind(
+    "Graph", f"{ADK}.workflow._graph", fields={"nodes": [], "edges": []}, several=frozenset({"nodes", "edges"})
+)
+_EDGE = Kind("Edge", f"{ADK}.workflow._graph", fields={"from_node": REQUIRED, "to_node": REQUIRED, "route": None})
+
+
+def kinds(base: Kind) -> tuple[Kind, ...]:
+    """The classes of workflows and their nodes."""
+    return (
+        _GRAPH,
+        _EDGE,
+        Kind("Workflow", f"{ADK}.workflow._workflow", base, {"edges": [], "graph": None}, settle=_settle_workflow),
+        _kind("FunctionNode", base, {"func": None, "require_confirmation": False}, settle=_settle_function),
+        _kind("Node", base, {"parallel_worker": False}),
+        _kind("JoinNode", base, {}),
+        _kind("_ToolNode", base, {"tool": None}),
+        _kind("_ParallelWorker", base, {"_node": None}),
+    )
+
+
+def _kind(name: str, base: Kind, fields: dict[str, object], settle: object = None) -> Kind:
+    return Kind(name, f"{ADK}.workflow.{name.lower()}", base, fields, settle=settle)  # type: ignore[arg-type]
+
+
+def _settle_function(made: Framed) -> None:
+    """A node is called like its function."""
+    made.attributes["_func"] = made.attributes["func"]
+    if made.attributes["name"] is UNKNOWN or made.attributes["name"].known == (None,):
+        stage = stage_of(made.interpreter)
+        names = [_name_of(stage, one) for one in made.attributes["func"].known]
+        made.attributes["name"] = Values(tuple(dict.fromkeys(names)), made.attributes["func"].complete)
+
+
+def _name_of(stage: Stage, one: object) -> str:
+    shown = stage.one(one)
+    return str(getattr(shown, "__name__", None) or getattr(shown, "name", None) or type(shown).__name__)
+
+
+def node(interpreter: Interpreter, wrapped: Values, given: Arguments, line: int) -> Values:
+    """`node(...)`, for whatever it is given."""
+    worker = given.get("parallel_worker")
+    made = [_built(interpreter, one, given, line) for one in wrapped.known]
+    if worker is not None and worker.known != (False,):
+        made = [_worker(interpreter, one, line) for one in made]
+    return Values(tuple(made), wrapped.complete)
+
+
+def _worker(interpreter: Interpreter, one: Framed, line: int) -> Framed:
+    kind = interpreter.kinds.of(f"{ADK}.workflow._ParallelWorker")
+    assert kind is not None
+    return make(interpreter, kind, Arguments((), {"name": exactly(one.name)}), line, _node=exactly(one))
+
+
+def _built(interpreter: Interpreter, one: object, given: Arguments, line: int) -> Framed:
+    """The node that ADK makes of something."""
+    passed = {key: given.keywords[key] for key in ("name", "require_confirmation") if key in given.keywords}
+    if isinstance(one, Framed) and is_a(one, ADK, "BaseNode"):
+        return _copied(one, passed)
+    if is_a(one, ADK, "NodeTool"):
+        inner = getattr(one, "node", None)
+        return _built(interpreter, inner, given, line)
+    if is_a(one, ADK, "BaseTool"):
+        named = {"name": exactly(str(getattr(one, "name", "tool"))), **passed}
+        return _made(interpreter, "_ToolNode", {**named, "tool": exactly(one)}, line)
+    return _made(interpreter, "FunctionNode", {"func": exactly(one), **passed}, line)
+
+
+def _made(interpreter: Interpreter, name: str, given: dict[str, Values], line: int) -> Framed:
+    kind = interpreter.kinds.of(f"{ADK}.workflow.{name}")
+    assert kind is not None
+    return make(interpreter, kind, Arguments((), given), line)
+
+
+def _copied(one: Framed, changes: dict[str, Values]) -> Framed:
+    """A node as it stands in a workflow: an agent with a model is a copy of its own, with those that it holds."""
+    if not is_a(one, ADK, "LlmAgent"):
+        return copy_of(one, Arguments((), changes)) if changes else one
+    made = copy_of(one, Arguments((), changes))
+    parent = made.attributes.get("parent_agent", exactly(None))
+    adopt(made)
+    made.attributes["parent_agent"] = parent
+    if made.attributes.get("mode", exactly(None)).known == (None,):
+        made.attributes["mode"] = exactly("single_turn" if parent.known == (None,) else "chat")
+    if one.attributes.get("parallel_worker", NOTHING).known == (True,):
+        made.attributes["parallel_worker"] = Values((False,))
+        return _worker(one.interpreter, made, one.line)
+    return made
+
+
+def adopt(made: Framed, copies: dict[int, Framed] | None = None) -> None:
+    """Gives a copy of an agent copies of its sub-agents; `copies` are those that there are, by what they are of."""
+    copies = {} if copies is None else copies
+    held = made.attributes.get("sub_agents")
+    made.attributes["parent_agent"] = exactly(None)
+    if held is not None:
+        made.attributes["sub_agents"] = Values(tuple(_adopted(made, one, copies) for one in held.known), held.complete)
+
+
+def _adopted(parent: Framed, held: object, copies: dict[int, Framed]) -> object:
+    if not isinstance(held, Sequence):
+        return held
+    items = [
+        Values(tuple(_child(parent, one, copies) for one in item.known), item.complete) for item in held.items
+    ]  # fmt: skip
+    return Sequence(tuple(items), held.ordered)
+
+
+def _child(parent: Framed, one: object, copies: dict[int, Framed]) -> object:
+    if not isinstance(one, Framed):
+        return one
+    if id(one) not in copies:
+        copies[id(one)] = copy_of(one, Arguments())
+        adopt(copies[id(one)], copies)
+        copies[id(one)].attributes["parent_agent"] = exactly(parent)
+    return copies[id(one)]
+
+
+# The graph of a workflow.
+
+
+def _settle_workflow(made: Framed) -> None:
+    if made.attributes["graph"].known == (None,):
+        made.attributes["graph"] = exactly(_Parser(made).graph())
+
+
+class _Parser:
+    """Reads the edges of one workflow: pairs, chains, routes."""
+
+    def __init__(self, workflow: Framed) -> None:
+        self._workflow, self._interpreter, self._line = workflow, workflow.interpreter, workflow.line
+        self._nodes: dict[object, Framed] = {}
+        self._edges: list[Framed] = []
+        self._unknown: Framed | None = None
+        self._loose = False
+
+    def graph(self) -> Framed | None:
+        for item in self._items(self._workflow.attributes["edges"]):
+            self._item(item)
+        if self._loose:
+            self._widen()
+        if not self._edges:
+            return None
+        nodes = {id(end): end for edge in self._edges for name in ("from_node", "to_node")
+                 for end in edge.attributes[name].known}  # fmt: skip
+        given = {"nodes": _listed(nodes.values()), "edges": _listed(self._edges)}
+        return make(self._interpreter, _GRAPH, Arguments((), given), self._line)
+
+    def _items(self, values: Values) -> Iterator[object]:
+        """What a list can hold, in no order; whether it is all is taken down."""
+        self._loose = self._loose or not values.complete
+        for one in values.known:
+            if isinstance(one, Sequence):
+                for item in one.items:
+                    self._loose = self._loose or not item.complete
+                    yield from item.known
+            elif one is not None:
+                self._loose = True
+
+    def _item(self, item: object) -> None:
+        if isinstance(item, Framed) and is_a(item, ADK, "Edge"):
+            route = item.attributes["route"]
+            self._connect(self._each(item.attributes["from_node"]), self._each(item.attributes["to_node"]), route)
+        elif isinstance(item, Sequence) and item.ordered:
+            for before, after in pairwise(item.items):
+                self._pair(before, after)
+        else:
+            self._loose = True
+            for one in self._each(exactly(item)) if isinstance(item, Sequence) else ():
+                self._node(one)
+
+    def _pair(self, before: Values, after: Values) -> None:
+        sources = self._each(before)
+        plain = Values(tuple(one for one in after.known if not isinstance(one, Table)), after.complete)
+        if plain.known or not plain.complete:
+            self._connect(sources, self._each(plain), exactly(None))
+        for table in (one for one in after.known if isinstance(one, Table)):
+            for route, target in table.items:
+                self._connect(sources, self._each(target), route)
+
+    def _connect(self, sources: list[Framed], targets: list[Framed], route: Values) -> None:
+        for source in sources:
+            for target in targets:
+                given = {"from_node": exactly(source), "to_node": exactly(target), "route": self._route(route)}
+                self._edges.append(make(self._interpreter, _EDGE, Arguments((), given), self._line))
+
+    def _route(self, route: Values) -> Values:
+        """The route of an edge, or all that it can be."""
+        if len(route.known) == 1 and route.complete:
+            return route
+        said = f"line {self._line}: a route of {self._workflow.name} is not known from the source"
+        stage_of(self._interpreter).note(said)
+        known = [one for one in route.known if isinstance(one, str | int)]
+        return exactly(Sequence(tuple(map(exactly, [*known, *([] if route.complete else ["a route"])]))))
+
+    def _each(self, values: Values) -> list[Framed]:
+        """The nodes that an element of a chain stands for."""
+        found: list[Framed] = []
+        for one in values.known:
+            if isinstance(one, Sequence):
+                found += [each for item in one.items for each in self._each(item)]
+            elif isinstance(one, Table):
+                found += [each for _, item in one.items for each in self._each(item)]
+            elif one is not None:
+                found.append(self._node(one))
+        return found if values.complete else [*found, self._stranger()]
+
+    def _node(self, one: object) -> Framed:
+        if one == _START:
+            key: object = _START
+        else:
+            key = identity(one) if isinstance(one, Function | Applied) else id(one)
+        if key not in self._nodes:
+            start = {"name": exactly("__START__")}
+            self._nodes[key] = (
+                _made(self._interpreter, "BaseNode", start, self._line)
+                if one == _START
+                else _built(self._interpreter, one, Arguments(), self._line)
+            )
+        return self._nodes[key]
+
+    def _stranger(self) -> Framed:
+        """A node that is not known."""
+        if self._unknown is None:
+            said = f"line {self._line}: not all nodes of {self._workflow.name} are known from the source"
+            stage_of(self._interpreter).note(said)
+            given = {"name": exactly("unknown"), "func": UNKNOWN}
+            self._unknown = self._nodes["unknown"] = _made(self._interpreter, "FunctionNode", given, self._line)
+        return self._unknown
+
+    def _widen(self) -> None:
+        """Not all edges are known: from every node to every other, and to one that is not known."""
+        stage_of(self._interpreter).note(
+            f"line {self._line}: not all edges of {self._workflow.name} are known from the source; all that could be "
+            f"are assumed"
+        )
+        self._stranger()
+        self._node(_START)
+        known = list(self._nodes.values())
+        have = {(id(edge.from_node), id(edge.to_node)) for edge in self._edges}
+        for source in known:
+            targets = [one for one in known if one.name != "__START__" and (id(source), id(one)) not in have]
+            self._connect([source], targets, exactly("a route"))
+
+
+def _listed(several: Iterable[object]) -> Values:
+    return exactly(Sequence(tuple(map(exactly, several))))

@@ -1,0 +1,142 @@
+"""AutoGen AgentChat: agents and teams of them.
+
+What a team holds is private in AutoGen 0.7; each attribute is read in one place (here, or in `autogen_agents`), and a
+version without it is refused. A team that has a termination condition, or a limit of turns, can stop after any turn:
+which turn meets the condition is not told apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from guardagent.errors import InputError
+from guardagent.frameworks.autogen.extractor.agents import Agent, are_certain, participants
+from guardagent.frameworks.autogen.extractor.flow import flow, graph_of, without_early_stops
+from guardagent.frameworks.autogen.extractor.selection import AUTOGEN
+from guardagent.frameworks.autogen.extractor.selector import selector
+from guardagent.frameworks.autogen.extractor.stops import Stop
+from guardagent.frameworks.autogen.extractor.turns import Turn, any_order, magentic, round_robin, swarm
+from guardagent.workflow.extraction import from_module
+from guardagent.workflow.extraction.frameworks import Either, Untold, is_a, private
+from guardagent.workflow.extraction.regions import Assembly, Entry, Exit, Region
+from guardagent.workflow.model.graph import Graph
+
+FRAMEWORK = "autogen"
+
+_TEAMS: dict[str, Callable[[Assembly, Any, list[Turn], Stop], Region]] = {
+    "RoundRobinGroupChat": round_robin,
+    "SelectorGroupChat": selector,
+    "Swarm": swarm,
+    "GraphFlow": flow,
+    "MagenticOneGroupChat": magentic,
+    "BaseGroupChat": any_order,
+}
+
+
+def recognises(target: object) -> bool:
+    return from_module(target, AUTOGEN)
+
+
+def extract(target: Any, name: str) -> Graph:
+    """The graph of a team, or of a single agent.
+
+    Raises:
+        InputError: it is neither, or made by a version of AutoGen that this does not know.
+    """
+    if not is_a(target, AUTOGEN, "Team", "ChatAgent"):
+        raise InputError(f"a {type(target).__name__} of AutoGen is no workflow; expected a team or an agent")
+    program = Program()
+    whole = program.region(target, ())
+    if is_a(target, AUTOGEN, "GraphFlow"):
+        whole = without_early_stops(program.assembly, target, whole)
+    whole = replace(whole, empty=False)  # the task is not taken to stop a team at once
+    return program.assembly.graph(name, FRAMEWORK, whole)
+
+
+class Program:
+    """Agents and teams, which hold each other; puts their regions together from the inside."""
+
+    def __init__(self) -> None:
+        self.assembly = Assembly()
+        self._regions: dict[int, tuple[Any, Region]] = {}  # with what they are of, so that its id stays its own
+
+    def region(self, runner: Any, within: tuple[str, ...]) -> Region:
+        """What an agent or a team adds to the graph; the same one in two places is one."""
+        if id(runner) not in self._regions:
+            self._regions[id(runner)] = (runner, Region())
+            is_team = is_a(runner, AUTOGEN, "Team")
+            region = self._team(runner, within) if is_team else self._agent(Agent(runner), within)
+            self._regions[id(runner)] = (runner, region)
+        return self._regions[id(runner)][1]
+
+    def _agent(self, agent: Agent, within: tuple[str, ...]) -> Region:
+        node = self.assembly.id(agent.agent, agent.name, within)
+        region = Region((Entry(node),), (Exit(node),), frozenset({node}))
+        self._regions[id(agent.agent)] = (agent.agent, region)  # one of its tools may lead back to it
+        tools = agent.tools
+        self.assembly.describe(
+            node, agent.kind, agent.name, tools=tools.names, gated_tools=tools.gated,
+            team=within[-1] if within else None, **agent.metadata,
+        )  # fmt: skip
+        for where in tools.unknown:
+            self.assembly.note(f"the tools that {agent.name} gets from {where} are known only when it runs")
+        inner = [self._run_by(node, one.tool, one.runner, (*within, agent.name)) for one in tools.runs]
+        inner += self._team_of(agent, node, (*within, agent.name))
+        for note in agent.notes:
+            self.assembly.note(note)
+        entries = region.entries
+        if agent.team is not None:
+            entries = (*inner[-1].entries, *(entries if inner[-1].empty else ()))
+        return Region(entries, region.exits, region.nodes.union(*(one.nodes for one in inner)))
+
+    def _run_by(self, node: str, tool: str, runner: Any, within: tuple[str, ...]) -> Region:
+        """What an agent runs as one of its tools: from it, and back to it."""
+        inner = self.region(runner, within)
+        self.assembly.connect([Exit(node, f"calls {tool}", conditional=True)], Turn(runner, inner).later)
+        self.assembly.connect(inner.exits, [Entry(node)])
+        return inner
+
+    def _team_of(self, agent: Agent, node: str, within: tuple[str, ...]) -> list[Region]:
+        """The team that an agent lets work before it answers; it begins anew each time."""
+        if agent.team is None:
+            return []
+        inner = self.region(agent.team, within)
+        self.assembly.connect(inner.exits, [Entry(node)])
+        return [inner]
+
+    def _team(self, team: Any, within: tuple[str, ...]) -> Region:
+        private(team, "name", "autogen-agentchat")  # teams have names since 0.7
+        build = next((_TEAMS[kind.__name__] for kind in type(team).__mro__ if _is_known(kind)), None)
+        unknown = is_a(team, AUTOGEN, "GraphFlow") and isinstance(graph_of(team), Untold | Either)
+        if build is not None and (unknown or not are_certain(team)):
+            build = any_order
+        if build is None:
+            return self._opaque(team, within)
+        for one in participants(team):
+            if not is_a(one, AUTOGEN, "Team"):
+                self.assembly.id(one, str(one.name), within)  # the agents of an outer team have the plain names
+        turns = [self._turn(one, within) for one in participants(team)]
+        stop = Stop.of(team)
+        region = build(self.assembly, team, turns, stop)
+        nodes = region.nodes.union(*(turn.region.nodes for turn in turns))
+        # The messages that a team is given can meet its condition before anybody in it has spoken.
+        return replace(
+            region, nodes=nodes, empty=stop.has_condition and not is_a(team, AUTOGEN, "MagenticOneGroupChat")
+        )
+
+    def _turn(self, runner: Any, within: tuple[str, ...]) -> Turn:
+        is_team = is_a(runner, AUTOGEN, "Team")
+        return Turn(runner, self.region(runner, (*within, str(runner.name)) if is_team else within))
+
+    def _opaque(self, team: Any, within: tuple[str, ...]) -> Region:
+        """A team of which not even the participants are known."""
+        node = self.assembly.id(team, str(team.name), within)
+        self.assembly.describe(node, "subgraph", str(team.name), widened=True, tools_unknown=True)
+        self.assembly.note(f"{team.name} is a {type(team).__name__}, of which nothing is known: verify what it runs")
+        return Region((Entry(node),), (Exit(node),), frozenset({node}))
+
+
+def _is_known(kind: type) -> bool:
+    return kind.__name__ in _TEAMS and kind.__module__.startswith(f"{AUTOGEN}.")

@@ -1,0 +1,299 @@
+"""What one agent of AutoGen is: its kind, its tools and who approves them, its hand-offs, what it runs itself."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import FunctionType
+from typing import Any, Literal
+
+from guardagent.frameworks.autogen.extractor.selection import AUTOGEN
+from guardagent.workflow.extraction.frameworks import Either, Untold, defined_outside, flattened, is_a, private
+from guardagent.workflow.extraction.written import place
+from guardagent.workflow.model.graph import NodeKind
+from guardagent.workflow.python_source.evaluation.values import StandIn
+from guardagent.workflow.python_source.functions.functions import Body, Readable, definition, look_into, unseen_in
+
+CORE = "autogen_core"
+_CODE_TELLS_NOT = "code that does not tell them"
+CODE = "code_executor"
+"""The tool of an agent that executes code: AutoGen's name for that kind of component."""
+
+_DISTRIBUTION = "autogen-agentchat"
+_ORCHESTRATOR = "MagenticOneOrchestrator"
+
+
+@dataclass(frozen=True)
+class Runs:
+    """A tool that runs another agent, or a team."""
+
+    tool: str
+    runner: Any
+
+
+@dataclass(frozen=True)
+class Tools:
+    """The tools of an agent.
+
+    Attributes:
+        names: of all that are known.
+        gated: those that a person approves, or whose own code asks a person whatever way it takes.
+        runs: those that run another agent.
+        unknown: where others come from, in words; they are known only when the program runs.
+    """
+
+    names: tuple[str, ...] = ()
+    gated: tuple[str, ...] = ()
+    runs: tuple[Runs, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass
+class Agent:
+    """What is known of an agent; `notes` grow while it is asked."""
+
+    agent: Any
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return str(self.agent.name)
+
+    @cached_property
+    def inner(self) -> Any:
+        """The agent itself, without the filters around it."""
+        inner = self.agent
+        while is_a(inner, AUTOGEN, "MessageFilterAgent"):
+            inner = private(inner, "_wrapped_agent", _DISTRIBUTION)
+        return inner
+
+    @cached_property
+    def tools(self) -> Tools:
+        if is_a(self.inner, AUTOGEN, "AssistantAgent"):
+            return _assistant_tools(self.inner, self.notes)
+        if is_a(self.inner, AUTOGEN, "CodeExecutorAgent"):
+            return Tools((CODE,), () if self._approved == "nobody" else (CODE,))
+        return Tools(tuple(dict.fromkeys(_other_tools(self.inner))))
+
+    @property
+    def kind(self) -> NodeKind:
+        if is_a(self.inner, AUTOGEN, "UserProxyAgent"):
+            return "human"
+        if self.tools.names or self.tools.unknown:
+            return "tool"
+        if isinstance(self.inner, Untold):
+            return "llm"
+        if is_a(self.inner, AUTOGEN, "AssistantAgent", "SocietyOfMindAgent"):
+            return "llm"
+        if self._body.asks_for_input:
+            return "human"
+        return "llm" if _has_model(self.inner) else "passthrough"
+
+    @cached_property
+    def _unseen(self) -> tuple[str, ...]:
+        """What the code of an agent of the program's own runs that cannot be seen."""
+        if isinstance(self.inner, Untold) or type(self.inner).__module__.partition(".")[0] in {AUTOGEN, "autogen_ext"}:
+            return ()
+        found = self._body.unseen_by()
+        self.notes.extend(f"{self.name} may call tools that cannot be seen: {what}" for what in found)
+        return found
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        file, line = self._place
+        return {
+            "file": file,
+            "line": line,
+            "agent": type(self.inner).__name__,
+            "model_chooses": self.kind == "tool",  # of the code executor: whether there is code, a model decided
+            "reflects": getattr(self.inner, "_reflect_on_tool_use", False) if self.kind == "tool" else False,
+            "widened": bool(self.tools.unknown) or isinstance(self.inner, Untold),
+            "tools_unknown": bool(self.tools.unknown) or isinstance(self.inner, Untold) or bool(self._unseen),
+            "guess": CODE in self.tools.gated and self._approved == "guess",
+        }
+
+    @property
+    def handoffs(self) -> Mapping[str, str] | None:
+        """To whom it can hand off, by the name of the tool; None where that cannot be known."""
+        if is_a(self.inner, AUTOGEN, "AssistantAgent"):
+            found = private(self.inner, "_handoffs", _DISTRIBUTION)
+            if not isinstance(found, Mapping):  # the source does not tell them
+                return None
+            return {name: str(one.target) for name, one in found.items()}
+        produced = {getattr(one, "__name__", None) or getattr(one, "name", "") for one in self._produced}
+        return None if "HandoffMessage" in produced else {}
+
+    @property
+    def _produced(self) -> Iterable[Any]:
+        """The kinds of messages that it says it produces; of anybody of whom only that is not known, any."""
+        if isinstance(self.inner, Untold):
+            return ()
+        found = getattr(self.inner, "produced_message_types", ())
+        return found if isinstance(found, list | tuple) else [found]
+
+    @property
+    def is_person(self) -> bool:
+        """It hands back to whom handed off to it."""
+        return is_a(self.inner, AUTOGEN, "UserProxyAgent")
+
+    @property
+    def team(self) -> Any:
+        """The team that it runs before it answers; None where it runs none."""
+        if is_a(self.inner, AUTOGEN, "SocietyOfMindAgent"):
+            return private(self.inner, "_team", _DISTRIBUTION)
+        return None
+
+    @cached_property
+    def _body(self) -> Body:
+        """What the program's own class does for a message."""
+        method = defined_outside(self.inner, "autogen_agentchat", "on_messages", "on_messages_stream")
+        return look_into(method) if isinstance(method, FunctionType | Readable) else Body()
+
+    @property
+    def _place(self) -> tuple[str | None, int | None]:
+        kind = type(self.inner)
+        if isinstance(self.inner, StandIn) or is_a(self.inner, AUTOGEN, "AssistantAgent"):
+            told = place(self.inner, self.name, *(one.__name__ for one in kind.__mro__))
+            return told.get("file"), told.get("line")
+        if kind.__module__.partition(".")[0] not in {AUTOGEN, "autogen_ext"}:
+            return definition(kind)
+        asks = getattr(self.inner, "input_func", None)
+        return definition(asks) if self.is_person and _is_own(asks) else (None, None)
+
+    @cached_property
+    def _approval(self) -> Any:
+        return private(self.inner, "_approval_func", _DISTRIBUTION)
+
+    @cached_property
+    def _approved(self) -> Literal["person", "guess", "nobody"]:
+        """Who approves the code: a person, perhaps a person, or visibly nobody on some way through the function."""
+        if self._approval is None:
+            return "nobody"
+        if isinstance(self._approval, Untold) and not self._approval.is_function:
+            self.notes.append(
+                f"whether anybody approves the code of {self.name} is not known: it counts as not approved"
+            )
+            return "nobody"
+        body = look_into(self._approval)
+        if body.always_asks:
+            return "person"
+        if who := _who_else(body):
+            self.notes.append(f"the approval function of {self.name} asks {who}: its code counts as not approved")
+            return "nobody"
+        self.notes.append(f"that the approval function of {self.name} asks a person is a guess: its code does not tell")
+        return "guess"
+
+
+def _who_else(body: Body) -> str:
+    """Who approves code by a function that does not always ask a person; empty where that cannot be told."""
+    if body.asks_for_input:
+        return "a person only sometimes"
+    if any(is_a(use.owner, CORE, "ChatCompletionClient") for use in body.uses):
+        return "a model"
+    only_answers = all(call.rpartition(".")[2] == "ApprovalResponse" for call in body.calls)
+    return "nobody" if body.source_known and only_answers else ""
+
+
+def speakers(runner: Any) -> tuple[str, ...]:
+    """Whose name can stand on the last message of an agent or a team; empty where that cannot be known."""
+    if is_a(runner, AUTOGEN, "BaseGroupChat"):
+        found = [speakers(one) for one in participants(runner)]
+        orchestrator = (_ORCHESTRATOR,) if is_a(runner, AUTOGEN, "MagenticOneGroupChat") else ()
+        return () if () in found else (*orchestrator, *(name for names in found for name in names))
+    inner = Agent(runner).inner if is_a(runner, AUTOGEN, "ChatAgent") else runner
+    ours = type(inner).__module__.partition(".")[0] in {AUTOGEN, "autogen_ext"}
+    return (str(inner.name),) if ours else ()
+
+
+def participants(team: Any) -> list[Any]:
+    """Whoever can take part in a team, some of whom may be somebody that is not known."""
+    found = private(team, "_participants", _DISTRIBUTION)
+    return flattened(found if isinstance(found, list | tuple) else [found])
+
+
+def are_certain(team: Any) -> bool:
+    """Whether the participants of a team, and their order, are known."""
+    found = private(team, "_participants", _DISTRIBUTION)
+    return isinstance(found, list | tuple) and not any(isinstance(one, Either | Untold) for one in found)
+
+
+def _assistant_tools(agent: Any, notes: list[str]) -> Tools:
+    names, gated, runs, unknown = list[str](), list[str](), list[Runs](), list[str]()
+    for workbench in _workbenches(agent):
+        if not is_a(workbench, CORE, "StaticWorkbench"):
+            known = not isinstance(workbench, Untold | Either)
+            unknown.append(f"a {type(workbench).__name__}" if known else _CODE_TELLS_NOT)
+            continue
+        for name, tool in _static_tools(workbench):
+            if not name or (isinstance(tool, Untold) and not tool.is_function):
+                unknown.append(_CODE_TELLS_NOT)
+                continue
+            names.append(name)
+            if not is_a(tool, AUTOGEN, "TaskRunnerTool"):
+                function = getattr(tool, "_func", None) or getattr(type(tool), "run", None)
+                unknown.extend(f"the tool {name} ({what})" for what in unseen_in(function))
+            if is_a(tool, AUTOGEN, "TaskRunnerTool"):
+                runs.append(Runs(name, private(tool, "_task_runner", _DISTRIBUTION)))
+            elif (body := look_into(getattr(tool, "_func", None) or getattr(type(tool), "run", None))).always_asks:
+                gated.append(name)
+            elif body.asks_for_input:
+                notes.append(f"the tool {name} of {agent.name} asks a person under a condition, and so is not gated")
+    return Tools(tuple(names), tuple(gated), tuple(runs), tuple(unknown))
+
+
+def _workbenches(agent: Any) -> list[Any]:
+    found = private(agent, "_workbench", _DISTRIBUTION)
+    return list(found) if isinstance(found, list | tuple) else [found]
+
+
+def _static_tools(workbench: Any) -> Iterator[tuple[str, Any]]:
+    """The tools of a workbench whose tools stay, under the names that the model sees."""
+    overrides = getattr(workbench, "_tool_overrides", None) or {}  # not there in early versions
+    for tool in private(workbench, "_tools", "autogen-core"):
+        override = overrides.get(tool.name) if isinstance(overrides, Mapping) else None
+        yield str((override and override.name) or tool.name or ""), tool
+
+
+def _other_tools(agent: Any) -> Iterator[str]:
+    """The tools of an agent of another class: what it says itself, and the schemas that its code names."""
+    for attribute in ("tools", "default_tools", "_api_tools"):  # of the agents of autogen-ext
+        found = getattr(agent, attribute, None)
+        if isinstance(found, list | tuple):
+            yield from filter(None, map(_tool_name, found))
+    for kind in type(agent).__mro__:
+        if kind.__module__.startswith("autogen_ext.") or not kind.__module__.startswith("autogen"):
+            yield from _schemas(kind)
+
+
+def _tool_name(tool: Any) -> str | None:
+    if isinstance(tool, Mapping):
+        function = tool.get("function")
+        named = function.get("name") if isinstance(function, Mapping) else None
+        return named or tool.get("name") or tool.get("type")
+    return getattr(tool, "name", None) or getattr(tool, "__name__", None)
+
+
+def _schemas(kind: type) -> Iterator[str]:
+    """The tool schemas among the globals that the methods of a class name."""
+    for method in vars(kind).values():
+        if not isinstance(method, FunctionType):
+            continue
+        for name in method.__code__.co_names:
+            value = method.__globals__.get(name)
+            if isinstance(value, dict) and {"name", "description"} <= value.keys():
+                yield str(value["name"])
+
+
+def _has_model(agent: Any) -> bool:
+    if type(agent).__module__.startswith("autogen_ext."):
+        return True
+    held: Iterable[object] = vars(agent).values() if hasattr(agent, "__dict__") else ()
+    return any(is_a(one, CORE, "ChatCompletionClient") for one in held)
+
+
+def _is_own(function: object) -> bool:
+    return isinstance(function, Readable) or (
+        inspect.isfunction(function) and not function.__module__.startswith("autogen")
+    )

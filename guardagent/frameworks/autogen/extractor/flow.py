@@ -1,0 +1,97 @@
+"""A graph flow: who is next stands in its directed graph.
+
+It also stops where no condition of a node's edges holds, where whoever follows waits in vain, and wherever its
+termination condition is met. These early stops are ways out of a flow that is part of another team; of a flow by itself
+they are left out, and a note says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from guardagent.errors import InputError, nearest
+from guardagent.frameworks.autogen.extractor.stops import Stop
+from guardagent.frameworks.autogen.extractor.turns import Turn
+from guardagent.frameworks.autogen.extractor.waits import Waits, condition_words, one_holds
+from guardagent.workflow.extraction.frameworks import private
+from guardagent.workflow.extraction.regions import Assembly, Region
+from guardagent.workflow.model.graph import EdgeKind
+
+EARLY = "stops early"
+_DISTRIBUTION = "autogen-agentchat"
+
+
+def graph_of(team: Any) -> Any:
+    """The graph of a flow; where only the source is read it may not be known."""
+    return private(team, "_graph", _DISTRIBUTION)
+
+
+def flow(assembly: Assembly, team: Any, turns: list[Turn], stop: Stop) -> Region:
+    """Connects the participants as the graph says."""
+    graph = graph_of(team)
+    by_name = {turn.name: turn for turn in turns}
+    for name in graph.nodes:
+        if name not in by_name:
+            raise InputError(f"the graph of {team.name} names {name!r}, who is no participant{nearest(name, by_name)}")
+    for name, node in graph.nodes.items():
+        _connect(assembly, by_name, by_name[name], node.edges)
+    _groups(assembly, by_name, graph)
+    starts = sorted(graph.get_start_nodes(), key=list(graph.nodes).index)
+    entries = [entry for name in starts for entry in by_name[name].region.entries]
+    waits = Waits(graph)
+    exits = [leave for name in graph.nodes if not graph.nodes[name].edges for leave in by_name[name].region.exits]
+    exits += [
+        replace(leave, condition=f"{EARLY}: {why}", conditional=True)
+        for name, node in graph.nodes.items()
+        for why in _early_stops(name, node.edges, stop, waits)
+        for leave in by_name[name].region.exits
+    ]
+    kind: EdgeKind = "parallel" if len(starts) > 1 else "direct"
+    return Region(tuple(replace(entry, kind=kind) for entry in entries), tuple(exits))
+
+
+def _connect(assembly: Assembly, by_name: dict[str, Turn], turn: Turn, edges: list[Any]) -> None:
+    for edge in edges:
+        words = condition_words(edge)
+        several = sum(condition_words(one) is None for one in edges) > 1
+        entries = by_name[edge.target].region.entries
+        entries = tuple(replace(entry, kind="parallel") for entry in entries) if several else entries
+        exits = [replace(leave, condition=words or "", conditional=words is not None) for leave in turn.region.exits]
+        assembly.connect(exits, entries)
+
+
+def _groups(assembly: Assembly, by_name: dict[str, Turn], graph: Any) -> None:
+    """Says for whom a node waits: within a group of edges, for all of them or for any."""
+    for name, turn in by_name.items():
+        groups: dict[str, tuple[str, list[str]]] = {}
+        for source, node in graph.nodes.items():
+            for edge in (edge for edge in node.edges if edge.target == name):
+                _, sources = groups.setdefault(edge.activation_group, (edge.activation_condition, []))
+                sources.extend([source] if source not in sources else [])
+        waits = [one for which, sources in groups.values() if which == "all" and len(sources) > 1 for one in sources]
+        for entry in turn.region.entries:
+            if waits:
+                assembly.join(entry.node, [leave.node for one in waits for leave in by_name[one].region.exits])
+            if len(groups) > 1 or any(which == "any" for which, _ in groups.values()):
+                assembly.mark(entry.node, activation={group: [which, *rest] for group, (which, rest) in groups.items()})
+
+
+def _early_stops(name: str, edges: list[Any], stop: Stop, waits: Waits) -> list[str]:
+    """Why a flow can stop after a node from which edges lead on."""
+    if not edges:
+        return []
+    unmet = [] if one_holds(edges) else ["no condition holds"]
+    vain = ["who follows waits for others in vain"] if not unmet and waits.in_vain(name) else []
+    return [*unmet, *vain, *([stop.words] if stop else [])]
+
+
+def without_early_stops(assembly: Assembly, team: Any, region: Region) -> Region:
+    """A flow by itself, which is taken to run to its end."""
+    early = [leave for leave in region.exits if leave.condition.startswith(EARLY)]
+    for why in dict.fromkeys(leave.condition.removeprefix(EARLY) for leave in early):
+        where = ", ".join(leave.node for leave in early if leave.condition.endswith(why))
+        assembly.note(f"{team.name} can also stop early{why} (after {where}): these edges are left out")
+    for leave in early:
+        assembly.mark(leave.node, may_stop=True)
+    return replace(region, exits=tuple(leave for leave in region.exits if leave not in early))

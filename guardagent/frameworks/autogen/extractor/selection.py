@@ -1,0 +1,127 @@
+"""Whom the functions of a selector group chat choose, by who spoke last.
+
+They are given the messages so far. Most look at `messages[-1].source`: that is told, and their branches are followed
+with it; whatever else they look at is open.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import FunctionType, MethodType, ModuleType
+
+from guardagent.workflow.extraction.frameworks import is_a
+from guardagent.workflow.python_source.evaluation.attributes import call_method
+from guardagent.workflow.python_source.evaluation.scope import Scope
+from guardagent.workflow.python_source.evaluation.values import UNKNOWN, Arguments, Sequence, Values, exactly, text
+from guardagent.workflow.python_source.functions.functions import Readable
+from guardagent.workflow.python_source.functions.outcomes import Outcomes
+
+AUTOGEN = "autogen_agentchat"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a function can choose.
+
+    Attributes:
+        names: whom it names.
+        none: it can choose nobody.
+        unknown: it can choose others, or its code is not to be had.
+    """
+
+    names: frozenset[str] = frozenset()
+    none: bool = False
+    unknown: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class _Message:
+    """The last message; its source is open where nobody is named."""
+
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Thread:
+    """The messages so far; there surely are some once somebody has spoken."""
+
+    last: _Message
+    begun: bool
+
+
+class _Selection(Outcomes):
+    """Evaluates such a function, with the source of the last message told."""
+
+    def attribute(self, owner: object, name: str) -> Values:
+        if isinstance(owner, _Message):
+            return self._source(owner) if name == "source" else UNKNOWN
+        known = super().attribute(owner, name)
+        return known if not _can_change(owner, name) else Values(known.known, complete=False)
+
+    def _source(self, message: _Message) -> Values:
+        self.told += 1
+        return Values(message.sources) if message.sources else UNKNOWN
+
+    def item(self, owner: object, key: Values) -> Values:
+        if isinstance(owner, _Thread):
+            return exactly(owner.last) if key.known == (-1,) and key.complete else UNKNOWN
+        return super().item(owner, key)
+
+    def _subscript(self, node: ast.Subscript, scope: Scope) -> Values:
+        if isinstance(node.slice, ast.Slice) and self._is_thread(node.value, scope):
+            return self.value(node.value, scope) if node.slice.upper is None else UNKNOWN
+        return super()._subscript(node, scope)
+
+    def _is_thread(self, node: ast.AST, scope: Scope) -> bool:
+        return any(isinstance(one, _Thread) for one in self.value(node, scope).known)
+
+    def is_true(self, one: object) -> bool | None:
+        if isinstance(one, _Thread):
+            self.told += 1
+            return True if one.begun else None
+        return super().is_true(one)
+
+
+def _can_change(owner: object, name: str) -> bool:
+    """Whether an attribute is live, and could be another once the program runs; the name of an agent stays."""
+    if isinstance(owner, type | ModuleType) or is_a(owner, AUTOGEN, "ChatAgent", "Team"):
+        return False
+    return name in getattr(owner, "__dict__", ())
+
+
+def chosen(function: object, last: Iterable[str], *, begun: bool) -> Choice:
+    """Whom a function can choose.
+
+    Args:
+        function: a `selector_func`, which gives a name or None, or a `candidate_func`, which gives a list of names.
+        last: whose message may be the last; empty where anybody's may be.
+        begun: whether somebody in the team has spoken.
+    """
+    evaluator = _Selection()
+    thread = _Thread(_Message(tuple(last)), begun)
+    found = _result(evaluator, function, Arguments((exactly(thread),)))
+    return _choice(evaluator, found)
+
+
+def _result(evaluator: _Selection, function: object, arguments: Arguments) -> Values:
+    if isinstance(function, Readable):
+        readable, given = function.readable()[1], function.given
+        joined = Arguments((*given.positional, *arguments.positional), given.keywords, given.open)
+        return evaluator.call(readable, joined) if readable is not None else UNKNOWN
+    if isinstance(function, FunctionType | MethodType | functools.partial):
+        return evaluator.call(function, arguments)
+    method = call_method(function)
+    return evaluator.call(method, arguments) if method is not None else UNKNOWN
+
+
+def _choice(evaluator: _Selection, found: Values) -> Choice:
+    lists = [one for one in found.known if isinstance(one, Sequence | list | tuple | set)]
+    every = found
+    for one in lists:
+        every |= evaluator.elements(exactly(one))
+    named = frozenset(text(one) for one in every.known if isinstance(one, str))
+    rest = [one for one in every.known if not isinstance(one, str | None) and one not in lists]
+    return Choice(named, None in every.known, not every.complete or bool(rest))

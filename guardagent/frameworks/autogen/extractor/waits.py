@@ -1,0 +1,119 @@
+"""Whether somebody surely follows in a graph flow: a condition may not hold, and some wait for several in vain."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from guardagent.workflow.python_source.functions.outcomes import code_of, written
+
+
+@dataclass(frozen=True)
+class Way:
+    """An edge, with whom it comes from."""
+
+    source: str
+    edge: Any
+
+    @property
+    def group(self) -> tuple[str, str]:
+        """Whom it leads to, and which of the groups it belongs to that they wait for."""
+        return str(self.edge.target), str(self.edge.activation_group)
+
+    @property
+    def is_sure(self) -> bool:
+        return condition_words(self.edge) is None
+
+
+def condition_words(edge: Any) -> str | None:
+    """The condition of an edge: a text that is to be mentioned, or a function as it is written; None where none is."""
+    if edge.condition_function is not None:
+        return written(edge.condition_function)
+    return edge.condition if isinstance(edge.condition, str) else None
+
+
+def one_holds(edges: list[Any]) -> bool:
+    """Whether some edge can be taken whatever is said: one has no condition, or one is the contrary of another."""
+    if any(condition_words(edge) is None for edge in edges):
+        return True
+    mentions = [_mention(edge) for edge in edges]
+    return any((text, not wanted) in mentions for text, wanted in filter(None, mentions))
+
+
+def _mention(edge: Any) -> tuple[str, bool] | None:
+    """The text that an edge wants to be mentioned, or not to be; None where it is another condition."""
+    if isinstance(edge.condition, str):
+        return edge.condition, True
+    tree = code_of(edge.condition_function)
+    compared = tree.body if isinstance(tree, ast.Lambda) else None
+    match compared:
+        case ast.Compare(left=ast.Constant(value=str(text)), ops=[ast.In() | ast.NotIn() as sign]):
+            return text, isinstance(sign, ast.In)
+    return None
+
+
+class Waits:
+    """Who waits for whom in a graph."""
+
+    def __init__(self, graph: Any) -> None:
+        self.graph = graph
+        self.ways = [Way(name, edge) for name, node in graph.nodes.items() for edge in node.edges]
+        self._starts = set(graph.get_start_nodes())
+
+    def in_vain(self, name: str) -> bool:
+        """Whether whoever follows somebody may wait for others that do not come."""
+        known = self._sure(name)
+        return not one_holds([one.edge for one in self.ways if one.source == name and self._enters(one, known)])
+
+    def _enters(self, way: Way, known: Iterable[str]) -> bool:
+        """Whether an edge that is taken leads on at once, or once others have come who are sure to."""
+        group = self._groups[way.group]
+        others = [one for one in group if one is not way]
+        return way.edge.activation_condition == "any" or all(one.is_sure and one.source in known for one in others)
+
+    @cached_property
+    def _groups(self) -> Mapping[tuple[str, str], list[Way]]:
+        found: dict[tuple[str, str], list[Way]] = {}
+        for way in self.ways:
+            found.setdefault(way.group, []).append(way)
+        return found
+
+    def _sure(self, name: str) -> frozenset[str]:
+        """Who speaks in every run in which somebody does."""
+        known = {*self._starts, *(self._before.get(name) or ())}
+        while more := set(self._follow(known)) - known:
+            known |= more
+        return frozenset(known)
+
+    def _follow(self, known: set[str]) -> Iterator[str]:
+        for way in self.ways:
+            if way.source in known and way.is_sure and self._enters(way, known):
+                yield way.group[0]
+
+    @cached_property
+    def _before(self) -> dict[str, frozenset[str] | None]:
+        """Who has spoken once somebody does, themselves among them; None of whom nobody comes to."""
+        found: dict[str, frozenset[str] | None] = dict.fromkeys(self.graph.nodes)
+        changed = True
+        while changed:
+            now = {name: self._needed(name, found) for name in found}
+            changed, found = now != found, now
+        return found
+
+    def _needed(self, name: str, found: Mapping[str, frozenset[str] | None]) -> frozenset[str] | None:
+        ways = [frozenset[str]()] if name in self._starts else []
+        for (target, _), group in self._groups.items():
+            if target == name:
+                ways.extend(self._by_group(group, found))
+        return frozenset.intersection(*ways) | {name} if ways else None
+
+    @staticmethod
+    def _by_group(group: list[Way], found: Mapping[str, frozenset[str] | None]) -> list[frozenset[str]]:
+        before = [found[way.source] for way in group]
+        known = [one for one in before if one is not None]
+        if group[0].edge.activation_condition == "any":
+            return known
+        return [frozenset[str]().union(*known)] if len(known) == len(before) else []

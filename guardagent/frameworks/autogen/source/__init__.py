@@ -1,0 +1,47 @@
+"""Reads programs of AutoGen: its agents, teams and tools are made as stand-ins, and extracted as live ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from guardagent.frameworks.autogen import extractor as live
+from guardagent.frameworks.autogen.source import kinds as autogen_kinds
+from guardagent.workflow.extraction.frameworks import is_a
+from guardagent.workflow.model.graph import Graph
+from guardagent.workflow.python_source.evaluation.values import Arguments, Values
+from guardagent.workflow.python_source.programs.stand_ins import Framed, stage_of
+
+if TYPE_CHECKING:
+    from guardagent.workflow.python_source.programs.interpret import Interpreter
+
+FRAMEWORK = live.FRAMEWORK
+PACKAGES = (autogen_kinds.CHAT, autogen_kinds.CORE, autogen_kinds.EXT)
+CONSTANTS: dict[str, object] = {}
+KINDS = autogen_kinds.KINDS
+
+
+def is_workflow(value: object) -> bool:
+    return isinstance(value, Framed) and is_a(value, autogen_kinds.CHAT, "Team", "ChatAgent")
+
+
+def extract(value: Framed, name: str) -> Graph:
+    """The graph of a team or an agent, with notes on what its source does not determine."""
+    stage = stage_of(value.interpreter)
+    graph = live.extract(value, name)
+    return replace(graph, notes=(*graph.notes, *stage.notes))
+
+
+def called(_interpreter: Interpreter, _target: object, _arguments: Arguments, _line: int) -> Values | None:
+    """AutoGen has no functions that matter: its classes are told by KINDS."""
+    return None
+
+
+def piped(_interpreter: Interpreter, left: Values, right: Values) -> Values | None:
+    """`one | other` of termination conditions."""
+    return autogen_kinds.combined("|", left, right)
+
+
+def anded(_interpreter: Interpreter, left: Values, right: Values) -> Values | None:
+    """`one & other` of termination conditions."""
+    return autogen_kinds.combined("&", left, right)

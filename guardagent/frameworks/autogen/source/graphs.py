@@ -1,0 +1,204 @@
+"""The directed graphs of AutoGen's graph flows, as code puts them together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from guardagent.workflow.extraction.frameworks import Untold
+from guardagent.workflow.python_source.evaluation.values import (
+    NOTHING,
+    UNKNOWN,
+    Arguments,
+    Function,
+    Sequence,
+    Values,
+    exactly,
+    text,
+)
+from guardagent.workflow.python_source.functions.functions import Readable
+from guardagent.workflow.python_source.programs.stand_ins import REQUIRED, Framed, Kind, Live, stage_of
+
+_MODULE = "autogen_agentchat.teams._group_chat._graph"
+
+
+@dataclass(eq=False)
+class Edge(Live):
+    """An edge: to whom, and when."""
+
+    target: str
+    condition: str | None = None
+    condition_function: object = None
+    activation_group: str = ""
+    activation_condition: str = "all"
+
+
+@dataclass(eq=False)
+class Node(Live):
+    edges: list[Edge] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Digraph(Live):
+    """Who comes after whom.
+
+    Attributes:
+        nodes: by their names.
+        default: whom it begins with, where that is said.
+        agents: those whose nodes they are.
+        is_open: not all of it is known.
+    """
+
+    nodes: dict[str, Node] = field(default_factory=dict)
+    default: str = ""
+    agents: list[Framed] = field(default_factory=list)
+    is_open: bool = False
+
+    def get_start_nodes(self) -> set[str]:
+        """Whom it begins with: nobody leads to them."""
+        followed = {edge.target for node in self.nodes.values() for edge in node.edges}
+        return {self.default} if self.default else set(self.nodes) - followed
+
+
+def digraph_of(value: object) -> object:
+    """The graph that a flow is given, however it was made."""
+    if not isinstance(value, Framed) or value.kind is not DIGRAPH:
+        return value
+    graph = Digraph(default=str(value.default_start_node or ""))
+    for name, node in dict(value.nodes or {}).items():
+        graph.nodes[str(name)] = Node([_edge_of(one) for one in getattr(node, "edges", ()) if isinstance(one, Framed)])
+    return graph
+
+
+def _edge_of(edge: Framed) -> Edge:
+    target = str(edge.target)
+    group, how = str(edge.activation_group or target), str(edge.activation_condition or "all")
+    return _with_condition(Edge(target, None, None, group, how), edge.condition)
+
+
+def _with_condition(edge: Edge, condition: Any) -> Edge:
+    """A condition is a text, a function, or none; of one that is not known it is not known when it holds."""
+    if isinstance(condition, str):
+        edge.condition = condition
+    elif condition is not None:
+        edge.condition_function = condition
+    return edge
+
+
+# The builder.
+
+
+def _graph(builder: Framed) -> Digraph:
+    (graph,) = builder.attributes["_graph"].known
+    assert isinstance(graph, Digraph)
+    return graph
+
+
+def _settle(builder: Framed) -> None:
+    builder.attributes["_graph"] = exactly(Digraph())
+
+
+def _add_node(builder: Framed, arguments: Arguments, line: int) -> Values:
+    graph = _graph(builder)
+    agents = arguments.get("agent", 0) or UNKNOWN
+    for agent in agents.known:
+        for name in _names(agent) if isinstance(agent, Framed) else ():
+            if name not in graph.nodes:
+                graph.nodes[name] = Node()
+                graph.agents.append(agent)
+    _tell(builder, agents, f"line {line}: which agents are added to the graph is not known from the source")
+    return exactly(builder)
+
+
+def _add_edge(builder: Framed, arguments: Arguments, line: int) -> Values:
+    sources, targets = (arguments.get(name, place) or UNKNOWN for place, name in enumerate(("source", "target")))
+    condition = _one(builder, arguments.get("condition", 2))
+    group, how = (
+        _one(builder, arguments.get("activation_group", 3)),
+        _one(builder, arguments.get("activation_condition", 4)),
+    )
+    for source in _all_names(builder, sources, line):
+        for target in _all_names(builder, targets, line):
+            edge = Edge(target, None, None, str(group or target), str(how or "all"))
+            _graph(builder).nodes.setdefault(source, Node()).edges.append(_with_condition(edge, condition))
+    if builder.interpreter.depth:
+        stage_of(builder.interpreter).note(f"line {line}: an edge is added under a condition; it is taken to be there")
+    return exactly(builder)
+
+
+def _add_conditional_edges(builder: Framed, arguments: Arguments, line: int) -> Values:
+    source = arguments.get("source", 0) or UNKNOWN
+    for table in (arguments.get("condition_to_target", 1) or NOTHING).known:
+        for key, target in builder.interpreter.pairs(table) or ():
+            _add_edge(builder, Arguments((source, target, key)), line)
+    return exactly(builder)
+
+
+def _set_entry_point(builder: Framed, arguments: Arguments, line: int) -> Values:
+    names = arguments.get("name", 0) or UNKNOWN
+    for name in _known_names(names):
+        _graph(builder).default = name
+    _tell(builder, names, f"line {line}: whom the graph begins with is not known from the source")
+    return exactly(builder)
+
+
+def _build(builder: Framed, _arguments: Arguments, _line: int) -> Values:
+    return UNKNOWN if _graph(builder).is_open else builder.attributes["_graph"]
+
+
+def _get_participants(builder: Framed, _arguments: Arguments, _line: int) -> Values:
+    graph = _graph(builder)
+    return exactly(Sequence((*map(exactly, graph.agents), *([UNKNOWN] if graph.is_open else []))))
+
+
+def _all_names(builder: Framed, values: Values, line: int) -> list[str]:
+    """Whom an edge is of: by their names, or the agents themselves; anybody, where that is not known."""
+    found = _known_names(values)
+    known = values.complete and len(found) >= len(values.known)
+    _tell(
+        builder,
+        Values((), known),
+        f"line {line}: whom an edge leads from or to is not known: it is taken to be anybody",
+    )
+    return list(dict.fromkeys(found if known else (*found, *_graph(builder).nodes)))
+
+
+def _known_names(values: Values) -> list[str]:
+    return [name for one in values.known for name in ([text(one)] if isinstance(one, str) else _names(one))]
+
+
+def _names(agent: object) -> list[str]:
+    return [str(agent.name)] if isinstance(agent, Framed) else []
+
+
+def _one(builder: Framed, values: Values | None) -> Any:
+    """An argument as the extractor is to see it."""
+    if values is None:
+        return None
+    stage = stage_of(builder.interpreter)
+    if values.complete and len(values.known) == 1:
+        return stage.one(values.known[0])
+    functions = [stage.one(one) for one in values.known if isinstance(one, Function)]
+    return functions[0] if functions and isinstance(functions[0], Readable) else Untold("a condition")
+
+
+def _tell(builder: Framed, values: Values, said: str) -> None:
+    if not values.complete:
+        _graph(builder).is_open = True
+        stage_of(builder.interpreter).note(said)
+
+
+DIGRAPH = Kind("DiGraph", _MODULE, fields={"nodes": REQUIRED, "default_start_node": None})
+KINDS = (
+    DIGRAPH,
+    Kind("DiGraphNode", _MODULE, fields={"name": REQUIRED, "edges": [], "activation": "all"},
+         several=frozenset({"edges"})),
+    Kind("DiGraphEdge", _MODULE, fields={
+        "target": REQUIRED, "condition": None, "condition_function": None, "activation_group": "",
+        "activation_condition": "all",
+    }),
+    Kind("DiGraphBuilder", _MODULE, settle=_settle, methods={
+        "add_node": _add_node, "add_edge": _add_edge, "add_conditional_edges": _add_conditional_edges,
+        "set_entry_point": _set_entry_point, "build": _build, "get_participants": _get_participants,
+    }),
+)  # fmt: skip

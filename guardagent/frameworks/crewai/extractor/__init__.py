@@ -1,0 +1,89 @@
+"""CrewAI: crews, flows, classes with `@CrewBase`, and agents alone.
+
+A target may be an object, or the class of a flow or of a crew with `@CrewBase`: nothing is made of it, and nothing run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from guardagent.errors import InputError
+from guardagent.frameworks.crewai.extractor.crew import agent_tools, crew_region, role
+from guardagent.frameworks.crewai.extractor.flow import flow_region
+from guardagent.frameworks.crewai.extractor.objects import CREWAI, Reader, is_crew_base, is_kind
+from guardagent.workflow.extraction import from_module
+from guardagent.workflow.extraction.regions import Assembly, Entry, Exit, Region
+from guardagent.workflow.model.graph import Graph
+from guardagent.workflow.python_source.evaluation.values import Arguments, Made, Sequence, StandIn, exactly
+
+FRAMEWORK = "crewai"
+
+
+def recognises(target: object) -> bool:
+    return from_module(target, CREWAI) or is_crew_base(type(target)) or is_crew_base(target)
+
+
+def extract(target: Any, name: str, reader: Reader | None = None) -> Graph:
+    """The graph of a crew, a flow, a class of either, a task or an agent.
+
+    Args:
+        target: it, or its class.
+        name: what the graph is called.
+        reader: what evaluates the code of methods, where that is not of live functions.
+
+    Raises:
+        InputError: it is nothing of the kind, or made by a version of CrewAI that this does not know.
+    """
+    assembly = Assembly()
+    made = Made(target, Arguments()) if isinstance(target, type) else target
+    module = None if isinstance(target, StandIn) else getattr(target, "__module__", None)
+    package = (module or "").partition(".")[0]
+    whole = _region(assembly, reader or Reader(package if package != CREWAI else ""), made)
+    return assembly.graph(name, FRAMEWORK, whole)
+
+
+def _region(assembly: Assembly, reader: Reader, target: Any) -> Region:
+    if is_kind(target, "Flow"):
+        return flow_region(assembly, reader, target, ())
+    if is_kind(target, "Crew"):
+        return crew_region(assembly, reader, target, ())
+    if is_kind(target, "Task"):
+        return crew_region(assembly, reader, _crew_of(target), ())
+    if is_kind(target, "BaseAgent", "LiteAgent"):
+        return _agent(assembly, reader, target)
+    kind: Any = target.maker if isinstance(target, Made) else type(target)
+    if is_crew_base(kind):
+        made = crew_of(reader, Made(kind, Arguments()), f"{kind.__module__}.{kind.__qualname__}")
+        return crew_region(assembly, reader, made, ())
+    raise InputError(f"a {kind.__name__} of CrewAI is no workflow; expected a Crew, a Flow, an Agent or a Task")
+
+
+def _crew_of(task: Any) -> Made:
+    return Made(None, Arguments(keywords={"tasks": exactly(Sequence((exactly(task),)))}))
+
+
+def crew_of(reader: Reader, made: Any, name: str) -> Any:
+    """The crew that an object of a class with `@CrewBase` would make.
+
+    Raises:
+        InputError: it would make none that can be known.
+    """
+    for method in reader.attribute(made, "crew").known:
+        for crew in reader.call(method, Arguments()).known:
+            if is_kind(crew, "Crew"):
+                return crew
+    raise InputError(
+        f"{name}: expected a method `crew` marked with @crew that returns Crew(...); "
+        "name a crew that is made, as in module:attribute"
+    )
+
+
+def _agent(assembly: Assembly, reader: Reader, agent: Any) -> Region:
+    tools = agent_tools(reader, agent)
+    name = role(agent) or "agent"
+    node = assembly.id(agent, name)
+    assembly.describe(
+        node, "tool" if tools else "llm", name, tools=tools.names, gated_tools=tools.gated, model_chooses=bool(tools),
+        widened=bool(tools.unknown), tools_unknown=bool(tools.unknown),
+    )  # fmt: skip
+    return Region((Entry(node),), (Exit(node),), frozenset({node}))

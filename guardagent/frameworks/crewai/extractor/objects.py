@@ -1,0 +1,346 @@
+"""What the objects of CrewAI hold: live ones, and those that code would make of its classes.
+
+A flow's methods make crews, tasks and agents only when they run. What their code says of them is read here in the same
+way as a live object is, and so are classes with `@CrewBase`, from their methods and YAML files, without making one.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import os
+import re
+import sys
+import sysconfig
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+import yaml
+
+from guardagent.workflow.extraction.frameworks import Either, Untold, flattened
+from guardagent.workflow.python_source.evaluation.scope import Scope
+from guardagent.workflow.python_source.evaluation.values import (
+    UNKNOWN,
+    Applied,
+    Arguments,
+    Attribute,
+    Function,
+    Instance,
+    Made,
+    Sequence,
+    Table,
+    Values,
+    exactly,
+    path_of,
+)
+from guardagent.workflow.python_source.functions.functions import Readable, look_into, unseen_in
+from guardagent.workflow.python_source.functions.outcomes import Outcomes
+
+CREWAI = "crewai"
+MOST_LETTERS = 64
+"""How long the name of a tool can be."""
+
+OPEN: Any = object()
+"""Stands for a value that cannot be known."""
+
+_MISSING: Any = object()
+_STAND_INS = (Applied, Attribute, Function, Instance, Made, Sequence, Table)
+_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")} - {None})
+
+
+class Reader(Outcomes):
+    """Evaluates the code of a program that uses CrewAI."""
+
+    def __init__(self, package: str = "") -> None:
+        super().__init__(follow=lambda function: _is_own(function, package))
+        self._by_method: dict[tuple[int, str], tuple[Made, Values]] = {}
+
+    def function(self, function: Any) -> Function | None:
+        """A function with its code; None where the source is not to be had."""
+        return function.readable()[1] if isinstance(function, Readable) else super().function(function)
+
+    def _leaves_alone(self, call: ast.Call, scope: Scope) -> bool:
+        """CrewAI's own classes copy the lists that they are given."""
+        callee = self.value(call.func, scope).known
+        own = bool(callee) and all(path_of(one).partition(".")[0] == CREWAI for one in callee)
+        return own or super()._leaves_alone(call, scope)
+
+    def attribute(self, owner: object, name: str) -> Values:
+        if name == "state" and is_kind(owner, "Flow"):
+            return _state(owner)
+        if isinstance(owner, Made) and isinstance(owner.maker, type):
+            return self._of_made(owner, owner.maker, name)
+        if isinstance(owner, (type, ModuleType, *_STAND_INS)):
+            return super().attribute(owner, name)
+        method = _unwrapped(inspect.getattr_static(owner, name, _MISSING))
+        if method is not None:
+            return exactly(Applied(method, Arguments((exactly(owner),))))
+        known = super().attribute(owner, name)
+        held = name in getattr(owner, "__dict__", ())  # and so can be another one when the program runs
+        return Values(known.known, known.complete and not held)
+
+    def _of_made(self, owner: Made, kind: type, name: str) -> Values:
+        """An attribute of an object that code makes of a live class."""
+        if is_crew_base(kind) and (found := self._of_crew_base(owner, kind, name)) is not None:
+            return found
+        raw = inspect.getattr_static(kind, name, _MISSING)
+        method = raw if isinstance(raw, FunctionType) else _unwrapped(raw)
+        if method is not None:
+            return exactly(Applied(method, Arguments((exactly(owner),))))
+        if isinstance(raw, property) and raw.fget is not None:
+            return self.call(raw.fget, Arguments((exactly(owner),)))
+        given = owner.arguments.get(name) or self._set_by_constructor(owner, kind, name)
+        if given is not None:
+            return given
+        return exactly(Attribute(owner, name) if raw is _MISSING else raw)
+
+    def _set_by_constructor(self, owner: Made, kind: type, name: str) -> Values | None:
+        """What `__init__` gives to an attribute."""
+        method = inspect.getattr_static(kind, "__init__", None)
+        readable = self.function(method) if isinstance(method, FunctionType) and self.follow(method) else None
+        if readable is None:
+            return None
+        arguments = Arguments((exactly(owner), *owner.arguments.positional), owner.arguments.keywords)
+        scope = self.inside(readable, arguments)
+        for node in ast.walk(readable.tree):
+            if isinstance(node, ast.Assign) and any(_is_own_attribute(target, name) for target in node.targets):
+                return self.value(node.value, scope)
+        return None
+
+    def _of_crew_base(self, owner: Made, kind: type, name: str) -> Values | None:
+        """An attribute of an object of a class with `@CrewBase`; None where such classes have nothing of their own."""
+        if name in {"agents_config", "tasks_config"}:
+            return exactly(_config(kind, name))
+        if name in {"tasks", "agents"}:
+            marked = [method for method, one in vars(kind).items() if hasattr(one, f"is_{name[:-1]}")]
+            return exactly(Sequence(tuple(self._made_by(owner, method) for method in marked)))
+        found = vars(kind).get(name)
+        is_marked = hasattr(found, "is_task") or hasattr(found, "is_agent")
+        return exactly(Marked(owner, name)) if is_marked else None
+
+    def _made_by(self, owner: Made, method: str) -> Values:
+        """What a marked method makes; it makes it once."""
+        key = (id(owner), method)
+        if key not in self._by_method:
+            self._by_method[key] = (owner, UNKNOWN)
+            found = _unwrapped(vars(owner.maker).get(method))
+            made = self.call(inspect.unwrap(found), Arguments((exactly(owner),))) if found is not None else UNKNOWN
+            named = tuple(self._completed(one, owner, method) for one in made.known)
+            self._by_method[key] = (owner, Values(named, made.complete))
+        return self._by_method[key][1]
+
+    def _completed(self, made: object, owner: Made, method: str) -> object:
+        """A task or an agent with what its configuration says, which may name other methods."""
+        if not isinstance(made, Made):
+            return made
+        config = _single(made.arguments.get("config") or exactly(None))
+        said = {key: self._said(owner, key, value) for key, value in config.items()} if isinstance(config, dict) else {}
+        given = {"name": exactly(method), **said, **made.arguments.keywords}
+        return Made(made.maker, Arguments(made.arguments.positional, given, made.arguments.open), made.line)
+
+    def _said(self, owner: Made, key: str, value: Any) -> Values:
+        if key == "agent" and isinstance(value, str):
+            return self._made_by(owner, value)
+        if key in {"context", "tools"} and isinstance(value, list):
+            made = (self._made_by(owner, one) if isinstance(one, str) else exactly(one) for one in value)
+            return exactly(Sequence(tuple(made)))
+        return exactly(value)
+
+    def call(self, target: object, arguments: Arguments, line: int = 0) -> Values:
+        if isinstance(target, Marked):
+            return self._made_by(target.owner, target.method)
+        return super().call(target, arguments, line)
+
+
+@dataclass(frozen=True, eq=False)
+class Marked:
+    """A method of an object with `@CrewBase` that is marked as a task or an agent."""
+
+    owner: Any
+    method: str
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The elements of a list; there can be others where it is not complete."""
+
+    items: tuple[Any, ...] = ()
+    complete: bool = True
+
+
+def kinds_of(thing: object) -> tuple[type, ...]:
+    """The classes of a live object, or of one that code makes."""
+    if isinstance(thing, Made):
+        return thing.maker.__mro__ if isinstance(thing.maker, type) else ()
+    return type(thing).__mro__
+
+
+def is_kind(thing: object, *names: str) -> bool:
+    """Whether an object is, or would be, of one of some classes of CrewAI."""
+    return any(kind.__name__ in names and kind.__module__.partition(".")[0] == CREWAI for kind in kinds_of(thing))
+
+
+def is_crew_base(kind: object) -> bool:
+    """Whether it is a class with `@CrewBase`."""
+    return isinstance(kind, type) and bool(getattr(kind, "is_crew_class", False))
+
+
+def field(thing: Any, name: str, default: Any = None) -> Any:
+    """What a field of an object holds; OPEN where the code that makes it does not tell."""
+    if not isinstance(thing, Made):
+        return _told(getattr(thing, name, default))
+    given = thing.arguments.get(name)
+    if given is not None:
+        return _single(given)
+    declared = getattr(thing.maker, "model_fields", {}).get(name)
+    own = getattr(declared, "default", None)
+    return default if own is None or type(own).__name__.startswith("PydanticUndefined") else own
+
+
+def _told(found: Any) -> Any:
+    """What a field of an object holds, OPEN where its source does not tell."""
+    if isinstance(found, Untold):
+        return found if found.is_function else OPEN
+    if isinstance(found, Either):
+        return OPEN
+    return [_told(one) for one in found] if isinstance(found, list) else found
+
+
+def flag(thing: Any, name: str) -> bool | None:
+    """Whether a field holds something that counts as true; None where the code that makes the object does not tell."""
+    found = field(thing, name) if thing not in (None, OPEN) else thing
+    return None if found is OPEN else bool(found)
+
+
+def listed(reader: Reader, thing: Any, name: str) -> Listed:
+    """What a field that is a list holds."""
+    if not isinstance(thing, Made):
+        found = getattr(thing, name, None)
+        if isinstance(found, Untold):
+            return Listed(complete=False)
+        several = flattened(found) if isinstance(found, list | tuple) else []
+        known = [one for one in several if not isinstance(one, Untold) or one.is_function]
+        return Listed(tuple(known), len(known) == len(several))
+    given = thing.arguments.get(name)
+    if given is None or given.known == (None,):
+        return Listed()
+    items = reader.elements(given)
+    return Listed(tuple(one for one in items.known if one is not None), items.complete and not items.cyclic)
+
+
+def is_ordered(thing: Any, name: str) -> bool:
+    """Whether the number and the order of a list's elements are known."""
+    if not isinstance(thing, Made):
+        found = getattr(thing, name, None)
+        several = found if isinstance(found, list | tuple) else [found]
+        return not any(isinstance(one, Untold | Either) for one in several)
+    given = thing.arguments.get(name)
+    return given is None or isinstance(_single(given), list)
+
+
+def tool_name(tool: Any) -> str | None:
+    """The name of a tool as a model sees it; None where it cannot be known."""
+    name = _decorated(tool) if isinstance(tool, Function) else field(tool, "name")
+    if isinstance(tool, Readable):
+        name = getattr(tool, "__name__", None)
+    return _sanitized(name) if isinstance(name, str) and name else None
+
+
+def always_asks(tool: Any) -> bool:
+    """Whether the code of a tool asks a person whatever way it takes."""
+    function = _function_of(tool)
+    return function is not None and look_into(function).always_asks
+
+
+def unseen_of(tool: Any) -> tuple[str, ...]:
+    """What the code of a tool runs that cannot be seen."""
+    return unseen_in(_function_of(tool) or tool)
+
+
+def _function_of(tool: Any) -> Any:
+    kind = next(iter(kinds_of(tool)), None)
+    return getattr(tool, "func", None) or getattr(kind, "_run", None)
+
+
+def _decorated(function: Function) -> str:
+    """The name that `@tool("...")` gives to a function, or its own."""
+    for decorator in getattr(function.tree, "decorator_list", ()):
+        match decorator:
+            case ast.Call(args=[ast.Constant(value=str(name)), *_]):
+                return name
+    return str(getattr(function.tree, "name", ""))
+
+
+def _sanitized(name: str) -> str:
+    """CrewAI offers tools to models, and hooks see them, under simpler names."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode("ascii")
+    for words in (r"([A-Z]+)([A-Z][a-z])", r"([a-z])([A-Z])"):
+        plain = re.sub(words, r"\1_\2", plain)
+    plain = re.sub(r"[^a-z0-9]+", "_", re.sub(r"['\"]+", "", plain.lower())).strip("_")
+    if len(plain) <= MOST_LETTERS:
+        return plain
+    end = f"_{hashlib.sha256(plain.encode()).hexdigest()[:8]}"
+    return plain[: MOST_LETTERS - len(end)].rstrip("_") + end
+
+
+def _single(values: Values) -> Any:
+    """The one value that there can be, lists and dictionaries with theirs; else OPEN."""
+    if not values.complete or values.cyclic or len(values.known) != 1:
+        return OPEN
+    one = values.known[0]
+    if isinstance(one, Sequence):
+        return [_single(item) for item in one.items] if one.ordered else OPEN
+    if isinstance(one, Table):
+        return {_single(key): _single(value) for key, value in one.items}
+    return one
+
+
+def _state(flow: Any) -> Values:
+    """Some state of a flow: what its class declares of the fields is known."""
+    # there is no public name for it on the class
+    kind = getattr(flow.maker, "_initial_state_t", None) if isinstance(flow, Made) else type(flow.state)
+    return exactly(Instance(kind)) if isinstance(kind, type) and not issubclass(kind, dict) else UNKNOWN
+
+
+def _config(kind: Any, name: str) -> dict[str, Any]:
+    """What a YAML file beside a class says of its agents or tasks; nothing where it is not there."""
+    path = getattr(kind, f"original_{name}_path", None)
+    base = getattr(kind, "base_directory", None)
+    if not isinstance(path, str) or base is None:
+        return {}
+    return configured(Path(base) / path)
+
+
+def configured(path: Path) -> dict[str, Any]:
+    """What a YAML file says; nothing where it is not there."""
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return {}
+    return {str(key): value for key, value in found.items()} if isinstance(found, Mapping) else {}
+
+
+def _unwrapped(found: Any) -> FunctionType | None:
+    """The function inside one of CrewAI's decorated methods, or a function; None where it is neither."""
+    while hasattr(type(found), "unwrap"):
+        found = found.unwrap()
+    if hasattr(found, "is_task") or hasattr(found, "is_agent"):
+        found = inspect.unwrap(found)
+    return found if isinstance(found, FunctionType) else None
+
+
+def _is_own_attribute(target: ast.AST, name: str) -> bool:
+    return isinstance(target, ast.Attribute) and target.attr == name
+
+
+def _is_own(function: FunctionType, package: str) -> bool:
+    """Whether the code of a function is the program's, and no library's."""
+    file = function.__code__.co_filename
+    if file.startswith(tuple(getattr(sys.modules.get(CREWAI), "__path__", ()))):
+        return False
+    return not file.startswith(_LIBRARIES) or (bool(package) and f"{os.sep}{package}{os.sep}" in file)

@@ -1,0 +1,134 @@
+"""Reads programs of CrewAI: its crews, agents and flows are made as stand-ins, and extracted as live ones."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from guardagent.frameworks.crewai import extractor as live
+from guardagent.frameworks.crewai.extractor.objects import CREWAI, is_kind
+from guardagent.frameworks.crewai.source import kinds as crewai_kinds
+from guardagent.frameworks.crewai.source.reader import is_crew_class, reader_of
+from guardagent.frameworks.crewai.source.told import DECORATORS, Condition, Decorator
+from guardagent.workflow.model.graph import Graph
+from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
+from guardagent.workflow.python_source.evaluation.values import (
+    Applied,
+    Arguments,
+    Class,
+    Function,
+    Imported,
+    Values,
+    exactly,
+    path_of,
+    text,
+)
+from guardagent.workflow.python_source.programs.scopes import Object
+from guardagent.workflow.python_source.programs.stand_ins import Framed, make, stage_of
+
+if TYPE_CHECKING:
+    from guardagent.workflow.python_source.programs.interpret import Interpreter
+
+FRAMEWORK = live.FRAMEWORK
+PACKAGES = (CREWAI, "crewai_tools")
+KINDS = crewai_kinds.KINDS
+CONSTANTS: dict[str, object] = {
+    f"{module}.Process.{name}": name
+    for module in (CREWAI, f"{CREWAI}.process")
+    for name in ("sequential", "hierarchical")
+}
+_MARKS = set(
+    "agent task crew tool llm callback cache_handler before_kickoff after_kickoff output_json output_pydantic".split()
+)
+
+
+def is_workflow(value: object) -> bool:
+    if isinstance(value, Framed):
+        return is_kind(value, "Flow", "Crew", "Task", "BaseAgent")
+    if isinstance(value, Class):
+        return is_crew_class(value) or _is_flow(value)
+    return isinstance(value, Object) and is_crew_class(value.made_of)
+
+
+def _is_flow(made_of: Class) -> bool:
+    """Whether a class comes from CrewAI's flows."""
+    evaluator = Evaluator(live=False, follow=lambda _function: False)
+    for base in made_of.tree.bases:
+        node = base.value if isinstance(base, ast.Subscript) else base
+        for one in evaluator.value(node, made_of.scope).known:
+            path = path_of(one)
+            if path.startswith(f"{CREWAI}.") and path.endswith(".Flow"):
+                return True
+            if isinstance(one, Class) and one is not made_of and _is_flow(one):
+                return True
+    return False
+
+
+@dataclass(frozen=True)
+class Found:
+    """A workflow of a program, with what goes through the program."""
+
+    interpreter: Interpreter
+    value: object
+
+
+def opened(interpreter: Interpreter, value: object) -> Found:
+    """A workflow with its interpreter: a class does not know it."""
+    return Found(interpreter, value)
+
+
+def extract(found: Found, name: str) -> Graph:
+    """The graph of a crew, a flow, a class of either, a task or an agent, with what its source does not determine."""
+    interpreter, value = found.interpreter, found.value
+    reader = reader_of(interpreter)
+    made: object = interpreter.make(value) if isinstance(value, Class) else value
+    if isinstance(made, Object) and is_crew_class(made.made_of):
+        made = live.crew_of(reader, made, f"the class {getattr(getattr(made.made_of, 'tree', None), 'name', '')}")
+    graph = live.extract(made, name, reader)
+    return replace(graph, notes=(*graph.notes, *stage_of(interpreter).notes))
+
+
+def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
+    """What a call of one of CrewAI's decorators and conditions gives; its classes are told by KINDS."""
+    first = arguments.get("", 0)
+    if isinstance(target, Applied) and _makes_crew(target):
+        return reader_of(interpreter).call(target, arguments)
+    if isinstance(target, Decorator):
+        return _tools(interpreter, first, target.arguments, line) if target.name == "tool" else first
+    if target is staticmethod and first is not None and any(isinstance(one, Framed) for one in first.known):
+        return first
+    path = target.path if isinstance(target, Imported) else ""
+    name = path.rpartition(".")[2]
+    if path.partition(".")[0] != CREWAI:
+        return None
+    if name in {"and_", "or_"}:
+        return exactly(Condition(name.rstrip("_"), arguments.positional))
+    if name in DECORATORS:
+        return exactly(Decorator(name, arguments))
+    if name == "tool" and not path.startswith(f"{CREWAI}.project"):
+        functions = first is not None and any(isinstance(one, Function | Applied) for one in first.known)
+        return _tools(interpreter, first, Arguments(), line) if functions else exactly(Decorator(name, arguments))
+    return first if name in _MARKS or name == "CrewBase" else None
+
+
+def _makes_crew(target: Applied) -> bool:
+    """Whether it is the method of a class with `@CrewBase` that is marked as giving the crew."""
+    owners = target.arguments.positional[0].known if target.arguments.positional else ()
+    marks = getattr(getattr(target.function, "tree", None), "decorator_list", ())
+    names = {getattr(one, "id", getattr(one, "attr", "")) for one in marks}
+    return "crew" in names and any(isinstance(one, Object) and is_crew_class(one.made_of) for one in owners)
+
+
+def _tools(interpreter: Interpreter, functions: Values | None, given: Arguments, line: int) -> Values | None:
+    """`@tool`, and `@tool("name")`."""
+    if functions is None:
+        return None
+    said = given.get("", 0)
+    names = [text(one) for one in said.known if isinstance(one, str)] if said is not None else []
+    made = []
+    for one in functions.known:
+        name = names[0] if names else str(getattr(getattr(one, "tree", None), "name", "tool"))
+        passed = {"name": exactly(name), "func": exactly(one)}
+        made.append(make(interpreter, crewai_kinds.TOOL, Arguments((), passed), line))
+    return Values(tuple(made), functions.complete)

@@ -1,0 +1,177 @@
+"""Evaluates the code of methods that make crews, tasks and agents, where there is only code."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from guardagent.frameworks.crewai.extractor.objects import Marked, Reader, configured, is_kind
+from guardagent.workflow.python_source.evaluation.scope import Binding, CodeScope, Scope
+from guardagent.workflow.python_source.evaluation.values import (
+    UNKNOWN,
+    Arguments,
+    Attribute,
+    Class,
+    Function,
+    Imported,
+    Instance,
+    Sequence,
+    Values,
+    exactly,
+    path_of,
+    text,
+)
+from guardagent.workflow.python_source.functions.functions import Readable
+from guardagent.workflow.python_source.programs.scopes import Object
+from guardagent.workflow.python_source.programs.stand_ins import Framed, Live, stage_of
+
+if TYPE_CHECKING:
+    from guardagent.workflow.python_source.programs.interpret import Interpreter
+
+_READERS: WeakKeyDictionary[Interpreter, SourceReader] = WeakKeyDictionary()
+_CONFIGS = {"agents_config": "config/agents.yaml", "tasks_config": "config/tasks.yaml"}
+
+
+class SourceReader(Reader):
+    """Evaluates code in which the classes of CrewAI are names, and makes stand-ins of their objects."""
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        super().__init__()
+        self.live, self.constants, self.interpreter = False, interpreter.constants, interpreter
+        self._made_once: dict[tuple[int, str], tuple[Object, Values]] = {}
+
+    def attribute(self, owner: object, name: str) -> Values:
+        if not isinstance(owner, Object):
+            return super().attribute(owner, name) if not isinstance(owner, Live) else UNKNOWN
+        if name == "state" and is_kind(owner, "Flow"):
+            return self._state_of(owner)
+        if is_crew_class(owner.made_of) and (found := self._of_crew(owner, name)) is not None:
+            return found
+        return self.interpreter.attribute(owner, name)
+
+    def call(self, target: object, arguments: Arguments, line: int = 0) -> Values:
+        if isinstance(target, Readable):
+            function = target.readable()[1]
+            return self.returned(function, arguments) if function is not None else UNKNOWN
+        if isinstance(target, Marked):
+            return self._made_by(target.owner, target.method)
+        if isinstance(target, Imported | Class | Live) or _is_of_framed(target):
+            return self._run(target, arguments, line)
+        return super().call(target, arguments, line)
+
+    def _run(self, target: object, arguments: Arguments, line: int) -> Values:
+        before, self.interpreter.executing = self.interpreter.executing, True
+        try:
+            return self.interpreter.call(target, arguments, line)
+        finally:
+            self.interpreter.executing = before
+
+    def _import_any(self, source: ast.Import | ast.ImportFrom, binding: Binding, scope: Scope) -> Values:
+        return self.interpreter._import_any(source, binding, scope)  # noqa: SLF001 - it knows the program's files
+
+    def _state_of(self, flow: Object) -> Values:
+        """Some state of a flow: what its class declares of the fields is known."""
+        made_of = flow.made_of
+        if not isinstance(made_of, Class):
+            return UNKNOWN
+        parameters = [base.slice for base in made_of.tree.bases if isinstance(base, ast.Subscript)]
+        kinds = [one for node in parameters for one in self.interpreter.value(node, made_of.scope).known]
+        kinds.append(self.interpreter.member(made_of, "initial_state"))
+        declared = next((one for one in kinds if isinstance(one, Class)), None)
+        return UNKNOWN if declared is None else exactly(Instance(declared))
+
+    # Classes with `@CrewBase`.
+
+    def _of_crew(self, owner: Object, name: str) -> Values | None:
+        """An attribute of an object of a class with `@CrewBase`; None where such classes have nothing of their own."""
+        assert isinstance(owner.made_of, Class)
+        if name in _CONFIGS:
+            return self._config_of(owner.made_of, name)
+        if name in {"tasks", "agents"}:
+            marked = [one.name for one in _methods(owner.made_of) if self._is_marked(one, owner.made_of, {name[:-1]})]
+            return exactly(Sequence(tuple(self._made_by(owner, method) for method in marked)))
+        found = next((one for one in _methods(owner.made_of) if one.name == name), None)
+        if found is not None and self._is_marked(found, owner.made_of, {"task", "agent"}):
+            return exactly(Marked(owner, name))
+        return None
+
+    def _is_marked(self, method: ast.FunctionDef | ast.AsyncFunctionDef, made_of: Class, names: set[str]) -> bool:
+        return any(
+            path_of(one).rpartition(".")[2] in names
+            for decorator in method.decorator_list
+            for one in self.interpreter.value(decorator, made_of.scope).known
+        )
+
+    def _made_by(self, owner: Any, method: str) -> Values:
+        """What a marked method makes; it makes it once."""
+        key = (id(owner), method)
+        if key not in self._made_once:
+            self._made_once[key] = (owner, UNKNOWN)
+            found = self.interpreter.member(owner.made_of, method)
+            made = UNKNOWN if found is None else self.call(found, Arguments((exactly(owner),)))
+            for one in made.known:
+                self._complete(one, owner, method)
+            self._made_once[key] = (owner, made)
+        return self._made_once[key][1]
+
+    def _complete(self, made: object, owner: Object, method: str) -> None:
+        """What its configuration says may name other methods; a task is called like its method."""
+        if not isinstance(made, Framed):
+            return
+        if made.attributes.get("name", exactly(None)).known == (None,):
+            made.attributes["name"] = exactly(method)
+        for name in ("agent", "context", "tools"):
+            if name in made.attributes:
+                made.attributes[name] = self._said(owner, made.attributes[name])
+
+    def _said(self, owner: Object, values: Values) -> Values:  # type: ignore[override]
+        found = Values((), values.complete)
+        for one in values.known:
+            if isinstance(one, str):
+                found |= self._made_by(owner, text(one))
+            elif isinstance(one, list) and all(isinstance(each, str) for each in one):
+                found |= exactly(Sequence(tuple(self._made_by(owner, each) for each in one)))
+            else:
+                found |= exactly(one)
+        return found
+
+    def _config_of(self, made_of: Class, name: str) -> Values:
+        """What a YAML file beside the class says of its agents or tasks, or the class itself."""
+        given = self.interpreter.value(ast.Name(name, ast.Load()), CodeScope(made_of.tree, made_of.scope))
+        if given.known and not isinstance(given.known[0], str):
+            return given
+        path = self._folder(made_of) / (text(given.known[0]) if given.known else _CONFIGS[name])
+        found = configured(path)
+        if not found:
+            stage_of(self.interpreter).note(f"{path}: {name} of {made_of.tree.name} is not there, or says nothing")
+            return UNKNOWN
+        return exactly(found)
+
+    def _folder(self, made_of: Class) -> Path:
+        methods = [self.interpreter.member(made_of, one.name) for one in _methods(made_of)]
+        files = [one.file for one in methods if isinstance(one, Function) and one.file]
+        return Path(files[0] if files else self.interpreter.file).parent
+
+
+def reader_of(interpreter: Interpreter) -> SourceReader:
+    """The one that goes with an interpreter: what marked methods make, they make once."""
+    if interpreter not in _READERS:
+        _READERS[interpreter] = SourceReader(interpreter)
+    return _READERS[interpreter]
+
+
+def _methods(made_of: Class) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [one for one in made_of.tree.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def is_crew_class(made_of: object) -> bool:
+    """Whether a class has the decorator `@CrewBase`."""
+    if not isinstance(made_of, Class):
+        return False
+    return any(getattr(one, "id", getattr(one, "attr", "")) == "CrewBase" for one in made_of.tree.decorator_list)
+
+
+def _is_of_framed(target: object) -> bool:
+    return isinstance(target, Attribute) and isinstance(target.owner, Framed)

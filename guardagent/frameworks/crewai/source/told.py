@@ -1,0 +1,154 @@
+"""What the decorators of a flow's class say of its methods: what CrewAI itself would gather."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from guardagent.workflow.python_source.evaluation import declared
+from guardagent.workflow.python_source.evaluation.scope import CodeScope
+from guardagent.workflow.python_source.evaluation.values import (
+    NOTHING,
+    Arguments,
+    Class,
+    Function,
+    Values,
+    path_of,
+    text,
+)
+from guardagent.workflow.python_source.programs.stand_ins import Live, stage_of
+
+if TYPE_CHECKING:
+    from guardagent.workflow.python_source.programs.stand_ins import Framed
+
+DECORATORS = {"start", "listen", "router", "human_feedback", "persist"}
+Told = str | dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Decorator(Live):
+    """A decorator of CrewAI with its arguments: it leaves the method as it is."""
+
+    name: str
+    arguments: Arguments
+
+
+@dataclass(frozen=True, eq=False)
+class Condition(Live):
+    """`and_(...)` or `or_(...)`."""
+
+    sign: str
+    parts: tuple[Values, ...]
+
+
+@dataclass
+class MethodTold:
+    """One method of a flow, under the names that CrewAI gives to what it knows of it."""
+
+    start: bool | Told | None = None
+    listen: Told | None = None
+    router: bool = False
+    emit: list[str] | None = None
+    human_feedback: Any = None
+    persist: Any = None
+    do: Any = field(default_factory=lambda: SimpleNamespace(call="code", ref=""))
+
+
+class FlowTold(Live):
+    """What is known of the methods of a flow's own class; CrewAI does not run those of the classes it comes from."""
+
+    def __init__(self, flow: Framed) -> None:
+        self.flow = flow
+
+    @cached_property
+    def methods(self) -> dict[str, MethodTold]:
+        made_of = self.flow.made_of
+        if not isinstance(made_of, Class):
+            return {}
+        self._tell_what_is_not_read(made_of)
+        nodes = [one for one in made_of.tree.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+        found = {node.name: self._method(node, CodeScope(made_of.tree, made_of.scope)) for node in nodes}
+        return {name: told for name, told in found.items() if told is not None}
+
+    def _tell_what_is_not_read(self, made_of: Class) -> None:
+        if self.flow.interpreter.member(made_of, "conversational") is True:
+            said = f"{made_of.tree.name} is conversational: the methods that CrewAI adds to it are not read"
+            stage_of(self.flow.interpreter).note(said)
+
+    def _method(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: CodeScope) -> MethodTold | None:
+        decorators = list(self._decorators(node, scope))
+        if not any(one.name in {"start", "listen", "router"} for one in decorators):
+            return None
+        told = MethodTold()
+        for one in decorators:
+            self._apply(told, one, node, scope)
+        if told.human_feedback is not None and told.human_feedback.emit:
+            told.router, told.emit = True, None
+        return told
+
+    def _decorators(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: CodeScope) -> Iterator[Decorator]:
+        """Those of CrewAI; a method may be called like one of them, and is not meant by the others."""
+        interpreter, around = self.flow.interpreter, scope.parent or scope
+        for decorator in reversed(node.decorator_list):
+            if not isinstance(decorator, ast.Call):
+                found = interpreter.value(decorator, around).known
+                yield from (Decorator(path_of(one).rpartition(".")[2], Arguments()) for one in found)
+                continue
+            arguments = interpreter.arguments(decorator, scope)
+            for callee in interpreter.value(decorator.func, around).known:
+                made = interpreter.call(callee, arguments, decorator.lineno).known
+                yield from (one for one in made if isinstance(one, Decorator))
+
+    def _apply(self, told: MethodTold, one: Decorator, node: ast.AST, scope: CodeScope) -> None:
+        waits = self._condition(one.arguments.get("condition", 0), node)
+        if one.name == "start":
+            told.start = True if waits is None else waits
+        elif one.name == "human_feedback":
+            told.human_feedback = SimpleNamespace(
+                message=next(iter(self._texts(one.arguments.get("message", 0))), None),
+                emit=self._texts(one.arguments.get("emit", 1)),
+            )
+        elif one.name == "persist":
+            told.persist = SimpleNamespace(enabled=True)
+        else:
+            told.listen = waits if waits is not None else told.listen
+            if one.name == "router":
+                told.router = True
+                told.emit = self._texts(one.arguments.get("emit")) or self._declared(node, scope)
+
+    def _declared(self, node: ast.AST, scope: CodeScope) -> list[str]:
+        """The labels that a router is declared to return."""
+        parts = declared.parts(self.flow.interpreter, getattr(node, "returns", None), scope)
+        several = [one for part in parts for one in (part.values.known if part.values is not None else ())]
+        return list(dict.fromkeys(text(one) for one in several if isinstance(one, str)))
+
+    def _texts(self, values: Values | None) -> list[str]:
+        found: list[str] = []
+        for one in (values or NOTHING).known:
+            several = [one] if isinstance(one, str) else self.flow.interpreter.elements(Values((one,))).known
+            found += [text(each) for each in several if isinstance(each, str)]
+        return found
+
+    def _condition(self, values: Values | None, node: ast.AST) -> Told | None:
+        """What a method waits for; of what is not known, an event that nothing is known to bring about."""
+        if values is None:
+            return None
+        found = [told for one in values.known if (told := self._one(one, node)) is not None]
+        if not values.complete or len(found) != 1:
+            line = getattr(node, "lineno", 0)
+            stage_of(self.flow.interpreter).note(f"line {line}: what the method waits for is not known from the source")
+        return found[0] if len(found) == 1 else {"or": found or ["?"]}
+
+    def _one(self, one: object, node: ast.AST) -> Told | None:
+        if isinstance(one, str):
+            return text(one)
+        if isinstance(one, Function):
+            return str(getattr(one.tree, "name", "?"))
+        if isinstance(one, Condition):
+            parts = [told for part in one.parts if (told := self._condition(part, node)) is not None]
+            return {one.sign: parts}
+        return None

@@ -1,0 +1,220 @@
+"""The calls of an agent: what the host shows of each, and how the guard stands around it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from guardagent.enforcement import ToolGuard, ToolSpec
+from guardagent.errors import InputError, ToolDenied
+from guardagent.frameworks.langgraph.adapter.answers import Answers, without_result
+from guardagent.frameworks.langgraph.adapter.guarded import guarded
+from guardagent.frameworks.langgraph.adapter.messages import messages_of
+from guardagent.frameworks.langgraph.adapter.proposal import (
+    Proposal,
+    conversation_of,
+    inside_of,
+    mark_inside,
+    require_nested,
+)
+from guardagent.frameworks.langgraph.adapter.shape import Shape, shape_of, spec_of
+from guardagent.frameworks.langgraph.adapter.shared import shared_by
+from guardagent.frameworks.langgraph.adapter.stopped import RunStopped
+from guardagent.frameworks.langgraph.adapter.substitutes import refuse_substitutes
+from guardagent.frameworks.langgraph.adapter.tasks import Task
+
+_WAIT_SECONDS = 0.01
+
+Handler = Callable[[Any], Any]
+
+
+class GuardedCalls:
+    """Stands around each call of a ToolNode.
+
+    Args:
+        guard: decides.
+        messages_key: where the graph's state has its messages.
+        unguarded: tools that the model's provider runs by itself, and that may run though nothing can judge them.
+        nested: refuses calls of an agent that runs within no guarded tool of another.
+    """
+
+    def __init__(
+        self, guard: ToolGuard, messages_key: str = "messages", unguarded: Iterable[str] = (), *, nested: bool = False
+    ) -> None:
+        self.guard, self._nested = guard, nested
+        self._messages_key, self._unguarded = messages_key, frozenset(unguarded)
+        self._shared, self._answers = shared_by(guard), Answers(guard)
+        self._shapes: dict[str, Shape] = {}
+        self._specs: dict[str, ToolSpec] = {}
+
+    # --- attaching
+
+    def attach(self, tools: Iterable[Any]) -> None:
+        """Holds tools against the rules, where they are new or have changed.
+
+        Raises:
+            InputError: as `ToolGuard.attach`; or a tool runs where nothing can judge it.
+        """
+        tools = list(tools)
+        for tool in tools:
+            if isinstance(tool, Mapping):
+                self._accept_provided(tool)
+        tools = [tool for tool in tools if not isinstance(tool, Mapping)]
+        for tool in tools:
+            self._shape(tool)
+        specs = {tool.name: spec_of(tool) for tool in tools}
+        if all(self._specs.get(name) == spec for name, spec in specs.items()):
+            return
+        everywhere = {**self._shared.tools, **specs}
+        if everywhere != self._shared.tools:
+            self.guard.attach(everywhere.values())
+            self._shared.tools.update(specs)
+        self._specs.update(specs)
+
+    def _accept_provided(self, tool: Mapping[str, Any]) -> None:
+        function = tool.get("function")
+        name = tool.get("name") or (function.get("name") if isinstance(function, Mapping) else None) or tool.get("type")
+        if name not in self._unguarded:
+            raise InputError(
+                f"the tool {name!r} is run by the model's provider, where no guard can stop it; "
+                f"leave it out, or accept that with unguarded={{{name!r}}}"
+            )
+
+    # --- one call
+
+    def wrap(self, request: Any, handler: Handler) -> Any:
+        """A wrapper of tool calls, as the host takes them: the answer to one call."""
+        proposal, task, key = self._proposed(request)
+        while not task.begin(key):
+            time.sleep(_WAIT_SECONDS)
+        if key in task.ended:
+            return task.ended[key]
+        try:
+            proposal.run = task.entered(_run_of(proposal.config))
+            given = proposal.accepted(handler(self._guarded(request, proposal)))
+            verdict = self._answers.against(self._answers.of_tool(request, proposal.messages, given))
+            return proposal.ended(given if verdict is None else without_result(request.tool_call, verdict))
+        except Exception as error:  # noqa: BLE001 - sorted there
+            return _made_of(error, proposal)
+        finally:
+            task.under_way.discard(key)
+
+    async def awrap(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        """As `wrap`, of a coroutine function."""
+        proposal, task, key = self._proposed(request)
+        while not task.begin(key):  # noqa: ASYNC110 - it may run in another event loop
+            await asyncio.sleep(_WAIT_SECONDS)
+        if key in task.ended:
+            return task.ended[key]
+        try:
+            proposal.run = task.entered(_run_of(proposal.config))
+            given = proposal.accepted(await handler(self._guarded(request, proposal)))
+            verdict = await self._answers.aagainst(self._answers.of_tool(request, proposal.messages, given))
+            return proposal.ended(given if verdict is None else without_result(request.tool_call, verdict))
+        except Exception as error:  # noqa: BLE001 - as above
+            return _made_of(error, proposal)
+        finally:
+            task.under_way.discard(key)
+
+    def _proposed(self, request: Any) -> tuple[Proposal, Any, Any]:
+        config = getattr(request.runtime, "config", None) or {}
+        if self._nested:
+            require_nested(self.guard, config)
+        conversation = conversation_of(self.guard, config)
+        messages = messages_of(request.state, self._messages_key)
+        namespace = (config.get("configurable") or {}).get("checkpoint_ns")
+        task = self._shared.tasks.of((conversation, namespace)) if namespace else Task()
+        source = _source(messages, request.tool_call.get("id"))
+        proposal = Proposal(
+            self.guard,
+            conversation,
+            request.tool_call,
+            task,
+            config,
+            messages,
+            self._seen(messages),
+            source,
+            _is_alone(config, messages),
+            strikes=self._shared.strikes,
+        )
+        if inside_of(self.guard, config) is None:
+            self._turn(conversation, messages)
+        return proposal, task, proposal.key
+
+    def _guarded(self, request: Any, proposal: Proposal) -> Any:
+        """The request with a tool that asks the guard itself."""
+        refuse_substitutes(proposal, proposal.config)  # type: ignore[arg-type]
+        mark_inside(proposal.config, proposal.inside)  # type: ignore[arg-type]
+        if request.tool is None:
+            return request  # the host says so to the model
+        known = self._shapes.get(request.tool.name)
+        if known is None or known.tool is not request.tool:
+            self.attach([request.tool])  # a middleware has brought it
+        shape = self._shape(request.tool)
+        if mine := sorted(shape.filled & proposal.given["args"].keys()):
+            raise InputError(f"the arguments of {shape.tool.name}: {mine[0]!r} is filled in by the host")
+        return request.override(tool=guarded(shape, proposal))
+
+    def _shape(self, tool: Any) -> Shape:
+        known = self._shapes.get(tool.name)
+        if known is None or known.tool is not tool:
+            known = self._shapes[tool.name] = shape_of(tool)
+        return known
+
+    def _seen(self, messages: Sequence[Any]) -> list[str]:
+        """The calls whose results the messages show. Errors are none, and what is no tool of this agent has none."""
+        return [
+            one.tool_call_id
+            for one in messages
+            if getattr(one, "type", "") == "tool"
+            and one.status != "error"
+            and (one.name is None or one.name in self._specs)
+        ]
+
+    def _turn(self, conversation: str, messages: Sequence[Any]) -> None:
+        """The user has spoken where the last message of one is new. What another agent's tool says is no such word."""
+        last = next((one for one in reversed(messages) if getattr(one, "type", "") == "human"), None)
+        if last is None:
+            return
+        key = last.id or repr(last.content)
+        if self._shared.turns.put((conversation, key)):
+            self._shared.strikes.drop(conversation)
+            self.guard.turn(conversation)
+
+
+def _source(messages: Sequence[Any], call_id: Any) -> str | None:
+    """Which message of the model proposes a call."""
+    for at in range(len(messages) - 1, -1, -1):
+        if any(call["id"] == call_id for call in getattr(messages[at], "tool_calls", None) or ()):
+            return messages[at].id or f"message {at}"
+    return None
+
+
+def _is_alone(config: Mapping[str, Any], messages: Sequence[Any]) -> bool:
+    """Whether the host runs a task of its own for the call."""
+    if (config.get("metadata") or {}).get("langgraph_triggers") in (("__pregel_push",), ["__pregel_push"]):
+        return True
+    last = next((one for one in reversed(messages) if getattr(one, "type", "") == "ai"), None)
+    return len(getattr(last, "tool_calls", ())) <= 1 if last is not None else False
+
+
+def _run_of(config: Mapping[str, Any]) -> Any:
+    """The host's notes of one run of a task, which it makes anew each time."""
+    return (config.get("configurable") or {}).get("__pregel_scratchpad")
+
+
+def _made_of(error: Exception, proposal: Proposal) -> Any:
+    """The message for the model that a refusal becomes; everything else is raised again."""
+    from langgraph.errors import GraphInterrupt
+
+    if proposal.stopped is not None:
+        raise proposal.stopped from error
+    if isinstance(error, GraphInterrupt):
+        raise error if proposal.run is None else proposal.task.interrupted(proposal.run, error)
+    if isinstance(error, ToolDenied) and not isinstance(error, RunStopped):
+        return proposal.denied(error.verdict)
+    if isinstance(error, InputError) and not proposal.used:  # else it is the tool's own
+        return proposal.refused(str(error))
+    raise error

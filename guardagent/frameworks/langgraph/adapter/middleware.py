@@ -1,0 +1,103 @@
+"""A guard as a middleware of `create_agent`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from langchain.agents.middleware import AgentMiddleware, hook_config
+from langchain_core.messages import AIMessage
+
+from guardagent.enforcement import ToolGuard
+from guardagent.frameworks.langgraph.adapter.answers import Answers, without_answer, without_ending
+from guardagent.frameworks.langgraph.adapter.calls import GuardedCalls
+from guardagent.frameworks.langgraph.adapter.messages import messages_of
+from guardagent.frameworks.langgraph.adapter.proposal import MARK, conversation_of, require_nested
+
+
+class GuardMiddleware(AgentMiddleware):  # type: ignore[misc]
+    """Judges every call of an agent's tools, at the tool; and its answers, where the guard has `answers`.
+
+        create_agent(model, tools, middleware=[..., GuardMiddleware(guard)], checkpointer=...)
+
+    Best the last of the middlewares. One that stands after it may change arguments, which are judged as they have
+    become; where it answers a call itself or calls another tool instead, the call is refused.
+
+    Args:
+        guard: decides. Agents of one conversation share it.
+        tools: the agent's tools, where their names are to be held against the rules now; else that is done before the
+            model is asked for the first time.
+        unguarded: tools that the model's provider runs by itself, and that may run though nothing can judge them.
+        nested: the agent works for another one, and does not run but within a guarded tool of it: so it cannot begin
+            a conversation of its own, without the history, where the tool starts it in a thread.
+
+    Raises:
+        InputError: a rule names a tool that is probably a misspelling of one of these.
+    """
+
+    def __init__(
+        self, guard: ToolGuard, tools: Iterable[Any] = (), *, unguarded: Collection[str] = (), nested: bool = False
+    ) -> None:
+        super().__init__()
+        self.guard, self._nested = guard, nested
+        self._calls = GuardedCalls(guard, unguarded=unguarded, nested=nested)
+        self._answers = Answers(guard)
+        self._calls.attach(as_tools(tools))
+
+    def before_agent(self, state: Any, runtime: Any) -> None:  # noqa: ARG002 - the host's signature
+        """A run without a conversation id ends before it begins, and so does one that is not nested as it should be."""
+        if self._nested:
+            require_nested(self.guard, _config())
+        conversation_of(self.guard, _config())
+
+    @hook_config(can_jump_to=["end"])  # type: ignore[untyped-decorator]
+    def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002 - as above
+        """After its last replan the agent is not asked again: control returns to the user, with the reason."""
+        for message in reversed(messages_of(state)):
+            if getattr(message, "type", "") != "tool":
+                return None
+            artifact = message.artifact
+            said = artifact.get(MARK) if isinstance(artifact, Mapping) else None
+            if isinstance(said, Mapping) and said.get("gave_up"):
+                return {"jump_to": "end", "messages": [AIMessage(content="\n".join(map(str, said["reasons"])))]}
+        return None
+
+    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        """Attaches tools that are new, and judges the answer before anybody sees it."""
+        self._calls.attach(request.tools)
+        response = handler(self._answers.held(request))
+        verdict = self._answers.against(self._answers.of_model(request, response))
+        return response if verdict is None else without_answer(response, verdict)
+
+    async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        """As `wrap_model_call`."""
+        self._calls.attach(request.tools)
+        response = await handler(self._answers.held(request))
+        verdict = await self._answers.aagainst(self._answers.of_model(request, response))
+        return response if verdict is None else without_answer(response, verdict)
+
+    def after_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002 - as above
+        """Judges what a run ends with, where that is no answer that was judged before."""
+        verdict = self._answers.against(self._answers.of_state(state))
+        return None if verdict is None else without_ending(state, verdict)
+
+    def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        """Judges a call; also for `ToolNode(wrap_tool_call=...)`."""
+        return self._calls.wrap(request, handler)
+
+    async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        """As `wrap_tool_call`, for `ToolNode(awrap_tool_call=...)`."""
+        return await self._calls.awrap(request, handler)
+
+
+def as_tools(tools: Iterable[Any]) -> list[Any]:
+    """Tools as the host makes them of functions."""
+    from langchain_core.tools import BaseTool, tool
+
+    return [one if isinstance(one, BaseTool | Mapping) else tool(one) for one in tools]
+
+
+def _config() -> Mapping[str, Any]:
+    from langgraph.config import get_config
+
+    return get_config()  # type: ignore[no-any-return]

@@ -1,0 +1,186 @@
+"""What a tool takes: which arguments the host fills in, and which a model may give."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from guardagent._support.arguments import bound
+from guardagent.enforcement import ToolSpec
+from guardagent.enforcement.plain import unshown_in
+from guardagent.enforcement.schema import completed
+from guardagent.errors import InputError
+
+_STEPS = ("invoke", "ainvoke", "run", "arun", "_to_args_and_kwargs", "_parse_input")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What is known of a tool.
+
+    Attributes:
+        tool: the tool itself.
+        filled: the arguments that the host fills in, whatever the model says: they are not judged.
+        handed: what the host hands to the tool's `_run` besides its arguments.
+        declared: the names that a model may give; None where the tool takes any.
+        schema: the JSON schema, where the tool has nothing but one: then nothing else has held the arguments to it.
+        stand_ins: signatures that were looked at before, which is slow.
+    """
+
+    tool: Any
+    filled: frozenset[str]
+    handed: frozenset[str]
+    declared: frozenset[str] | None
+    schema: Mapping[str, Any] | None
+    stand_ins: dict[Any, Callable[..., Any]] = field(default_factory=dict)
+
+    def checked(self, given: Any) -> Any:
+        """What goes into the tool's own validation, from what was given.
+
+        Raises:
+            InputError: a name is not declared; or it does not fit the JSON schema.
+        """
+        if not isinstance(given, dict):
+            return given
+        own = {name: value for name, value in given.items() if name not in self.filled}
+        if self.schema is not None:
+            return {**completed(self.tool.name, own, self.schema), **{k: given[k] for k in given.keys() & self.filled}}
+        unknown = sorted(own.keys() - self.declared) if self.declared is not None else []
+        if unknown:
+            known = ", ".join(sorted((self.declared or frozenset()) - self.filled)) or "none"
+            raise InputError(f"the arguments of {self.tool.name}: {unknown[0]!r} is not declared; expected {known}")
+        return given
+
+    def completed(self, args: tuple[Any, ...], given: Mapping[str, Any], *, awaited: bool) -> dict[str, Any]:
+        """The arguments as the tool's function gets them, by name, with the function's own defaults.
+
+        Raises:
+            InputError: they do not fit the function.
+        """
+        named = dict(zip(self.tool.args, args, strict=False)) if args else dict(given)
+        if args or (function := _function(self.tool, awaited=awaited)) is None:
+            return named
+        absent = self.filled.difference(named)
+        if (awaited, absent) not in self.stand_ins:
+            self.stand_ins[awaited, absent] = _without(function, absent)
+        return dict(bound(self.stand_ins[awaited, absent], self.tool.name, named))
+
+
+def shape_of(tool: Any) -> Shape:
+    """What is known of a tool.
+
+    Raises:
+        InputError: it runs in a way of its own, or takes arguments of a type, with which nothing can be judged.
+    """
+    from langchain_core.tools import BaseTool
+
+    if not isinstance(tool, BaseTool):
+        raise InputError(f"the tool {tool!r} is no BaseTool of LangChain; what it does cannot be judged")
+    for step in _STEPS:
+        if not _owner(type(tool), step).startswith("langchain_core."):
+            raise InputError(
+                f"the tool {tool.name} has a {step}() of its own, so that its calls cannot be judged; "
+                "expected the work in _run() and _arun()"
+            )
+    schema = tool.args_schema
+    filled = _filled(tool)
+    for name, annotation in _annotations(tool).items():
+        if name not in filled and (found := unshown_in(annotation)) is not None:
+            raise InputError(
+                f"{name} of the tool {tool.name} is a {found}, which no rule and nobody can be shown as the tool gets "
+                "it; expected a plain type, or one that the host fills in (InjectedToolArg)"
+            )
+    handed = frozenset({"config", "run_manager"} if _is_function_tool(tool) else ())
+    return Shape(tool, filled, handed, _declared(schema), schema if isinstance(schema, dict) else None)
+
+
+def spec_of(tool: Any) -> ToolSpec:
+    """A tool as the rules are held against it."""
+    schema = tool.tool_call_schema
+    return ToolSpec(
+        tool.name, schema if isinstance(schema, dict) else schema.model_json_schema(), tool.description or ""
+    )
+
+
+def _owner(kind: type, name: str) -> str:
+    return next((one.__module__ for one in kind.__mro__ if name in vars(one)), "")
+
+
+def _is_function_tool(tool: Any) -> bool:
+    """Whether it runs a function, which gets only what that takes."""
+    return hasattr(tool, "func") and hasattr(tool, "coroutine")
+
+
+def _filled(tool: Any) -> frozenset[str]:
+    from langchain_core.runnables import RunnableConfig
+    from langchain_core.tools.base import _is_injected_arg_type
+
+    functions = [one for one in (getattr(tool, "func", None), getattr(tool, "coroutine", None)) if one is not None]
+    own = functions or [tool._run, tool._arun]  # noqa: SLF001 - what a tool's author writes
+    hints = {name: kind for one in own for name, kind in _hints(one).items()}
+    always = {"callbacks"} if functions else {"run_manager"}
+    taken = {name for one in own for name in _parameters(one)}
+    named = (always & taken) | {name for name, kind in hints.items() if kind is RunnableConfig}
+    named |= {"runtime"} & taken  # the host goes by this name, whatever its type
+    hints |= _annotations(tool)
+    return frozenset(named | {name for name, kind in hints.items() if _is_injected_arg_type(kind)})
+
+
+def _annotations(tool: Any) -> dict[str, Any]:
+    from langchain_core.tools.base import get_all_basemodel_annotations
+
+    return dict(get_all_basemodel_annotations(tool.get_input_schema()))
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    from typing import get_type_hints
+
+    try:
+        return get_type_hints(inspect.unwrap(getattr(function, "__func__", function)), include_extras=True)
+    except Exception:  # noqa: BLE001 - a name that does not resolve; the host goes by the schema then
+        return {}
+
+
+def _parameters(function: Callable[..., Any]) -> list[str]:
+    try:
+        return list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+def _declared(schema: Any) -> frozenset[str] | None:
+    from pydantic import BaseModel
+
+    if not (isinstance(schema, type) and issubclass(schema, BaseModel)) or schema.model_config.get("extra") == "allow":
+        return None
+    names = set(schema.model_fields)
+    for known in schema.model_fields.values():
+        alias = known.validation_alias or known.alias
+        names |= {one if isinstance(one, str) else one.path[0] for one in getattr(alias, "choices", [alias]) if one}
+    return frozenset(map(str, names))
+
+
+def _function(tool: Any, *, awaited: bool) -> Callable[..., Any] | None:
+    """What runs in the end, whose defaults count."""
+    from langchain_core.tools import BaseTool
+
+    if _is_function_tool(tool):
+        return tool.coroutine if awaited and tool.coroutine else tool.func  # type: ignore[no-any-return]
+    own = type(tool)._arun is not BaseTool._arun  # noqa: SLF001 - as above
+    return tool._arun if awaited and own else tool._run  # type: ignore[no-any-return]  # noqa: SLF001
+
+
+def _without(function: Callable[..., Any], names: frozenset[str]) -> Callable[..., Any]:
+    """Something with the signature of a function, without the parameters that the host fills in later."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return function
+
+    def stand_in() -> None: ...
+
+    left = [one for name, one in signature.parameters.items() if name not in names]
+    stand_in.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]
+    return stand_in

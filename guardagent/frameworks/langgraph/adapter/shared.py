@@ -1,0 +1,72 @@
+"""What all attachments of one guard share: a web service may build its agent anew for each request."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from guardagent.enforcement import ToolGuard, ToolSpec
+from guardagent.frameworks.langgraph.adapter.tasks import Tasks
+
+MAX_KEPT = 100_000
+_lock = threading.Lock()
+
+
+class Newest:
+    """A mapping that keeps only its newest entries."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
+
+    def put(self, key: Hashable, value: Any = None) -> bool:
+        """Keeps an entry. True where the key is new."""
+        with self._lock:
+            is_new = key not in self._kept
+            self._kept[key] = value
+            self._kept.move_to_end(key)
+            if len(self._kept) > MAX_KEPT:
+                self._kept.popitem(last=False)
+            return is_new
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._kept
+
+    def get(self, key: Hashable, default: Any = None) -> Any:
+        return self._kept.get(key, default)
+
+    def drop(self, key: Hashable) -> None:
+        with self._lock:
+            self._kept.pop(key, None)
+
+
+@dataclass(slots=True)
+class Shared:
+    """What is kept of one guard.
+
+    Attributes:
+        tools: those of all its agents.
+        tasks: the host's tasks, whoever runs them.
+        turns: (conversation, message) of what users have said.
+        strikes: conversation -> the step in which its agent has given up.
+        passed: (conversation, digest) of answers that were judged and may pass.
+    """
+
+    tools: dict[str, ToolSpec] = field(default_factory=dict)
+    tasks: Tasks = field(default_factory=Tasks)
+    turns: Newest = field(default_factory=Newest)
+    strikes: Newest = field(default_factory=Newest)
+    passed: Newest = field(default_factory=Newest)
+
+
+_of_guards: WeakKeyDictionary[ToolGuard, Shared] = WeakKeyDictionary()
+
+
+def shared_by(guard: ToolGuard) -> Shared:
+    """What is kept of a guard."""
+    with _lock:
+        return _of_guards.setdefault(guard, Shared())

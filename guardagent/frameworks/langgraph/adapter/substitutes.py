@@ -1,0 +1,38 @@
+"""Refuses a tool that was put in the place of the guarded one, before it runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.callbacks import BaseCallbackHandler, CallbackManager
+
+from guardagent.errors import ToolDenied
+from guardagent.frameworks.langgraph.adapter.proposal import INSIDE, Proposal
+from guardagent.types import unchecked
+
+
+class _NoSubstitute(BaseCallbackHandler):  # type: ignore[misc]
+    """Is told of each tool that begins in the host's task, by the tool itself, and stops any but the guarded copy."""
+
+    raise_error = True
+    run_inline = True
+
+    def __init__(self, proposal: Proposal) -> None:
+        self._proposal = proposal
+
+    def on_tool_start(self, serialized: dict[str, Any] | None, input_str: str, **_: Any) -> None:  # noqa: ARG002
+        if INSIDE.get() != self._proposal.inside:
+            name = (serialized or {}).get("name")
+            why = f"the tool {name} was put in place of {self._proposal.given['name']} by a middleware after the guard"
+            raise ToolDenied(str(name), unchecked(f"{why}; put the guard last", checked_by="policy"))
+
+
+def refuse_substitutes(proposal: Proposal, config: dict[str, Any]) -> None:
+    """Has every tool that runs with this configuration reported. It is the one that the host hands to the tool."""
+    known = config.get("callbacks")
+    if known is None or isinstance(known, list):
+        manager = CallbackManager(handlers=list(known or ()), inheritable_handlers=list(known or ()))
+    else:
+        manager = known.copy()
+    manager.add_handler(_NoSubstitute(proposal), inherit=False)  # what the tool itself calls is its own affair
+    config["callbacks"] = manager

@@ -1,0 +1,253 @@
+"""What one node of a LangGraph is: its kind, its tools, whom it asks, and where its own code leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import FunctionType
+from typing import Any
+
+from guardagent.frameworks.langgraph.extractor.open import (
+    HitlOfCode,
+    Opened,
+    Tool,
+    Unopened,
+    is_runnable,
+    open_runnable,
+    programs_functions,
+    tool_of,
+)
+from guardagent.workflow.extraction.frameworks import is_a
+from guardagent.workflow.model.graph import NodeKind
+from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
+from guardagent.workflow.python_source.evaluation.values import Made, path_of
+from guardagent.workflow.python_source.functions.functions import Body, Use, definition, look_into
+from guardagent.workflow.python_source.functions.unseen import RUNS
+
+_AGENTS = {"create_agent", "create_react_agent"}
+_OWN = ("langgraph", "langchain")
+_HINTS = ("human", "approv", "review")
+
+
+@dataclass
+class Facts:
+    """What is known of a node.
+
+    Attributes:
+        opened: what it is made of.
+        tools: the tools that it runs, and whether a person is asked before each.
+        model_chooses: it may run none of them.
+        asks: a person is asked in it.
+        always_asks: and that whatever way it takes.
+        bodies: its functions, looked into.
+        tool_bodies: the functions of its tools.
+        graphs: the graphs that its functions run, by name.
+        notes: what a person should know.
+        unseen: what it runs that could not be seen, in words.
+    """
+
+    opened: Opened
+    tools: dict[str, bool] = field(default_factory=dict)
+    model_chooses: bool = False
+    asks: bool = False
+    always_asks: bool = False
+    bodies: list[Body] = field(default_factory=list)
+    tool_bodies: list[Body] = field(default_factory=list)
+    graphs: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
+
+    @cached_property
+    def place(self) -> tuple[str | None, int | None]:
+        """Where the node's function is defined; of a tool node, the function of its first tool."""
+        opened = self.opened
+        functions = [*opened.functions, *(one for tool in opened.tools for one in tool.functions)]
+        functions += opened.hooks if opened.middleware else []
+        return definition(functions[0]) if functions else (None, None)
+
+    @property
+    def all_bodies(self) -> list[Body]:
+        return self.bodies + self.tool_bodies
+
+    @property
+    def commands_only(self) -> bool:
+        """Whatever it returns is a command."""
+        return bool(self.bodies) and all(body.commands_only for body in self.bodies)
+
+    def kind(self, targets: int) -> NodeKind:
+        """What kind of node it is, where its commands lead to so many nodes."""
+        if self.tools:
+            return "tool"
+        if self.opened.tool_nodes:  # one without tools
+            return "tool"
+        if self.asks:
+            return "human"
+        if self.opened.passes and not self.bodies:
+            return "passthrough"
+        sends = any(body.sends or body.sends_elsewhere for body in self.bodies)
+        return "router" if self.commands_only and targets > 1 and not sends else "llm"
+
+
+def facts_of(runnable: object) -> Facts:
+    """What is known of a node that runs something."""
+    opened = open_runnable(runnable)
+    facts = Facts(opened)
+    _Collector(facts).collect(facts.opened, inside=False)
+    return facts
+
+
+def _hinted(name: str) -> bool:
+    return any(hint in name.lower() for hint in _HINTS)
+
+
+def only_hinted(name: str, facts: Facts) -> bool:
+    """Whether a node's name says that a person is asked, and nothing else does."""
+    return _hinted(name) and not facts.asks and not facts.tools
+
+
+@dataclass
+class _Collector:
+    """Goes through what a node is made of, and what its functions run."""
+
+    facts: Facts
+    _seen: set[int] = field(default_factory=set)
+    _gated: dict[str, list[bool]] = field(default_factory=dict)
+
+    def collect(self, opened: Opened, *, inside: bool, use: Use | None = None) -> None:
+        """Takes down what something is made of; `inside` a function that runs it by `use`."""
+        self.facts.unseen.extend(opened.unseen)
+        for tool in opened.tools:
+            self._tool(tool, asked=use is not None and use.asked)
+        for node in opened.tool_nodes:
+            self._wrapped(node)
+        for name in opened.server_tools:
+            self._tool(Tool(name), asked=False)
+            self.facts.model_chooses = True
+        for function in opened.functions:
+            self._function(function, inside=inside)
+        for function in opened.hooks:
+            self._function(function, inside=True)
+        for graph in opened.graphs if inside else ():
+            self._graph(graph)
+        if opened.remote:
+            self.facts.unseen.append("a graph of another service, which cannot be opened")
+
+    def _function(self, function: object, *, inside: bool) -> None:
+        if id(function) in self._seen:
+            return
+        self._seen.add(id(function))
+        body = look_into(function)
+        if not inside:
+            self.facts.bodies.append(body)
+            self.facts.always_asks = body.always_asks and all(one.always_asks for one in self.facts.bodies)
+        self.facts.asks = self.facts.asks or body.asks
+        self._unseen(body)
+        if not body.source_known and body.file is not None:
+            self.facts.notes.append("its source is not to be had; what it does was told from its compiled code")
+        for use in body.uses:
+            self._used(use)
+        for one in body.returned.known:
+            if is_runnable(one) and not is_a(one, "langgraph", "StateGraph"):  # a runnable that is returned is run
+                self._used(Use(one, "invoke", asked=False, sure=len(body.returned.known) == 1))
+
+    def _unseen(self, body: Body) -> None:
+        """What a function runs that could not be seen."""
+        self.facts.unseen.extend(body.unseen_by(*_OWN))
+        if not body.source_known and not body.unseen:
+            self.facts.unseen.append("; ".join(body.unknown) or "the code of what it runs")
+
+    def _used(self, use: Use) -> None:
+        if use.method not in RUNS:
+            return
+        if isinstance(use.owner, Made):
+            self._made(use.owner, use)
+        elif is_runnable(use.owner):
+            opened = open_runnable(use.owner)
+            self.collect(opened, inside=True, use=use)
+            if opened.tools and not use.sure:
+                self.facts.model_chooses = True
+
+    def _made(self, made: Made, use: Use) -> None:
+        """A tool node, or an agent, that a function makes and runs."""
+        maker = path_of(made.maker).rpartition(".")[2]
+        if maker not in {"ToolNode", *_AGENTS}:
+            return
+        given = made.arguments.get("tools", 1 if maker in _AGENTS else 0)
+        self.facts.model_chooses = self.facts.model_chooses or maker in _AGENTS or not use.sure
+        tools = Evaluator().elements(given) if given is not None else None
+        for one in tools.known if tools else ():
+            if isinstance(one, Unopened):
+                self.collect(open_runnable(one), inside=True, use=use)
+            elif isinstance(one, FunctionType) or is_a(one, "langchain_core", "BaseTool"):
+                self._tool(tool_of(one), asked=use.asked)
+        if tools is not None and not tools.complete:
+            self.facts.unseen.append("tools of which not all are known")
+
+    def _tool(self, tool: Tool, *, asked: bool) -> None:
+        """Takes down a tool: it is gated where each way to it, or it itself, asks a person."""
+        if tool.name not in self._gated:
+            bodies = [look_into(function) for function in tool.functions]
+            self.facts.tool_bodies.extend(bodies)
+            self._gated[tool.name] = [bool(bodies) and all(body.always_asks for body in bodies), True]
+            if any(body.asks for body in bodies) and not self._gated[tool.name][0]:
+                self.facts.notes.append(f"the tool {tool.name} asks a person under a condition, and so is not gated")
+            for body in bodies:
+                self.facts.unseen.extend(body.unseen_by(*_OWN))
+                for use in body.uses:
+                    self._of_tool(tool, use)
+        itself, before = self._gated[tool.name]
+        self._gated[tool.name] = [itself, before and asked]
+        self.facts.tools[tool.name] = itself or (before and asked)
+
+    def _of_tool(self, tool: Tool, use: Use) -> None:
+        """What a tool's function runs: another tool, or a graph of its own."""
+        if use.method in RUNS and is_runnable(use.owner) and id(use.owner) not in self._seen:
+            self._seen.add(id(use.owner))
+            opened = open_runnable(use.owner)
+            for graph in opened.graphs:
+                self._graph(graph, tool.name)
+            if opened.tools:
+                self.facts.model_chooses = True
+            for inner in opened.tools:
+                self._tool(inner, asked=use.asked)
+
+    def _graph(self, graph: Any, name: str = "") -> None:
+        if graph in self.facts.graphs.values():
+            return
+        own = getattr(graph, "name", None)
+        chosen = name or (own if own and own != "LangGraph" else "graph")
+        while chosen in self.facts.graphs:
+            chosen += "'"
+        self.facts.graphs[chosen] = graph
+
+    def _wrapped(self, tool_node: Any) -> None:
+        """What the program puts around each call of a tool node's tools may ask a person."""
+        wrappers = [getattr(tool_node, name, None) for name in ("_wrap_tool_call", "_awrap_tool_call")]
+        chains = [[look_into(one) for one in programs_functions(wrapper)] for wrapper in wrappers]
+        chains = [chain for chain in chains if chain]
+        if chains and all(any(body.always_asks for body in chain) for chain in chains):
+            self.facts.tools = dict.fromkeys(self.facts.tools, True)
+        elif any(body.asks for chain in chains for body in chain):
+            self.facts.notes.append("asks a person before some calls of its tools only: they are not gated")
+
+
+def hitl_gates(middleware: Iterable[Any]) -> tuple[frozenset[str], frozenset[str]]:
+    """The tools that human-in-the-loop middleware asks a person about: always, and under a condition."""
+    always: set[str] = set()
+    sometimes: set[str] = set()
+    for one in middleware:
+        if is_hitl(one):
+            for name, options in _interrupts_on(one):
+                (sometimes if isinstance(options, Mapping) and options.get("when") else always).add(name)
+    return frozenset(always), frozenset(sometimes - always)
+
+
+def is_hitl(middleware: object) -> bool:
+    return isinstance(middleware, HitlOfCode) or is_a(middleware, "langchain", "HumanInTheLoopMiddleware")
+
+
+def _interrupts_on(middleware: Any) -> Iterator[tuple[str, object]]:
+    for name, options in getattr(middleware, "interrupt_on", {}).items():
+        if options:
+            yield str(name), options

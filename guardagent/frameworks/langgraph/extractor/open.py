@@ -1,0 +1,243 @@
+"""Opens what LangGraph runs: the functions, tools and graphs that a runnable is made of."""
+
+from __future__ import annotations
+
+import functools
+import sysconfig
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from types import FunctionType, MethodType
+from typing import Any
+
+from guardagent.workflow.extraction.frameworks import defined_outside, is_a
+from guardagent.workflow.python_source.evaluation.values import StandIn
+from guardagent.workflow.python_source.functions.functions import Readable
+
+_FRAMEWORKS = ("langgraph", "langchain", "langchain_core")
+_OF_FUNCTIONS = ("RunnableLambda", "RunnableGenerator")
+_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
+
+
+@dataclass(frozen=True, eq=False)
+class Tool:
+    """A tool, and the functions by which it works."""
+
+    name: str
+    functions: tuple[object, ...] = ()
+
+
+@dataclass
+class Opened:
+    """What a runnable is made of.
+
+    Attributes:
+        functions: the functions that it calls, in order.
+        hooks: the program's own functions that are called inside those of the framework.
+        tools: the tools that it runs.
+        graphs: the graphs that it runs.
+        tool_nodes: the tool nodes of LangGraph among it.
+        middleware: the objects of agent middleware whose methods it calls.
+        server_tools: the tools that the provider of a model runs, with the model.
+        remote: it runs a graph of another service.
+        passes: it hands on what it is given.
+        composed: it is made of several.
+        unseen: what it runs that cannot be seen, in words.
+    """
+
+    functions: list[object] = field(default_factory=list)
+    hooks: list[object] = field(default_factory=list)
+    tools: list[Tool] = field(default_factory=list)
+    graphs: list[Any] = field(default_factory=list)
+    tool_nodes: list[Any] = field(default_factory=list)
+    middleware: list[Any] = field(default_factory=list)
+    server_tools: list[str] = field(default_factory=list)
+    remote: bool = False
+    passes: bool = False
+    composed: bool = False
+    unseen: list[str] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class HitlOfCode(StandIn):
+    """What stands for human-in-the-loop middleware of which there is only code."""
+
+    interrupt_on: dict[str, Any]
+
+
+class GraphOfCode(StandIn):
+    """What stands for a graph of which there is only code: a StateGraph has a `builder`, a function its `code`."""
+
+
+def is_graph(target: object) -> bool:
+    return (
+        isinstance(target, GraphOfCode)
+        or is_a(target, "langgraph", "Pregel")
+        or is_a(target, "langgraph", "StateGraph")
+    )
+
+
+def is_runnable(target: object) -> bool:
+    return isinstance(target, Unopened) or is_a(target, "langchain_core", "Runnable") or is_graph(target)
+
+
+def open_runnable(target: object) -> Opened:
+    """Opens a runnable, a tool or a function, with all that it is made of."""
+    opened, pending, seen = Opened(), [target], set()
+    while pending:
+        one = pending.pop(0)
+        if id(one) not in seen:
+            seen.add(id(one))
+            parts = list(_parts(one, opened))
+            opened.composed = opened.composed or len(parts) > 1
+            pending[:0] = parts
+    return opened
+
+
+class Unopened(StandIn):
+    """What stands for a runnable of which there is only code, and knows what that is made of."""
+
+    def open(self, opened: Opened) -> Iterable[object]:
+        """Takes down what it is, and gives the runnables that it is made of."""
+        raise NotImplementedError
+
+
+class TaskLike(Unopened):
+    """What stands for a task of which there is only code."""
+
+    func: object
+
+
+def _parts(one: Any, opened: Opened) -> Iterable[object]:  # noqa: C901 - one case for each kind of runnable
+    """Takes down what one runnable is, and gives the runnables that it is made of."""
+    if isinstance(one, Unopened):
+        return one.open(opened)
+    if is_a(one, "langgraph", "RemoteGraph"):
+        opened.remote = True
+    elif is_graph(one):
+        opened.graphs.append(one)
+    elif is_a(one, "langgraph", "ToolNode"):
+        opened.tool_nodes.append(one)
+        opened.tools.extend(tool_of(tool) for tool in one.tools_by_name.values())
+    elif is_a(one, "langchain_core", "BaseTool"):
+        opened.tools.append(tool_of(one))
+    elif is_a(one, "langgraph", "RunnableCallable") or is_a(one, "langchain_core", *_OF_FUNCTIONS):
+        _functions(one, opened)
+    elif is_a(one, "langchain_core", "RunnablePassthrough"):
+        opened.passes = one.func is None and one.afunc is None
+        _functions(one, opened)
+    elif isinstance(one, FunctionType | MethodType | functools.partial | Readable):
+        opened.functions.append(one)
+    elif is_a(one, "langchain_core", "BaseLanguageModel"):
+        return ()
+    elif is_a(one, "langchain_core", "Runnable") or is_a(one, "langgraph", "RunnableSeq"):
+        return _inside(one, opened)
+    elif callable(one):
+        opened.functions.append(one)
+    return ()
+
+
+def _inside(one: Any, opened: Opened) -> Iterable[object]:
+    """The runnables that a composed one is made of; of one of the program's own, its methods are functions."""
+    if own := [defined_outside(one, "langchain_core", name) for name in ("invoke", "ainvoke")]:
+        opened.functions.extend(MethodType(method, one) for method in own if isinstance(method, FunctionType))
+    found: list[object] = []
+    for name in ("steps", "bound", "runnable", "fallbacks", "branches", "default", "mapper", "steps__", "runnables"):
+        value = getattr(one, name, None)
+        found.extend(_each(value))
+    return found
+
+
+def _each(value: object) -> Iterator[object]:
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from _each(one)
+    elif isinstance(value, dict):
+        yield from value.values()
+    elif is_runnable(value):
+        yield value
+
+
+def _functions(one: Any, opened: Opened) -> None:
+    """Takes down the functions of a callable: the second is left out where it only runs the first in a thread."""
+    names = ("func", "afunc", "_transform", "_atransform")
+    found = [value for name in names if (value := getattr(one, name, None)) is not None]
+    for function in found:
+        if isinstance(function, functools.partial) and function.func.__name__ == "run_in_executor":
+            continue
+        owner = getattr(function, "__self__", None)
+        if is_a(owner, "langchain", "AgentMiddleware"):
+            opened.middleware.append(owner)
+        if is_frameworks(function):
+            opened.server_tools.extend(_server_tools(function))
+            opened.hooks.extend(programs_functions(function, without="tool_call"))  # those belong to the tool node
+        else:
+            opened.functions.append(function)
+
+
+def is_frameworks(function: object) -> bool:
+    """Whether a function is of the framework itself, whose ways are known."""
+    module = getattr(function, "__module__", None) or ""
+    return module.partition(".")[0] in _FRAMEWORKS
+
+
+def _server_tools(function: object) -> Iterator[str]:
+    """The tools that an agent's model is given and that its provider runs: dictionaries, and no functions of ours."""
+    for name, value in closure(function):
+        if name == "default_tools" and isinstance(value, list):
+            for tool in value:
+                if isinstance(tool, dict) and tool.get("type") != "function":
+                    yield str(tool.get("name") or tool.get("type") or "server tool")
+
+
+def closure(function: object) -> Iterator[tuple[str, object]]:
+    """The names that a function takes from around it, and their values."""
+    if isinstance(function, FunctionType):
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+            try:
+                yield name, cell.cell_contents
+            except ValueError:  # not yet given a value
+                continue
+
+
+def tool_of(tool: Any) -> Tool:
+    """A tool of LangChain, or a function that becomes one."""
+    if isinstance(tool, FunctionType | MethodType):
+        return Tool(tool.__name__, (tool,))
+    found = [getattr(tool, name, None) for name in ("func", "coroutine")]
+    functions = [one for one in found if one is not None]
+    if not functions:
+        methods = (defined_outside(tool, "langchain_core", name) for name in ("_run", "_arun"))
+        functions = [MethodType(one, tool) for one in methods if isinstance(one, FunctionType)]
+    return Tool(str(tool.name), tuple(functions))
+
+
+def programs_functions(function: object, *, without: str = "") -> list[object]:
+    """The program's own functions inside a function that the framework has put together.
+
+    Args:
+        function: that of the framework.
+        without: part of the names of what it takes from around it that does not count.
+    """
+    found: list[object] = []
+    pending, seen = [function], set()
+    while pending:
+        one = pending.pop()
+        if id(one) in seen or one is None:
+            continue
+        seen.add(id(one))
+        if isinstance(one, Readable):
+            found.append(one)
+            continue
+        inner = one.__func__ if isinstance(one, MethodType) else one
+        if isinstance(inner, FunctionType) and not _is_library(inner):
+            found.append(one)
+            continue
+        pending.extend(value for name, value in closure(inner) if not without or without not in name)
+        pending.extend([*one] if isinstance(one, list | tuple) else [])
+        pending.extend([one.func, *one.args] if isinstance(one, functools.partial) else [])
+        pending.append(vars(inner).get("__wrapped__") if isinstance(inner, FunctionType) else None)
+    return found
+
+
+def _is_library(function: FunctionType) -> bool:
+    return function.__code__.co_filename.startswith(_LIBRARIES)

@@ -1,0 +1,279 @@
+"""Reads LangGraph programs: a StateGraph is put together call by call, and then extracted as a live one is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from guardagent.frameworks.langgraph.extractor import FRAMEWORK, extract
+from guardagent.frameworks.langgraph.source import agents as langgraph_agents
+from guardagent.frameworks.langgraph.source.objects import (
+    Branch,
+    CodeOf,
+    CodeTool,
+    FlowOfCode,
+    Pipe,
+    SourceGraph,
+    Spec,
+    TaskOfCode,
+    name_of,
+    names_in,
+)
+from guardagent.workflow.model.graph import END, START
+from guardagent.workflow.python_source.evaluation import declared
+from guardagent.workflow.python_source.evaluation.values import (
+    UNKNOWN,
+    Applied,
+    Arguments,
+    Attribute,
+    Function,
+    Imported,
+    Made,
+    Table,
+    Values,
+    exactly,
+    path_of,
+    text,
+)
+from guardagent.workflow.python_source.programs.interpret import Interpreter
+
+__all__ = ["CONSTANTS", "FRAMEWORK", "PACKAGES", "called", "extract", "is_workflow", "piped"]
+
+CONSTANTS: dict[str, object] = {
+    **{f"{module}.END": END for module in ("langgraph.graph", "langgraph.constants", "langgraph.graph.state")},
+    **{f"{module}.START": START for module in ("langgraph.graph", "langgraph.constants", "langgraph.graph.state")},
+    "langgraph.types.Command.PARENT": "__parent__",
+}
+PACKAGES = ("langgraph", "langchain", "langchain_core")
+_SAME = {"with_config", "with_retry", "with_types", "with_fallbacks", "with_listeners", "bind", "copy"}
+_GRAPHS = {"StateGraph", "MessageGraph", "Graph"}
+_HOOKS = {"before_agent", "before_model", "after_model", "after_agent", "wrap_model_call", "wrap_tool_call"}
+
+
+def is_workflow(value: object) -> bool:
+    return isinstance(value, SourceGraph | FlowOfCode)
+
+
+def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
+    """What a call of LangGraph or LangChain gives."""
+    if isinstance(target, Attribute) and isinstance(target.owner, SourceGraph):
+        return _method(interpreter, target.owner, target.name, arguments, line)
+    if isinstance(target, Made):
+        return _decorated(interpreter, target, arguments)
+    if isinstance(target, TaskOfCode):
+        return UNKNOWN
+    if not isinstance(target, Imported) or target.path.partition(".")[0] not in PACKAGES:
+        return None
+    return _made(interpreter, target, arguments, line)
+
+
+def _made(interpreter: Interpreter, target: Imported, arguments: Arguments, line: int) -> Values | None:
+    name = target.path.rpartition(".")[2]
+    first = arguments.get("", 0)
+    function = first.known[0] if first and first.known else None
+    if name in _GRAPHS:
+        return exactly(SourceGraph(interpreter, line=line))
+    if name in {"tool", "task"} and isinstance(function, Function | Applied):
+        return exactly((CodeTool if name == "tool" else TaskOfCode)(name_of(function), function, interpreter))
+    if name == "from_function" or name in {"StructuredTool", "Tool"}:
+        return langgraph_agents.structured_tool(interpreter, arguments)
+    if name in langgraph_agents.AGENTS and interpreter.executing:
+        return exactly(langgraph_agents.agent(interpreter, name, arguments, line))
+    return None
+
+
+def _decorated(interpreter: Interpreter, decorator: Made, arguments: Arguments) -> Values | None:
+    """What a decorator with arguments makes of a function: a tool, a task, a workflow, or a hook of an agent."""
+    first = arguments.get("", 0)
+    function = first.known[0] if first and first.known else None
+    if not isinstance(function, Function | Applied):
+        return None
+    path = path_of(decorator.maker)
+    name = path.rpartition(".")[2]
+    if path == "functools.wraps":
+        interpreter.wrapped[id(_inner(function).tree)] = (decorator.arguments.get("", 0) or UNKNOWN).known
+        return first
+    if path.partition(".")[0] not in PACKAGES:
+        return None
+    given = decorator.arguments
+    if name == "tool":
+        named = (given.get("name_or_callable", 0) or UNKNOWN).strings
+        return exactly(CodeTool(next(iter(named)) if named else name_of(function), function, interpreter, given))
+    if name == "task":
+        named = (given.get("name") or UNKNOWN).strings
+        return exactly(TaskOfCode(next(iter(named)) if named else name_of(function), function, interpreter))
+    if name == "entrypoint":
+        return exactly(FlowOfCode(name_of(function), function, interpreter))
+    if name in _HOOKS:
+        return exactly(Made(decorator.maker, Arguments((exactly(function),), given.keywords)))
+    return None
+
+
+def _inner(function: Function | Applied) -> Function:
+    while isinstance(function, Applied):
+        function = function.function  # type: ignore[assignment]
+    return function
+
+
+def piped(interpreter: Interpreter, left: Values, right: Values) -> Values | None:
+    """`a | b` of runnables: one after the other."""
+    both = (*left.known, *right.known)
+    if not both or any(isinstance(one, type | Table | dict | set | int) for one in both):
+        return None
+    return exactly(Pipe((left, right), interpreter))
+
+
+def _method(interpreter: Interpreter, graph: SourceGraph, name: str, arguments: Arguments, line: int) -> Values:
+    if name in _SAME:
+        return exactly(graph)
+    method = _METHODS.get(name)
+    if method is None:
+        return UNKNOWN
+    if interpreter.depth and interpreter.executing:
+        graph.notes.append(f"line {line}: {name} is called under a condition; it is taken to be called")
+    result = method(interpreter, graph, arguments, line)
+    return exactly(graph if result is None else result)
+
+
+def _add_node(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments, line: int) -> None:
+    first = arguments.get("node", 0) or UNKNOWN
+    action = arguments.get("action", 1)
+    names = [one for one in first.known if isinstance(one, str)]
+    if action is None and not names:
+        action, names = first, [name_of(one) for one in first.known]
+    if not names or (action is not None and not first.complete):
+        graph.unseen.append(f"line {line}: the name of a node is not known")
+        names = names or [f"line {line}"]
+    ends = _destinations(arguments.get("destinations"))
+    for name in map(text, names):
+        spec = Spec(CodeOf(action or UNKNOWN, interpreter), ends=ends, defer=_is_true(arguments.get("defer")))
+        handler = arguments.get("error_handler")
+        if handler is not None and handler.known != (None,):
+            spec.error_handler_node = f"__error_handler__{name}"
+            graph.nodes[spec.error_handler_node] = Spec(CodeOf(handler, interpreter), is_error_handler=True)
+        graph.nodes[name] = spec
+
+
+def _destinations(values: Values | None) -> list[str] | dict[str, str] | None:
+    """The declared destinations of a node, with their labels if they have some."""
+    table = values.known[0] if values is not None and len(values.known) == 1 else None
+    if isinstance(table, Table):
+        pairs = [(key.strings, label.strings) for key, label in table.items]
+        if all(key and label and len(key) == len(label) == 1 for key, label in pairs):
+            return {next(iter(key or ())): next(iter(label or ())) for key, label in pairs}
+    return names_in(values)
+
+
+def _is_true(values: Values | None) -> bool:
+    return values is not None and values.known == (True,)
+
+
+def _add_edge(_interpreter: Interpreter, graph: SourceGraph, arguments: Arguments, line: int) -> None:
+    start = arguments.get("start_key", 0) or UNKNOWN
+    end = arguments.get("end_key", 1) or UNKNOWN
+    several = [one for one in start.known if not isinstance(one, str)]
+    if several:
+        graph.join(names_in(start), names_in(end), line)
+    else:
+        graph.connect(names_in(start), names_in(end), line)
+
+
+def _add_conditional_edges(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments, line: int) -> None:
+    sources = names_in(arguments.get("source", 0))
+    path = arguments.get("path", 1) or UNKNOWN
+    ends = _ends(interpreter, path, arguments.get("path_map", 2))
+    if sources is None:
+        graph.notes.append(
+            f"line {line}: it is not known from which node a condition leads on; from all, it is assumed"
+        )
+    for source in sources if sources is not None else [START, *graph.nodes]:
+        branches = graph.branches.setdefault(source, {})
+        branches[f"{name_of(path.known[0]) if path.known else 'condition'}:{line}:{len(branches)}"] = Branch(
+            CodeOf(path, interpreter), ends
+        )
+
+
+def _conditional_entry(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments, line: int) -> None:
+    shifted = Arguments((exactly(START), *arguments.positional), arguments.keywords, arguments.open)
+    _add_conditional_edges(interpreter, graph, shifted, line)
+
+
+def _ends(interpreter: Interpreter, path: Values, path_map: Values | None) -> dict[object, str] | None:
+    """The path map of a condition, as LangGraph works it out: also from a `Literal` that it is declared to return."""
+    if path_map is not None and path_map.known != (None,):
+        return _mapped(interpreter, path_map)
+    if any(path_of(one).endswith(".tools_condition") for one in path.known):
+        return {"tools": "tools", END: END}
+    if len(path.known) != 1 or not isinstance(path.known[0], Function):
+        return None
+    parts = declared.returned(interpreter, path.known[0])
+    if len(parts) == 1 and parts[0].values is not None and parts[0].type is None and not parts[0].within:
+        return {one: str(one) for one in parts[0].values.known}
+    return None
+
+
+def _mapped(interpreter: Interpreter, path_map: Values) -> dict[object, str] | None:
+    found: dict[object, str] = {}
+    for one in path_map.known:
+        if isinstance(one, Table | dict):
+            for place, (key, target) in enumerate(interpreter.pairs(one) or ()):
+                keys = [one for one in key.known if isinstance(one, str | bool | int)] or [f"condition {place + 1}"]
+                if target.strings is None:
+                    return None
+                if len(keys) == len(target.strings) == 1:
+                    found[keys[0]] = next(iter(target.strings))
+                else:
+                    found |= {name: name for name in target.strings}
+        else:
+            listed = names_in(exactly(one))
+            if listed is None:
+                return None
+            found |= {name: name for name in listed}
+    return found if path_map.complete else None
+
+
+def _add_sequence(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments, line: int) -> None:
+    items = interpreter.in_order(arguments.get("nodes", 0) or UNKNOWN)
+    if items is None:
+        graph.unseen.append(f"line {line}: the nodes of a sequence are not known")
+        return
+    before: str | None = None
+    for item in items:
+        pair = interpreter.in_order(item)
+        given = Arguments(tuple(pair)) if pair is not None and len(pair) == 2 else Arguments((item,))
+        _add_node(interpreter, graph, given, line)
+        name = list(graph.nodes)[-1]
+        if before is not None:
+            graph.edges.append((before, name))
+        before = name
+
+
+def _entry(_interpreter: Interpreter, graph: SourceGraph, arguments: Arguments, line: int) -> None:
+    graph.connect([START], names_in(arguments.get("key", 0)), line)
+
+
+def _finish(_interpreter: Interpreter, graph: SourceGraph, arguments: Arguments, line: int) -> None:
+    graph.connect(names_in(arguments.get("key", 0)), [END], line)
+
+
+def _defaults(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments, _line: int) -> None:
+    handler = arguments.get("error_handler")
+    if handler is not None:
+        graph.default_handler = CodeOf(handler, interpreter)
+
+
+def _compile(_interpreter: Interpreter, graph: SourceGraph, arguments: Arguments, _line: int) -> SourceGraph:
+    return langgraph_agents.compiled(graph, arguments)
+
+
+_METHODS: dict[str, Callable[[Interpreter, SourceGraph, Arguments, int], SourceGraph | None]] = {
+    "add_node": _add_node,
+    "add_edge": _add_edge,
+    "add_conditional_edges": _add_conditional_edges,
+    "set_conditional_entry_point": _conditional_entry,
+    "add_sequence": _add_sequence,
+    "set_entry_point": _entry,
+    "set_finish_point": _finish,
+    "set_node_defaults": _defaults,
+    "validate": lambda _interpreter, _graph, _arguments, _line: None,
+    "compile": _compile,
+}

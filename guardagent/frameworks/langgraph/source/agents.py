@@ -1,0 +1,389 @@
+"""Reads agents that LangChain puts together: the graph that `create_agent` makes of its model, tools and middleware."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from guardagent.frameworks.langgraph.extractor.open import HitlOfCode, Opened, Unopened
+from guardagent.frameworks.langgraph.source.objects import (
+    Branch,
+    CodeOf,
+    CodeTool,
+    SourceGraph,
+    Spec,
+    ToolNodeOfCode,
+    name_of,
+    names_in,
+    tools_in,
+)
+from guardagent.workflow.model.graph import END, START
+from guardagent.workflow.python_source.evaluation.values import (
+    NOTHING,
+    UNKNOWN,
+    Applied,
+    Arguments,
+    Class,
+    Function,
+    Made,
+    Sequence,
+    Table,
+    Values,
+    exactly,
+    path_of,
+    text,
+)
+from guardagent.workflow.python_source.programs.interpret import Interpreter
+from guardagent.workflow.python_source.programs.live_function import Code
+from guardagent.workflow.python_source.programs.scopes import Object
+
+AGENTS = {"create_agent", "create_react_agent"}
+HOOKS = ("before_agent", "before_model", "after_model", "after_agent")
+
+# The hooks of LangChain's own middleware (1.4), with where each may jump to, and the tools that it brings.
+_KNOWN: dict[str, tuple[dict[str, tuple[str, ...]], tuple[str, ...]]] = {
+    "HumanInTheLoopMiddleware": ({"after_model": ()}, ()),
+    "ModelCallLimitMiddleware": ({"before_model": ("end",), "after_model": ()}, ()),
+    "PIIMiddleware": ({"before_model": ("end",), "after_model": ()}, ()),
+    "ShellToolMiddleware": ({"before_agent": (), "after_agent": ()}, ("shell",)),
+    "SummarizationMiddleware": ({"before_model": ()}, ()),
+    "TodoListMiddleware": ({"after_model": (), "wrap_model_call": ()}, ("write_todos",)),
+    "ToolCallLimitMiddleware": ({"after_model": ("end",)}, ()),
+    "FilesystemFileSearchMiddleware": ({}, ("glob_search", "grep_search")),
+    "ContextEditingMiddleware": ({"wrap_model_call": ()}, ()),
+    "LLMToolSelectorMiddleware": ({"wrap_model_call": ()}, ()),
+    "ModelFallbackMiddleware": ({"wrap_model_call": ()}, ()),
+    "ModelRetryMiddleware": ({"wrap_model_call": ()}, ()),
+    "ProviderToolSearchMiddleware": ({"wrap_model_call": ()}, ()),
+    "LLMToolEmulator": ({}, ()),
+    "ToolErrorMiddleware": ({}, ()),
+    "ToolRetryMiddleware": ({}, ()),
+}
+
+
+@dataclass
+class Middleware:
+    """One piece of middleware.
+
+    Attributes:
+        name: as the names of its nodes begin.
+        hooks: the program's functions by the name of the hook; None for one of LangChain's own.
+        jumps: where a hook may jump to, instead of going on.
+        tools: the tools that it brings.
+        wrapper: what it puts around the calls of tools.
+        hitl: it asks a person about tools.
+    """
+
+    name: str
+    hooks: dict[str, list[Code]] = field(default_factory=dict)
+    jumps: dict[str, list[str]] = field(default_factory=dict)
+    tools: list[Values] = field(default_factory=list)
+    wrapper: Values | None = None
+    hitl: HitlOfCode | None = None
+
+    def node(self, hook: str) -> str:
+        return f"{self.name}.{hook}"
+
+
+@dataclass(eq=False)
+class Hook(Unopened):
+    """A node for a hook of middleware, or for the agent's model."""
+
+    functions: list[Code] = field(default_factory=list)
+    hooks: list[Code] = field(default_factory=list)
+    hitl: HitlOfCode | None = None
+    server_tools: list[str] = field(default_factory=list)
+    values: Values = NOTHING
+
+    def open(self, opened: Opened) -> Iterable[object]:
+        opened.functions.extend(self.functions)
+        opened.hooks.extend(self.hooks)
+        opened.server_tools.extend(self.server_tools)
+        if self.hitl is not None:
+            opened.middleware.append(self.hitl)
+        return ()
+
+
+def agent(interpreter: Interpreter, maker: str, arguments: Arguments, line: int) -> SourceGraph:
+    """The compiled graph of an agent."""
+    graph = SourceGraph(interpreter, line=line)
+    if maker == "create_react_agent":
+        _react(interpreter, graph, arguments)
+    else:
+        _agent(interpreter, graph, arguments)
+    return compiled(graph, arguments)
+
+
+def compiled(graph: SourceGraph, arguments: Arguments) -> SourceGraph:
+    """The compiled graph; where it is not known before which nodes it stops, it is taken not to."""
+    stops = {when: names_in(arguments.get(when)) for when in ("interrupt_before", "interrupt_after")}
+    unknown = [when for when, names in stops.items() if names is None]
+    graph.notes.extend(f"line {graph.line}: {when} is not known from the source; none is assumed" for when in unknown)
+    named = (arguments.get("name") or UNKNOWN).strings
+    return graph.compiled(
+        before=stops["interrupt_before"] or [],
+        after=stops["interrupt_after"] or [],
+        name=next(iter(named)) if named else "LangGraph",
+    )
+
+
+def structured_tool(interpreter: Interpreter, arguments: Arguments) -> Values | None:
+    """`StructuredTool.from_function(f)`, and the like."""
+    given = [arguments.get(name, place) for name, place in (("func", 0), ("coroutine", 1))]
+    functions = [one for values in given if values for one in values.known if isinstance(one, Function | Applied)]
+    named = (arguments.get("name") or UNKNOWN).strings
+    if not functions and not named:
+        return None
+    name = next(iter(named)) if named else name_of(functions[0])
+    return exactly(CodeTool(name, functions[0] if functions else None, interpreter, arguments))
+
+
+def _server_tools(values: Values | None, interpreter: Interpreter) -> tuple[Values | None, list[str]]:
+    """The tools that the program runs, and the names of those that the model's provider runs."""
+    if values is None:
+        return None, []
+    items = interpreter.elements(values)
+    own = tuple(one for one in items.known if not isinstance(one, Table | dict))
+    names: list[str] = []
+    for one in items.known:
+        if isinstance(one, Table | dict):
+            kind = interpreter.item(one, exactly("type")).strings or {"server tool"}
+            named = interpreter.item(one, exactly("name")).strings or kind
+            names.extend(sorted(named) if kind != {"function"} else ())
+    return Values((Sequence(tuple(map(exactly, own)), ordered=False),), items.complete), names
+
+
+def _agent(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments) -> None:
+    """As `langchain.agents.create_agent` does it."""
+    given = interpreter.elements(arguments.get("middleware") or exactly(Sequence(())))
+    middleware = [_middleware(interpreter, graph, one) for one in given.known]
+    if not given.complete:
+        graph.unseen.append("the middleware of an agent is not all known from the source")
+    own, server_tools = _server_tools(arguments.get("tools", 1), interpreter)
+    wrappers = tuple(one.wrapper for one in middleware if one.wrapper is not None)
+    brought = [values for one in middleware for values in one.tools]
+    every = _together(interpreter, [*brought, *([own] if own else [])])
+    tools, complete = tools_in(every, interpreter)
+    has_tools = (
+        bool(tools) or not complete or bool(wrappers) or any("wrap_tool_call" in one.hooks for one in middleware)
+    )
+    response = arguments.get("response_format") is not None
+    _Agent(interpreter, graph, middleware).put_together(
+        every if has_tools else None, wrappers, server_tools, response=response
+    )
+
+
+def _together(interpreter: Interpreter, several: list[Values]) -> Values:
+    items = NOTHING
+    for values in several:
+        items |= interpreter.elements(values)
+    return Values((Sequence(tuple(map(exactly, items.known)), ordered=False),), items.complete)
+
+
+@dataclass
+class _Agent:
+    """Puts the graph of an agent together."""
+
+    interpreter: Interpreter
+    graph: SourceGraph
+    middleware: list[Middleware]
+
+    def put_together(
+        self, tools: Values | None, wrappers: tuple[Values, ...], server_tools: list[str], *, response: bool
+    ) -> None:
+        wrapped = [code for one in self.middleware for code in one.hooks.get("wrap_model_call", [])]
+        self._node("model", Hook(hooks=wrapped, server_tools=server_tools))
+        if tools is not None:
+            node = ToolNodeOfCode(Arguments((tools,)), self.interpreter, wrappers)
+            self.graph.nodes["tools"] = Spec(CodeOf(exactly(node), self.interpreter))
+        for one in self.middleware:
+            for hook in HOOKS:
+                if hook in one.hooks:
+                    self._node(one.node(hook), Hook(functions=one.hooks[hook], hitl=one.hitl))
+        before_agent, before_model, after_model, after_agent = (
+            [one for one in self.middleware if hook in one.hooks] for hook in HOOKS
+        )
+        self.loop_entry = before_model[0].node("before_model") if before_model else "model"
+        self.loop_exit = after_model[0].node("after_model") if after_model else "model"
+        self.exit = after_agent[-1].node("after_agent") if after_agent else END
+        entry = before_agent[0].node("before_agent") if before_agent else self.loop_entry
+        self.graph.edges.append((START, entry))
+        self._loop(tools, after_model, response=response)
+        self._chain(before_agent, "before_agent", self.loop_entry)
+        self._chain(before_model, "before_model", "model")
+        if after_model:
+            self.graph.edges.append(("model", after_model[-1].node("after_model")))
+            self._chain(after_model[:0:-1], "after_model", self.loop_exit)
+        self._chain(after_agent[::-1], "after_agent", END)
+
+    def _node(self, name: str, hook: Hook) -> None:
+        self.graph.nodes[name] = Spec(CodeOf(exactly(hook), self.interpreter))
+
+    def _choice(self, source: str, targets: list[str]) -> None:
+        code = CodeOf(exactly(Hook()), self.interpreter)
+        self.graph.branches.setdefault(source, {})["choice"] = Branch(code, {name: name for name in targets})
+
+    def _loop(self, tools: Values | None, after_model: list[Middleware], *, response: bool) -> None:
+        wraps_model = any("wrap_model_call" in one.hooks for one in self.middleware)
+        if tools is not None:
+            last = [self.exit] if response or self._returns_direct(tools) else []
+            self._choice("tools", [self.loop_entry, *last])
+            more = [self.loop_entry] if response or self.loop_exit != "model" or wraps_model else []
+            self._choice(self.loop_exit, ["tools", self.exit, *more])
+        elif response:
+            self._choice(self.loop_exit, [self.loop_entry, self.exit])
+        elif not after_model:
+            self.graph.edges.append(("model", self.exit))
+        else:
+            self._after(after_model[0], "after_model", self.exit)
+
+    def _returns_direct(self, tools: Values) -> bool:
+        given = [
+            one.given.get("return_direct")
+            for one in self.interpreter.elements(tools).known
+            if isinstance(one, CodeTool)
+        ]
+        return any(values is not None and values.known != (False,) for values in given)
+
+    def _chain(self, several: list[Middleware], hook: str, last: str) -> None:
+        for one, after in pairwise(several):
+            self._after(one, hook, after.node(hook))
+        if several:
+            self._after(several[-1], hook, last)
+
+    def _after(self, one: Middleware, hook: str, default: str) -> None:
+        jumps = one.jumps.get(hook) or []
+        if not jumps:
+            self.graph.edges.append((one.node(hook), default))
+            return
+        places = {"end": self.exit, "tools": "tools", "model": self.loop_entry}
+        targets = [places[jump] for jump in ("end", "tools", "model") if jump in jumps]
+        self._choice(one.node(hook), list(dict.fromkeys([default, *(t for t in targets if t != one.node(hook))])))
+
+
+def _middleware(interpreter: Interpreter, graph: SourceGraph, one: object) -> Middleware:
+    if isinstance(one, Object) and isinstance(one.made_of, Class):
+        return _of_class(interpreter, one)
+    if isinstance(one, Made):
+        name = path_of(one.maker).rpartition(".")[2]
+        if name in _KNOWN:
+            return _known(interpreter, name, one)
+        first = one.arguments.positional[0].known if one.arguments.positional else ()
+        if first and isinstance(first[0], Function | Applied):
+            return _of_function(interpreter, name, one, first[0])
+    graph.unseen.append(f"a piece of middleware is not known from the source: {path_of(one) or name_of(one)}")
+    return Middleware(name_of(one))
+
+
+def _known(interpreter: Interpreter, name: str, one: Made) -> Middleware:
+    hooks, tools = _KNOWN[name]
+    made = Middleware(name, {hook: [] for hook in hooks}, {hook: list(jumps) for hook, jumps in hooks.items()})
+    made.tools = [exactly(Sequence((exactly(CodeTool(tool, None, interpreter)),))) for tool in tools]
+    if name == "HumanInTheLoopMiddleware":
+        made.hitl = HitlOfCode(dict(_asked(interpreter, one.arguments.get("interrupt_on", 0) or UNKNOWN)))
+    special = (one.arguments.get("pii_type" if name == "PIIMiddleware" else "tool_name", 0) or NOTHING).strings
+    if special and name in {"PIIMiddleware", "ToolCallLimitMiddleware"}:
+        made.name = f"{name}[{next(iter(special))}]"
+    return made
+
+
+def _asked(interpreter: Interpreter, values: Values) -> Iterator[tuple[str, Any]]:
+    """The tools that a person is asked about, with their options; what is not known is taken to be asked sometimes."""
+    for table in values.known:
+        for key, options in interpreter.pairs(table) or ():
+            for name in key.strings or ():
+                yield text(name), _options(interpreter, options)
+
+
+def _options(interpreter: Interpreter, options: Values) -> object:
+    if options.complete and len(options.known) == 1:
+        one = options.known[0]
+        if isinstance(one, bool):
+            return one
+        pairs = interpreter.pairs(one)
+        named = one.arguments.keywords if isinstance(one, Made) else None
+        keys = {name for key, _ in pairs or () for name in key.strings or ()} if pairs is not None else set(named or ())
+        if pairs is not None or named is not None:
+            return {"when": True} if "when" in keys else True
+    return {"when": True}
+
+
+def _of_class(interpreter: Interpreter, one: Object) -> Middleware:
+    """Middleware that is a class of the program."""
+    named = interpreter.attribute(one, "name").strings
+    made = Middleware(next(iter(named)) if named else name_of(one))
+    assert isinstance(one.made_of, Class)
+    for hook in (*HOOKS, "wrap_model_call"):
+        methods = [interpreter.attribute(one, name) for name in (hook, f"a{hook}")]
+        codes = [
+            Code(method, interpreter) for values in methods for method in values.known if isinstance(method, Applied)
+        ]
+        if codes:
+            made.hooks[hook] = codes
+            made.jumps[hook] = _jumps(one.made_of, hook)
+    wrapper = interpreter.attribute(one, "wrap_tool_call")
+    made.wrapper = wrapper if any(isinstance(method, Applied) for method in wrapper.known) else None
+    tools = interpreter.attribute(one, "tools")
+    made.tools = [tools] if tools.known else []
+    return made
+
+
+def _jumps(made_of: Class, hook: str) -> list[str]:
+    """Where a hook may jump to, as `@hook_config(can_jump_to=[...])` declares."""
+    import ast
+
+    for node in made_of.tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in {hook, f"a{hook}"}:
+            words = [
+                one.value
+                for decorator in node.decorator_list
+                for one in ast.walk(decorator)
+                if isinstance(one, ast.Constant)
+            ]
+            return [str(word) for word in words]
+    return []
+
+
+def _of_function(interpreter: Interpreter, hook: str, one: Made, function: Function | Applied) -> Middleware:
+    """Middleware that a decorator makes of a function."""
+    named = (one.arguments.get("name") or UNKNOWN).strings
+    made = Middleware(next(iter(named)) if named else name_of(function))
+    if hook == "wrap_tool_call":
+        made.wrapper = exactly(function)
+    else:
+        made.hooks[hook] = [Code(function, interpreter)]
+        made.jumps[hook] = names_in(one.arguments.get("can_jump_to")) or []
+    made.tools = [values] if (values := one.arguments.get("tools")) is not None else []
+    return made
+
+
+def _react(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments) -> None:
+    """As `langgraph.prebuilt.create_react_agent` does it."""
+    own, server_tools = _server_tools(arguments.get("tools", 1), interpreter)
+    put = _Agent(interpreter, graph, [])
+    put._node("agent", Hook(server_tools=server_tools))  # noqa: SLF001 - of this module
+    tools, complete = tools_in(own, interpreter)
+    entry, last = "agent", END
+    for name in ("pre_model_hook", "post_model_hook"):
+        hook = arguments.get(name)
+        if hook is not None and hook.known != (None,):
+            graph.nodes[name] = Spec(CodeOf(hook, interpreter))
+    if "pre_model_hook" in graph.nodes:
+        graph.edges.append(("pre_model_hook", "agent"))
+        entry = "pre_model_hook"
+    if "post_model_hook" in graph.nodes:
+        graph.edges.append(("agent", "post_model_hook"))
+    if arguments.get("response_format") is not None:
+        put._node("generate_structured_response", Hook())  # noqa: SLF001 - as above
+        graph.edges.append(("generate_structured_response", END))
+        last = "generate_structured_response"
+    graph.edges.append((START, entry))
+    behind = "post_model_hook" if "post_model_hook" in graph.nodes else "agent"
+    if not tools and complete:
+        graph.edges.append((behind, last)) if last != END else None
+        return
+    graph.nodes["tools"] = Spec(CodeOf(exactly(ToolNodeOfCode(Arguments((own or NOTHING,)), interpreter)), interpreter))
+    put._choice(behind, ["tools", last, *([entry] if behind != "agent" else [])])  # noqa: SLF001 - as above
+    graph.edges.append(("tools", entry))

@@ -1,0 +1,388 @@
+"""What stands for the objects of LangGraph and LangChain in a program of which there is only code."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from guardagent.frameworks.langgraph.extractor.open import GraphOfCode, Opened, TaskLike, Tool, Unopened
+from guardagent.workflow.python_source.evaluation.builtin_calls import BINDS
+from guardagent.workflow.python_source.evaluation.values import (
+    UNKNOWN,
+    Applied,
+    Arguments,
+    Attribute,
+    Class,
+    Function,
+    Imported,
+    Made,
+    Sequence,
+    Table,
+    Values,
+    path_of,
+    text,
+)
+from guardagent.workflow.python_source.functions.functions import Body, Readable
+from guardagent.workflow.python_source.programs.live_function import Code
+from guardagent.workflow.python_source.programs.scopes import Object
+
+if TYPE_CHECKING:
+    from guardagent.workflow.python_source.programs.interpret import Interpreter
+
+_MODELS = ("langchain", "langchain_core", "langchain_openai", "langchain_anthropic")
+
+
+@dataclass
+class Spec:
+    """A node of a StateGraph."""
+
+    runnable: CodeOf
+    ends: list[str] | dict[str, str] | None = None
+    defer: bool = False
+    error_handler_node: str | None = None
+    is_error_handler: bool = False
+
+
+@dataclass
+class Branch:
+    """A condition behind a node."""
+
+    path: CodeOf
+    ends: dict[object, str] | None = None
+
+
+@dataclass(eq=False)
+class SourceGraph(GraphOfCode):
+    """A StateGraph, as far as the code has put it together."""
+
+    interpreter: Interpreter
+    line: int = 0
+    name: str = "LangGraph"
+    nodes: dict[str, Spec] = field(default_factory=dict)
+    edges: list[tuple[str, str]] = field(default_factory=list)
+    waiting_edges: list[tuple[tuple[str, ...], str]] = field(default_factory=list)
+    branches: dict[str, dict[str, Branch]] = field(default_factory=dict)
+    interrupt_before_nodes: Any = ()
+    interrupt_after_nodes: Any = ()
+    notes: list[str] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
+    default_handler: CodeOf | None = None
+
+    @property
+    def builder(self) -> SourceGraph:
+        return self
+
+    def connect(self, sources: list[str] | None, targets: list[str] | None, line: int) -> None:
+        """Adds edges; where one end is not known, from or to all nodes."""
+        if sources is None or targets is None:
+            self.notes.append(f"line {line}: an end of an edge is not known; it is taken to be any node")
+        for source in sources if sources is not None else list(self.nodes):
+            for target in targets if targets is not None else list(self.nodes):
+                self.edges.append((source, target))
+
+    def join(self, sources: list[str] | None, targets: list[str] | None, line: int) -> None:
+        """Adds an edge that waits for several nodes."""
+        if sources is None:
+            self.connect(None, targets, line)
+        else:
+            self.waiting_edges.extend((tuple(sources), target) for target in targets or ())
+
+    def compiled(self, *, before: list[str], after: list[str], name: str) -> SourceGraph:
+        """The compiled graph: as it is now, whatever is added later."""
+        made = copy.copy(self)
+        made.nodes, made.edges, made.waiting_edges = dict(self.nodes), list(self.edges), list(self.waiting_edges)
+        made.branches = {source: dict(branches) for source, branches in self.branches.items()}
+        made.notes, made.unseen = self.notes, self.unseen
+        made.name = name
+        made.interrupt_before_nodes = "*" if before == ["*"] else before
+        made.interrupt_after_nodes = "*" if after == ["*"] else after
+        if self.default_handler is not None:
+            made.handle_errors(self.default_handler)
+        return made
+
+    def handle_errors(self, handler: CodeOf) -> None:
+        name = "__default_error_handler__"
+        for spec in self.nodes.values():
+            if not spec.is_error_handler and spec.error_handler_node is None:
+                spec.error_handler_node = name
+        self.nodes[name] = Spec(handler, is_error_handler=True)
+
+    def parts(self) -> Iterator[object]:
+        """The graphs that it is made of."""
+        for spec in self.nodes.values():
+            yield from (one for one in spec.runnable.values.known if isinstance(one, GraphOfCode))
+
+
+@dataclass(eq=False)
+class Unread(Readable):
+    """A function of which not even the code is there."""
+
+    name: str
+
+    def body(self, given: Arguments | None = None) -> Body:  # noqa: ARG002 - it could do anything with them
+        why = f"{self.name} is defined elsewhere" if self.name else "what it runs is not known"
+        return Body(goto=None, unknown=(why,), source_known=False)
+
+    def place(self) -> tuple[str | None, int | None]:
+        return None, None
+
+
+@dataclass(eq=False)
+class CodeOf(Unopened):
+    """Whatever an expression gives that LangGraph is to run."""
+
+    values: Values
+    interpreter: Interpreter
+
+    def open(self, opened: Opened) -> Iterable[object]:
+        if not self.values.complete:
+            opened.functions.append(Unread(""))
+        return [inner for one in self.values.known for inner in self._of(one, opened)]
+
+    def _of(self, one: object, opened: Opened) -> Iterable[object]:
+        if isinstance(one, Unopened | GraphOfCode):
+            return [one]
+        if _is_function(one):
+            opened.functions.append(Code(one, self.interpreter))
+        elif isinstance(one, Object):
+            self._object(one, opened)
+        elif isinstance(one, Made):
+            return self._made(one, opened)
+        elif isinstance(one, Table):
+            return [CodeOf(value, self.interpreter) for _, value in one.items]
+        elif isinstance(one, Imported):
+            opened.functions.append(Unread(one.path))
+        elif not isinstance(one, Attribute):
+            opened.functions.append(Unread(""))
+        return ()
+
+    def _object(self, one: Object, opened: Opened) -> None:
+        """An object of the program: a tool by its class, or one that can be called."""
+        tool = tool_of_object(one, self.interpreter)
+        if tool is not None:
+            opened.tools.append(tool)
+            return
+        for name in ("__call__", "invoke", "ainvoke"):
+            for method in self.interpreter.attribute(one, name).known:
+                if _is_function(method):
+                    opened.functions.append(Code(method, self.interpreter))
+
+    def _made(self, one: Made, opened: Opened) -> Iterable[object]:
+        path = path_of(one.maker)
+        name = path.rpartition(".")[2]
+        if name == "ToolNode":
+            return [ToolNodeOfCode(one.arguments, self.interpreter)]
+        if name == "RunnablePassthrough":
+            opened.passes = not one.arguments.positional
+        elif name.startswith("Runnable"):
+            given = [*one.arguments.positional, *one.arguments.keywords.values()]
+            return [CodeOf(values, self.interpreter) for values in given if not _is_name(values)]
+        elif isinstance(one.maker, Attribute) and one.maker.name in BINDS:
+            return [CodeOf(Values((one.maker.owner,)), self.interpreter)] if _is_runnable(one.maker.owner) else []
+        elif path.partition(".")[0].startswith("langchain") and name[:1].isupper():
+            return ()  # a model, a prompt, a parser
+        else:
+            opened.functions.append(Unread(path))
+        return ()
+
+
+def _is_name(values: Values) -> bool:
+    return bool(values.known) and all(isinstance(one, str) for one in values.known)
+
+
+def _is_runnable(one: object) -> bool:
+    return isinstance(one, Unopened | GraphOfCode | Made)
+
+
+def _is_function(one: object) -> bool:
+    while isinstance(one, Applied):
+        one = one.function
+    return isinstance(one, Function)
+
+
+@dataclass(eq=False)
+class Pipe(Unopened):
+    """Runnables one after another."""
+
+    steps: tuple[Values, ...]
+    interpreter: Interpreter
+
+    def open(self, _opened: Opened) -> Iterable[object]:
+        return [CodeOf(step, self.interpreter) for step in self.steps]
+
+
+@dataclass(eq=False)
+class CodeTool(Unopened):
+    """A tool that is made of a function."""
+
+    name: str
+    function: object
+    interpreter: Interpreter
+    given: Arguments = field(default_factory=Arguments)
+
+    def attribute(self, name: str) -> Values | None:
+        return Values((self.name,)) if name == "name" else None
+
+    def tool(self) -> Tool:
+        return Tool(self.name, (Code(self.function, self.interpreter),) if _is_function(self.function) else ())
+
+    def open(self, opened: Opened) -> Iterable[object]:
+        opened.tools.append(self.tool())
+        return ()
+
+
+@dataclass(eq=False)
+class ToolNodeOfCode(Unopened):
+    """A tool node, with what is put around each call of its tools."""
+
+    arguments: Arguments
+    interpreter: Interpreter
+    wrappers: tuple[Values, ...] = ()
+
+    def open(self, opened: Opened) -> Iterable[object]:
+        opened.tool_nodes.append(self)
+        tools, complete = tools_in(self.arguments.get("tools", 0), self.interpreter)
+        opened.tools.extend(tools)
+        if not complete:
+            opened.unseen.append("its tools are not all known from the source")
+        return ()
+
+    def _wrapper(self, name: str) -> list[Code]:
+        given = [self.arguments.get(name) or Values(), *(self.wrappers if name == "wrap_tool_call" else ())]
+        return [Code(one, self.interpreter) for values in given for one in values.known if _is_function(one)]
+
+    @property
+    def _wrap_tool_call(self) -> list[Code]:
+        return self._wrapper("wrap_tool_call")
+
+    @property
+    def _awrap_tool_call(self) -> list[Code]:
+        return self._wrapper("awrap_tool_call")
+
+
+def tools_in(values: Values | None, interpreter: Interpreter) -> tuple[list[Tool], bool]:
+    """The tools of a list, and whether there are no others."""
+    if values is None or values.known == (None,):
+        return [], True
+    elements = interpreter.elements(values)
+    tools = [tool for one in elements.known if (tool := tool_of(one, interpreter)) is not None]
+    return tools, elements.complete and all(_tells_its_name(one) for one in elements.known)
+
+
+def _tells_its_name(one: object) -> bool:
+    return not isinstance(one, Imported | Attribute) and not (
+        isinstance(one, Made) and not isinstance(one.maker, Class)
+    )
+
+
+def tool_of(one: object, interpreter: Interpreter) -> Tool | None:
+    """The tool that an element of a list of tools is; one that is defined elsewhere goes by the name it has here."""
+    if isinstance(one, CodeTool):
+        return one.tool()
+    if _is_function(one):
+        return Tool(name_of(one), (Code(one, interpreter),))
+    if isinstance(one, Object):
+        return tool_of_object(one, interpreter)
+    if isinstance(one, Imported):
+        return Tool(one.path.rpartition(".")[2])
+    if isinstance(one, Made):
+        named = (one.arguments.get("name") or UNKNOWN).strings
+        return Tool(next(iter(named)) if named else path_of(one.maker).rpartition(".")[2] or "tool")
+    return None
+
+
+def tool_of_object(one: Object, interpreter: Interpreter) -> Tool | None:
+    """A tool that is a class of the program, with its name and its method."""
+    names = [text(name) for name in interpreter.attribute(one, "name").known if isinstance(name, str)]
+    methods = [method for name in ("_run", "_arun") for method in interpreter.attribute(one, name).known]
+    functions = tuple(Code(method, interpreter) for method in methods if _is_function(method))
+    return Tool(names[0] if names else name_of(one), functions) if functions else None
+
+
+@dataclass(eq=False)
+class TaskOfCode(TaskLike):
+    """A task of a functional workflow."""
+
+    name: str
+    function: object
+    interpreter: Interpreter
+
+    @property
+    def func(self) -> Code:  # type: ignore[override]
+        return Code(self.function, self.interpreter)
+
+    def open(self, opened: Opened) -> Iterable[object]:
+        opened.functions.append(self.func)
+        return ()
+
+
+@dataclass(eq=False)
+class FlowOfCode(GraphOfCode):
+    """A functional workflow."""
+
+    name: str
+    function: object
+    interpreter: Interpreter
+
+    @property
+    def code(self) -> Code:
+        return Code(self.function, self.interpreter)
+
+
+def name_of(one: object) -> str:
+    """The name that LangGraph gives a node that is not named, or a tool."""
+    if isinstance(one, Function):
+        return getattr(one.tree, "name", "<lambda>")
+    if isinstance(one, Applied):
+        return name_of(one.function) if _has_self(one) else "partial"
+    if isinstance(one, Object):
+        return one.made_of.tree.name if isinstance(one.made_of, Class) else "Object"
+    if isinstance(one, CodeTool | TaskOfCode | SourceGraph | FlowOfCode):
+        return one.name
+    if isinstance(one, ToolNodeOfCode):
+        return "tools"
+    if isinstance(one, Made):
+        return _name_of_made(one)
+    return path_of(one).rpartition(".")[2] or type(one).__name__
+
+
+def _name_of_made(one: Made) -> str:
+    named = (one.arguments.get("name") or UNKNOWN).strings
+    if named:
+        return next(iter(named))
+    maker = path_of(one.maker).rpartition(".")[2]
+    if maker == "RunnableLambda" and one.arguments.positional and one.arguments.positional[0].known:
+        return name_of(one.arguments.positional[0].known[0])
+    return "tools" if maker == "ToolNode" else maker
+
+
+def _has_self(one: Applied) -> bool:
+    """Whether a function with some arguments is a method of an object, and not a partial function."""
+    first = one.arguments.positional[0].known if one.arguments.positional else ()
+    return len(one.arguments.positional) == 1 and bool(first) and isinstance(first[0], Object | Class)
+
+
+def names_in(values: Values | None) -> list[str] | None:
+    """The names among some values, by themselves, in a list, or as a dictionary's keys; None where one is not known."""
+    if values is None or values.known == (None,):
+        return []
+    found: list[str] = []
+    for one in values.known:
+        if isinstance(one, str):
+            found.append(text(one))
+            continue
+        inner = [names_in(item) for item in _items(one)]
+        if None in inner or not isinstance(one, Sequence | Table | list | tuple):
+            return None
+        found.extend(name for names in inner for name in names or ())
+    return found if values.complete else None
+
+
+def _items(one: object) -> list[Values]:
+    if isinstance(one, Table):
+        return [key for key, _ in one.items]
+    if isinstance(one, Sequence):
+        return list(one.items)
+    return [Values((item,)) for item in one] if isinstance(one, list | tuple) else []

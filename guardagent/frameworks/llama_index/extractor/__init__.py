@@ -1,0 +1,441 @@
+"""The workflow graph of a LlamaIndex workflow, team or agent.
+
+Tried on llama-index-workflows 2.26 with llama-index-core 0.14. Nothing of LlamaIndex is imported, nothing is
+run, no model is called.
+
+**Nodes.** Every step is a node, by its name. One that chooses among several events is a `router`. One that runs an
+agent or another workflow leads into it, and comes back by a `loop` edge; one that calls tools itself has them. What a
+step is given as a resource is known where its factory's code tells.
+
+**Edges.** A step leads to all steps that take an event which it is declared to return, or seen to return or send; to
+the end by a `StopEvent`. What is sent by `send_event`, or is in a list, or is taken by several, is `parallel`; where a
+step returns one of several events, the edges are `conditional`, and the event's name is the condition. Where it could
+not be known which event is given, there are edges to all steps and the end, and the node is `widened`. A step that
+fails leads to the `catch_error` step that covers it. Where a list is empty, or nothing came of its members, what waits
+for them goes on. Where one of several branches can end the run, the others are left by conditional edges.
+
+**People.** An `InputRequiredEvent` leads to a `human` node of its name, and that to the steps that take a
+`HumanResponseEvent`. A step that waits for a person's answer in its body (`wait_for_event`), or calls `input()`, is
+`human` itself; a tool that always does so is gated.
+
+**Agents.** Every agent of an `AgentWorkflow` is a node: `tool` where it has tools (`model_chooses`), else `llm`. It
+leads to those that it can hand off to, and to the end. A tool that runs an agent or workflow leads into it and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from types import FunctionType
+from typing import Any
+
+from guardagent.frameworks.llama_index.extractor import agents as llama_agents
+from guardagent.frameworks.llama_index.extractor.agents import (
+    final_tools,
+    functions_of,
+    handoffs,
+    is_agent,
+    is_silent,
+    is_team,
+)
+from guardagent.frameworks.llama_index.extractor.steps import (
+    EventCode,
+    StepOfEvents,
+    is_event,
+    is_workflow,
+    names_of,
+    of_library,
+    steps_of,
+)
+from guardagent.workflow.extraction.cutting import CONDITION, cut_short, reached
+from guardagent.workflow.extraction.regions import NOTHING, Assembly, Entry, Exit, Region
+from guardagent.workflow.extraction.tool_box import Toolbox
+from guardagent.workflow.extraction.written import made_at
+from guardagent.workflow.model.graph import END, EdgeKind, Graph
+from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
+from guardagent.workflow.python_source.evaluation.values import Class, Made, Values, path_of
+from guardagent.workflow.python_source.functions.functions import Use
+from guardagent.workflow.python_source.functions.step_code import Step, step_of
+
+FRAMEWORK = "llama-index"
+_CALLS = {"call", "acall", "__call__"}
+_MODELS = ("BaseLLM", "LLM")
+
+
+def recognises(target: object) -> bool:
+    return is_workflow(target)
+
+
+def extract(target: Any, name: str) -> Graph:
+    """The graph of a workflow, a class of workflows, a team or an agent."""
+    assembly = Assembly()
+    return assembly.graph(name, FRAMEWORK, _Workflows(assembly).region(target))
+
+
+@dataclass(frozen=True)
+class _Way:
+    """That one step can follow another; the target END stands for the end."""
+
+    source: str
+    target: str
+    kind: EdgeKind = "direct"
+    condition: str = ""
+
+
+class _Workflows:
+    """Adds workflows to an assembly: the reader of what their steps use."""
+
+    runs = llama_agents.RUNS
+
+    def __init__(self, assembly: Assembly) -> None:
+        self.assembly = assembly
+        self._open: list[Any] = []
+
+    def region(self, workflow: Any, within: tuple[str, ...] = ()) -> Region:
+        """Adds a workflow's nodes and edges."""
+        self._open.append(workflow)
+        try:
+            if is_team(workflow):
+                return self._team(
+                    list(workflow.agents.values()), workflow.agents[workflow.root_agent], workflow, within
+                )
+            if is_agent(workflow):
+                return self._team([workflow], workflow, None, within)
+            return self._steps(workflow, within)
+        finally:
+            self._open.pop()
+
+    # Teams of agents.
+
+    def _team(self, agents: list[Any], root: Any, team: Any, within: tuple[str, ...]) -> Region:
+        """The agents of a team that a run can come to, beginning with its root."""
+        pending, met = [root], [root]
+        exits: list[Exit] = []
+        while pending:
+            agent = pending.pop(0)
+            following = handoffs(team, agent) if team is not None else []
+            exits.append(self._agent(agent, following, within))
+            fresh = [one for one in following if not any(one is old for old in met)]
+            met += fresh
+            pending += fresh
+        for agent in agents:
+            if not any(agent is one for one in met):
+                self._describe_agent(agent, within)
+        return Region((Entry(self._id(root, within)),), tuple(exits), frozenset(self._id(one, within) for one in met))
+
+    def _id(self, agent: Any, within: tuple[str, ...]) -> str:
+        return self.assembly.id(agent, str(agent.name), within)
+
+    def _agent(self, agent: Any, following: list[Any], within: tuple[str, ...]) -> Exit:
+        """Adds an agent, and what leads on from it; gives how it ends."""
+        node = self._id(agent, within)
+        box = self._describe_agent(agent, within)
+        for other in following:
+            leave = Exit(node, "handoff", conditional=True)
+            self.assembly.connect([leave], [Entry(self._id(other, within))])
+        leads = bool(following)
+        for tool, inner in box.runs:
+            leads = self._run(node, inner, (*within, node), f"calls {tool}") or leads
+        condition = " or ".join(["final output", *(f"after {one}" for one in final_tools(agent))])
+        return Exit(node, condition if leads else "", conditional=leads)
+
+    def _describe_agent(self, agent: Any, within: tuple[str, ...]) -> Toolbox:
+        node, box = self._id(agent, within), llama_agents.toolbox(agent)
+        if self.assembly.has(node):
+            return box
+        self.assembly.describe(
+            node, "tool" if box.names else "llm", str(agent.name), tools=box.names, gated_tools=box.gated,
+            model_chooses=bool(box.names), final_tools=tuple(final_tools(agent)), **box.metadata(),
+            **made_at(str(agent.name), type(agent).__name__),
+        )  # fmt: skip
+        self._note(node, box.said())
+        return box
+
+    def _note(self, node: str, notes: Iterable[str]) -> None:
+        for note in notes:
+            self.assembly.note(f"{node}: {note}")
+
+    def _run(self, node: str, inner: Any, within: tuple[str, ...], condition: str = "") -> bool:
+        """Leads from a node into a workflow that it runs, and back; whether there is anything in it."""
+        if any(inner is one for one in self._open):
+            self.assembly.note(f"{node}: it runs a workflow that it is itself a part of")
+            return False
+        if is_silent(inner):
+            return False
+        region = self.region(inner, within)
+        self.assembly.connect([Exit(node, condition, conditional=True)], region.entries)
+        self.assembly.connect([replace(one, back=True) for one in region.exits], [Entry(node)])
+        return True
+
+    # Steps.
+
+    def _steps(self, workflow: Any, within: tuple[str, ...]) -> Region:
+        events = _Events(steps_of(workflow))
+        ways = events.ways()
+        ids = {name: self.assembly.id(object(), name, within) for name in (*events.steps, *events.people)}
+        inner = {name: self._step(ids[name], one, ways, within) for name, one in events.steps.items()}
+        for name in events.people:
+            self.assembly.describe(ids[name], "human", name, interrupt=name)
+        exits: list[Exit] = []
+        for way in ways:
+            conditional = way.kind == "conditional" or (inner.get(way.source, False) and way.kind == "direct")
+            leave = Exit(ids[way.source], way.condition, conditional=conditional)
+            if way.target == END:
+                exits.append(leave)
+            else:
+                self.assembly.connect([leave], [Entry(ids[way.target], way.kind)])
+        for note in events.notes:
+            self.assembly.note(note)
+        begins = events.begins()
+        kind: EdgeKind = "parallel" if len(begins) > 1 else "direct"
+        entries = tuple(Entry(ids[one], kind) for one in begins)
+        return Region(entries, tuple(exits), frozenset(ids.values())) if ids else NOTHING
+
+    def _step(self, node: str, one: StepOfEvents, ways: list[_Way], within: tuple[str, ...]) -> bool:
+        """Describes a step, and adds the workflows that it runs; whether there are such."""
+        step = step_of(self, [one.bound], "workflows")
+        step.asks, step.always_asks = step.asks or one.code.asks_person, step.always_asks or one.code.always_asks
+        own = [way for way in ways if way.source == one.name]
+        chooses = len(own) > 1 and all(way.kind == "conditional" for way in own)
+        self._tools_of_models(step, one.code)
+        runs = [name for name, graph in step.graphs.items() if not is_silent(graph)]
+        step.calls_model = step.calls_model or len(runs) < len(step.graphs)
+        step.graphs = {name: graph for name, graph in step.graphs.items() if name in runs}
+        self.assembly.describe(
+            node, step.kind(chooses=chooses), one.name, tools=step.box.names, gated_tools=step.box.gated,
+            **{**step.metadata(), **_said(one), **({"widened": True} if one.open else {})},
+        )  # fmt: skip
+        self._note(node, [*step.box.said(), *(f"{why}; edges to all that it could be are assumed" for why in one.open)])
+        deeper = (*within, node)
+        several = [self._run(node, graph, (*deeper, name) if len(runs) > 1 else deeper)
+                   for name, graph in step.graphs.items()]  # fmt: skip
+        return any(several)
+
+    # What the functions of a step use.
+
+    def used(self, step: Step, use: Use) -> None:
+        if use.method == "run" and is_workflow(use.owner):
+            step.run(use.owner, _name(use.owner))
+        elif use.method == "run" and isinstance(use.owner, Made) and self.may_run(use.owner.maker):
+            self._made(step, use.owner)
+        elif use.method in _CALLS and of_library(use.owner, "BaseTool"):
+            tool: Any = use.owner
+            self._call(step, tool, use)
+        elif of_library(use.owner, *_MODELS):
+            step.calls_model = True
+
+    def _call(self, step: Step, tool: Any, use: Use) -> None:
+        name = llama_agents.name_of(tool)
+        step.box.add(name, "" if use.asked else llama_agents.gate(step.box, name, functions_of(tool)))
+        step.model_chooses = step.model_chooses or not use.sure
+
+    def _made(self, step: Step, made: Made) -> None:
+        """A workflow that is made where it is run: its class tells its steps; of an agent, its tools are listed."""
+        maker = made.maker
+        agents = isinstance(maker, type) and any(
+            one.__name__ in {"BaseWorkflowAgent", "AgentWorkflow"} for one in maker.__mro__
+        )
+        if not agents:
+            step.run(maker, getattr(maker, "__name__", "workflow"))
+            return
+        step.calls_model = step.model_chooses = True
+        self._listed(step, made.arguments.get("tools"))
+        if made.arguments.get("tool_retriever") is not None or getattr(maker, "__name__", "") == "AgentWorkflow":
+            step.unknown("agent")
+
+    def _listed(self, step: Step, tools: Values | None) -> None:
+        """Tools in a list that a model is given."""
+        if tools is None:
+            return
+        reading = Evaluator()
+        items = reading.in_order(tools)
+        for item in items if items is not None else [reading.elements(tools)]:
+            known = [self._one_listed(step, one) for one in item.known]
+            # what the library makes is never known completely; that it is a tool is enough
+            if not all(known) or not known or not (item.complete or items is not None):
+                step.unknown("tools")
+
+    def _one_listed(self, step: Step, one: object) -> bool:
+        """Takes down a tool that a model is given; whether it is known which."""
+        named = _function_tool(one)
+        if of_library(one, "BaseTool"):
+            self._call(step, one, Use(one, "call", sure=False))
+        elif named is not None:
+            step.box.add(named[0], llama_agents.gate(step.box, *named))
+        return named is not None or of_library(one, "BaseTool")
+
+    def _tools_of_models(self, step: Step, code: EventCode) -> None:
+        """Tools that a model is asked to choose and call."""
+        for values, _, _ in code.given_to("predict_and_call", "apredict_and_call", names=("tools",)):
+            step.calls_model = step.model_chooses = True
+            self._listed(step, values)
+
+    def knows(self, owner: object) -> bool:
+        return is_workflow(owner) or (isinstance(owner, Made) and self.may_run(owner.maker))
+
+    def may_run(self, kind: object) -> bool:
+        return isinstance(kind, type) and is_workflow(kind) and not isinstance(kind, Class)
+
+
+def _function_tool(one: object) -> tuple[str, list[Any]] | None:
+    """The name and the function of a function that is a tool, or of which one is made."""
+    if isinstance(one, FunctionType):
+        return one.__name__, [one]
+    if not isinstance(one, Made) or not path_of(one.maker).endswith("FunctionTool.from_defaults"):
+        return None
+    given = one.arguments.get("fn", 1) or one.arguments.get("async_fn")
+    names = one.arguments.get("name", 2)
+    known = [function for function in given.known if isinstance(function, FunctionType)] if given else []
+    if len(known) != 1 or (names is not None and not names.strings):
+        return None
+    return next(iter(names.strings or ()), "") if names else known[0].__name__, known
+
+
+def _name(workflow: Any) -> str:
+    own = getattr(workflow, "name", None) if is_agent(workflow) else None
+    return str(own or (workflow if isinstance(workflow, type) else type(workflow)).__name__)
+
+
+def _said(step: StepOfEvents) -> dict[str, Any]:
+    """What else a step says of itself."""
+    config = step.config
+    several = getattr(config, "collect_params", None)
+    return {
+        "takes": tuple(names_of(one for one in config.accepted_events if isinstance(one, type))),
+        "join": step.collects,
+        "waits_for": tuple(names_of(event for _, event in several)) if several else (),
+        "num_workers": config.num_workers,
+        "retries": getattr(config, "retry_policy", None) is not None,
+    }
+
+
+class _Events:
+    """What events lead to, among the steps of one workflow.
+
+    Attributes:
+        people: the names of the nodes where a person is asked, each with the class of the event that asks.
+    """
+
+    def __init__(self, steps: dict[str, StepOfEvents]) -> None:
+        self.steps = steps
+        self.people: dict[str, Any] = {}
+        self.notes: list[str] = []
+
+    def begins(self) -> list[str]:
+        """The steps that a run begins with."""
+        return [name for name, one in self.steps.items() if any(is_event(e, "StartEvent") for e in self._taken(one))]
+
+    def _taken(self, step: StepOfEvents) -> list[Any]:
+        return [one for one in step.config.accepted_events if isinstance(one, type)]
+
+    def ways(self) -> list[_Way]:
+        """All edges between the steps."""
+        found = [way for name, step in self.steps.items() for way in self._from(name, step)]
+        found += list(self._answers())
+        found += list(self._unasked(found))
+        found += list(self._failures())
+        found += list(self._nothing_came(found))
+        found += list(self._cut(found))
+        return list(dict.fromkeys(found))
+
+    def _from(self, name: str, step: StepOfEvents) -> Iterator[_Way]:
+        """The edges of the events that a step gives."""
+        choices = len({one.event for one in step.emissions if not one.besides}) + len(step.open)
+        for one in step.emissions:
+            targets = self._receivers(one.event, sent=one.sent, to=one.to)
+            parallel: EdgeKind = "parallel" if one.besides or len(targets) > 1 else "direct"
+            kind: EdgeKind = "conditional" if choices > 1 and not one.besides else parallel
+            for target in targets:
+                yield _Way(name, target, kind, one.event.__name__ if kind != "direct" else "")
+            if not targets:
+                self.notes.append(f"{name}: nothing takes its {one.event.__name__}")
+        if step.open:
+            yield from (_Way(name, target, "conditional") for target in (*self.steps, END))
+
+    def _receivers(self, event: Any, *, sent: bool, to: str | None) -> list[str]:
+        """Where an event leads to; one that is sent ends nothing, and is shown to nobody."""
+        if is_event(event, "StopEvent") and not sent:
+            return [END]
+        found = [name for name, one in self.steps.items() if one.accepts(event) and to in {None, name}]
+        if is_event(event, "InputRequiredEvent") and (not sent or not found):
+            self.people[event.__name__] = event
+            found.append(event.__name__)
+        return found
+
+    def _responders(self) -> list[tuple[str, str]]:
+        """The steps that take what a person answers, each with the event."""
+        return [
+            (name, event.__name__)
+            for name, one in self.steps.items()
+            for event in (*self._taken(one), *one.awaited)
+            if is_event(event, "HumanResponseEvent") and (event not in one.awaited or self.people)
+        ]
+
+    def _answers(self) -> Iterator[_Way]:
+        """What a person's answer leads to."""
+        responders = self._responders()
+        kind: EdgeKind = "conditional" if len({event for _, event in responders}) > 1 else "direct"
+        if kind == "direct" and len(responders) > 1:
+            kind = "parallel"
+        for person in self.people:
+            for name, event in responders:
+                yield _Way(person, name, kind, event if kind != "direct" else "")
+
+    def _unasked(self, ways: list[_Way]) -> Iterator[_Way]:
+        """Answers that no event asks for: they may come wherever a run waits."""
+        responders = self._responders()
+        if self.people or not responders:
+            return
+        waiting = [name for name in self.steps if not any(way.source == name for way in ways)]
+        for _, event in responders:
+            self.people[event] = event
+        for name, event in responders:
+            yield from (_Way(one, event, "conditional") for one in waiting or self.steps)
+            yield _Way(event, name)
+        self.notes.append("no step asks for what a person answers: it is assumed where nothing else follows")
+
+    def _failures(self) -> Iterator[_Way]:
+        """What a step leads to that fails."""
+        handlers = {name: one for name, one in self.steps.items() if getattr(one.config, "role", "") == "catch_error"}
+        claimed = {step for one in handlers.values() for step in one.config.catch_error_for_steps or ()}
+        for name, handler in handlers.items():
+            covered = handler.config.catch_error_for_steps
+            own = covered if covered is not None else [one for one in self.steps if one not in {*handlers, *claimed}]
+            yield from (_Way(one, name, "conditional", "error") for one in own if one in self.steps)
+
+    def _nothing_came(self, ways: list[_Way]) -> Iterator[_Way]:
+        """Lists that are empty, and members of which nothing comes: what waits for them goes on."""
+        joins = [name for name, one in self.steps.items() if getattr(one.config, "collection_param", None)]
+        following = _following(ways)
+        for name, step in self.steps.items():
+            if not getattr(step.config, "is_fan_out", False):
+                continue
+            branches = [way.target for way in ways if way.source == name and way.kind == "parallel"]
+            between = [one for one in _reached_before(following, branches, joins) if one in self.steps]
+            after = {join for one in between for join in following.get(one, ()) if join in joins}
+            for join in sorted(after | {one for one in branches if one in joins}):
+                yield _Way(name, join, "conditional", "an empty list")
+                quiet = [one for one in between if self.steps[one].may_give_nothing]
+                yield from (_Way(one, join, "conditional", "nothing came of it") for one in quiet)
+
+    def _cut(self, ways: list[_Way]) -> Iterator[_Way]:
+        """Branches that are left where another ends the run."""
+        following = _following(ways)
+        joins = [name for name, one in self.steps.items() if one.collects]
+        for source in following:
+            branches = [way.target for way in ways if way.source == source and way.kind == "parallel"]
+            for node in cut_short(following, branches, joins):
+                yield _Way(node, END, "conditional", CONDITION)
+
+
+def _following(ways: list[_Way]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for way in ways:
+        found.setdefault(way.source, []).append(way.target)
+    return found
+
+
+def _reached_before(following: dict[str, list[str]], begins: Iterable[str], joins: list[str]) -> list[str]:
+    """The nodes that can be come to without going past any of those that wait."""
+    open_ways = {node: targets for node, targets in following.items() if node not in joins}
+    return [one for one in reached(open_ways, begins) if one not in joins]

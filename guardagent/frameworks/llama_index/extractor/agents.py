@@ -1,0 +1,82 @@
+"""The agents of LlamaIndex: their tools, and whom they hand off to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from guardagent.frameworks.llama_index.extractor.steps import EventCode, is_workflow, of_library
+from guardagent.workflow.extraction.tool_box import Toolbox
+from guardagent.workflow.python_source.functions.functions import look_into
+from guardagent.workflow.python_source.functions.step_code import owners_of
+
+RUNS = frozenset({"run"})
+
+
+def is_agent(target: object) -> bool:
+    return of_library(target, "BaseWorkflowAgent")
+
+
+def is_team(target: object) -> bool:
+    return of_library(target, "AgentWorkflow")
+
+
+def name_of(tool: Any) -> str:
+    return str(tool.metadata.name)
+
+
+def functions_of(tool: Any) -> list[Any]:
+    """The function of the program that a tool runs, if it is one."""
+    found = getattr(tool, "_real_fn", None) or getattr(tool, "_async_fn", None) or getattr(tool, "_fn", None)
+    return [found] if found is not None else []
+
+
+def toolbox(agent: Any) -> Toolbox:
+    """The tools of an agent."""
+    box = Toolbox()
+    for tool in agent.tools or ():
+        functions = functions_of(tool)
+        box.add(name_of(tool), gate(box, name_of(tool), functions))
+        for function in functions:
+            _inside(box, name_of(tool), function)
+    if agent.tool_retriever is not None:
+        box.add("retriever.*")
+        box.unknown.append("retriever.*")
+    return box
+
+
+def gate(box: Toolbox, name: str, functions: list[Any]) -> str | None:
+    """What a tool waits for: it is gated where its function always asks a person, whom it may wait for as an event."""
+    codes = [EventCode(one) for one in functions]
+    box.unseen.extend(f"the tool {name}: {what}" for one in functions for what in look_into(one).unseen)
+    always = bool(codes) and all(code.always_asks for code in codes)
+    if any(code.asks_person for code in codes) and not always:
+        box.notes.append(f"the tool {name} asks a person under a condition, and so is not gated")
+    return "" if always else None
+
+
+def _inside(box: Toolbox, name: str, function: Any) -> None:
+    """The workflows and agents that a tool's function runs."""
+    for _, owners in owners_of(EventCode(function), RUNS):
+        box.runs += [(name, one) for one in owners.known if is_workflow(one) and not isinstance(one, type)]
+        if not owners.complete or not owners.known:
+            box.notes.append(f"what the tool {name} runs could not be known")
+            box.add(f"{name}.*")
+            box.unknown.append(f"{name}.*")
+
+
+def final_tools(agent: Any) -> list[str]:
+    """The tools after which a run ends without another word of the model."""
+    return [name_of(tool) for tool in agent.tools or () if getattr(tool.metadata, "return_direct", False)]
+
+
+def handoffs(team: Any, agent: Any) -> list[Any]:
+    """The agents that one can hand off to."""
+    allowed = agent.can_handoff_to
+    others = [one for one in team.agents.values() if one is not agent]
+    return [one for one in others if allowed is None or one.name in allowed]
+
+
+def is_silent(workflow: Any) -> bool:
+    """Whether nothing that an agent, or a team of them, does matters: there are no tools in it."""
+    agents = workflow.agents.values() if is_team(workflow) else [workflow] if is_agent(workflow) else None
+    return agents is not None and not any(toolbox(one).names for one in agents)

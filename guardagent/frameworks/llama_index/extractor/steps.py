@@ -1,0 +1,276 @@
+"""The steps of a LlamaIndex workflow: which events each takes, gives, sends and waits for, and whom it asks."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import FunctionType, MethodType
+from typing import Any
+
+from guardagent.workflow.extraction.frameworks import is_a, private
+from guardagent.workflow.python_source.evaluation.scope import Scope
+from guardagent.workflow.python_source.evaluation.values import Arguments, Instance, Made, Sequence, Values
+from guardagent.workflow.python_source.functions.functions import look_into
+from guardagent.workflow.python_source.functions.reading import Body, Code, is_method
+
+LIBRARIES = ("workflows", "llama_index")
+DISTRIBUTION = "llama-index-workflows"
+_WAIT = "wait_for_event"
+_SENDS = ("send_event", "write_event_to_stream")
+_LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def is_event(kind: object, *names: str) -> bool:
+    """Whether something is a class of events: of any, or of one of some of the library's own."""
+    wanted = names or ("Event",)
+    return isinstance(kind, type) and any(
+        base.__name__ in wanted and base.__module__.partition(".")[0] in LIBRARIES for base in kind.__mro__
+    )
+
+
+def of_library(target: object, *names: str) -> bool:
+    """Whether an object is of one of some classes of LlamaIndex."""
+    return any(is_a(target, library, *names) for library in LIBRARIES)
+
+
+def is_workflow(target: object) -> bool:
+    """Whether a target is a workflow, or a class of workflows."""
+    kinds = target.__mro__ if isinstance(target, type) else type(target).__mro__
+    return any(kind.__name__ == "Workflow" and kind.__module__.partition(".")[0] in LIBRARIES for kind in kinds)
+
+
+class EventCode(Code):
+    """The code of a function that may wait for events."""
+
+    def __init__(self, target: object) -> None:
+        super().__init__(target)
+        if isinstance(target, functools.partial):
+            named = {name: Values((one,)) for name, one in target.keywords.items()}
+            self.given = Arguments(self.given.positional, named, open=True)
+
+    def _is_own(self, function: Any) -> bool:
+        module = str(getattr(function, "__module__", None) or "").partition(".")[0]
+        return module not in LIBRARIES and super()._is_own(function)
+
+    def _surely(self, call: ast.Call, scope: Scope, open_trees: frozenset[int]) -> bool:
+        if is_method(call, _WAIT):
+            return self._is_answered_by_person(call, scope)
+        return super()._surely(call, scope, open_trees)
+
+    def waits(self) -> Iterator[tuple[ast.Call, Body]]:
+        """Where it waits for an event."""
+        for body in self.bodies:
+            yield from ((call, body) for call in body.calls if is_method(call, _WAIT))
+
+    def awaited(self, call: ast.Call, scope: Scope) -> Values:
+        """The classes of events that a call waits for."""
+        return self.evaluator.value(_argument(call, "event_type", 0), scope)
+
+    def _is_answered_by_person(self, call: ast.Call, scope: Scope) -> bool:
+        awaited = self.awaited(call, scope)
+        shown = events_of(self.evaluator.value(_argument(call, "waiter_event", 1), scope))
+        asks = any(is_event(one, "InputRequiredEvent") for one in shown)
+        return asks or (bool(awaited.known) and all(is_event(one, "HumanResponseEvent") for one in awaited.known))
+
+    @cached_property
+    def asks_person(self) -> bool:
+        """It waits for what a person answers, or asks at the terminal."""
+        return self.asks or any(self._is_answered_by_person(call, body.scope) for call, body in self.waits())
+
+
+def _argument(call: ast.Call, name: str, position: int) -> ast.expr | None:
+    named = next((one.value for one in call.keywords if one.arg == name), None)
+    return named or (call.args[position] if position < len(call.args) else None)
+
+
+def events_of(values: Values, *, listed: bool = False) -> list[Any]:
+    """The classes of the events among some values; `listed`, of those in lists."""
+    found: dict[Any, None] = {}
+    for one in values.known:
+        inside = [item for part in one.items for item in part.known] if isinstance(one, Sequence) else _in_list(one)
+        for item in inside if listed else ([] if inside else [one]):
+            kind = item.maker if isinstance(item, Made) else item.of if isinstance(item, Instance) else type(item)
+            if is_event(kind):
+                found[kind] = None
+    return list(found)
+
+
+def _in_list(one: object) -> list[object]:
+    return list(one) if isinstance(one, list | tuple) else []
+
+
+@dataclass(frozen=True)
+class Emission:
+    """An event that a step gives.
+
+    Attributes:
+        event: its class.
+        sent: it is sent, written to the stream, or in a list.
+        besides: others may be given at the same time.
+        to: the step that it is sent to, if it is to one only.
+    """
+
+    event: Any
+    sent: bool = False
+    besides: bool = False
+    to: str | None = None
+
+
+@dataclass
+class StepOfEvents:
+    """One step of a workflow."""
+
+    name: str
+    function: FunctionType
+    owner: Any
+    config: Any
+    open: list[str] = field(default_factory=list)
+
+    @cached_property
+    def bound(self) -> Any:
+        """Its function, with the workflow and its resources."""
+        given = self.owner if not isinstance(self.owner, type) else Instance(self.owner)
+        is_method_ = _first_parameter(self.function) == "self"
+        start: Any = self.function
+        if is_method_ and isinstance(given, Instance):
+            start = functools.partial(self.function, given)
+        elif is_method_:
+            start = MethodType(self.function, given)
+        resources = dict(self._resources())
+        return functools.partial(start, **resources) if resources else start
+
+    def _resources(self) -> Iterator[tuple[str, object]]:
+        """What the step is given by factories, where it can be told."""
+        for one in self.config.resources:
+            factory = getattr(one.resource, "_factory", None)
+            known = look_into(factory).returned if factory is not None else Values(complete=False)
+            if len(known.known) == 1 and known.complete:
+                yield one.name, known.known[0]
+
+    @cached_property
+    def code(self) -> EventCode:
+        return EventCode(self.bound)
+
+    @cached_property
+    def body(self) -> Any:
+        return look_into(self.bound)
+
+    @property
+    def collects(self) -> bool:
+        """It waits for several events before it goes on."""
+        config = self.config
+        if getattr(config, "collect_params", None) or getattr(config, "collection_param", None):
+            return True
+        return any(is_method(call, "collect_events") for body in self.code.bodies for call in body.calls)
+
+    @property
+    def may_give_nothing(self) -> bool:
+        """It can end without giving an event."""
+        is_read = self.body.source_known and self.code.body is not None
+        return not is_read or None in self.body.returned.known or self.code.falls_through
+
+    def accepts(self, event: Any) -> bool:
+        """Whether an event of a class leads to it."""
+        accepted = tuple(one for one in self.config.accepted_events if isinstance(one, type))
+        if getattr(self.config, "accept_event_subclasses", False):
+            return isinstance(event, type) and issubclass(event, accepted)
+        return event in accepted or event in self.awaited
+
+    @cached_property
+    def awaited(self) -> list[Any]:
+        """The classes of events that it waits for in its body, not of those that it is begun by."""
+        found = (self.code.awaited(call, body.scope) for call, body in self.code.waits())
+        return [one for values in found for one in values.known if is_event(one)]
+
+    @cached_property
+    def emissions(self) -> list[Emission]:
+        """All events that it gives."""
+        sent = [*self._sent(), *self._streamed()]
+        listed = [Emission(one, sent=True, besides=True) for one in self._listed()]
+        only_sent = {one.event for one in (*sent, *listed)} - set(events_of(self.body.returned))
+        returned = [Emission(one) for one in self._returned() if one not in only_sent]
+        if returned or listed or not self._sends_once:
+            sent = [replace(one, besides=True) for one in sent]
+        return list(dict.fromkeys([*returned, *sent, *listed]))
+
+    @cached_property
+    def _sends_once(self) -> bool:
+        """There is just one place where it sends an event, and that is come to once at most."""
+        sends = [call for body in self.code.bodies for call in body.calls if is_method(call, *_SENDS)]
+        own = self.code.body
+        if len(sends) != 1 or own is None or sends[0] not in own.calls:
+            return False
+        loops = [node for node in ast.walk(own.function.tree) if isinstance(node, _LOOPS)]
+        return not any(one is sends[0] for loop in loops for one in ast.walk(loop))
+
+    def _returned(self) -> list[Any]:
+        """The classes of events that it is declared to return, or seen to."""
+        declared = [one for one in self.config.return_types if is_event(one) and not _is_base(one)]
+        known = events_of(self.body.returned)
+        if len(declared) < len([one for one in self.config.return_types if one is not type(None)]):
+            unclear = not self.body.source_known or not self.body.returned.complete
+            if unclear or any(map(_is_base, known)):
+                self.open.append("which events it returns is not declared, and could not be known")
+        bare = getattr(self.config, "bare_return_types", ()) if getattr(self.config, "is_fan_out", False) else declared
+        return list(dict.fromkeys([*(one for one in declared if one in bare), *known]))
+
+    def _listed(self) -> list[Any]:
+        """The classes of events that it returns in lists."""
+        if not getattr(self.config, "is_fan_out", False):
+            return []
+        bare = getattr(self.config, "bare_return_types", ())
+        declared = [one for one in self.config.return_types if is_event(one) and not _is_base(one) and one not in bare]
+        return list(dict.fromkeys([*declared, *events_of(self.body.returned, listed=True)]))
+
+    def _sent(self) -> Iterator[Emission]:
+        for values, body, call in self.code.given_to("send_event", names=("message",)):
+            events = events_of(values)
+            if not values.complete or len(events) < len(values.known) or any(map(_is_base, events)):
+                self.open.append(f"which event it sends by {ast.unparse(call)} could not be known")
+            to = self.code.evaluator.value(_argument(call, "step", 1), body.scope).strings or {None}
+            has_target = _argument(call, "step", 1) is not None
+            for event in events:
+                yield from (Emission(event, sent=True, to=one if has_target else None) for one in to)
+
+    def _streamed(self) -> Iterator[Emission]:
+        """What it asks a person for without waiting itself."""
+        if self.awaited:
+            return
+        for values, _, _ in self.code.given_to("write_event_to_stream", names=("ev",)):
+            for event in events_of(values):
+                if is_event(event, "InputRequiredEvent"):
+                    yield Emission(event, sent=True)
+
+
+def _is_base(event: Any) -> bool:
+    """Whether a class of events is that of all events, which says nothing."""
+    return is_event(event) and event.__name__ == "Event" and event.__module__.partition(".")[0] in LIBRARIES
+
+
+def _first_parameter(function: FunctionType) -> str:
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    return names[0] if names else ""
+
+
+def steps_of(workflow: Any) -> dict[str, StepOfEvents]:
+    """The steps of a workflow, or of a class of workflows, as they are written."""
+    kind = workflow if isinstance(workflow, type) else type(workflow)
+    found: dict[str, Any] = {}
+    for base in reversed(kind.__mro__):
+        for name, one in vars(base).items():
+            found.pop(name, None)
+            if isinstance(one, FunctionType) and _config(one) is not None:
+                found[name] = one
+    found |= private(kind, "_step_functions", DISTRIBUTION)
+    return {name: StepOfEvents(name, one, workflow, _config(one)) for name, one in found.items()}
+
+
+def _config(function: Any) -> Any:
+    return getattr(function, "_step_config", None)
+
+
+def names_of(events: Iterable[Any]) -> list[str]:
+    return [one.__name__ for one in events]

@@ -1,0 +1,78 @@
+"""A person's approval through the client: a form that the client shows (elicitation)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from guardagent.enforcement import Approval, ApprovalRequest
+from guardagent.enforcement.schema import read_object
+from guardagent.errors import InputError
+from guardagent.frameworks.mcp.adapter.wire import CAPABILITIES_KEY, envelope_of
+
+KEY = "guardagent.approval"
+"""Names our question among those of a server, where a result asks for input (protocol 2026-07-28)."""
+
+_FORM = {
+    "type": "object",
+    "properties": {
+        "decision": {"type": "string", "title": "Decision", "enum": ["reject", "approve", "edit"]},
+        "arguments": {
+            "type": "string",
+            "title": "Edited arguments",
+            "description": "Only with edit: all arguments, as a JSON object",
+        },
+        "reason": {"type": "string", "title": "Reason", "description": "Only with reject: what the agent is told"},
+    },
+    "required": ["decision"],
+}
+
+
+def question(request: ApprovalRequest) -> dict[str, Any]:
+    """The parameters of `elicitation/create` that show a call with all its arguments."""
+    return {"mode": "form", "message": request.text(), "requestedSchema": _FORM}
+
+
+def asking_result(request: ApprovalRequest, state: str) -> dict[str, Any]:
+    """The result of a call that asks the person: the client calls again with the answer and the state."""
+    asked = {"method": "elicitation/create", "params": question(request)}
+    return {"resultType": "input_required", "inputRequests": {KEY: asked}, "requestState": state}
+
+
+def answer_in(params: Mapping[str, Any]) -> Approval:
+    """What a person said, in the parameters of the call that comes again."""
+    found = params.get("inputResponses")
+    return answer(found.get(KEY) if isinstance(found, Mapping) else None)
+
+
+def asks_by_result(params: Mapping[str, Any]) -> bool:
+    """Whether the parameters of a call are of the protocol since 2026-07-28, and of a client that shows forms."""
+    envelope = envelope_of(params)
+    return envelope is not None and can_ask(envelope.get(CAPABILITIES_KEY))
+
+
+def can_ask(capabilities: Any) -> bool:
+    """Whether a client shows forms; by the protocol an empty `elicitation` says so."""
+    found = capabilities.get("elicitation") if isinstance(capabilities, Mapping) else None
+    return isinstance(found, Mapping) and (not found or isinstance(found.get("form"), Mapping))
+
+
+def answer(said: Any) -> Approval:
+    """What a person filled in. Whatever is no approval rejects."""
+    if not isinstance(said, Mapping) or said.get("action") != "accept":
+        action = said.get("action") if isinstance(said, Mapping) else None
+        return Approval("reject", reason="the form was not filled in" if action in ("cancel", None) else "")
+    content = said.get("content")
+    if isinstance(content, Mapping) and content.get("decision") == "edit":
+        return _edited(content.get("arguments"))
+    given = (
+        {"choice": content.get("decision"), "reason": content.get("reason")} if isinstance(content, Mapping) else None
+    )
+    return Approval.read(given)
+
+
+def _edited(text: Any) -> Approval:
+    try:
+        return Approval("edit", read_object(text if isinstance(text, str) and text else "null", "the edited call"))
+    except InputError as error:
+        return Approval("reject", reason=str(error))

@@ -1,0 +1,153 @@
+"""What every tool of a server asks before it runs, and how a person is asked through the client."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import mcp_types as types
+from fastmcp.server.context import Context
+from fastmcp.server.dependencies import get_context
+from fastmcp.tools.base import ToolResult
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic_core import to_jsonable_python
+
+from guardagent.enforcement import Approval, ApprovalRequest, HostCall, Outcome, ToolGuard
+from guardagent.errors import InputError, ToolDenied
+from guardagent.frameworks.mcp.adapter import approvals
+from guardagent.frameworks.mcp.adapter.calls import answered
+from guardagent.frameworks.mcp.adapter.rounds import AskByResult, Key, Rounds, key_of
+from guardagent.frameworks.mcp.adapter.sessions import MISSING, session_of
+from guardagent.frameworks.mcp.adapter.telling import told
+from guardagent.types import Verdict, thaw, unchecked
+
+
+class Gate:
+    """Judges calls in the tools of a server.
+
+    Args:
+        guard: decides.
+        conversation: gives the id of the conversation from the context of a request; else the client's session.
+    """
+
+    def __init__(self, guard: ToolGuard, conversation: Callable[[Context], str | None] | None = None) -> None:
+        self._guard, self._conversation = guard, conversation
+        self._rounds = Rounds(guard)
+
+    def conversation(self) -> str | None:
+        """The id of the conversation that the current request belongs to; None where it belongs to none."""
+        try:
+            context = get_context()
+        except RuntimeError:
+            return None
+        if self._conversation is not None:
+            return self._conversation(context)
+        request = context.request_context
+        return session_of(request.session, request.request) if request is not None else None
+
+    async def run(self, call: HostCall, execute: Callable[[Mapping[str, Any]], Awaitable[Any]]) -> Any:
+        """Judges a call, and runs it if it may.
+
+        Args:
+            call: with the arguments as the tool is about to get them.
+            execute: runs the tool; raises InputError where what it would get is not what was judged.
+
+        Raises:
+            ToolDenied: it may not run.
+        """
+        if not call.conversation:
+            raise ToolDenied(call.tool, await self._guard.arefuse(call, MISSING))
+        context, proposed = get_context(), key_of(call)
+        known = self._rounds.going_on(proposed, context.request_state) if context.request_state else None
+        if known is not None:
+            return await self._ran(known, proposed, thaw(known.args), execute)
+        try:
+            verdict, call = await self._decided(context, call, proposed)
+        except AskByResult as asked:
+            return asked.args[0]
+        if verdict.label:
+            raise Denied(call.tool, verdict)
+        return await self._ran(call, proposed, await self._used(call), execute)
+
+    async def refused(self, call: HostCall, error: Exception) -> str:
+        """What the model reads of a call that cannot be judged."""
+        return told(await self._guard.arefuse(call, str(error)))
+
+    async def _used(self, call: HostCall) -> Mapping[str, Any]:
+        try:
+            return await self._guard.ause(call)
+        except InputError as error:
+            raise ToolDenied(call.tool, unchecked(str(error), checked_by="policy")) from None
+
+    async def _ran(
+        self,
+        call: HostCall,
+        proposed: Key,
+        args: Mapping[str, Any],
+        execute: Callable[[Mapping[str, Any]], Awaitable[Any]],
+    ) -> Any:
+        try:
+            output = await execute(args)
+        except Exception as error:
+            await self._guard.aafter(call, Outcome.of_error(error))
+            raise
+        except BaseException as error:
+            self._guard.after(call, Outcome.of_error(error))  # not awaited: the task is cancelled
+            raise
+        wanted = getattr(output, "input_required", output)
+        if isinstance(wanted, types.InputRequiredResult):
+            self._rounds.leave_open(proposed, wanted.request_state, call)
+        await self._guard.aafter(call, outcome_of(output))
+        return output
+
+    # --- a person
+
+    async def _decided(self, context: Context, call: HostCall, proposed: Key) -> tuple[Verdict, HostCall]:
+        async def ask(call: HostCall, verdict: Verdict) -> Approval | None:
+            if not approvals.can_ask(_capabilities(context)):
+                return None
+            request = self._guard.request(call, verdict)
+            if context.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
+                asking = approvals.asking_result(request, self._rounds.ask(proposed, call))
+                raise AskByResult(types.InputRequiredResult.model_validate(asking))
+            return await _by_form(context, request)
+
+        return await self._rounds.decide(call, proposed, context.request_state, _said(context), ask)
+
+
+class Denied(ToolDenied):
+    """Says also what is to be done where the agent is not to try again."""
+
+    def __str__(self) -> str:
+        return told(self.verdict)
+
+
+def outcome_of(output: Any) -> Outcome:
+    """What came of a tool, from what it returned."""
+    if isinstance(getattr(output, "input_required", output), types.InputRequiredResult):
+        return Outcome("input is asked for", failed=None, ended=False)
+    if isinstance(output, ToolResult | types.CallToolResult):
+        structured, content = output.structured_content, [one.model_dump(mode="json") for one in output.content]
+        answer = {"content": content, **({} if structured is None else {"structuredContent": structured})}
+        return answered({**answer, "isError": output.is_error is True})
+    return Outcome(to_jsonable_python(output, fallback=repr))  # as the client will read it
+
+
+async def _by_form(context: Context, request: ApprovalRequest) -> Approval:
+    question = approvals.question(request)
+    said = await context.session.elicit_form(
+        question["message"], question["requestedSchema"], related_request_id=context.request_id
+    )
+    return approvals.answer({"action": said.action, "content": said.content})
+
+
+def _said(context: Context) -> Approval:
+    found = (context.input_responses or {}).get(approvals.KEY)
+    if found is None:
+        return approvals.answer(None)
+    return approvals.answer({"action": getattr(found, "action", None), "content": getattr(found, "content", None)})
+
+
+def _capabilities(context: Context) -> Any:
+    found = context.session.client_capabilities
+    return found.model_dump(by_alias=True, exclude_none=True) if found is not None else None

@@ -1,0 +1,228 @@
+"""Tools of a FastMCP server with the guard inside.
+
+A function is wrapped, so that it is judged by what it would get. Of any other tool (of a mounted server, a proxy, a
+transformation) the function is out of reach: its arguments are held to its schema, and nothing is coerced.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, get_type_hints
+
+from fastmcp.exceptions import ToolError
+from fastmcp.server.dependencies import without_injected_parameters
+from fastmcp.tools.base import InputRequiredToolResult, Tool, ToolResult
+from fastmcp.tools.function_tool import FunctionTool
+from fastmcp.tools.tool_transform import TransformedTool
+from fastmcp.utilities.async_utils import call_sync_fn_in_threadpool
+from mcp_types import InputRequiredResult
+from pydantic import PrivateAttr, TypeAdapter
+from pydantic import ValidationError as PydanticValidationError
+
+from guardagent.enforcement import HostCall
+from guardagent.enforcement.plain import plain, unshown_in
+from guardagent.enforcement.schema import completed
+from guardagent.errors import InputError, ToolDenied
+from guardagent.frameworks.mcp.adapter.gate import Gate
+
+_MARK = "__guardagent__"
+MAX_COPIES = 5000
+_copies: dict[int, tuple[Tool, Gate, Tool]] = {}
+
+
+def guarded(tool: Tool, gate: Gate) -> Tool:
+    """A copy of a tool that asks the gate before it runs; the same one for the same tool, since copies take time."""
+    known = _copies.get(id(tool))
+    if known is None or known[0] is not tool or known[1] is not gate:
+        while len(_copies) >= MAX_COPIES:
+            del _copies[next(iter(_copies))]
+        known = _copies[id(tool)] = (tool, gate, _copy(tool, gate))
+    return known[2]
+
+
+def require_plain(tool: Tool) -> None:
+    """Refuses a tool whose arguments no rule could see.
+
+    Raises:
+        InputError: it takes a secret, or what can be read only once.
+    """
+    within = getattr(getattr(tool, "fn", None), _MARK, None)
+    for name, annotation in within.annotations() if within is not None else ():
+        if (found := unshown_in(annotation)) is not None:
+            raise InputError(
+                f"{name} of the tool {tool.name!r} is a {found}, of which no rule can be shown what the tool gets; "
+                "expected a plain type, or a value that the server itself injects (Depends)"
+            )
+
+
+def _copy(tool: Tool, gate: Gate) -> Tool:
+    if gate in (tool.gates if isinstance(tool, GuardedTool) else _gates_of(getattr(tool, "fn", None))):
+        return tool
+    if isinstance(tool, FunctionTool) and not isinstance(tool, TransformedTool):
+        return tool.model_copy(update={"fn": _function(tool.fn, tool.name, tool.run_in_thread is not False, gate)})
+    return GuardedTool.around(tool, gate)
+
+
+def _gates_of(fn: Any) -> tuple[Gate, ...]:
+    """The gates that stand in a function: servers may each have their own."""
+    within = getattr(fn, _MARK, None)
+    return within.gates if within is not None else ()
+
+
+@functools.lru_cache(maxsize=5000)
+def _function(fn: Callable[..., Any], name: str, threaded: bool, gate: Gate) -> Callable[..., Any]:  # noqa: FBT001 - a key of the cache
+    return _Function(fn, name, gate, threaded=threaded).wrapper()
+
+
+class _Function:
+    """A tool's function, and which of its parameters a client gives."""
+
+    def __init__(self, fn: Callable[..., Any], name: str, gate: Gate, *, threaded: bool) -> None:
+        self._fn, self._name, self._gate, self._threaded = fn, name, gate, threaded
+        self._signature = inspect.signature(fn)
+        self._own = tuple(inspect.signature(without_injected_parameters(fn)).parameters)
+        self._hints = _hints(fn)
+        self.gates = (*_gates_of(fn), gate)
+
+    def annotations(self) -> list[tuple[str, Any]]:
+        """The parameters that a client gives, with their types."""
+        return [(name, self._hints.get(name)) for name in self._own]
+
+    def wrapper(self) -> Callable[..., Any]:
+        """The function with the guard in it; to FastMCP it looks as before."""
+
+        @functools.wraps(self._fn)
+        async def judged(*args: Any, **kwargs: Any) -> Any:
+            bound = self._signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            return await self._judged(dict(bound.arguments))
+
+        for name, value in (("__signature__", self._signature), ("__annotations__", self._hints), (_MARK, self)):
+            setattr(judged, name, value)
+        return judged
+
+    async def _judged(self, values: dict[str, Any]) -> Any:
+        given = {name: values[name] for name in self._own}
+        conversation = self._gate.conversation()
+        try:
+            call = HostCall(self._name, self._plain(given), conversation, ready=self._ready)
+        except InputError as error:
+            raise ToolError(await self._gate.refused(HostCall(self._name, {}, conversation), error)) from None
+
+        async def execute(args: Mapping[str, Any]) -> Any:
+            as_python = given if args == self._plain(given) else self._fitted(args)
+            if self._plain(as_python) != args:
+                raise InputError(f"{self._name} would get other arguments than those that were judged")
+            return await self._called({**values, **as_python})
+
+        try:
+            return await self._gate.run(call, execute)
+        except ToolDenied as denied:
+            raise ToolError(str(denied)) from None
+
+    async def _called(self, values: Mapping[str, Any]) -> Any:
+        arguments: Any = dict(values)
+        bound = inspect.BoundArguments(self._signature, arguments)
+        if inspect.iscoroutinefunction(_unwrapped(self._fn)) or not self._threaded:
+            output = self._fn(*bound.args, **bound.kwargs)
+        else:
+            output = await call_sync_fn_in_threadpool(self._fn, *bound.args, **bound.kwargs)
+        output = await output if inspect.isawaitable(output) else output
+        if inspect.isasyncgen(output):
+            return [item async for item in output]
+        return list(output) if inspect.isgenerator(output) else output
+
+    def _ready(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        return self._plain(self._fitted(args))
+
+    def _plain(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: plain(value, name) for name, value in values.items()}
+
+    def _fitted(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Edited arguments, as the function would get them.
+
+        Raises:
+            InputError: they do not fit.
+        """
+        unknown = sorted(set(args) - set(self._own))
+        if unknown:
+            raise InputError(f"{self._name} has no argument {unknown[0]!r}")
+        values = {}
+        for name in self._own:
+            default = self._signature.parameters[name].default
+            if name not in args and default is inspect.Parameter.empty:
+                raise InputError(f"{self._name} needs the argument {name!r}")
+            values[name] = self._one(name, args[name]) if name in args else default
+        return values
+
+    def _one(self, name: str, value: Any) -> Any:
+        try:
+            return TypeAdapter(self._hints.get(name, Any)).validate_python(value, by_alias=True, by_name=True)
+        except PydanticValidationError as error:
+            raise InputError(f"{name} of {self._name}: {error.errors()[0]['msg']}") from None
+
+
+class GuardedTool(Tool):
+    """Any other tool, behind the guard."""
+
+    _inner: Tool = PrivateAttr()
+    _gate: Gate = PrivateAttr()
+
+    @classmethod
+    def around(cls, tool: Tool, gate: Gate) -> GuardedTool:
+        """Looks as the tool does."""
+        made: GuardedTool = cls.model_construct(**{name: getattr(tool, name) for name in Tool.model_fields})
+        made.__pydantic_private__ = {**(tool.__pydantic_private__ or {}), "_inner": tool, "_gate": gate}
+        return made
+
+    @property
+    def inner(self) -> Tool:
+        """The tool itself."""
+        return self._inner
+
+    @property
+    def gates(self) -> tuple[Gate, ...]:
+        """The gates that stand around the tool."""
+        return (*(self._inner.gates if isinstance(self._inner, GuardedTool) else ()), self._gate)
+
+    async def run(self, arguments: dict[str, Any]) -> ToolResult:
+        """Judges a call, and has the tool run it."""
+
+        def ready(args: Mapping[str, Any]) -> dict[str, Any]:
+            return completed(self.name, args, self.parameters)
+
+        async def execute(args: Mapping[str, Any]) -> Any:
+            return await self._inner._run(dict(args))  # noqa: SLF001 - what the server would call
+
+        conversation = self._gate.conversation()
+        try:
+            call = HostCall(self.name, ready(arguments), conversation, ready=ready)
+            output = await self._gate.run(call, execute)
+        except ToolDenied as denied:
+            raise ToolError(str(denied)) from None
+        except InputError as error:
+            raise ToolError(await self._gate.refused(HostCall(self.name, arguments, conversation), error)) from None
+        return InputRequiredToolResult(output) if isinstance(output, InputRequiredResult) else output
+
+    def to_mcp_tool(self, **overrides: Any) -> Any:
+        """As the tool is listed."""
+        return self._inner.to_mcp_tool(**overrides)
+
+
+def _hints(fn: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        found = get_type_hints(fn, include_extras=True)
+    except Exception:  # noqa: BLE001 - names that are not there at run time; FastMCP falls back in the same way
+        found = {}
+    signature = inspect.signature(fn)
+    given = {name: one.annotation for name, one in signature.parameters.items()}
+    given["return"] = signature.return_annotation
+    return {name: found.get(name, one) for name, one in given.items() if one is not inspect.Parameter.empty}
+
+
+def _unwrapped(fn: Any) -> Any:
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    return fn

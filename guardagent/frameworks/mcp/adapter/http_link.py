@@ -1,0 +1,124 @@
+"""A server behind a URL (streamable HTTP), by the client's transport of the mcp library."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from guardagent.frameworks.mcp.adapter.links import MAX_LINE, Link, LinkLostError
+from guardagent.frameworks.mcp.adapter.wire import (
+    CLOSED,
+    INVALID,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    VERSION_KEY,
+    Message,
+    envelope_of,
+    id_of,
+    params_of,
+)
+from guardagent.types import EMPTY
+
+_CONNECT_SECONDS = 30.0
+_READ_SECONDS = 3600.0  # a tool may take long; whoever waits for it can cancel it
+_UNKNOWN = "Server returned an error response"  # as the library words a status that says no more
+_OF_THE_LIBRARY = (PARSE_ERROR, INVALID)  # as it calls an answer that it cannot read, or that is none
+
+_log = logging.getLogger("guardagent")
+
+
+class Url:
+    """A server at a URL.
+
+    Args:
+        url: where it is.
+        headers: sent with every request.
+    """
+
+    def __init__(self, url: str, headers: Mapping[str, str] = EMPTY) -> None:
+        self.url, self.headers = url, dict(headers)
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncIterator[Link]:
+        """Connects to it; that it is not there shows with the first request."""
+        import httpx2
+        from mcp.client.streamable_http import streamable_http_client
+
+        from guardagent.frameworks.mcp.adapter.http_bounds import bound
+
+        not_found: set[Any] = set()
+
+        async def look(response: Any) -> None:
+            # Only the answer to a request of ours says that its session is gone: 404 or 405 to GET means that the
+            # server has no stream of its own.
+            sent = response.request
+            if response.status_code == HTTPStatus.NOT_FOUND and sent.method == "POST":
+                not_found.add(id_of(sent.content))
+            await bound(response, MAX_LINE)
+
+        timeout = httpx2.Timeout(_CONNECT_SECONDS, read=_READ_SECONDS)
+        headers = {"accept-encoding": "identity", **self.headers}
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=timeout, event_hooks={"response": [look]}) as client,
+            streamable_http_client(self.url, http_client=client, max_sse_event_size=MAX_LINE) as (read, write),
+        ):
+            yield _Streams(read, write, not_found)
+
+
+class _Streams:
+    def __init__(self, read: Any, write: Any, not_found: set[Any]) -> None:
+        self._read, self._write = read, write
+        self._not_found = not_found  # the ids of the requests that the server answered with 404
+        self._version: str | None = None  # of the protocol, once the handshake has settled it
+        self._handshake: Any = None
+
+    async def send(self, message: Message, schema: Mapping[str, Any] = EMPTY) -> None:
+        import anyio
+        from mcp.shared.message import ClientMessageMetadata, SessionMessage
+        from mcp_types import jsonrpc_message_adapter
+
+        if message.get("method") == "initialize":
+            self._version, self._handshake = None, message.get("id")
+        metadata = ClientMessageMetadata(headers=_headers(message, schema, self._version))
+        try:
+            await self._write.send(SessionMessage(jsonrpc_message_adapter.validate_python(message), metadata))
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
+            raise LinkLostError("the connection to the server is closed") from error
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        from mcp_types import JSONRPCError, JSONRPCResponse
+
+        async for item in self._read:
+            if isinstance(item, Exception):
+                _log.warning("the server sent what is no message: %s", item)
+                continue
+            message = item.message
+            if isinstance(message, JSONRPCError):
+                if message.id in self._not_found and message.error.code != METHOD_NOT_FOUND:
+                    raise LinkLostError("the server no longer knows the session", frozenset({message.id}))
+                if message.error.message == _UNKNOWN or message.error.code in _OF_THE_LIBRARY:
+                    message.error.code = CLOSED  # nobody knows whether it did what was asked
+            elif isinstance(message, JSONRPCResponse) and message.id == self._handshake:
+                self._version = message.result.get("protocolVersion")
+            yield message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+        raise LinkLostError("the connection to the server is closed")
+
+
+def _headers(message: Message, schema: Mapping[str, Any], version: str | None) -> dict[str, str]:
+    """What the protocol wants repeated in the headers: its version, and since 2026-07-28 what is called with what."""
+    from mcp.shared import inbound
+
+    params, method = params_of(message), str(message.get("method"))
+    of_request = (envelope_of(params) or {}).get(VERSION_KEY)
+    if not isinstance(of_request, str):
+        return {inbound.MCP_PROTOCOL_VERSION_HEADER: version} if isinstance(version, str) else {}
+    headers = {inbound.MCP_PROTOCOL_VERSION_HEADER: of_request, inbound.MCP_METHOD_HEADER: method}
+    name = params.get(inbound.NAME_BEARING_METHODS.get(method, ""))
+    if isinstance(name, str):
+        headers[inbound.MCP_NAME_HEADER] = inbound.encode_header_value(name)
+    if method == "tools/call":
+        headers |= inbound.mcp_param_headers(inbound.x_mcp_header_map(schema), params.get("arguments") or {})
+    return headers

@@ -1,0 +1,196 @@
+"""A guard in a FastMCP server: `server.add_middleware(GuardMiddleware(guard))`.
+
+The middleware only finds out which session calls. The guard itself stands in the tools: a transform of the server
+hands out copies of them whose functions judge what they are called with, after every other middleware, after
+validation, coercion and defaults. So nothing stands between judgement and tool.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fastmcp.exceptions import PromptError, ResourceError, ToolError
+from fastmcp.server.context import Context
+from fastmcp.server.middleware import Middleware, MiddlewareContext
+from fastmcp.server.middleware.tool_injection import ToolInjectionMiddleware
+from fastmcp.server.transforms import Transform
+from fastmcp.tools.base import Tool
+
+from guardagent.enforcement import HostCall, Outcome, ToolGuard, ToolSpec
+from guardagent.enforcement.uri import normalised
+from guardagent.errors import InputError, ToolDenied
+from guardagent.frameworks.mcp.adapter.gate import Gate
+from guardagent.frameworks.mcp.adapter.guarded_tools import guarded, require_plain
+from guardagent.frameworks.mcp.adapter.origins import from_elsewhere
+
+_log = logging.getLogger("guardagent")
+
+
+class GuardMiddleware(Middleware):
+    """Judges every call of a server's tools, its resources and its prompts.
+
+    Args:
+        guard: decides.
+        conversation: gives the id of the conversation from the context of a request, where the transport has no
+            sessions, or several sessions are one conversation.
+    """
+
+    def __init__(self, guard: ToolGuard, *, conversation: Callable[[Context], str | None] | None = None) -> None:
+        self._gate = Gate(guard, conversation)
+        self._guard = guard
+        self._problem: str | None = None
+        self._seen = False
+        self._known: list[tuple[Any, ...]] = []
+
+    def add_to(self, server: Any) -> None:
+        """Adds the guard to a server, in its tools from now on.
+
+        A middleware that is only added (`server.add_middleware`) learns with the first request which server is its own:
+        what the host itself runs there before that, past the middleware, would not be judged.
+        """
+        server.add_middleware(self)
+        self._stand_in(server)
+
+    async def attach(self, server: Any) -> None:
+        """Holds the rules against the tools of a server: at its start, to see mistakes before a client does.
+
+        Raises:
+            InputError: as `ToolGuard.attach`; or a tool cannot be guarded.
+        """
+        self._stand_in(server)
+        await self._hold(list(await server.list_tools(run_middleware=False)), server)
+
+    async def accept(self, server: Any) -> None:
+        """The operator has looked at the tools that servers behind this one list now, and accepts them.
+
+        Raises:
+            InputError: as `attach`.
+        """
+        tools = list(await server.list_tools(run_middleware=False))
+        self._guard.accept((await _specs(tools))[1])
+        self._seen = False
+        await self._hold(tools, server)
+
+    # --- hooks; FastMCP passes call_next by this name
+
+    async def on_request(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
+        """The first request of all finds the guard in its place."""
+        if context.fastmcp_context is not None:
+            self._stand_in(context.fastmcp_context.fastmcp)
+        return await call_next(context)
+
+    async def on_call_tool(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
+        """A call goes on to the tool, where it is judged, if the tools of the server fit the rules."""
+        try:
+            await self._ready(context)
+        except InputError as error:
+            call = HostCall(context.message.name, context.message.arguments or {}, self._gate.conversation())
+            raise ToolError((await self._guard.arefuse(call, str(error))).feedback()) from None
+        return await call_next(context)
+
+    async def on_list_tools(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
+        """A list that changes is held against the rules again; what was not accepted of it is not shown."""
+        tools = await call_next(context)
+        try:
+            await self._ready(context)
+        except InputError as error:
+            _log.error("every call of a tool is denied: %s", error)
+        return [tool for tool in tools if self._guard.accepted.late(tool.name) is None]
+
+    async def on_read_resource(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
+        """A resource is an event: `resource.read(uri=…)`, of the one spelling of its URI, under which it is read."""
+        try:
+            uri = normalised(str(context.message.uri))
+        except InputError as error:
+            call = HostCall("resource.read", {"uri": str(context.message.uri)}, self._gate.conversation())
+            raise ResourceError((await self._guard.arefuse(call, str(error))).feedback()) from None
+        judged = context.copy(message=context.message.model_copy(update={"uri": uri}))
+        return await self._event("resource.read", {"uri": uri}, ResourceError, lambda: call_next(judged))
+
+    async def on_get_prompt(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
+        """A prompt is an event: `prompt.get(name=…, arguments=…)`."""
+        args = {"name": context.message.name, "arguments": dict(context.message.arguments or {})}
+        return await self._event("prompt.get", args, PromptError, lambda: call_next(context))
+
+    # --- inside
+
+    async def _event(self, name: str, args: dict[str, Any], error: type[Exception], execute: Any) -> Any:
+        from guardagent.enforcement import arun
+
+        call = HostCall(name, args, self._gate.conversation())
+        try:
+            return await arun(self._guard, call, lambda _: execute(), lambda _: Outcome())
+        except ToolDenied as denied:
+            raise error(str(denied)) from None
+
+    def _stand_in(self, server: Any) -> None:
+        """Stands in the tools of a server as they are listed: a transform that came later may rename them."""
+        for transform in reversed(server.transforms):
+            if isinstance(transform, _InTheTools) and transform.gate is self._gate:
+                return
+            if not isinstance(transform, _InTheTools):
+                break
+        server.add_transform(_InTheTools(self._gate, server))
+
+    async def _ready(self, context: MiddlewareContext[Any]) -> None:
+        """Holds the rules against the tools where they are not the ones of before.
+
+        Raises:
+            InputError: they do not fit, or the guard cannot stand in them.
+        """
+        if context.fastmcp_context is None:
+            raise InputError("this request has no context; expected one of a FastMCP server")
+        server = context.fastmcp_context.fastmcp
+        self._stand_in(server)
+        await self._hold(list(await server.list_tools(run_middleware=False)), server)
+
+    async def _hold(self, tools: list[Tool], server: Any) -> None:
+        if any(isinstance(one, ToolInjectionMiddleware) and one.injected_tools for one in server.middleware):
+            raise InputError("a middleware injects tools, which no guard can stand in; add them to the server itself")
+        for tool in tools:
+            require_plain(tool)
+            if tool.task_config.supports_tasks():
+                raise InputError(
+                    f"the tool {tool.name!r} can run as a task in the background, past the guard; task=False"
+                )
+        known: list[tuple[Any, ...]] = [(tool.key, tool.parameters, tool.description, tool.title) for tool in tools]
+        if self._seen and known == self._known:
+            if self._problem is not None:
+                raise InputError(self._problem)
+            return
+        self._known, self._problem, self._seen = known, None, True
+        own, elsewhere = await _specs(tools)
+        try:
+            self._guard.attach([*own, *self._guard.listed("a server behind this one", elsewhere)])
+        except InputError as error:
+            self._problem = str(error)
+            raise
+
+
+async def _specs(tools: Sequence[Tool]) -> tuple[list[ToolSpec], list[ToolSpec]]:
+    """The tools of this server's own code, and those of servers behind it."""
+    found: tuple[dict[str, ToolSpec], dict[str, ToolSpec]] = ({}, {})
+    for tool in tools:
+        spec = ToolSpec(tool.name, tool.parameters, tool.description or "", {"title": tool.title} if tool.title else {})
+        found[await from_elsewhere(tool)][tool.name] = spec
+    return list(found[0].values()), list(found[1].values())
+
+
+class _InTheTools(Transform):
+    """Hands out the tools of a server with the guard in them; of several with one gate the outermost."""
+
+    def __init__(self, gate: Gate, server: Any) -> None:
+        self.gate, self._server = gate, server
+
+    async def list_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
+        return [guarded(tool, self.gate) for tool in tools] if self._outermost() else tools
+
+    async def get_tool(self, name: str, call_next: Any, *, version: Any = None) -> Tool | None:
+        tool = await call_next(name, version=version)
+        return guarded(tool, self.gate) if tool is not None and self._outermost() else tool
+
+    def _outermost(self) -> bool:
+        ours = [one for one in self._server.transforms if isinstance(one, _InTheTools) and one.gate is self.gate]
+        return ours[-1] is self

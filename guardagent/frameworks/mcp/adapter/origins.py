@@ -1,0 +1,20 @@
+"""Where a tool of a FastMCP server comes from: the operator's own code, or a server that somebody else may change."""
+
+from __future__ import annotations
+
+from fastmcp.server.providers.fastmcp_provider import FastMCPProviderTool
+from fastmcp.tools.base import Tool
+from fastmcp.tools.function_tool import FunctionTool
+from fastmcp.tools.tool_transform import TransformedTool
+
+from guardagent.frameworks.mcp.adapter.guarded_tools import GuardedTool
+
+
+async def from_elsewhere(tool: Tool) -> bool:
+    """Whether a tool, or the one that it stands for, is no function here: it is a proxy's, or made of an API."""
+    while isinstance(tool, GuardedTool | TransformedTool):
+        tool = tool.inner if isinstance(tool, GuardedTool) else tool.parent_tool
+    if isinstance(tool, FastMCPProviderTool):  # of a server in this process
+        within = await tool._server.get_tool(tool._original_name)  # noqa: SLF001 - there is no public way to it
+        return within is None or await from_elsewhere(within)
+    return not isinstance(tool, FunctionTool)

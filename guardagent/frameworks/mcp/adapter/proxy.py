@@ -1,0 +1,137 @@
+"""`guardagent mcp-proxy`: a guard before any MCP server.
+
+    client ── StdioFront or HttpFront ── Relay ── ServerSide ── Command or Url ── server
+
+One relay is one session of a client: one conversation, and a connection to the server of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+from guardagent.enforcement import ToolGuard, ToolSpec
+from guardagent.errors import InputError
+from guardagent.frameworks.mcp.adapter.catalogue import Catalogue
+from guardagent.frameworks.mcp.adapter.http_front import HttpFront
+from guardagent.frameworks.mcp.adapter.links import Target
+from guardagent.frameworks.mcp.adapter.pending import Escalation, ToClient
+from guardagent.frameworks.mcp.adapter.probe import tools_of
+from guardagent.frameworks.mcp.adapter.relay import Relay
+from guardagent.frameworks.mcp.adapter.stdio_front import StdioFront
+
+_LAST_SECONDS = 2  # for requests that are under way when it is stopped
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_SERVER = "this server"
+_log = logging.getLogger("guardagent")
+
+
+@dataclass
+class Proxy:
+    """What is before a server.
+
+    Args:
+        guard: decides. Its approver, where it has one, is asked instead of the client.
+        target: the server.
+        escalation: whom else to ask.
+        conversation: the id of the one session at standard input; a new one where none is given.
+        goes_on: whether that conversation goes on when the client has left and the proxy is started again.
+    """
+
+    guard: ToolGuard
+    target: Target
+    escalation: Escalation = field(default_factory=Escalation)
+    conversation: str | None = None
+    goes_on: bool = False
+
+    async def serve_stdio(self) -> None:
+        """Serves the client at standard input until it leaves.
+
+        Raises:
+            InputError: the server cannot be started, or a rule names a tool that is probably a misspelling.
+            GuardError: the server does not answer.
+        """
+        specs = await self._attached()
+        front = StdioFront()
+        name = self.conversation or f"mcp-{uuid.uuid4().hex}"
+        relay = self._relay(specs, name, front.write)
+        with _signals():
+            server = asyncio.create_task(relay.run())
+            try:
+                async for line in front.lines():
+                    await relay.take(line)
+            finally:
+                server.cancel()
+                await asyncio.gather(server, return_exceptions=True)
+                if not self.goes_on:
+                    self._over(name)
+                front.close()
+
+    async def serve_http(self, host: str, port: int) -> None:
+        """Serves clients at `http://HOST:PORT/`, whatever the path, until it is stopped.
+
+        Raises:
+            InputError, GuardError: as `serve_stdio`; or the address cannot be used.
+        """
+        import uvicorn
+
+        specs = await self._attached()
+        hosts = [f"{one}:{port}" for one in _LOOPBACK] if host in _LOOPBACK else None
+        front = HttpFront(
+            lambda name, to: self._relay(specs, f"mcp-{name}", to), lambda n: self._over(f"mcp-{n}"), hosts
+        )
+        server = uvicorn.Server(
+            uvicorn.Config(
+                front,
+                host=host,
+                port=port,
+                log_level="warning",
+                lifespan="off",
+                timeout_graceful_shutdown=_LAST_SECONDS,
+            )
+        )
+        _log.warning("serving at http://%s:%d/", host, port)
+        try:
+            async with front.running():
+                await server.serve()
+        except SystemExit:
+            raise InputError(f"--listen {host}:{port}: cannot be used; expected an address that is free") from None
+
+    async def _attached(self) -> list[ToolSpec]:
+        specs = await tools_of(self.target)
+        Catalogue(self.guard, server=_SERVER).attach(specs)
+        return specs
+
+    def _relay(self, specs: list[ToolSpec], name: str, to_client: ToClient) -> Relay:
+        catalogue = Catalogue(self.guard, specs, _SERVER)
+        return Relay(self.guard, name, self.target, catalogue, to_client, self.escalation)
+
+    def _over(self, name: str) -> None:
+        with contextlib.suppress(InputError):  # nothing was ever called
+            verdict = self.guard.end(name)
+            if verdict.reasons:
+                _log.warning("at the end of %s: %s", name, "; ".join(verdict.reasons))
+
+
+@contextlib.contextmanager
+def _signals() -> Any:
+    """A signal ends the server, too."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(sign, task.cancel, sign)
+    try:
+        yield
+    except asyncio.CancelledError as error:
+        if error.args and isinstance(error.args[0], signal.Signals):
+            sys.exit(128 + error.args[0])
+        raise
+    finally:
+        for sign in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(sign)

@@ -1,0 +1,518 @@
+"""Between one client and one server: every message passes, and what is a call is judged before it does.
+
+What the client sends is read strictly and written anew; what the server sends passes as it came, byte by byte, but for
+its own requests that rules speak of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Coroutine, Mapping
+from dataclasses import replace
+from typing import Any
+
+from guardagent.enforcement import Approval, HostCall, Outcome, ToolGuard, ToolSpec
+from guardagent.enforcement.asking import aask
+from guardagent.errors import InputError, in_words
+from guardagent.frameworks.mcp.adapter import approvals, calls, wire
+from guardagent.frameworks.mcp.adapter.catalogue import Catalogue, specs_of
+from guardagent.frameworks.mcp.adapter.links import LinkLostError, Target
+from guardagent.frameworks.mcp.adapter.pending import Asked, Escalation, Pending, ToClient
+from guardagent.frameworks.mcp.adapter.rounds import AskByResult, Key, Rounds, key_of
+from guardagent.frameworks.mcp.adapter.server_side import ServerSide
+from guardagent.frameworks.mcp.adapter.telling import told
+from guardagent.frameworks.mcp.adapter.wire import CLOSED, DENIED, INVALID, METHOD_NOT_FOUND, Message, params_of
+from guardagent.types import Verdict, thaw
+
+MAX_PAGES = 1000  # of a list of tools
+_NOTHING_SAID = Approval("reject")
+
+_log = logging.getLogger("guardagent")
+
+
+class Relay:
+    """One session of a client.
+
+    Args:
+        guard: decides.
+        conversation: the id of this session.
+        target: the server.
+        catalogue: its tools.
+        to_client: gives a line to the client.
+        escalation: whom to ask.
+    """
+
+    def __init__(
+        self,
+        guard: ToolGuard,
+        conversation: str,
+        target: Target,
+        catalogue: Catalogue,
+        to_client: ToClient,
+        escalation: Escalation,
+    ) -> None:
+        self._guard, self._conversation, self._catalogue = guard, conversation, catalogue
+        self._to_client, self._escalation = to_client, escalation
+        self._server = ServerSide(target, self._from_server, self._lost, self._list_tools)
+        self._pending: dict[str, Pending] = {}
+        self._asked: dict[Any, Asked] = {}
+        self._forms: dict[str, asyncio.Future[Any]] = {}
+        self._rounds = Rounds(guard)
+        self._capabilities: Any = None
+        self._listing = 0
+        self._ready = asyncio.Event()  # not while the list of tools is being fetched again
+        self._ready.set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Keeps the server connected; ends only by being cancelled."""
+        try:
+            await self._server.run()
+        finally:
+            for task in list(self._tasks):
+                task.cancel()
+
+    # --- from the client
+
+    async def take(self, line: bytes) -> None:
+        """Takes a line of the client. Whatever it holds, the next one is taken, too."""
+        try:
+            message = calls.read(line)
+        except InputError as error:
+            name = wire.id_of(line)
+            self._say(wire.error(name, INVALID, str(error)), name)
+            return
+        try:
+            await self._took(message)
+        except Exception as error:  # noqa: BLE001 - a client must not be able to end the proxy
+            _log.exception("a message of the client was not passed on")
+            self._say(wire.error(wire.id_of(line), INVALID, f"this was not passed on: {in_words(error)}"))
+
+    async def _took(self, message: Message) -> None:
+        self._server.remember(message)
+        if wire.is_request(message):
+            await self._requested(message)
+        elif wire.is_notification(message):
+            await self._notified(message)
+        else:
+            await self._answered(message)
+
+    async def _requested(self, message: Message) -> None:
+        name, method = message["id"], message["method"]
+        key = str(name)
+        if key in self._pending or self._server.ours(name):
+            self._say(wire.error(name, INVALID, "this id is in use"))
+            return
+        if method == "initialize":
+            self._capabilities = params_of(message).get("capabilities")
+        pending = self._pending[key] = Pending(message)
+        if method in calls.OF_CLIENT:
+            pending.work = self._start(self._judged(pending))
+        else:
+            await self._soon(self._forward(pending))
+
+    async def _notified(self, message: Message) -> None:
+        if message["method"] == "notifications/cancelled":
+            await self._cancelled(message)
+        else:
+            await self._soon(self._told_server(message))
+
+    async def _told_server(self, message: Message) -> None:
+        """Sends what is no request; where the server is gone, it is gone with it."""
+        try:
+            await self._server.send(message)
+        except LinkLostError as error:
+            _log.warning("%s does not reach the server: %s", message.get("method", "an answer"), error)
+
+    async def _soon(self, work: Coroutine[Any, Any, None]) -> None:
+        """Does it at once, in order; but where the server is being started again, nobody else waits for it."""
+        if self._server.up:
+            await work
+        else:
+            self._start(work)
+
+    async def _cancelled(self, message: Message) -> None:
+        key = str(params_of(message).get("requestId"))
+        pending = self._pending.get(key)
+        if pending is None:
+            return
+        if not pending.sent:  # the server has not heard of it
+            del self._pending[key]
+            if pending.work is not None:
+                pending.work.cancel()
+            self._to_client(b"", pending.message["id"], last=True)
+            return
+        pending.cancelled = True
+        self._to_client(b"", pending.message["id"], last=True)
+        if pending.call is not None:
+            await self._guard.aafter(pending.call, Outcome("cancelled", failed=None, ended=False))
+        await self._soon(self._told_server(message))
+
+    async def _answered(self, message: Message) -> None:
+        name = message.get("id")
+        form = self._forms.get(name) if isinstance(name, str) else None
+        if form is not None:
+            if not form.done():
+                form.set_result(message.get("result"))
+            return
+        asked = self._asked.pop(name, None) if wire.is_id(name) else None
+        if asked is None or asked.generation != self._server.generation:
+            _log.warning("the client answers what nobody asked")
+            return
+        if asked.call is not None:
+            await self._guard.aafter(asked.call, calls.outcome_of(message))
+        await self._soon(self._told_server({**message, "id": asked.id}))
+
+    # --- a call
+
+    async def _judged(self, pending: Pending) -> None:
+        """Has a call judged, and sends it on if it may run. Whatever goes wrong denies it."""
+        try:
+            await self._server.wait()
+            await self._ready.wait()
+            await self._judge(pending)
+        except LinkLostError as error:
+            self._settle(pending, wire.error(pending.message["id"], CLOSED, str(error)))
+        except Exception as error:  # noqa: BLE001 - a client must not wait for ever
+            _log.exception("a call could not be judged")
+            self._deny(pending, f"this could not be checked: {in_words(error)}")
+
+    async def _judge(self, pending: Pending) -> None:
+        message = pending.message
+        try:
+            call = self._call(message)
+        except InputError as error:
+            verdict = await self._guard.arefuse(self._unfit(message), str(error))
+            self._deny(pending, self._told(verdict), verdict)
+            return
+        state, pending.proposed = params_of(message).get("requestState"), key_of(call)
+        if (known := self._rounds.going_on(pending.proposed, state)) is not None:
+            pending.call, pending.message = known, calls.with_args(message, thaw(known.args))
+            await self._forward(pending)
+            return
+        try:
+            verdict, call = await self._decided(pending, call, pending.proposed, state)
+        except AskByResult:
+            return
+        await self._run(pending, call, verdict)
+
+    def _call(self, message: Message) -> HostCall:
+        call = calls.proposed(message["method"], params_of(message), self._conversation)
+        if message["method"] != calls.TOOL:
+            return call
+        call = self._catalogue.held(call)
+        return replace(call, ready=lambda args: self._catalogue.held(replace(call, args=args)).args)
+
+    def _unfit(self, message: Message) -> HostCall:
+        """A call that has not the form of one, for the log."""
+        params = params_of(message)
+        name, args = params.get("name"), params.get("arguments")
+        tool = name if message["method"] == calls.TOOL and isinstance(name, str) and name else message["method"]
+        return HostCall(tool, args if isinstance(args, Mapping) else {}, self._conversation)
+
+    async def _decided(self, pending: Pending, call: HostCall, proposed: Key, state: Any) -> tuple[Verdict, HostCall]:
+        params = params_of(pending.message)
+        if self._rounds.asked(state):  # this round was ours, and the server does not hear of it
+            pending.message = {**pending.message, "params": _without(params, "inputResponses", "requestState")}
+
+        async def ask(call: HostCall, verdict: Verdict) -> Approval | None:
+            if self._escalation.client and approvals.asks_by_result(params):
+                request = self._guard.request(call, verdict)
+                answer = approvals.asking_result(request, self._rounds.ask(proposed, call))
+                self._settle(pending, wire.result(pending.message["id"], answer))
+                raise AskByResult
+            return await self._asked_person(call, verdict)
+
+        return await self._rounds.decide(call, proposed, state, approvals.answer_in(params), ask)
+
+    async def _run(self, pending: Pending, call: HostCall, verdict: Verdict) -> None:
+        if verdict.label:
+            self._deny(pending, self._told(verdict), verdict)
+            return
+        try:
+            args = await self._guard.ause(call)
+        except InputError as error:
+            self._deny(pending, str(error))
+            return
+        pending.call = call
+        pending.message = calls.with_args(pending.message, args)
+        await self._forward(pending)
+
+    async def _forward(self, pending: Pending) -> None:
+        message = pending.message
+        try:
+            await self._server.wait()
+            if pending.call is not None:
+                await self._server.confirm()
+            pending.sent = True
+            await self._server.send(message, self._catalogue.schema_of(params_of(message).get("name")))
+        except LinkLostError as error:
+            if str(message["id"]) in self._pending:
+                self._settle(pending, wire.error(message["id"], CLOSED, str(error)))
+                self._interrupt(pending)
+        except ValueError as error:
+            self._settle(pending, wire.error(message["id"], INVALID, f"this cannot be sent on: {error}"))
+
+    # --- asking a person
+
+    async def _asked_person(self, call: HostCall, verdict: Verdict) -> Approval | None:
+        """What a person says; None where there is nobody to ask."""
+        request = self._guard.request(call, verdict)
+        if self._escalation.client and approvals.can_ask(self._capabilities):
+            return await self._asked_by_form(approvals.question(request))
+        if self._escalation.approver is not None:
+            return await aask(self._escalation.approver, request)
+        return None
+
+    async def _asked_by_form(self, question: Mapping[str, Any]) -> Approval:
+        name = f"guardagent-{secrets.token_hex(8)}"
+        form = self._forms[name] = asyncio.get_running_loop().create_future()
+        try:
+            self._say(wire.request(name, "elicitation/create", _form_of(question)), self._newest())
+            return approvals.answer(await form)
+        except asyncio.CancelledError:
+            self._say(wire.notification("notifications/cancelled", {"requestId": name}))
+            raise
+        finally:
+            del self._forms[name]
+
+    # --- from the server
+
+    async def _from_server(self, line: bytes, message: Message) -> None:
+        if wire.is_request(message):
+            await self._asks(message)
+        elif wire.is_notification(message):
+            self._tells(line, message)
+        else:
+            await self._answers(line, message)
+
+    async def _asks(self, message: Message) -> None:
+        """A request of the server: an event that is judged, or one that passes."""
+        if message["method"] in calls.OF_SERVER:
+            self._start(self._event(message))
+        else:
+            self._pass_on(message, None)
+
+    async def _event(self, message: Message) -> None:
+        call = calls.asked(message["method"], params_of(message), self._conversation)
+        verdict, call = await self._rounds.decide(call, key_of(call), None, _NOTHING_SAID, self._asked_person)
+        if verdict.label:
+            await self._refuse(message, self._told(verdict))
+            return
+        try:
+            args = await self._guard.ause(call)
+        except InputError as error:
+            await self._refuse(message, str(error))
+            return
+        self._pass_on(calls.with_args(message, args), call)
+
+    def _pass_on(self, message: Message, call: HostCall | None) -> None:
+        generation = self._server.generation
+        name = message["id"] if not generation else f"{message['id']}~{generation}"
+        self._asked[name] = Asked(message["id"], generation, call)
+        self._say({**message, "id": name}, self._newest())
+
+    async def _refuse(self, message: Message, why: str) -> None:
+        _log.warning("%s of the server is not passed on: %s", message.get("method"), why)
+        await self._told_server(wire.error(message.get("id"), DENIED, why))
+
+    def _tells(self, line: bytes, message: Message) -> None:
+        method, params = message["method"], params_of(message)
+        if method == "notifications/tools/list_changed":
+            self._ready.clear()
+            self._start(self._list_again())
+        if method == "notifications/cancelled" and self._server.generation:
+            name = f"{params.get('requestId')}~{self._server.generation}"
+            self._say({**message, "params": {**params, "requestId": name}}, self._newest())
+            return
+        self._to_client(line, self._related(params), last=False)
+
+    async def _answers(self, line: bytes, message: Message) -> None:
+        pending = self._pending.pop(str(message.get("id")), None)
+        if pending is None:
+            if message.get("id") is None:
+                self._to_client(line, None, last=False)  # of a message that the server could not read
+            return
+        if pending.message["method"] == "tools/list":
+            line = self._listed(pending, line, message)
+        if pending.call is not None:
+            line = await self._came_of(pending, pending.call, line, message)
+        elif (refused := await self._refused_inputs(message.get("result"))) is not None:
+            line = wire.write_message(wire.error(message["id"], DENIED, refused))
+        self._to_client(line, message["id"], last=True)
+
+    async def _came_of(self, pending: Pending, call: HostCall, line: bytes, message: Message) -> bytes:
+        """Records what came of a call. Gives what the client gets."""
+        lost = isinstance(message.get("error"), Mapping) and message["error"].get("code") == CLOSED
+        outcome = Outcome("the connection is lost", failed=None, ended=False) if lost else calls.outcome_of(message)
+        self._server.in_doubt |= lost
+        answer = message.get("result")
+        refused = await self._refused_inputs(answer)
+        if refused is not None:
+            await self._guard.aafter(call, Outcome(refused, failed=None))
+            return wire.write_message(wire.error(message["id"], DENIED, refused))
+        wanted = answer if isinstance(answer, Mapping) and answer.get("resultType") == "input_required" else None
+        if wanted is not None and pending.proposed is not None:
+            self._rounds.leave_open(pending.proposed, wanted.get("requestState"), call)
+        await self._guard.aafter(call, outcome)
+        return line
+
+    async def _refused_inputs(self, answer: Any) -> str | None:
+        """Why the client is not given what a result asks of it; None where it may be."""
+        wanted = answer.get("inputRequests") if isinstance(answer, Mapping) else None
+        if wanted is None:
+            return None
+        if not isinstance(wanted, Mapping) or not all(isinstance(one, Mapping) for one in wanted.values()):
+            return "the server asks for input in no known form"
+        for name, one in wanted.items():
+            method = one.get("method")
+            try:
+                calls.require_known_kind({**one, "method": method, "id": name})
+            except InputError as error:
+                return f"the server asks for input in no known form: {error}"
+            if method not in calls.OF_SERVER:
+                continue
+            call = calls.asked(method, params_of(one), self._conversation)
+            verdict = await self._guard.abefore(call)
+            if verdict.label:
+                return f"the server asks for {method}: {self._told(verdict)}"
+            await self._guard.ause(call)
+            await self._guard.aafter(call, Outcome(None, failed=None))  # the answer goes with the next call
+        return None
+
+    # --- the list of tools
+
+    async def _list_again(self) -> None:
+        self._listing += 1
+        try:
+            await self._list_tools()
+        except LinkLostError as error:
+            self._catalogue.forget(f"the tools have changed, and the server does not list them: {error}")
+        finally:
+            self._listing -= 1
+            if not self._listing:
+                self._ready.set()
+
+    async def _list_tools(self) -> None:
+        """Fetches the whole list of tools, and has the rules held against it."""
+        cursor, found = None, list[ToolSpec]()
+        for _ in range(MAX_PAGES):
+            said = await self._server.ask("tools/list", {"cursor": cursor} if cursor is not None else None)
+            answer = said.get("result")
+            if not isinstance(answer, Mapping):
+                self._no_list(said.get("error"))
+                return
+            found += specs_of(answer.get("tools"))
+            cursor = answer.get("nextCursor")
+            if cursor is None:
+                self._attach(found)
+                return
+
+    def _no_list(self, why: Any) -> None:
+        if isinstance(why, Mapping) and why.get("code") == METHOD_NOT_FOUND:
+            self._attach([])
+        else:
+            self._catalogue.forget(f"the server does not list its tools: {why}")
+
+    def _attach(self, specs: list[ToolSpec]) -> None:
+        try:
+            self._catalogue.attach(specs)
+        except InputError as error:
+            _log.error("every call of a tool is denied from now on: %s", error)
+
+    def _listed(self, pending: Pending, line: bytes, message: Message) -> bytes:
+        """Takes note of a page of tools. Gives the client what was accepted of it."""
+        answer = message.get("result")
+        try:
+            self._catalogue.page(params_of(pending.message).get("cursor"), answer)
+        except InputError as error:
+            _log.error("every call of a tool is denied from now on: %s", error)
+        if not isinstance(answer, Mapping) or not isinstance(answer.get("tools"), list):
+            return line
+        shown = self._catalogue.shown(answer["tools"])
+        return (
+            line if shown == answer["tools"] else wire.write_message({**message, "result": {**answer, "tools": shown}})
+        )
+
+    # --- the ends of things
+
+    def _lost(self, why: str, unsent: frozenset[Any]) -> None:
+        """The server is gone: who waits is told, and what was under way stays so."""
+        for pending in list(self._pending.values()):
+            name = pending.message["id"]
+            if not pending.sent:
+                continue
+            # A judged call is sent at most once, whatever the server says: it may have run all the same.
+            if name in unsent and pending.call is None and not pending.repeated:
+                pending.repeated = True
+                self._start(self._forward(pending))
+                continue
+            self._settle(pending, wire.error(name, CLOSED, f"the MCP server is gone: {why}; it is started again"))
+            self._interrupt(pending)
+        for name, asked in list(self._asked.items()):
+            self._say(wire.notification("notifications/cancelled", {"requestId": name, "reason": why}))
+            if asked.call is not None:
+                self._guard.after(asked.call, Outcome(why, failed=None, ended=False))
+        self._asked.clear()
+
+    def _interrupt(self, pending: Pending) -> None:
+        if pending.call is not None:
+            self._guard.after(pending.call, Outcome("the server is gone", failed=None, ended=False))
+
+    def _deny(self, pending: Pending, why: str, verdict: Verdict | None = None) -> None:
+        name, method = pending.message["id"], pending.message["method"]
+        if method == calls.TOOL:
+            modern = {"resultType": "complete"} if wire.envelope_of(params_of(pending.message)) else {}
+            answer = {"content": [{"type": "text", "text": why}], "isError": True, **modern}
+            self._settle(pending, wire.result(name, answer))
+            return
+        data = {"decision": str(verdict.decision), "rules": list(verdict.rules)} if verdict is not None else None
+        self._settle(pending, wire.error(name, DENIED, why, data))
+
+    def _settle(self, pending: Pending, answer: Message) -> None:
+        self._pending.pop(str(pending.message["id"]), None)
+        if not pending.cancelled:
+            self._say(answer, pending.message["id"])
+
+    def _told(self, verdict: Verdict) -> str:
+        return told(verdict, client=self._escalation.client)
+
+    # --- helpers
+
+    def _say(self, message: Message, related: Any = None) -> None:
+        self._to_client(wire.write_message(message), related, last="method" not in message)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("a message was not passed on: %r", error)
+
+    def _newest(self) -> Any:
+        return next((one.message["id"] for one in reversed(self._pending.values())), None)
+
+    def _related(self, params: Mapping[str, Any]) -> Any:
+        """The request that a notification belongs to: that whose progress it tells, else the newest."""
+        token = params.get("progressToken")
+        if token is not None:
+            for one in self._pending.values():
+                meta = params_of(one.message).get("_meta")
+                if isinstance(meta, Mapping) and meta.get("progressToken") == token:
+                    return one.message["id"]
+        return self._newest()
+
+
+def _without(params: Mapping[str, Any], *names: str) -> Message:
+    return {name: one for name, one in params.items() if name not in names}
+
+
+def _form_of(question: Mapping[str, Any]) -> Message:
+    """Clients of before 2025-11-25 know no modes."""
+    return _without(question, "mode")

@@ -1,0 +1,155 @@
+"""A guard in a server of the mcp library: `server.middleware.append(GuardServerMiddleware(guard))`.
+
+It stands before the library's own validation, as there is no hook behind it. So the arguments are held to the tool's
+schema here, with its defaults written out and nothing coerced: what comes behind finds nothing left to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel
+
+from guardagent.enforcement import Approval, HostCall, Outcome, ToolGuard
+from guardagent.errors import InputError
+from guardagent.frameworks.mcp.adapter import approvals, calls
+from guardagent.frameworks.mcp.adapter.catalogue import Catalogue
+from guardagent.frameworks.mcp.adapter.rounds import AskByResult, Key, Rounds, key_of
+from guardagent.frameworks.mcp.adapter.sessions import MISSING, session_of
+from guardagent.frameworks.mcp.adapter.telling import told
+from guardagent.frameworks.mcp.adapter.wire import DENIED
+from guardagent.types import Verdict, thaw, unchecked
+
+
+class GuardServerMiddleware:
+    """Judges every call of a server's tools, its resources and its prompts. Append it last: innermost.
+
+    Args:
+        guard: decides.
+        conversation: gives the id of the conversation from the context of a request, where the transport has no
+            sessions, or several sessions are one conversation.
+    """
+
+    def __init__(self, guard: ToolGuard, *, conversation: Callable[[Any], str | None] | None = None) -> None:
+        self._guard, self._conversation = guard, conversation
+        self._catalogue = Catalogue(guard)
+        self._rounds = Rounds(guard)
+
+    async def __call__(self, context: Any, call_next: Any) -> Any:
+        """One message of a client; `context` is a `ServerRequestContext`."""
+        if context.method not in calls.OF_CLIENT or context.request_id is None:
+            return await call_next(context)
+        try:
+            call = await self._call(context, call_next)
+        except InputError as error:
+            call = HostCall(_name(context), {}, self._session(context))
+            return _denied(context, await self._guard.arefuse(call, str(error)))
+        proposed, state = key_of(call), context.params.get("requestState")
+        known = self._rounds.going_on(proposed, state) if state is not None else None
+        if known is not None:
+            return await self._ran(context, call_next, known, proposed, thaw(known.args))
+        asked = self._rounds.asked(state)
+        try:
+            verdict, call = await self._decided(context, call, proposed)
+        except AskByResult as asking:
+            return asking.args[0]
+        if verdict.label:
+            return _denied(context, verdict)
+        if asked:
+            ours = ("inputResponses", "requestState")
+            params = {name: one for name, one in context.params.items() if name not in ours}
+            context = replace(context, params=params)
+        try:
+            args = await self._guard.ause(call)
+        except InputError as error:
+            return _denied(context, unchecked(str(error), checked_by="policy"))
+        return await self._ran(context, call_next, call, proposed, args)
+
+    async def _call(self, context: Any, call_next: Any) -> HostCall:
+        """The call, as the handler would get it.
+
+        Raises:
+            InputError: it has not the form of one, belongs to no session, or does not fit its tool.
+        """
+        call = calls.proposed(context.method, context.params or {}, self._session(context))
+        if not call.conversation:
+            raise InputError(MISSING)
+        if context.method != calls.TOOL:
+            return call
+        await self._list(context, call_next)
+        call = self._catalogue.held(call)
+        return replace(call, ready=lambda args: self._catalogue.held(replace(call, args=args)).args)
+
+    async def _list(self, context: Any, call_next: Any) -> None:
+        """Has the tools listed as the client would see them: they may be others by now."""
+        meta = (context.params or {}).get("_meta")
+        cursor = None
+        while True:
+            params = {**({"_meta": meta} if meta else {}), **({"cursor": cursor} if cursor is not None else {})}
+            answer = _plain(await call_next(replace(context, method="tools/list", params=params)))
+            self._catalogue.page(cursor, answer)
+            cursor = answer.get("nextCursor")
+            if cursor is None:
+                return
+
+    def _session(self, context: Any) -> str | None:
+        if self._conversation is not None:
+            return self._conversation(context)
+        return session_of(context.session, context.request)
+
+    async def _decided(self, context: Any, call: HostCall, proposed: Key) -> tuple[Verdict, HostCall]:
+        async def ask(call: HostCall, verdict: Verdict) -> Approval | None:
+            request = self._guard.request(call, verdict)
+            if approvals.asks_by_result(context.params):
+                raise AskByResult(approvals.asking_result(request, self._rounds.ask(proposed, call)))
+            found = context.session.client_capabilities
+            modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+            if modern or found is None or not approvals.can_ask(_plain(found)):
+                return None
+            question = approvals.question(request)
+            said = await context.session.elicit_form(
+                question["message"], question["requestedSchema"], related_request_id=context.request_id
+            )
+            return approvals.answer({"action": said.action, "content": said.content})
+
+        state, said = context.params.get("requestState"), approvals.answer_in(context.params)
+        return await self._rounds.decide(call, proposed, state, said, ask)
+
+    async def _ran(self, context: Any, call_next: Any, call: HostCall, proposed: Key, args: Mapping[str, Any]) -> Any:
+        params = calls.with_args({"method": context.method, "params": context.params}, args)["params"]
+        try:
+            answer = await call_next(replace(context, params=params))
+        except Exception as error:
+            await self._guard.aafter(call, Outcome.of_error(error))
+            raise
+        except BaseException as error:
+            self._guard.after(call, Outcome.of_error(error))  # not awaited: the task is cancelled
+            raise
+        plain = _plain(answer)
+        if plain.get("resultType") == "input_required":
+            self._rounds.leave_open(proposed, plain.get("requestState"), call)
+        await self._guard.aafter(call, calls.outcome_of({"result": plain}))
+        return answer
+
+
+def _denied(context: Any, verdict: Verdict) -> Any:
+    """A tool's normal error; of what is no tool, an error of the protocol."""
+    if context.method != calls.TOOL:
+        raise MCPError(DENIED, told(verdict), {"decision": str(verdict.decision), "rules": list(verdict.rules)})
+    modern = {"resultType": "complete"} if context.protocol_version in MODERN_PROTOCOL_VERSIONS else {}
+    return {"content": [{"type": "text", "text": told(verdict)}], "isError": True, **modern}
+
+
+def _name(context: Any) -> str:
+    name = (context.params or {}).get("name")
+    return name if context.method == calls.TOOL and isinstance(name, str) and name else context.method
+
+
+def _plain(answer: Any) -> dict[str, Any]:
+    if isinstance(answer, BaseModel):
+        return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return dict(answer or {})

@@ -1,0 +1,243 @@
+"""The side of the server: one connection after another, for as long as the client is there.
+
+A server that is gone is started or connected to again, after a pause that grows while it keeps going. The new one
+hears what the old one had been told: the handshake, the log level, what is subscribed to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from guardagent.errors import InputError, in_words
+from guardagent.frameworks.mcp.adapter import calls, wire
+from guardagent.frameworks.mcp.adapter.links import Link, LinkLostError, Target
+from guardagent.frameworks.mcp.adapter.wire import (
+    CLOSED,
+    INVALID,
+    Message,
+    is_request,
+    notification,
+    params_of,
+    request,
+)
+from guardagent.types import EMPTY
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
+STEADY = 5.0  # seconds after which a connection counts as one that works
+WAIT = 30.0  # seconds that a message waits for a server that is being started again
+ANSWER = 30.0  # seconds that a server has for an answer to the proxy itself
+
+_log = logging.getLogger("guardagent")
+
+
+class ServerSide:
+    """Keeps a server connected.
+
+    Args:
+        target: connects to it.
+        take: is given each line that is no answer to the proxy itself.
+        lost: is told why a connection ended, and which requests the server never took up.
+        resumed: is called with each new connection but the first, before anything else goes there.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        take: Callable[[bytes, Message], Awaitable[None]],
+        lost: Callable[[str, frozenset[Any]], None],
+        resumed: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._target, self._take, self._lost, self._resumed = target, take, lost, resumed
+        self._link: Link | None = None
+        self._up = asyncio.Event()
+        self._prefix = f"guardagent-{secrets.token_hex(4)}-"
+        self._confirming = asyncio.Lock()
+        self._asked: dict[str, asyncio.Future[Message]] = {}
+        self._count = 0
+        self._handshake: Any = None
+        self._initialized = False
+        self._standing: dict[tuple[str, Any], Any] = {}
+        self._meta: Mapping[str, Any] = EMPTY
+        self.generation = 0
+        self.in_doubt = False  # a call got no answer, so that the session may be gone
+
+    @property
+    def up(self) -> bool:
+        return self._up.is_set()
+
+    async def run(self) -> None:
+        """Connects, and connects again; ends only by being cancelled."""
+        pause, loop = FIRST_PAUSE, asyncio.get_running_loop()
+        while True:
+            began, unsent = loop.time(), frozenset[Any]()
+            try:
+                async with self._target.open() as link:
+                    await self._serve(link)
+                why = "it ended"
+            except Exception as error:  # noqa: BLE001 - whatever ends a connection does not end the proxy
+                why, unsent = cause(error)
+            self._down(why, unsent)
+            pause = FIRST_PAUSE if loop.time() - began > STEADY else pause
+            _log.warning("the MCP server is gone (%s); it is started again in %g s", why, pause)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+            self.generation += 1
+
+    async def send(self, message: Message, schema: Mapping[str, Any] = EMPTY) -> None:
+        """Sends a message of the client, once there is a server.
+
+        Raises:
+            LinkLostError: there is none, or it has just gone.
+        """
+        await self.wait()
+        await self._on(message, schema)
+
+    async def wait(self) -> None:
+        """Waits for a server.
+
+        Raises:
+            LinkLostError: there is none for so long.
+        """
+        if self._up.is_set():
+            return
+        try:
+            await asyncio.wait_for(self._up.wait(), WAIT)
+        except TimeoutError:
+            raise LinkLostError("the server does not come up again") from None
+
+    async def ask(self, method: str, params: Mapping[str, Any] | None = None) -> Message:
+        """Asks the server something for the proxy itself.
+
+        Raises:
+            LinkLostError: it is gone, or does not answer.
+        """
+        self._count += 1
+        name = f"{self._prefix}{self._count}"
+        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._asked[name] = future
+        try:
+            meta = {"_meta": dict(self._meta)} if self._meta and method != "initialize" else {}
+            await self._on(request(name, method, {**meta, **(params or {})}))
+            return await asyncio.wait_for(future, ANSWER)
+        except TimeoutError:
+            raise LinkLostError(f"the server does not answer {method}") from None
+        finally:
+            self._asked.pop(name, None)
+
+    async def confirm(self) -> None:
+        """Makes sure of a session in doubt before a call goes there, since no call is sent a second time.
+
+        Raises:
+            LinkLostError: there is no server.
+        """
+        async with self._confirming:
+            if self.in_doubt:
+                self.in_doubt = False
+                with contextlib.suppress(LinkLostError):  # then there is a new session
+                    await self.ask("ping")
+        await self.wait()
+
+    def ours(self, message_id: Any) -> bool:
+        """Whether an id is one of the proxy's own, so that no client may use it."""
+        return isinstance(message_id, str) and message_id.startswith(self._prefix)
+
+    def remember(self, message: Message) -> None:
+        """Takes note of what the next server will have to be told, too."""
+        method, params = message.get("method"), params_of(message)
+        if method == "initialize":
+            self._handshake = dict(params)
+        elif method == "notifications/initialized":
+            self._initialized = True
+        elif method == "logging/setLevel":
+            self._standing[method, None] = params
+        elif method == "resources/subscribe":
+            self._standing[method, params.get("uri")] = params
+        elif method == "resources/unsubscribe":
+            self._standing.pop(("resources/subscribe", params.get("uri")), None)
+        meta = params.get("_meta")
+        if is_request(message) and isinstance(meta, Mapping):
+            kept = {name: one for name, one in meta.items() if name.startswith("io.modelcontextprotocol/")}
+            self._meta = kept or self._meta
+
+    # --- one connection
+
+    async def _serve(self, link: Link) -> None:
+        self._link = link
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._greet())
+            try:
+                async for line in link.lines():
+                    await self._read(line)
+            finally:
+                self._link = None
+                self._up.clear()
+                self._forget("the server is gone")
+
+    async def _greet(self) -> None:
+        """Tells a new server what the one before knew."""
+        if self._handshake is not None:
+            said = await self.ask("initialize", self._handshake)
+            if "error" in said:
+                raise LinkLostError(f"the server refuses the handshake: {said['error']}")
+            if self._initialized:
+                await self._on(notification("notifications/initialized"))
+            for (method, _), params in list(self._standing.items()):
+                await self.ask(method, params)
+        if self.generation:
+            await self._resumed()
+        self._up.set()
+
+    async def _read(self, line: bytes) -> None:
+        try:
+            message = calls.read(line)
+        except InputError as error:
+            line, message = await self._garbled(line, error)
+            if not message:
+                return
+        asked = self._asked.get(message.get("id", "")) if isinstance(message.get("id"), str) else None
+        if asked is not None and "method" not in message:
+            if not asked.done():
+                asked.set_result(message)
+            return
+        await self._take(line, message)
+
+    async def _garbled(self, line: bytes, error: InputError) -> tuple[bytes, Message]:
+        """What the client gets instead of an answer that cannot be read in one way only: its call may have run."""
+        found, name = wire.lenient(line), wire.id_of(line)
+        if found is None or name is None:
+            _log.warning("the MCP server wrote what is no message: %s: %.200r", error, line)
+            return line, {}
+        _log.warning("a message of the MCP server is not passed on: %s", error)
+        if "method" in found:
+            with contextlib.suppress(LinkLostError):
+                await self._on(wire.error(name, INVALID, str(error)))
+            return line, {}
+        said = wire.error(name, CLOSED, f"the server's answer cannot be read in one way only: {error}")
+        return wire.write_message(said), said
+
+    async def _on(self, message: Message, schema: Mapping[str, Any] = EMPTY) -> None:
+        if self._link is None:
+            raise LinkLostError("the server is not running")
+        await self._link.send(message, schema)
+
+    def _down(self, why: str, unsent: frozenset[Any]) -> None:
+        self._forget(why)
+        self._lost(why, unsent)
+
+    def _forget(self, why: str) -> None:
+        for future in self._asked.values():
+            if not future.done():
+                future.set_exception(LinkLostError(why))
+
+
+def cause(error: BaseException) -> tuple[str, frozenset[Any]]:
+    """Why a connection ended, out of the groups in which libraries raise it."""
+    while isinstance(error, BaseExceptionGroup):
+        lost = error.subgroup(LinkLostError)
+        error = (lost or error).exceptions[0]
+    return (str(error), error.unsent) if isinstance(error, LinkLostError) else (in_words(error), frozenset())

@@ -1,0 +1,95 @@
+"""The client at our standard input and output, a message in a line.
+
+What else is printed in this process must not get between the messages: it goes to standard error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import queue
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+from guardagent.errors import InputError
+from guardagent.frameworks.mcp.adapter import wire
+from guardagent.frameworks.mcp.adapter.lines import Lines, TooLong
+
+MAX_BYTES = 16 * 1024 * 1024  # of a message
+_WAITING = 64  # messages that wait until the ones before them are taken
+_CHUNK = 1 << 16
+_FLUSH_SECONDS = 2.0
+
+
+class StdioFront:
+    """Reads and writes in threads: that works with pipes, terminals and files, and none of them blocks the rest."""
+
+    def __init__(self) -> None:
+        self._in, self._out = os.dup(0), os.dup(1)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        os.dup2(2, 1)
+        self._loop = asyncio.get_running_loop()
+        self._lines: asyncio.Queue[bytes | TooLong | None] = asyncio.Queue()
+        self._room = threading.Semaphore(_WAITING)
+        self._to_write: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._writer = threading.Thread(target=self._write, daemon=True, name="guardagent-mcp-out")
+        self._writer.start()
+        threading.Thread(target=self._read, daemon=True, name="guardagent-mcp-in").start()
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """Ends when the client has closed its end. What is too long is answered here.
+
+        Raises:
+            InputError: it is too long, and whose answer that would be cannot be told.
+        """
+        while (line := await self._lines.get()) is not None:
+            self._room.release()
+            if isinstance(line, TooLong):
+                self._refuse(line)
+            elif line.strip():
+                yield line
+
+    def _refuse(self, line: TooLong) -> None:
+        why = f"this message has more than {MAX_BYTES:,} bytes; expected at most that"
+        if line.id is None:
+            raise InputError(f"{why}. It has no id that could be answered, so that the connection ends")
+        self.write(wire.write_message(wire.error(line.id, wire.INVALID, why)), line.id, last=True)
+
+    def write(self, line: bytes, related: Any, *, last: bool) -> None:  # noqa: ARG002 - one stream for all
+        """A line for the client."""
+        if line:
+            self._to_write.put(line if line.endswith(b"\n") else line + b"\n")
+
+    def close(self) -> None:
+        """Writes what is left, while the client takes it."""
+        self._to_write.put(None)
+        self._writer.join(_FLUSH_SECONDS)
+
+    def _read(self) -> None:
+        lines = Lines(MAX_BYTES)
+        try:
+            while chunk := os.read(self._in, _CHUNK):
+                for line in lines.fed(chunk):
+                    self._room.acquire()
+                    self._took(line)
+        except OSError:
+            pass
+        self._took(lines.end())
+        self._took(None)
+
+    def _took(self, line: bytes | TooLong | None) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
+
+    def _write(self) -> None:
+        while (line := self._to_write.get()) is not None:
+            left = memoryview(line)
+            try:
+                while left:
+                    left = left[os.write(self._out, left) :]
+            except OSError:
+                return  # nobody reads on; that the client is gone shows where we read

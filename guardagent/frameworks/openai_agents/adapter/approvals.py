@@ -1,0 +1,200 @@
+"""The SDK's own approval: `needs_approval`, `result.interruptions`, `state.approve` and `state.reject`."""
+
+from __future__ import annotations
+
+import inspect
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from agents import FunctionTool, ModelBehaviorError, ToolApprovalItem
+from agents.tool_context import ToolContext
+
+from guardagent.enforcement.approval import Approval, ApprovalRequest
+from guardagent.enforcement.calls import HostCall
+from guardagent.enforcement.schema import read_object
+from guardagent.errors import InputError
+from guardagent.frameworks.openai_agents.adapter.bodies import Body
+from guardagent.types import Decision, Verdict, freeze
+
+if TYPE_CHECKING:
+    from guardagent.frameworks.openai_agents.adapter.attachment import Attachment
+
+_ELSEWHERE = Verdict(Decision.ESCALATE, reasons=("it was asked in another process, where its reasons are known",))
+_BY_THE_HOST = Verdict(Decision.ESCALATE, reasons=("its tool has needs_approval",))
+_EDITED = "a person has edited it: it is judged as they left it"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call that a person is asked about.
+
+    Attributes:
+        call: as it is shown.
+        verdict: why.
+        params: the arguments as the model wrote them.
+    """
+
+    call: HostCall
+    verdict: Verdict
+    params: Mapping[str, Any]
+
+
+class NeedsApproval:
+    """`FunctionTool.needs_approval` of a guarded tool: where a rule escalates, and where the operator asks anyway.
+
+    Args:
+        attachment: knows the guard.
+        tool: as it was, without the guard.
+        body: what stands behind it.
+    """
+
+    def __init__(self, attachment: Attachment, tool: FunctionTool, body: Body) -> None:
+        self._attachment, self._tool, self._body = attachment, tool, body
+
+    async def __call__(self, context: Any, params: dict[str, Any], call_id: str) -> bool:
+        try:
+            call = self.question(context, params, call_id)
+        except (InputError, ModelBehaviorError):
+            return False  # refused at the tool, so that there is nothing to ask a person
+        if await self._escalates(call, params):
+            return True
+        if not await self._operator_asks(context, params, call_id, call.args):
+            return False
+        await self._attachment.guard.ahost_asks(call)
+        self._attachment.ask(call, _BY_THE_HOST, params)
+        return True
+
+    def question(self, context: Any, params: Mapping[str, Any], call_id: str) -> HostCall:
+        """The call that a person is asked about. It has no step: resumed, a run does not know which one it was.
+
+        Raises:
+            InputError, ModelBehaviorError: the arguments do not fit.
+        """
+        args = self._body.bind(params).shown()
+        return self._attachment.call(self._tool.qualified_name, args, context, id=call_id, step=None)
+
+    async def _escalates(self, call: HostCall, params: Mapping[str, Any]) -> bool:
+        if not self._attachment.escalates or call.conversation is None:
+            return False  # without a conversation it is denied at the tool, with what to configure
+        verdict = await self._attachment.guard.apreview(call)
+        if verdict.decision is not Decision.ESCALATE:
+            return False
+        self._attachment.ask(call, verdict, params)
+        return True
+
+    async def _operator_asks(self, context: Any, params: dict[str, Any], call_id: str, args: Any) -> bool:
+        asks = self._tool.needs_approval
+        if not callable(asks):
+            return bool(asks)
+        if hasattr(self._tool, "__wrapped__") and args != freeze(params):
+            return True  # as the SDK has it: what validation changed is for a person
+        needed = asks(context, params, call_id)
+        return bool(await needed if inspect.isawaitable(needed) else needed)
+
+
+def host_said(context: Any, tool: FunctionTool) -> Literal["once", "always"] | None:
+    """Whether the SDK holds an approval of the call that this context is for: of this one, or of all of the tool's."""
+    if context.tool_call is None or context.agent is None or _status(context, tool, context.tool_call) is not True:
+        return None
+    other = context.tool_call.model_copy(update={"call_id": f"none-{secrets.token_hex(8)}"})
+    return "once" if _status(context, tool, other) is None else "always"
+
+
+def _status(context: ToolContext[Any], tool: FunctionTool, tool_call: Any) -> bool | None:
+    namespace = context.tool_namespace
+    item = ToolApprovalItem(agent=context.agent, raw_item=tool_call, tool_name=tool.name, tool_namespace=namespace)
+    found = context.get_approval_status(
+        tool.name, tool_call.call_id, tool_namespace=namespace, existing_pending=item, current_invocation=item
+    )
+    return found if isinstance(found, bool) else None
+
+
+def request(item: ToolApprovalItem, state: Any = None) -> ApprovalRequest:
+    """What a person is asked by an interruption: every argument as the tool will get it, and why.
+
+    Args:
+        item: one of `result.interruptions`, of a guarded agent.
+        state: the run's, where it was asked in another process: it names the conversation.
+
+    Raises:
+        InputError: it is no interruption of a guarded agent.
+    """
+    attachment = _attachment(item)
+    if (asked := attachment.asked_about(item)) is not None:
+        return attachment.guard.request(asked.call, asked.verdict)
+    if (call := _question(item, state)) is not None:
+        return attachment.guard.request(call, _ELSEWHERE)
+    tool = item.qualified_name or item.tool_name or ""
+    args, agent = read_object(item.arguments or "", tool), getattr(item.agent, "name", None)
+    return ApprovalRequest(tool, args, _ELSEWHERE, id=item.call_id or "", agent=agent)
+
+
+def answer(state: Any, item: ToolApprovalItem, said: Any) -> None:
+    """Tells a run's state what a person said of an interruption; the SDK itself knows no edit.
+
+    Args:
+        state: of `result.to_state()`.
+        item: one of its interruptions.
+        said: an `Approval`, or what `Approval.read` takes: `True`, `{"choice": "edit", "args": {...}}`, ... Where it
+            says `of` which request, that must be the one of this item.
+
+    Raises:
+        InputError: it is no interruption of a guarded agent, the answer is to another request, or what it says cannot
+            be told of this item here.
+    """
+    approval, attachment = Approval.read(said), _attachment(item)
+    asked = attachment.asked_about(item)
+    call = asked.call if asked is not None else _question(item, state)
+    if call is None and (approval.choice == "edit" or approval.of is not None):
+        raise InputError(f"{item.tool_name} was not asked about here; approve it as it is, or reject it")
+    if call is not None:
+        approval = _keep(attachment, call, approval)
+    if approval.choice == "reject":
+        reason = f": {approval.reason}" if approval.reason else ""
+        state.reject(item, rejection_message=f"A person rejected this call{reason}")
+    else:
+        state.approve(item)
+
+
+def _keep(attachment: Attachment, call: HostCall, said: Approval) -> Approval:
+    """Has the guard know what a person said of a call, until it comes to its tool.
+
+    An edit takes the call's place: whoever resumes the run without knowing of it must not run the call as it was.
+
+    Raises:
+        InputError: it was said of another request.
+    """
+    said = replace(said, of=call.digest if said.of is None else said.of)
+    if (said.of or "").partition(".")[0] != call.digest:
+        raise InputError(f"the answer is to another request than the one about {call.tool} {call.id!r}; ask again")
+    if said.choice == "edit":
+        attachment.guard.resolve(call, Approval("reject", reason=_EDITED, by=said.by))
+    if said.choice == "reject":
+        attachment.guard.resolve(call, said)
+        attachment.answered(call)
+    else:
+        attachment.guard.notes(str(call.conversation))["said", call.digest] = said
+    return said
+
+
+def _question(item: ToolApprovalItem, state: Any) -> HostCall | None:
+    """The call of an interruption of elsewhere; None where it cannot be told from the state and the agent's tools."""
+    tools = {getattr(one, "qualified_name", None): one for one in getattr(item.agent, "tools", ())}
+    needs = getattr(tools.get(item.qualified_name), "needs_approval", None)
+    if state is None or not isinstance(needs, NeedsApproval):
+        return None
+    try:
+        params = read_object(item.arguments or "", item.tool_name or "")
+        call = needs.question(state._context, params, item.call_id or "")  # noqa: SLF001 - no public way to it
+    except (InputError, ModelBehaviorError):
+        return None
+    return replace(call, agent=getattr(item.agent, "name", None)) if call.conversation else None
+
+
+def _attachment(item: ToolApprovalItem) -> Attachment:
+    found = getattr(item.agent, "guardagent_attachment", None)
+    if found is None:
+        raise InputError("this is no interruption of a guarded agent; expected one of result.interruptions")
+    return found  # type: ignore[no-any-return]

@@ -1,0 +1,259 @@
+"""Attaches a guard to an agent, and to every agent that it can reach."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from agents import Agent, FunctionTool
+
+from guardagent.enforcement import ToolGuard, ToolSpec
+from guardagent.enforcement.calls import HostCall
+from guardagent.enforcement.schema import read_object
+from guardagent.errors import InputError
+from guardagent.frameworks.openai_agents.adapter.answers import AnswerGuardrail
+from guardagent.frameworks.openai_agents.adapter.approvals import Asked, NeedsApproval
+from guardagent.frameworks.openai_agents.adapter.bodies import body_of
+from guardagent.frameworks.openai_agents.adapter.denials import PAST_THE_SCHEMA
+from guardagent.frameworks.openai_agents.adapter.ending import Ending, Noting
+from guardagent.frameworks.openai_agents.adapter.handing import guarded_handoff, is_guarded_handoff, target_of
+from guardagent.frameworks.openai_agents.adapter.invoking import Invoker
+from guardagent.frameworks.openai_agents.adapter.messages import chat, result_ids
+from guardagent.frameworks.openai_agents.adapter.runs import UNNAMED, Run, Runs, conversation_of, scope
+from guardagent.frameworks.openai_agents.adapter.served import late_tools, unread
+from guardagent.frameworks.openai_agents.adapter.watching import watch
+from guardagent.types import Decision, Verdict
+
+AnyAgent = TypeVar("AnyAgent", bound="Agent[Any]")
+
+
+def guarded(
+    agent: AnyAgent,
+    guard: ToolGuard,
+    *,
+    conversation: Callable[[Any], str | None] | None = None,
+    unguarded: Collection[str] = (),
+) -> AnyAgent:
+    """Attaches a guard to an agent and to all agents that it reaches by hand-offs or as tools; in place.
+
+    Args:
+        agent: which may not be a part of another guard's.
+        guard: decides.
+        conversation: finds the conversation's id in the context of a tool; see `runs` for where it is looked for else.
+        unguarded: names of the tools that may run unguarded, as they run at the provider or by another way.
+
+    Returns:
+        The agent.
+
+    Raises:
+        InputError: a tool cannot be guarded, a rule names a tool that is probably a misspelling of one of the agent's,
+            or an agent has another guard.
+    """
+    attachment = Attachment(guard, conversation, frozenset(unguarded))
+    attachment.take(agent)
+    if not any(one.mcp_servers for one in attachment.agents):
+        attachment.compare()  # else once the servers have listed their tools
+    return agent
+
+
+class Attachment:
+    """One guard and the agents that it guards.
+
+    A web service may build its agents anew for each request, and an attachment with them: what counts for more than one
+    run is the guard's to keep.
+
+    Attributes:
+        guard: decides.
+        agents: all of them.
+        listed: their tools, by name.
+        escalates: whether the SDK may have to ask a person: then each call is judged once more, ahead of its tool.
+    """
+
+    def __init__(self, guard: ToolGuard, named: Callable[[Any], str | None] | None, unguarded: frozenset[str]) -> None:
+        self.guard = guard
+        self.agents: list[Any] = []
+        self._named, self._unguarded = named, unguarded
+        self._runs = Runs()
+        self._asked: dict[str, Asked] = {}
+        self.listed: dict[str, ToolSpec] = {}
+        self._compared: dict[str, str] | None = None
+        self.escalates = _may_escalate(guard)
+
+    # --- agents
+
+    def take(self, agent: Any) -> None:
+        """Guards an agent and what it reaches. Does nothing to what is guarded already."""
+        if not isinstance(agent, Agent):
+            raise InputError(f"this is a {type(agent).__name__}; expected an agents.Agent")
+        owner = getattr(agent, "guardagent_attachment", None)
+        if owner is not None and owner.guard is not self.guard:
+            raise InputError(f"agent {agent.name!r} has another guard already; expected one guard for all it reaches")
+        if owner is not None and owner is not self:
+            self.listed.update(owner.listed)
+        if owner is None:
+            agent.__class__ = _guarded_class(type(agent), self)
+        if not any(one is agent for one in self.agents):
+            self.agents.append(agent)
+        self.refresh(agent)
+
+    def refresh(self, agent: Any) -> None:
+        """Guards what was added to an agent."""
+        tools = [self.tool(one) for one in agent.tools]
+        if any(new is not old for new, old in zip(tools, agent.tools, strict=True)):
+            agent.tools = tools
+        handoffs = [self._handoff(one) for one in agent.handoffs]
+        if any(new is not old for new, old in zip(handoffs, agent.handoffs, strict=True)):
+            agent.handoffs = handoffs
+        for server in agent.mcp_servers:
+            watch(server)
+        if not isinstance(agent.tool_use_behavior, Ending):
+            agent.tool_use_behavior = Ending(self, agent.tool_use_behavior)
+        if not isinstance(agent.hooks, Noting):
+            agent.hooks = Noting(self, agent.hooks)
+        judged = any(isinstance(one, AnswerGuardrail) for one in agent.output_guardrails)
+        if self.guard.answers is not None and not judged:
+            agent.output_guardrails = [*agent.output_guardrails, AnswerGuardrail.of(self)]
+
+    def tool(self, tool: Any) -> Any:
+        """The guarded tool.
+
+        Raises:
+            InputError: it cannot be guarded.
+        """
+        name = str(getattr(tool, "qualified_name", None) or getattr(tool, "name", type(tool).__name__))
+        if name in self._unguarded:
+            return tool
+        if not isinstance(tool, FunctionTool):
+            raise InputError(
+                f"{type(tool).__name__} {name!r} runs at the provider or past the function tools, "
+                f"where no guard sees it; take it away, or say unguarded={{{name!r}}} if it may run without one"
+            )
+        if isinstance(tool.on_invoke_tool, Invoker):
+            if tool.on_invoke_tool.attachment.guard is not self.guard:
+                raise InputError(f"tool {name!r} has another guard already; expected a tool of this agent's own")
+            return tool
+        if tool._agent_instance is not None:  # noqa: SLF001 - there is no public way to the agent behind a tool
+            self.take(tool._agent_instance)  # noqa: SLF001
+        return self._guarded_tool(tool, name)
+
+    def _guarded_tool(self, tool: FunctionTool, name: str) -> FunctionTool:
+        body, made = body_of(tool), copy.copy(tool)
+        made.on_invoke_tool = Invoker(self, tool, body)
+        if self.escalates or tool.needs_approval:
+            made.needs_approval = NeedsApproval(self, tool, body)
+        if tool.output_json_schema is not None:
+            made.tool_output_guardrails = [PAST_THE_SCHEMA, *(tool.tool_output_guardrails or ())]
+        self.listed[name] = ToolSpec(name, tool.params_json_schema, tool.description)
+        return made
+
+    def _handoff(self, handoff: Any) -> Any:
+        if is_guarded_handoff(handoff):
+            return handoff
+        if (target := target_of(handoff)) is not None and not any(one is target for one in self.agents):
+            self.take(target)
+        return guarded_handoff(self, handoff)
+
+    def compare(self, late: Collection[str] = ()) -> None:
+        """Holds the tools against the rules, where they have changed; those that came too late are none."""
+        self.listed = {name: spec for name, spec in self.listed.items() if name not in late}
+        digests = {name: spec.digest for name, spec in self.listed.items()}
+        if digests != self._compared:
+            self.guard.attach(self.listed.values())
+            self._compared = digests
+
+    # --- a run
+
+    def run_of(self, context: Any) -> Run:
+        return self._runs.of(context)
+
+    def turn(self, agent: Any, context: Any) -> None:
+        """A model is about to be asked.
+
+        Raises:
+            InputError: what was added to the agent cannot be guarded; or its answers are judged, and nobody holds them.
+        """
+        run, around = self.run_of(context), scope()
+        if self.guard.answers is not None and not (around is not None and (around.held or around.inside)):
+            raise InputError("the answers of this agent are judged before they are seen: run it with GuardedRunner")
+        run.step, run.agent = run.step + 1, agent
+        run.input = list(context.turn_input) or run.input
+        self.refresh(agent)
+
+    def conversation_of(self, context: Any) -> str | None:
+        return conversation_of(context, self._named)
+
+    def notes(self, context: Any) -> dict[Any, Any]:
+        """What is kept of the conversation; of none, nothing."""
+        name = self.conversation_of(context)
+        return self.guard.notes(name) if name else {}
+
+    def propose(self, context: Any, ids: Collection[str]) -> set[str]:
+        """Takes note of calls that a model proposes; all that were proposed in the conversation so far."""
+        run = self.run_of(context)
+        run.proposed.update(ids)
+        known: set[str] = self.notes(context).setdefault("proposed", set())
+        known.update(run.proposed)  # of before its conversation had a name, too
+        return known
+
+    def call(self, tool: str, args: Mapping[str, Any], context: Any, **options: Any) -> HostCall:
+        """A call that is about to run in this context."""
+        run, conversation = self.run_of(context), self.conversation_of(context)
+        self._tell_of_turn(run, conversation)
+        agent = getattr(context, "agent", None) or run.agent
+        around, shown = scope(), list(context.turn_input) or run.input
+        messages = None if around is not None and around.inside else chat(shown)  # inside, the user is a model
+        proposed = self.propose(context, ())
+        seen = [one for one in result_ids(shown) if one not in proposed]
+        options = {"step": f"{id(run)}.{run.step}", "agent": getattr(agent, "name", None), **options}
+        return HostCall(tool, args, conversation, messages=messages, seen=seen, **options)
+
+    async def before(self, call: HostCall) -> Verdict:
+        """What the guard says of a call; with what to configure where it belongs to no conversation."""
+        verdict = await self.guard.abefore(call)
+        return verdict if call.conversation else replace(verdict, errors=(*verdict.errors, UNNAMED))
+
+    def _tell_of_turn(self, run: Run, conversation: str | None) -> None:
+        around = scope()
+        if not run.told and conversation and not (around is not None and around.inside):
+            self.guard.turn(conversation)
+        run.told = run.told or bool(conversation)
+
+    # --- a person
+
+    def ask(self, call: HostCall, verdict: Verdict, params: Mapping[str, Any]) -> None:
+        """Keeps what a person is going to be shown of a call."""
+        self._asked[call.digest] = Asked(call, verdict, params)
+
+    def asked_about(self, item: Any) -> Asked | None:
+        """What an interruption is about; None where it was not asked here, or is one of several that look the same."""
+        name, params = getattr(item.agent, "name", None), read_object(item.arguments or "", item.tool_name or "")
+        about = (item.call_id, name, params)
+        found = [one for one in self._asked.values() if (one.call.id, one.call.agent, one.params) == about]
+        return found[0] if len(found) == 1 else None
+
+    def answered(self, call: HostCall) -> None:
+        """Nobody is asked about a call any more."""
+        self._asked.pop(call.digest, None)
+
+
+def _may_escalate(guard: ToolGuard) -> bool:
+    if guard.approver is not None:
+        return False
+    policies = guard.policies
+    return bool(policies.requests) or any(rule.source.on_violation is Decision.ESCALATE for rule in policies.rules)
+
+
+def _guarded_class(base: type, attachment: Attachment) -> type:
+    """The agent's class with tools that are guarded whenever they are listed; clones of an agent have it, too."""
+
+    async def get_all_tools(self: Any, run_context: Any) -> list[Any]:
+        attachment.turn(self, run_context)
+        tools = await base.get_all_tools(self, run_context)  # type: ignore[attr-defined]
+        late = late_tools(attachment.guard, self.mcp_servers, tools)
+        made = [attachment.tool(one) for one in tools]
+        attachment.compare(late)
+        return [unread(one) if one.name in late else one for one in made]
+
+    return type(base.__name__, (base,), {"get_all_tools": get_all_tools, "guardagent_attachment": attachment})

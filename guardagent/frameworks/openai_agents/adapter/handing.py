@@ -1,0 +1,98 @@
+"""Hand-offs: judged as the event `handoff(to=...)`."""
+
+from __future__ import annotations
+
+import copy
+import json
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from agents import Agent, Handoff, handoff
+
+from guardagent.enforcement.calls import HostCall, Outcome
+from guardagent.enforcement.schema import completed, read_object
+from guardagent.errors import InputError
+from guardagent.frameworks.openai_agents.adapter.denials import Denial, RunHalted, denied
+from guardagent.types import Verdict, unchecked
+
+if TYPE_CHECKING:
+    from guardagent.frameworks.openai_agents.adapter.attachment import Attachment
+
+# The SDK asks for the message right after the hand-off, in the same task.
+_denial: ContextVar[Denial | None] = ContextVar("guardagent_handoff_denial", default=None)
+
+
+def is_guarded_handoff(item: Any) -> bool:
+    return isinstance(getattr(item, "on_invoke_handoff", None), _Handing)
+
+
+def target_of(item: Any) -> Any:
+    """The agent that a hand-off leads to; None where only running it shows."""
+    if isinstance(item, Agent):
+        return item
+    reference = item._agent_ref  # noqa: SLF001 - there is no public way to it
+    return reference() if reference is not None else None
+
+
+def guarded_handoff(attachment: Attachment, item: Any) -> Any:
+    """The guarded hand-off."""
+    before = handoff(item) if isinstance(item, Agent) else item
+    made = copy.copy(before)
+    made.on_invoke_handoff = _Handing(attachment, before)
+    made.get_transfer_message = lambda agent: _denial.get() or before.get_transfer_message(agent)
+    if before.input_filter is not None:
+        made.input_filter = lambda data: data if _denial.get() else before.input_filter(data)
+    return made
+
+
+class _Handing:
+    """`Handoff.on_invoke_handoff`. The SDK has no way to refuse a hand-off: a denied one stays with its agent."""
+
+    def __init__(self, attachment: Attachment, before: Handoff[Any, Any]) -> None:
+        self._attachment, self._before = attachment, before
+
+    async def __call__(self, context: Any, arguments: str | None = None) -> Any:
+        _denial.set(None)
+        schema = self._before.input_json_schema
+        try:
+            given = read_object(arguments or "", self._before.tool_name) if schema.get("properties") else {}
+            args = completed(self._before.tool_name, given, schema) if given else {}
+        except InputError as error:
+            unread = self._attachment.call("handoff", {"to": self._before.agent_name}, context, action="handoff")
+            return self._stays(context, await self._attachment.guard.arefuse(unread, str(error)))
+        shown = {"to": self._before.agent_name, **({"input": args} if args else {})}
+        call = self._attachment.call("handoff", shown, context, action="handoff")
+        verdict = await self._attachment.before(call)
+        if verdict.label:
+            return self._stays(context, verdict)
+        try:
+            judged = await self._attachment.guard.ause(call)
+        except InputError as error:
+            return self._stays(context, unchecked(str(error), checked_by="policy"))
+        return await self._handed(context, call, judged.get("input"))
+
+    async def _handed(self, context: Any, call: HostCall, given: Any) -> Any:
+        guard = self._attachment.guard
+        try:
+            agent = await self._before.on_invoke_handoff(context, json.dumps(given or {}))
+            _same(agent, call.args["to"])
+            self._attachment.take(agent)
+        except BaseException as error:
+            guard.after(call, Outcome.of_error(error))
+            raise
+        await guard.aafter(call, Outcome({"assistant": agent.name}))
+        return agent
+
+    def _stays(self, context: Any, verdict: Verdict) -> Any:
+        denial = denied("handoff", verdict)
+        agent = self._attachment.run_of(context).agent
+        if denial.final is not None or agent is None:
+            raise RunHalted("handoff", verdict)  # a hand-off cannot end a run with an answer
+        _denial.set(denial)
+        return agent
+
+
+def _same(agent: Any, judged: str) -> None:
+    """Raises InputError where a hand-off leads elsewhere."""
+    if agent.name != judged:
+        raise InputError(f"the hand-off to {judged!r} leads to {agent.name!r}; expected what was judged")

@@ -1,0 +1,177 @@
+"""Stands in the place of a tool's own invocation: judges what the tool is about to get, and runs it with that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from agents import FunctionTool, MCPToolCancellationError, ModelBehaviorError, UserError
+from agents.agent_tool_state import get_agent_tool_state_scope, peek_agent_tool_run_result
+from agents.tool import maybe_invoke_function_tool_failure_error_function
+
+from guardagent.enforcement.approval import Approval
+from guardagent.enforcement.calls import HostCall, Outcome
+from guardagent.enforcement.schema import read_object
+from guardagent.enforcement.tool_guard import applied
+from guardagent.errors import InputError, in_words
+from guardagent.frameworks.openai_agents.adapter.approvals import host_said
+from guardagent.frameworks.openai_agents.adapter.bodies import Body, Bound
+from guardagent.frameworks.openai_agents.adapter.denials import Denial, RunHalted, denied
+from guardagent.frameworks.openai_agents.adapter.runs import Run, Scope, entered, scope
+from guardagent.frameworks.openai_agents.adapter.watching import McpError, watched
+from guardagent.types import Decision, Verdict, freeze, unchecked
+
+if TYPE_CHECKING:
+    from guardagent.frameworks.openai_agents.adapter.attachment import Attachment
+
+_STICKY = "a person has to approve this very call; a standing approval of the tool does not cover it"
+
+
+_CHANGED = unchecked("the call was changed between its judgement and the tool", checked_by="policy")
+
+
+def _outer(call: HostCall) -> HostCall | None:
+    """The same call, judged already: somebody has wrapped a guarded tool, and the whole was guarded again."""
+    around = scope()
+    outer = around.call if around is not None else None
+    same = outer is not None and (outer.conversation, outer.tool, outer.id) == (call.conversation, call.tool, call.id)
+    return outer if same else None
+
+
+class Invoker:
+    """`FunctionTool.on_invoke_tool` of a guarded tool.
+
+    Args:
+        attachment: knows the guard, the conversation and what a person said.
+        tool: as it was, without the guard.
+        body: what stands behind it.
+    """
+
+    def __init__(self, attachment: Attachment, tool: FunctionTool, body: Body) -> None:
+        self.attachment, self.body = attachment, body
+        self._tool = tool
+        self._handles = hasattr(tool.on_invoke_tool, "__agents_bind_function_tool__")
+
+    @property
+    def is_agent(self) -> bool:
+        return bool(self._tool._is_agent_tool)  # noqa: SLF001 - the SDK has no public name for it
+
+    async def __call__(self, context: Any, arguments: str) -> Any:
+        """Judges, runs and records one call. What the model is told of an error is left to the SDK."""
+        try:
+            return await self._invoked(context, arguments)
+        except RunHalted:
+            raise
+        except Exception as error:
+            said = None
+            if self._handles:
+                said = await maybe_invoke_function_tool_failure_error_function(
+                    function_tool=self._tool, context=context, error=error
+                )
+            if said is None:
+                raise
+            return said
+
+    async def _invoked(self, context: Any, arguments: str) -> Any:
+        waiting = self.attachment.notes(context).pop(self._key(context), None)
+        try:
+            bound = self.body.bind(read_object(arguments, self._tool.name))
+            shown = bound.shown()
+        except InputError as error:
+            unread = self.attachment.call(self._tool.qualified_name, {}, context, id=context.tool_call_id)
+            return denied(self._tool.name, await self.attachment.guard.arefuse(unread, str(error)))
+        name = self._tool.qualified_name
+        call = self.attachment.call(name, shown, context, id=context.tool_call_id, ready=self._ready)
+        if waiting is not None and waiting.args == call.args:
+            return await self._executed(context, waiting, bound)
+        if (outer := _outer(call)) is not None:
+            return await bound.execute(context) if outer.args == call.args else denied(name, _CHANGED)
+        call, verdict = await self._judged(context, call)
+        if verdict.label:
+            return denied(call.tool, verdict)
+        try:
+            bound = await self._permitted(call, bound)
+        except InputError as error:
+            return denied(call.tool, unchecked(str(error), checked_by="policy"))
+        return await self._executed(context, call, bound)
+
+    def _ready(self, edited: Mapping[str, Any]) -> dict[str, Any]:
+        return self.body.again(edited).shown()
+
+    async def _judged(self, context: Any, call: HostCall) -> tuple[HostCall, Verdict]:
+        """The verdict on a call, as a person left it. What the SDK holds for approved is asked of the guard."""
+        guard, asked, host = self.attachment.guard, replace(call, step=None), host_said(context, self._tool)
+        self.attachment.answered(asked)
+        if host is None or (host == "always" and not guard.was_asked(asked)):
+            return call, await self._decided(call)
+        said = self.attachment.notes(context).pop(("said", asked.digest), None)
+        said = (said or Approval("approve", by="the host's approval", of=asked.digest)).readied(self._ready)
+        if said.choice == "edit":
+            call = applied(call, said)
+            return call, await self._decided(call)
+        verdict = await guard.aresolve(asked, said)
+        if (
+            verdict.decision is Decision.ESCALATE and guard.approver is not None
+        ):  # the operator's approval lifts no rule
+            return call, await self._decided(call)
+        return asked, verdict
+
+    async def _decided(self, call: HostCall) -> Verdict:
+        verdict = await self.attachment.before(call)
+        if verdict.decision is Decision.ESCALATE and self.attachment.guard.approver is None:
+            return replace(verdict, errors=(*verdict.errors, _STICKY))
+        return verdict
+
+    async def _permitted(self, call: HostCall, bound: Bound) -> Bound:
+        """What may run: exactly what was judged.
+
+        Raises:
+            InputError: it is void, or what a person edited is not what the tool would get.
+        """
+        judged = await self.attachment.guard.ause(call)
+        if freeze(bound.shown()) == freeze(judged):
+            return bound
+        try:
+            return self._bound_to(call, judged)
+        except (InputError, ModelBehaviorError) as error:
+            self.attachment.guard.withdraw(call, in_words(error), used=True)
+            raise InputError(in_words(error)) from None
+
+    def _bound_to(self, call: HostCall, judged: Mapping[str, Any]) -> Bound:
+        bound = self.body.again(judged)
+        if freeze(bound.shown()) != freeze(judged):
+            raise InputError(f"{call.tool} would get other arguments than those that were judged")
+        return bound
+
+    async def _executed(self, context: Any, call: HostCall, bound: Bound) -> Any:
+        inside = Scope(call.conversation, Run() if self.is_agent else None, call)
+        try:
+            with entered(inside), watched() as server:
+                output = await bound.execute(context)
+        except BaseException as error:
+            self.attachment.guard.after(call, self._outcome_of(error))
+            raise
+        if self._is_paused(context):
+            self.attachment.notes(context)[self._key(context)] = call
+            return output
+        failed = server.failed or isinstance(output, Denial)
+        await self.attachment.guard.aafter(call, Outcome(server.shown(output), failed=failed, beside=server.parts))
+        return output
+
+    def _outcome_of(self, error: BaseException) -> Outcome:
+        if isinstance(error, MCPToolCancellationError):
+            return Outcome(in_words(error), failed=None, ended=False)
+        if self._tool._mcp_tool_binding is not None and not isinstance(error, UserError | McpError):  # noqa: SLF001
+            return Outcome(in_words(error), failed=None)  # the connection broke: the server may have done its work
+        return Outcome.of_error(error)
+
+    def _is_paused(self, context: Any) -> bool:
+        """Whether an agent as a tool waits for a person: it is called again when that one has answered."""
+        if not self.is_agent or context.tool_call is None:
+            return False
+        nested = peek_agent_tool_run_result(context.tool_call, scope_id=get_agent_tool_state_scope(context))
+        return bool(getattr(nested, "interruptions", None))
+
+    def _key(self, context: Any) -> tuple[str, str, str]:
+        return "paused", self._tool.qualified_name, context.tool_call_id

@@ -1,0 +1,280 @@
+"""The workflow graph of agents of the OpenAI Agents SDK (tried on openai-agents 0.24).
+
+Nothing of the SDK is imported, nothing is run, no model is called. One run is one `Runner.run` of the agent given.
+
+**Nodes.** Every agent that a run can come to is a node, by its name: `tool` where it has tools (`model_chooses`), else
+`llm`. Agents of one name are told apart by a number.
+
+**Edges.** A hand-off is a conditional edge, and its condition the name of the hand-off's tool; cycles are kept, and a
+hand-off that is switched off is none. Every agent can end the run: by a conditional edge where it can also do something
+else, whose condition also names the tools whose output is the final one (`tool_use_behavior`). A hand-off of the
+program's own, whose function returns agents that cannot be known, leads to a node of the name that it says, which can
+call any tool and leads to every agent; both are widened.
+
+**Agents as tools.** An agent that is a tool (`as_tool`), or that a tool or a guardrail runs by `Runner.run`, is that
+tool. Where it, or one that it hands off to, has tools or runs others, it is a node, too: entered from its caller by the
+condition `calls TOOL`, and what it hands off to returns there.
+
+**Tools.** Function tools, hosted tools by their names, the tools of MCP servers that an allow-list names. A server
+without one is `SERVER.*`, as is what a stored prompt (`prompt.*`) or a sandbox's capability may add; they stand in
+`unknown_tools`, and such a node is widened.
+
+**Gates.** `needs_approval` and an MCP server's approval policy; `gated_when` names the function, where one decides. A
+hosted MCP server asks unless told not to. Where a function of the program gives the approval (`on_approval`), it is a
+gate only if that function always asks a person. A tool that always calls `input()` in its body is gated.
+
+**Guardrails** are no steps, and stand in the metadata: a tripped one ends the run by an exception, as any step can.
+Input guardrails are checked only at the agent that a run begins with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from inspect import getclosurevars
+from types import FunctionType
+from typing import Any
+
+from guardagent.frameworks.openai_agents.extractor.tools import DISTRIBUTION, SDK, SdkCode, agents_run_by, toolbox
+from guardagent.workflow.extraction.frameworks import Untold, is_a, private
+from guardagent.workflow.extraction.regions import Assembly, Entry, Exit, Region
+from guardagent.workflow.extraction.tool_box import Toolbox
+from guardagent.workflow.extraction.written import place
+from guardagent.workflow.model.graph import END, Graph
+
+FRAMEWORK = "openai-agents"
+
+
+def recognises(target: object) -> bool:
+    """Whether a target is an agent of the SDK, or of a class that comes from it."""
+    return is_a(target, "agents.agent", "AgentBase")
+
+
+def extract(target: Any, name: str) -> Graph:
+    """The graph of all that a run of an agent can come to.
+
+    Raises:
+        InputError: this version of the SDK keeps elsewhere what a graph needs.
+    """
+    return _Walk().graph(target, name)
+
+
+class _Walk:
+    """Goes to every agent that a run can come to."""
+
+    def __init__(self) -> None:
+        self._assembly = Assembly()
+        self._boxes: dict[int, tuple[Any, Toolbox]] = {}
+        self._leads: dict[str, dict[str, str]] = {}  # from a node to others, with the condition
+        self._ends: dict[str, dict[str, None]] = {}  # from a node to where a run goes on when it is done there
+        self._runs: list[tuple[Any, str, bool]] = []  # an agent, what follows when it is done, whether the run begins
+
+    def graph(self, first: Any, name: str) -> Graph:
+        self._run(first, END, begins=True)
+        for agent, afterwards, begins in self._runs:  # grows while it is read
+            self._member(agent, afterwards, begins=begins)
+        self._let_strangers_lead_anywhere()
+        self._connect()
+        self._check_guardrails()
+        return self._assembly.graph(name, FRAMEWORK, Region((Entry(self._node(first)),)))
+
+    def _run(self, agent: Any, afterwards: str, *, begins: bool) -> None:
+        if not any(agent is one and (afterwards, begins) == (to, first) for one, to, first in self._runs):
+            self._runs.append((agent, afterwards, begins))
+
+    def _member(self, agent: Any, afterwards: str, *, begins: bool) -> None:
+        """One agent of a run: it can end it, hand off, or run others as its tools."""
+        node = self._node(agent)
+        self._ends.setdefault(node, {})[afterwards] = None
+        for handoff in agent.handoffs:
+            for target, condition in self._targets(node, handoff):
+                self._lead(node, self._node(target), condition)
+                self._run(target, afterwards, begins=False)
+        for tool, inner in (*self._boxes[id(agent)][1].runs, *_run_by_guardrails(agent, begins=begins)):
+            if not is_silent(inner):
+                self._lead(node, self._node(inner), f"calls {tool}")
+                self._run(inner, node, begins=True)
+
+    def _lead(self, source: str, target: str, condition: str) -> None:
+        self._leads.setdefault(source, {}).setdefault(target, condition)
+
+    def _targets(self, node: str, handoff: Any) -> Iterable[tuple[Any, str]]:
+        """The agents that a hand-off leads to, each with the name of its tool."""
+        if isinstance(handoff, Untold):
+            self._assembly.mark(node, widened=True)
+            self._assembly.note(f"{node}: whom it hands off to is not all known; an agent {handoff.name} is assumed")
+            return [(_Stranger.of(handoff), handoff_name(handoff.name))]
+        if not is_a(handoff, SDK, "Handoff"):
+            return [(handoff, handoff_name(handoff.name))]
+        if handoff.is_enabled is False:
+            return []
+        known = _known_targets(handoff)
+        if known is None:
+            self._assembly.mark(node, widened=True)
+            self._assembly.note(
+                f"{node}: which agent {handoff.tool_name} leads to could not be known; one that is called "
+                f"{handoff.agent_name} is assumed, and that it can call any tool"
+            )
+            known = [_Stranger(handoff.agent_name)]
+        return [(one, str(handoff.tool_name)) for one in known]
+
+    def _node(self, agent: Any) -> str:
+        node = self._assembly.id(agent, agent.name)
+        if id(agent) not in self._boxes:
+            box = agent.box() if isinstance(agent, _Stranger) else toolbox(agent)
+            self._boxes[id(agent)] = (agent, box)
+            self._describe(node, agent, box)
+        return node
+
+    def _describe(self, node: str, agent: Any, box: Toolbox) -> None:
+        self._assembly.describe(
+            node,
+            "tool" if box.names else "llm",
+            agent.name,
+            tools=box.names,
+            gated_tools=box.gated,
+            model_chooses=bool(box.names),
+            **box.metadata(),
+            **_said(agent, box),
+            **place(agent, agent.name, "Agent", type(agent).__name__),
+        )
+        for note in box.said():
+            self._assembly.note(f"{node}: {note}")
+        for unknown in box.unknown:
+            self._assembly.note(f"{node}: which tools {unknown} has is known only when the agent runs")
+
+    def _connect(self) -> None:
+        for source, targets in self._leads.items():
+            for target, condition in targets.items():
+                self._assembly.connect([Exit(source, condition, conditional=True)], [Entry(target)])
+        for node, afterwards in self._ends.items():
+            others = node in self._leads or len(afterwards) > 1
+            for target in afterwards:
+                leave = Exit(node, self._last(node) if others else "", conditional=others)
+                self._assembly.connect([leave], [Entry(target)])
+
+    def _last(self, node: str) -> str:
+        last = self._assembly.said(node, "final_tools") or ()
+        return " or ".join(["final output", *(f"after {tool}" for tool in last)])
+
+    def _let_strangers_lead_anywhere(self) -> None:
+        """An agent of which only the name is known could be any, and hand off to any."""
+        every = [self._node(agent) for agent, _ in self._boxes.values()]
+        for agent, _ in self._boxes.values():
+            if isinstance(agent, _Stranger):
+                for other in every:
+                    self._lead(self._node(agent), other, "")
+
+    def _check_guardrails(self) -> None:
+        """Input guardrails of an agent that never comes first are never checked."""
+        first = {id(agent) for agent, _, begins in self._runs if begins}
+        for agent, _ in self._boxes.values():
+            if getattr(agent, "input_guardrails", None) and id(agent) not in first:
+                node = self._node(agent)
+                self._assembly.note(f"{node}: no run begins with it, so that its input guardrails are never checked")
+
+
+class _Stranger:
+    """An agent of which only the name is known."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.handoffs: list[Any] = []
+
+    @classmethod
+    def of(cls, untold: Untold) -> _Stranger:
+        """The same one, whoever hands off to it."""
+        if "stranger" not in vars(untold):
+            vars(untold)["stranger"] = cls(untold.name)
+        return vars(untold)["stranger"]  # type: ignore[no-any-return]
+
+    def box(self) -> Toolbox:
+        every = f"{self.name}.*"
+        return Toolbox(names=[every], unknown=[every])
+
+
+def _known_targets(handoff: Any) -> list[Any] | None:
+    """The agents that a hand-off object leads to; None where that cannot be known."""
+    reference = private(handoff, "_agent_ref", DISTRIBUTION)
+    target = reference() if reference is not None else None
+    if target is not None:
+        return [target]
+    if (held := _held_by_sdk(handoff.on_invoke_handoff)) is not None:
+        return [held]
+    code = SdkCode(handoff.on_invoke_handoff)
+    if code.body is None:
+        return None
+    given = code.evaluator.returned(code.body.function, code.given)
+    agents = [one for one in given.known if is_a(one, SDK, "AgentBase")]
+    return agents if agents and given.complete and len(agents) == len(given.known) else None
+
+
+def _held_by_sdk(function: Any) -> Any:
+    """The one agent that a function of the SDK's own hands over, as that of a real-time hand-off does."""
+    inner = [function, *function.args] if isinstance(function, partial) else [function]
+    own = [one for one in inner if isinstance(one, FunctionType) and one.__module__.partition(".")[0] == SDK]
+    agents = [value for one in own for value in getclosurevars(one).nonlocals.values() if is_a(value, SDK, "AgentBase")]
+    return agents[0] if len(agents) == 1 else None
+
+
+def tool_name_of(name: str) -> str:
+    """The name of an agent as a tool, as the SDK makes it of the agent's name."""
+    return "".join(one if one.isascii() and (one.isalnum() or one == "_") else "_" for one in name).lower()
+
+
+def handoff_name(name: str) -> str:
+    """The name of a hand-off's tool, as the SDK makes it of an agent's name."""
+    return tool_name_of(f"transfer_to_{name}")
+
+
+def _said(agent: Any, box: Toolbox) -> dict[str, Any]:
+    """What else an agent says of itself."""
+    output = getattr(agent, "output_type", None)
+    return {
+        "input_guardrails": _names(getattr(agent, "input_guardrails", ())),
+        "output_guardrails": _names(getattr(agent, "output_guardrails", ())),
+        "output_type": str(getattr(output, "__name__", output)) if output is not None else None,
+        "final_tools": _final_tools(agent, box),
+    }
+
+
+def _names(guardrails: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(one.name if isinstance(one, Untold) else str(one.get_name()) for one in guardrails)
+
+
+def _final_tools(agent: Any, box: Toolbox) -> tuple[str, ...]:
+    """The tools after which the run can end without another word of the model."""
+    behaviour = getattr(agent, "tool_use_behavior", None)
+    if isinstance(behaviour, dict):
+        return tuple(one for one in behaviour.get("stop_at_tool_names", ()) if one in box.names)
+    if behaviour == "stop_on_first_tool":
+        return tuple(one.name for one in agent.tools if is_a(one, SDK, "FunctionTool") and one.name in box.names)
+    return (f"what {getattr(behaviour, '__name__', 'a function')} decides",) if callable(behaviour) else ()
+
+
+def _run_by_guardrails(agent: Any, *, begins: bool) -> Iterable[tuple[str, Any]]:
+    """The agents that the guardrails of an agent run; those of the input only where a run begins."""
+    for name in ("input_guardrails", "output_guardrails") if begins else ("output_guardrails",):
+        for guardrail in getattr(agent, name, None) or ():
+            if isinstance(guardrail, Untold):
+                continue
+            for inner, known in agents_run_by(guardrail.guardrail_function):
+                if known:
+                    yield str(guardrail.get_name()), inner
+
+
+def is_silent(agent: Any, seen: frozenset[int] = frozenset()) -> bool:
+    """Whether nothing that a run of an agent does inside matters: no agent of it has tools, or runs others."""
+    if id(agent) in seen:
+        return True
+    box = toolbox(agent)
+    if box.names or box.unseen or any(True for _ in _run_by_guardrails(agent, begins=True)):
+        return False
+    inside = seen | {id(agent)}
+    for one in agent.handoffs:
+        if isinstance(one, Untold):
+            return False
+        targets = _known_targets(one) if is_a(one, SDK, "Handoff") else [one]
+        if targets is None or not all(is_silent(target, inside) for target in targets):
+            return False
+    return True

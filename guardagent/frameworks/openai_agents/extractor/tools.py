@@ -1,0 +1,269 @@
+"""The tools of an agent of the OpenAI Agents SDK: what they are called, and which need a person's approval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from inspect import getclosurevars
+from types import FunctionType, MethodType
+from typing import Any
+
+from guardagent.workflow.extraction.frameworks import Untold, defined_outside, is_a, private
+from guardagent.workflow.extraction.tool_box import Toolbox
+from guardagent.workflow.python_source.evaluation.values import Imported, StandIn, is_called
+from guardagent.workflow.python_source.functions.functions import Readable, look_into
+from guardagent.workflow.python_source.functions.reading import Code, decided
+
+SDK = "agents"
+DISTRIBUTION = "openai-agents"
+_RUNS = ("run", "run_sync", "run_streamed")
+
+
+def toolbox(agent: Any) -> Toolbox:
+    """All tools of an agent: its own, those of its MCP servers and sandbox, and those a stored prompt may add."""
+    box = Toolbox()
+    for tool in agent.tools:
+        _tool(box, tool)
+    for server in agent.mcp_servers:
+        if isinstance(server, Untold):
+            _unknown(box, server.name)
+            continue
+        _server(box, server, prefixed=bool(agent.mcp_config.get("include_server_in_tool_names")))
+    for capability in getattr(agent, "capabilities", None) or ():
+        if isinstance(capability, Untold):
+            _unknown(box, capability.name.lower())
+        elif _gives_tools(capability):
+            _unknown(box, str(capability.type))
+    if getattr(agent, "prompt", None) is not None:
+        _unknown(box, "prompt")
+    _around(box, agent)
+    return box
+
+
+def _around(box: Toolbox, agent: Any) -> None:
+    """Takes down what the program's own code around an agent may run."""
+    if defined_outside(agent, SDK, "get_all_tools", "get_mcp_tools") is not None:
+        box.unseen.append(f"the class {type(agent).__name__} says itself which tools it has")
+    for name, function in _hooks(agent):
+        _run_in(box, name, function)
+    hooks = getattr(agent, "hooks", None)
+    if isinstance(hooks, Untold | StandIn):
+        box.unseen.append("its hooks")
+
+
+def _hooks(agent: Any) -> Iterator[tuple[str, object]]:
+    """The program's own functions that the SDK calls around an agent and its tools, by what they are for."""
+    hooks = getattr(agent, "hooks", None)
+    kinds = type(hooks).__mro__ if hooks is not None else ()
+    names = dict.fromkeys(name for kind in kinds if not is_sdk(kind) for name in vars(kind) if name.startswith("on_"))
+    yield from ((name, getattr(hooks, name)) for name in names)
+    given = [(name, getattr(agent, name, None)) for name in ("instructions", "tool_use_behavior")]
+    given += [("on_handoff", getattr(one, "on_invoke_handoff", None)) for one in agent.handoffs]
+    given += [("is_enabled", getattr(one, "is_enabled", None)) for one in (*agent.tools, *agent.handoffs)]
+    for name, value in given:
+        for part in [value.func, *value.args] if isinstance(value, partial) else [value]:
+            yield from ((name, one) for one in (_given_to(part) if is_sdk(part) else [part]))
+
+
+def _given_to(function: object) -> Iterator[object]:
+    """What the program has given to a function of the SDK, as far as it can be called."""
+    if isinstance(function, FunctionType):
+        given = getclosurevars(function).nonlocals.values()
+        yield from (one for one in given if isinstance(one, FunctionType | MethodType) and not is_sdk(one))
+
+
+def is_sdk(value: object) -> bool:
+    """Whether a function or class is the SDK's own."""
+    return (getattr(value, "__module__", None) or "").partition(".")[0] == SDK
+
+
+def _run_in(box: Toolbox, name: str, function: object) -> None:
+    """Takes down what a function around an agent runs, none of which is drawn."""
+    if isinstance(function, Readable) or (callable(function) and not isinstance(function, type | Untold)):
+        runs = next(iter(agents_run_by(function)), None) is not None
+        unseen = [*(["an agent that it runs"] if runs else []), *_unseen(function)]
+        box.unseen.extend(f"{name}: {what}" for what in unseen)
+
+
+def _unseen(function: object) -> list[str]:
+    """What a function runs that cannot be seen."""
+    body = look_into(function)
+    named = [use for use in body.uses if not use.direct and use.method in _RUNS and _is_runner(use.owner)]
+    return [*body.unseen_by(SDK), *(f"what {use.method} runs, called by another name" for use in named)]
+
+
+def _unknown(box: Toolbox, source: str, gate: str | None = None) -> None:
+    box.add(f"{source}.*", gate)
+    box.unknown.append(f"{source}.*")
+
+
+def _untold(box: Toolbox, tool: Untold) -> None:
+    """What stands in the list of tools, and is defined elsewhere: a function of that name, or a set of tools."""
+    if tool.is_function:
+        box.add(tool.name)
+    _unknown(box, tool.name)
+
+
+def _gives_tools(capability: Any) -> bool:
+    """Whether a class of a sandbox's capability says which tools it has."""
+    defining = next((kind for kind in type(capability).__mro__ if "tools" in vars(kind)), None)
+    return defining is not None and defining.__name__ != "Capability"
+
+
+def _tool(box: Toolbox, tool: Any) -> None:
+    if isinstance(tool, Untold):
+        _untold(box, tool)
+    elif is_a(tool, SDK, "FunctionTool"):
+        _function_tool(box, tool)
+    elif is_a(tool, SDK, "HostedMCPTool"):
+        _hosted_mcp(box, tool)
+    else:
+        gate = predicate(getattr(tool, "needs_approval", False))
+        box.add(str(tool.name), _approved(box, tool.name, gate, getattr(tool, "on_approval", None)))
+
+
+def _function_tool(box: Toolbox, tool: Any) -> None:
+    if tool.is_enabled is False:
+        return
+    gate = predicate(tool.needs_approval)
+    inner = private(tool, "_agent_instance", DISTRIBUTION)
+    if inner is not None:
+        box.add(tool.name, gate)
+        box.runs.append((tool.name, inner))
+        return
+    function = _function_of(tool)
+    box.unseen.extend(f"the tool {tool.name}: {what}" for what in _unseen(function))
+    for use in look_into(function).uses:
+        if use.method == "on_invoke_tool" and is_a(use.owner, SDK, "FunctionTool"):
+            box.add(use.owner.name)  # type: ignore[attr-defined]
+    box.add(tool.name, _gate_in(box, tool.name, function) if gate is None else gate)
+    for agent, known in agents_run_by(function):
+        if known:
+            box.runs.append((tool.name, agent))
+        else:
+            box.notes.append(f"which agent the tool {tool.name} runs could not be known")
+            box.unknown.append(f"{tool.name}.*")
+
+
+def _gate_in(box: Toolbox, name: str, function: object) -> str | None:
+    """Whether a tool always asks a person in its body."""
+    body = look_into(function)
+    if body.asks_for_input and not body.always_asks:
+        box.notes.append(f"the tool {name} asks a person under a condition, and so is not gated")
+    return "" if body.always_asks else None
+
+
+class SdkCode(Code):
+    """The code of a function of a program that uses the SDK."""
+
+    library = SDK
+
+
+def _function_of(tool: Any) -> Any:
+    """The program's own function behind a tool: before 0.24 nothing public tells it."""
+    wrapped = getattr(tool, "__wrapped__", None)
+    return wrapped or next(_own_functions(tool.on_invoke_tool, 4), tool.on_invoke_tool)
+
+
+def _own_functions(value: Any, depth: int) -> Iterator[FunctionType]:
+    """The functions that are not the SDK's, among what something of the SDK holds."""
+    if isinstance(value, FunctionType) and value.__module__.partition(".")[0] != SDK:
+        yield value
+    elif depth and isinstance(value, FunctionType):
+        for inner in getclosurevars(value).nonlocals.values():
+            yield from _own_functions(inner, depth - 1)
+    elif depth and callable(value) and not isinstance(value, type):
+        for inner in getattr(value, "__dict__", {}).values():
+            yield from _own_functions(inner, depth - 1)
+
+
+def agents_run_by(function: object) -> Iterable[tuple[Any, bool]]:
+    """The agents that a function runs by `Runner.run`, each with whether it could be known."""
+    code = SdkCode(function)
+    for values, body, call in code.given_to(*_RUNS, names=("starting_agent",)):
+        owners = code.evaluator.value(call.func.value, body.scope) if hasattr(call.func, "value") else None
+        if owners is None or not any(_is_runner(one) for one in owners.known):
+            continue
+        known = [one for one in values.known if is_a(one, SDK, "AgentBase")]
+        yield from ((one, True) for one in known)
+        if not known or not values.complete or len(known) < len(values.known):
+            yield None, False
+
+
+def _is_runner(owner: object) -> bool:
+    kind = owner if isinstance(owner, type | Imported) else type(owner)
+    return any(is_called(kind, SDK, name) for name in ("Runner", "AgentRunner"))
+
+
+def predicate(needed: object) -> str | None:
+    """A flag, or a function that decides for each call."""
+    if not callable(needed):
+        return "" if needed else None
+    return decided(SdkCode(needed), str(getattr(needed, "__name__", type(needed).__name__)))
+
+
+def _approved(box: Toolbox, name: str, gate: str | None, approver: object) -> str | None:
+    """A gate that a function of the program opens is one only where that function asks a person."""
+    if gate is None or approver is None:
+        return gate
+    if look_into(approver).always_asks:
+        return gate
+    box.notes.append(f"{name}: its approval is given by a function that is not seen to ask a person each time")
+    return None
+
+
+def _hosted_mcp(box: Toolbox, tool: Any) -> None:
+    """A server that the model's host calls; it asks before every call, unless told otherwise."""
+    config = tool.tool_config
+    label, allowed = str(config.get("server_label", "hosted_mcp")), config.get("allowed_tools")
+    names = allowed.get("tool_names") if isinstance(allowed, dict) else allowed
+    approval = config.get("require_approval")
+    policy = _policy(approval if isinstance(approval, Untold) else approval or "always")
+    gates = {name: _approved(box, name or label, gate, tool.on_approval_request) for name, gate in policy.items()}
+    _named(box, label, names, gates)
+
+
+def _server(box: Toolbox, server: Any, *, prefixed: bool) -> None:
+    """An MCP server: the tools that a filter allows; others are known only when the agent runs."""
+    policy = private(server, "_needs_approval_policy", DISTRIBUTION)
+    gates = _policy(policy)
+    chosen = getattr(server, "tool_filter", None)
+    allowed = chosen.get("allowed_tool_names") if isinstance(chosen, dict) else None
+    blocked = (chosen.get("blocked_tool_names") or ()) if isinstance(chosen, dict) else ()
+    names = None if allowed is None else [one for one in allowed if one not in blocked]
+    _named(box, str(server.name), names, gates, prefix=f"mcp_{_safe(server.name)}__" if prefixed else "")
+
+
+def _named(
+    box: Toolbox, source: str, names: Iterable[str] | None, gates: dict[str, str | None], prefix: str = ""
+) -> None:
+    """The tools of a server; `gates` says of each tool, and of any other under an empty name, what it waits for."""
+    listed = [one for one in gates if one] if names is None else list(names or ())
+    known = [one for one in listed if isinstance(one, str)]  # others are not known from the source
+    for name in known:
+        box.add(f"{prefix}{_safe(name) if prefix else name}", gates.get(name, gates[""]))
+    if names is None or isinstance(names, Untold) or len(known) < len(listed):
+        _unknown(box, source, gates[""])
+
+
+def _policy(policy: Any) -> dict[str, str | None]:
+    """What each tool of a server waits for; under the empty name, all that are not named."""
+    if policy in ("always", True):
+        return {"": ""}
+    if callable(policy):
+        return {"": predicate(policy)}
+    if not isinstance(policy, dict):
+        return {"": None}
+    found: dict[str, str | None] = {"": None}
+    for name, needed in policy.items():
+        if name in ("always", "never") and isinstance(needed, dict):
+            found |= dict.fromkeys(needed.get("tool_names") or (), "" if name == "always" else None)
+        else:
+            found[name] = "" if needed in ("always", True) else None
+    return found
+
+
+def _safe(name: str) -> str:
+    """A part of a tool's name, as the SDK makes it of a server's or a tool's name."""
+    kept = "".join(one if one.isascii() and (one.isalnum() or one in "_-") else "_" for one in name)
+    return kept.strip("_-") or "tool"

@@ -1,0 +1,1 @@
+"""Pydantic AI and its graphs."""

@@ -1,0 +1,422 @@
+"""The workflow graph of a graph of pydantic-graph, or of an agent of Pydantic AI (tried on versions 1.107 and 2.68).
+
+Nothing of them is imported, nothing is run. A `Graph` of either kind is read: one of classes that come from `BaseNode`
+(`Graph(nodes=...)`, or `GraphBuilder`), or one of steps, decisions, forks and joins.
+
+**Nodes.** Every step, decision, fork and join is a node, by its id. A decision is a `router`, and so is a class whose
+`run` chooses among several nodes; forks and joins are `passthrough`. A step that runs an agent has that agent's tools
+(`model_chooses`); a step that runs another graph leads into it, and back by a `loop` edge. A step that calls `input()`
+is `human`. What functions between the steps do (transforms, predicates, reducers) is done by the step before.
+
+**Edges.** Those of the graph. A class leads to what `run` is declared to return, and to what its code is seen to return
+besides, as pydantic-graph does not compare the two; to everything, where it is declared to return any `BaseNode` and
+its code does not tell which (`widened`). Labels, the types of a decision and the names of predicates are conditions.
+Every branch of a fork is a `parallel` edge; a mapping of nothing leads to the join that it names. Where one branch can
+end the run, or a join takes the first that comes, the others are left by conditional edges.
+
+**Entry.** A `Graph(nodes=...)` is told only when it is run with which node it begins: those that no other leads to are
+taken for it, else every node.
+
+**Agents.** See `pydantic_agents.py`: an agent is a node, and so is one with tools that a tool of it runs.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from inspect import getclosurevars
+from types import FunctionType
+from typing import Any
+
+from guardagent.errors import InputError
+from guardagent.frameworks.pydantic_graph.extractor.agents import AI, RUNS, Agents, every_tool, is_agent
+from guardagent.workflow.extraction.cutting import CONDITION, beaten_to, cut_short
+from guardagent.workflow.extraction.frameworks import is_a
+from guardagent.workflow.extraction.regions import Assembly, Entry, Exit, Region
+from guardagent.workflow.model.graph import END, EdgeKind, Graph
+from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
+from guardagent.workflow.python_source.evaluation.values import Class, Imported, Instance, Made, Values, is_called
+from guardagent.workflow.python_source.functions.functions import Use
+from guardagent.workflow.python_source.functions.outcomes import written
+from guardagent.workflow.python_source.functions.step_code import Step, step_of
+
+FRAMEWORK = "pydantic-graph"
+LIBRARY = "pydantic_graph"
+
+
+def recognises(target: object) -> bool:
+    return is_agent(target) or is_a(target, LIBRARY, "Graph", "GraphBuilder")
+
+
+def extract(target: Any, name: str) -> Graph:
+    """The graph of a graph, or of an agent.
+
+    Raises:
+        InputError: the graph is not built yet.
+    """
+    if is_a(target, LIBRARY, "GraphBuilder"):
+        raise InputError(f"{name}: a GraphBuilder is no graph yet; expected what its build() gives")
+    assembly = Assembly()
+    region = Agents(assembly).region(target) if is_agent(target) else _Graphs(assembly).region(target)
+    return assembly.graph(name, FRAMEWORK, region)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """That one node can follow another; the target END stands for the end."""
+
+    target: str
+    kind: EdgeKind = "direct"
+    condition: str = ""
+
+
+@dataclass
+class _Member:
+    """One node of a graph: its functions, and where it leads to."""
+
+    owner: object
+    label: str
+    functions: list[object] = field(default_factory=list)
+    ways: list[_Way] = field(default_factory=list)
+    routes: bool = False
+    widened: str = ""
+    said: dict[str, Any] = field(default_factory=dict)
+
+    def leads(self, targets: Iterable[tuple[str, str]]) -> None:
+        """To one of some nodes, each with a condition."""
+        several = dict(targets)
+        kind: EdgeKind = "conditional" if len(several) > 1 else "direct"
+        self.ways += [_Way(target, kind, condition) for target, condition in several.items()]
+
+
+class _Graphs:
+    """Adds graphs to an assembly: the reader of what their steps use."""
+
+    runs = RUNS
+
+    def __init__(self, assembly: Assembly) -> None:
+        self.assembly = assembly
+        self._open: list[int] = []
+
+    def region(self, graph: Any, within: tuple[str, ...] = ()) -> Region:
+        """Adds a graph's nodes and edges."""
+        self._open.append(id(graph))
+        members, entries = _members(graph)
+        ids = {key: self.assembly.id(one.owner, key, within) for key, one in members.items()}
+        inner = {key: self._add(ids[key], one, within) for key, one in members.items()}
+        self._open.pop()
+        exits: list[Exit] = []
+        for key, member in members.items():
+            for way in member.ways:
+                leave = Exit(ids[key], way.condition, conditional=way.kind == "conditional" or inner[key])
+                if way.target == END:
+                    exits.append(leave)
+                else:
+                    self.assembly.connect([leave], [Entry(ids[way.target], way.kind)])
+        self._notes(graph, members, ids)
+        return Region(tuple(Entry(ids[key], kind) for key, kind in entries), tuple(exits), frozenset(ids.values()))
+
+    def _notes(self, graph: Any, members: dict[str, _Member], ids: dict[str, str]) -> None:
+        for key, member in members.items():
+            if member.widened:
+                self.assembly.note(f"{ids[key]}: {member.widened}; edges to all that it could be are assumed")
+        if _is_classic(graph):
+            self.assembly.note("with which node a run begins is said where it is run: what nothing leads to is assumed")
+
+    def _add(self, node: str, member: _Member, within: tuple[str, ...]) -> bool:
+        """Describes a node, and adds the graphs that it runs; whether there are such."""
+        step = step_of(self, member.functions, LIBRARY)
+        kind = "router" if member.routes and not step.functions else step.kind(chooses=member.routes)
+        self.assembly.describe(
+            node, kind, member.label, tools=step.box.names, gated_tools=step.box.gated,
+            **{**step.metadata(), **member.said, **({"widened": True} if member.widened else {})},
+        )  # fmt: skip
+        for note in step.box.said():
+            self.assembly.note(f"{node}: {note}")
+        runs = False
+        for name, graph in step.graphs.items():
+            if id(graph) in self._open:
+                self.assembly.note(f"{node}: it runs a graph that it is itself a part of")
+                continue
+            region = self.region(graph, (*within, node, *([name] if len(step.graphs) > 1 else [])))
+            self.assembly.connect([Exit(node, conditional=True)], region.entries)
+            self.assembly.connect([replace(one, back=True) for one in region.exits], [Entry(node)])
+            runs = True
+        return runs and any(way.kind == "direct" for way in member.ways)
+
+    # What the functions of a step use.
+
+    def used(self, step: Step, use: Use) -> None:
+        if use.method not in RUNS:
+            return
+        if is_agent(use.owner):
+            self._agent(step, use)
+        elif is_a(use.owner, LIBRARY, "Graph"):
+            step.run(use.owner, str(getattr(use.owner, "name", None) or "graph"))
+        elif isinstance(use.owner, Made) and self.may_run(use.owner.maker):
+            self._made(step, use.owner)
+
+    def _agent(self, step: Step, use: Use) -> None:
+        step.calls_model = True
+        box = every_tool(use.owner)
+        for name in box.names:
+            step.box.add(name, "" if use.asked else box.gated_when.get(name, "") if name in box.gated else None)
+        step.box.unknown += [one for one in box.unknown if one not in step.box.unknown]
+        step.box.notes += [one for one in box.notes if one not in step.box.notes]
+        step.box.unseen += box.unseen
+        step.model_chooses = True
+
+    def _made(self, step: Step, made: Made) -> None:
+        """An agent that is made where it is run: its tools, where they are listed there."""
+        step.calls_model = True
+        tools = made.arguments.get("tools")
+        listed = Evaluator().elements(tools) if tools is not None else Values()
+        named = [one for one in listed.known if isinstance(one, FunctionType) or is_a(one, AI, "Tool")]
+        for one in named:
+            function = one if isinstance(one, FunctionType) else one.function
+            step.call(function.__name__ if one is function else str(one.name), [function], Use(one, "run", sure=False))
+        if made.arguments.get("toolsets") is not None or not listed.complete or len(named) < len(listed.known):
+            step.unknown("agent")
+
+    def knows(self, owner: object) -> bool:
+        return (
+            is_agent(owner) or is_a(owner, LIBRARY, "Graph") or (isinstance(owner, Made) and self.may_run(owner.maker))
+        )
+
+    def may_run(self, kind: object) -> bool:
+        if isinstance(kind, type):
+            return any(one.__module__.partition(".")[0] in {AI, LIBRARY} for one in kind.__mro__[:-1])
+        return isinstance(kind, Imported | Class) and is_called(kind, AI, "Agent")
+
+
+# The members of a graph.
+
+
+def _is_classic(graph: Any) -> bool:
+    return hasattr(graph, "node_defs")
+
+
+def _members(graph: Any) -> tuple[dict[str, _Member], list[tuple[str, EdgeKind]]]:
+    """The nodes of a graph by their ids, and where a run begins."""
+    return _of_classes(graph) if _is_classic(graph) else _Built(graph).members()
+
+
+def _of_classes(graph: Any) -> tuple[dict[str, _Member], list[tuple[str, EdgeKind]]]:
+    """The nodes of a `Graph(nodes=...)`."""
+    found: dict[str, _Member] = {}
+    ids = {definition.node: key for key, definition in graph.node_defs.items()}
+    for key, definition in graph.node_defs.items():
+        labels = {target: str(edge.label or "") for target, edge in definition.next_node_edges.items()}
+        if definition.end_edge is not None:
+            labels[END] = str(definition.end_edge.label or "")
+        found[key] = _class_member(definition.node, labels, ids, is_open=definition.returns_base_node)
+        found[key].said["note"] = definition.note
+    led_to = {way.target for key, one in found.items() for way in one.ways if way.target != key}
+    first = [key for key in found if key not in led_to] or list(found)
+    kind: EdgeKind = "conditional" if len(first) > 1 else "direct"
+    return found, [(key, kind) for key in first]
+
+
+def _class_member(kind: Any, labels: dict[str, str], ids: dict[Any, str], *, is_open: bool) -> _Member:
+    """A class that comes from `BaseNode`: it leads to what `run` is declared to return, or seen to."""
+    function = partial(kind.run, Instance(kind))
+    member = _Member(kind, kind.__name__, [function])
+    step = step_of(_NOBODY, [function], LIBRARY)
+    returned = step.bodies[0].returned
+    seen = {target: "" for one in returned.known for target in _targets(one, ids)}
+    if is_open and not (returned.complete and seen):
+        member.widened = "which node it returns is not declared, and could not be known"
+        seen = dict.fromkeys([*ids.values(), END], "")
+    member.leads({**seen, **labels}.items())
+    member.routes = len(member.ways) > 1
+    return member
+
+
+def _targets(one: object, ids: dict[Any, str]) -> Iterator[str]:
+    """The nodes that a value stands for which a class's `run` returns."""
+    kind = one.maker if isinstance(one, Made) else one.of if isinstance(one, Instance) else type(one)
+    if is_called(kind, LIBRARY, "End"):
+        yield END
+    elif isinstance(kind, type) and kind in ids:
+        yield ids[kind]
+    elif isinstance(one, Made) and is_called(kind, LIBRARY, "as_node") and one.arguments.positional:
+        yield from (str(step.id) for step in one.arguments.positional[0].known if hasattr(step, "id"))
+
+
+class _Nobody:
+    """A reader that only wants the bodies."""
+
+    runs: frozenset[str] = frozenset()
+
+    def used(self, step: Step, use: Use) -> None:
+        """Nothing."""
+
+    def knows(self, owner: object) -> bool:  # noqa: ARG002 - as the others
+        return True
+
+    def may_run(self, kind: object) -> bool:  # noqa: ARG002 - as the others
+        return False
+
+
+_NOBODY = _Nobody()
+
+
+@dataclass
+class _Built:
+    """A graph that a `GraphBuilder` built."""
+
+    graph: Any
+
+    def members(self) -> tuple[dict[str, _Member], list[tuple[str, EdgeKind]]]:
+        nodes = {str(key): one for key, one in self.graph.nodes.items()}
+        ids = {one.node_type: key for key, one in nodes.items() if is_a(one, LIBRARY, "NodeStep")}
+        begins = [way for path in self._paths("__start__") for way in self._way(path)]
+        found: dict[str, _Member] = {}
+        for key, one in nodes.items():
+            if not is_a(one, LIBRARY, "StartNode", "EndNode"):
+                found[key] = self._member(key, one, ids)
+        self._without_unused(found, begins)
+        self._cut(found, [target for target, _, _ in begins])
+        return found, [(target, "direct") for target, _, _ in begins]
+
+    def _paths(self, key: str) -> list[Any]:
+        return list(self.graph.edges_by_source.get(key, ()))
+
+    def _way(self, path: Any) -> Iterator[tuple[str, str, list[object]]]:
+        """Where a path leads to, its labels, and the functions on it."""
+        labels = [item.label for item in path.items if is_a(item, LIBRARY, "LabelMarker")]
+        functions = [item.transform for item in path.items if is_a(item, LIBRARY, "TransformMarker")]
+        for item in path.items:
+            if is_a(item, LIBRARY, "DestinationMarker"):
+                target = str(item.destination_id)
+                yield END if target == END else target, " and ".join(labels), functions
+
+    def _member(self, key: str, node: Any, ids: dict[Any, str]) -> _Member:
+        if is_a(node, LIBRARY, "NodeStep"):
+            return self._of_class(key, node, ids)
+        member = _Member(node, str(getattr(node, "label", None) or key))
+        if is_a(node, LIBRARY, "Step"):
+            member.functions.append(_own(node.call))
+        if is_a(node, LIBRARY, "Decision"):
+            self._decision(member, node)
+            return member
+        if is_a(node, LIBRARY, "Join"):
+            member.functions += [one for one in [_own(node.reducer)] if not _is_librarys(one)]
+            member.said["join"] = True
+        self._follow(key, member, "parallel" if is_a(node, LIBRARY, "Fork") else "direct")
+        if getattr(node, "downstream_join_id", None) is not None:
+            member.ways.append(_Way(str(node.downstream_join_id), "conditional", "nothing to map"))
+        return member
+
+    def _follow(self, key: str, member: _Member, kind: EdgeKind) -> None:
+        for path in self._paths(key):
+            for target, label, functions in self._way(path):
+                member.ways.append(_Way(target, kind, label))
+                member.functions += functions
+
+    def _decision(self, member: _Member, node: Any) -> None:
+        """The branches of a decision."""
+        member.routes = True
+        member.said["note"] = node.note
+        for branch in node.branches:
+            member.functions += [branch.matches] if branch.matches is not None else []
+            for target, label, functions in self._way(branch.path):
+                member.ways.append(_Way(target, "conditional", label or _words(branch)))
+                member.functions += functions
+
+    def _of_class(self, key: str, node: Any, ids: dict[Any, str]) -> _Member:
+        """A class of the graph; the decision that stands for what it is declared to return is left out."""
+        labels: dict[str, str] = {}
+        for target, label, _ in (way for path in self._paths(key) for way in self._way(path)):
+            behind = self.graph.nodes.get(target)
+            if is_a(behind, LIBRARY, "Decision"):
+                labels |= {to: said for branch in behind.branches for to, said, _ in self._way(branch.path)}
+            else:
+                labels[target] = label
+        told = _edge_labels(node.node_type, ids)
+        member = _class_member(
+            node.node_type, {one: told.get(one, label) for one, label in labels.items()}, ids, is_open=not labels
+        )
+        member.owner, member.label = node, str(node.label or key)
+        return member
+
+    def _without_unused(self, found: dict[str, _Member], begins: list[tuple[str, str, list[object]]]) -> None:
+        """Leaves out the decisions that only stood for what classes are declared to return."""
+        used = {way.target for one in found.values() for way in one.ways} | {target for target, _, _ in begins}
+        for key in [key for key, one in found.items() if is_a(one.owner, LIBRARY, "Decision") and key not in used]:
+            behind_class = any(
+                target == key
+                for other, one in self.graph.nodes.items()
+                if is_a(one, LIBRARY, "NodeStep")
+                for path in self._paths(other)
+                for target, _, _ in self._way(path)
+            )
+            if behind_class:
+                del found[key]
+
+    def _cut(self, found: dict[str, _Member], begins: list[str]) -> None:
+        """Lets the branches of a fork be left where another ends the run, or is the only one that is waited for."""
+        following = {key: [way.target for way in one.ways] for key, one in found.items()}
+        joins = [key for key, one in found.items() if is_a(one.owner, LIBRARY, "Join")]
+        forks = [key for key, one in found.items() if is_a(one.owner, LIBRARY, "Fork")]
+        for fork in forks:
+            for node in cut_short(following, following[fork], joins):
+                found[node].ways.append(_Way(END, "conditional", CONDITION))
+        for join in joins:
+            if is_a(found[join].owner.reducer, LIBRARY, "ReduceFirstValue"):  # type: ignore[attr-defined]
+                between = self._between(join)
+                branches = [one for fork in forks if fork in between for one in following[fork]]
+                for node in beaten_to(following, begins, branches, join, joins):
+                    found[node].ways.append(_Way(join, "conditional", "another branch was first"))
+
+    def _between(self, join: str) -> set[str]:
+        """The nodes that what a join waits for has gone through, from where it was divided."""
+        parent = self.graph.parent_forks.get(join)
+        return {str(parent.fork_id), *map(str, parent.intermediate_nodes)} if parent is not None else set()
+
+
+def _own(function: Any) -> Any:
+    """The program's own function behind one of the library, such as that of a stream."""
+    if isinstance(function, FunctionType) and _is_librarys(function):
+        held = getclosurevars(function).nonlocals.values()
+        return next((one for one in held if isinstance(one, FunctionType) and not _is_librarys(one)), function)
+    return function
+
+
+def _is_librarys(function: object) -> bool:
+    module = getattr(function, "__module__", None) or type(function).__module__
+    return str(module).partition(".")[0] == LIBRARY
+
+
+def _words(branch: Any) -> str:
+    """When a branch is taken: what its predicate says, else the type that it is for."""
+    if branch.matches is not None:
+        return written(branch.matches)
+    source = branch.source
+    if typing.get_origin(source) is not None and "TypeExpression" in str(typing.get_origin(source)):
+        source = typing.get_args(source)[0]
+    plain = isinstance(source, type) and typing.get_origin(source) is None
+    return source.__name__ if plain else str(source).removeprefix("typing.")
+
+
+def _edge_labels(kind: Any, ids: dict[Any, str]) -> dict[str, str]:
+    """The labels in what `run` is declared to return: `Annotated[Next, Edge(label="...")]`."""
+    try:
+        declared = typing.get_type_hints(kind.run, include_extras=True).get("return")
+    except (NameError, TypeError, AttributeError, SyntaxError):  # names of a scope that is no more
+        return {}
+    several = typing.get_args(declared) if typing.get_origin(declared) is not typing.Annotated else (declared,)
+    found: dict[str, str] = {}
+    for one in several:
+        label = next((str(said.label) for said in getattr(one, "__metadata__", ()) if _is_label(said)), "")
+        target = typing.get_args(one)[0] if label else None
+        target = typing.get_origin(target) or target
+        if label:
+            found[END if is_called(target, LIBRARY, "End") else ids.get(target, "")] = label
+    return found
+
+
+def _is_label(said: object) -> bool:
+    return is_a(said, LIBRARY, "Edge") and bool(getattr(said, "label", None))

@@ -1,0 +1,260 @@
+"""Agents of Pydantic AI: their tools, which of them need approval, and the agents that their tools run."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+from guardagent.workflow.extraction.frameworks import is_a
+from guardagent.workflow.extraction.regions import Assembly, Entry, Exit, Region
+from guardagent.workflow.extraction.tool_box import Toolbox
+from guardagent.workflow.extraction.written import made_at
+from guardagent.workflow.python_source.evaluation.scope import Scope
+from guardagent.workflow.python_source.evaluation.values import is_called
+from guardagent.workflow.python_source.functions.functions import look_into
+from guardagent.workflow.python_source.functions.reading import Code, decided
+from guardagent.workflow.python_source.functions.step_code import asking, code_of, owners_of
+
+AI = "pydantic_ai"
+RUNS = frozenset({"run", "run_sync", "run_stream", "run_stream_sync", "run_stream_events", "iter"})
+_MORE = {"PreparedToolset", "FilteredToolset"}
+_SEARCH = "tool_search"  # which every agent has, and which only finds its other tools
+_HANDLERS = {"HandleDeferredToolCalls": "handler", "RequestInput": "ask"}
+
+
+def is_agent(target: object) -> bool:
+    return is_a(target, AI, "AbstractAgent")
+
+
+def toolbox(agent: Any) -> Toolbox:
+    """All tools of an agent: its own, those of its toolsets, its output functions, and what its provider runs."""
+    agent = _inner(agent)
+    box = Toolbox()
+    for toolset in agent.toolsets:
+        for name, gate in _tools(box, toolset):
+            box.add(name, gate)
+    for name, function in _output_functions(agent.output_type):
+        box.add(name, _gate(box, name, function))
+    for native in getattr(agent, "_cap_native_tools", None) or ():
+        name = str(getattr(native, "kind", None) or getattr(native, "__name__", "native"))
+        if name != _SEARCH:
+            box.add(name)
+    _handled(box, agent)
+    return box
+
+
+def _inner(agent: Any) -> Any:
+    while is_a(agent, AI, "WrapperAgent"):
+        agent = agent.wrapped
+    return agent
+
+
+def _tools(box: Toolbox, toolset: Any) -> Iterator[tuple[str, str | None]]:
+    """The tools of a toolset, each with what it waits for."""
+    if is_a(toolset, AI, "FunctionToolset"):
+        for name, tool in toolset.tools.items():
+            yield name, _of_tool(box, name, tool)
+    elif is_a(toolset, AI, "CombinedToolset"):
+        for one in toolset.toolsets:
+            yield from _tools(box, one)
+    elif is_a(toolset, AI, "ExternalToolset", "DeferredToolset"):
+        yield from ((one.name, "" if one.kind == "unapproved" else None) for one in toolset.tool_defs)
+    elif is_a(toolset, AI, "WrapperToolset"):
+        yield from _wrapped(box, toolset)
+    else:
+        name = f"{getattr(toolset, 'id', None) or type(toolset).__name__}.*"
+        box.unknown.append(name)
+        yield name, None
+
+
+def _wrapped(box: Toolbox, toolset: Any) -> Iterator[tuple[str, str | None]]:
+    """The tools of a toolset that changes another."""
+    renamed = {old: new for new, old in toolset.name_map.items()} if is_a(toolset, AI, "RenamedToolset") else {}
+    prefix = f"{toolset.prefix}_" if is_a(toolset, AI, "PrefixedToolset") else ""
+    approval = is_a(toolset, AI, "ApprovalRequiredToolset")
+    for name, gate in _tools(box, toolset.wrapped):
+        shown = f"{prefix}{renamed.get(name, name)}"
+        box.unknown[:] = [shown if one == name else one for one in box.unknown]
+        box.runs[:] = [(shown if one == name else one, inner) for one, inner in box.runs]
+        yield shown, _predicate(toolset.approval_required_func) if approval and gate is None else gate
+    if is_a(toolset, AI, *_MORE):
+        box.notes.append(f"which tools of {type(toolset).__name__} there are is decided when it runs: all are assumed")
+
+
+def _predicate(function: Any) -> str | None:
+    """What a function comes to that decides on approval; the one of the library approves nothing by itself."""
+    if getattr(function, "__module__", "").partition(".")[0] == AI:
+        return ""
+    return decided(Code(function), str(getattr(function, "__name__", type(function).__name__)))
+
+
+def _of_tool(box: Toolbox, name: str, tool: Any) -> str | None:
+    gate = _gate(box, name, tool.function)
+    return "" if getattr(tool, "requires_approval", False) else gate
+
+
+def _gate(box: Toolbox, name: str, function: object) -> str | None:
+    """What a tool waits for by what is in its function, and which agents that runs."""
+    code = code_of(function, AI)
+    for agent, known in agents_run_by(code):
+        if known:
+            box.runs.append((name, agent))
+        else:
+            box.notes.append(f"which agent the tool {name} runs could not be known")
+            box.unknown.append(f"{name}.*")
+            box.add(f"{name}.*")
+    if _needs_approval(code):
+        return ""
+    if any(True for _ in _approvals(code)):
+        box.notes.append(f"the tool {name} asks for approval under a condition, and so is not gated")
+    return asking(box, name, [function])
+
+
+def agents_run_by(code: Code) -> Iterator[tuple[Any, bool]]:
+    """The agents that a function runs, each with whether it could be known."""
+    for _, owners in owners_of(code, RUNS):
+        agents = [one for one in owners.known if is_agent(one)]
+        yield from ((one, True) for one in agents)
+        if not owners.complete or not owners.known:
+            yield None, False
+
+
+def _approvals(code: Code) -> Iterator[ast.Raise]:
+    """Where a function and what it calls raise that approval is needed."""
+    for body in code.bodies:
+        for node in ast.walk(body.function.tree):
+            if isinstance(node, ast.Raise) and _raises_approval(code, node, body.scope):
+                yield node
+
+
+def _raises_approval(code: Code, node: ast.stmt, scope: Scope) -> bool:
+    raised = node.exc if isinstance(node, ast.Raise) else None
+    kind = raised.func if isinstance(raised, ast.Call) else raised
+    return any(is_called(one, AI, "ApprovalRequired") for one in code.evaluator.value(kind, scope).known)
+
+
+def _needs_approval(code: Code) -> bool:
+    """Whether a function says, before all else, that it needs approval unless it has been given."""
+    if code.body is None or isinstance(code.body.function.tree, ast.Lambda):
+        return False
+    scope = code.body.scope
+    for node in code.body.function.tree.body:
+        if _raises_approval(code, node, scope):
+            return True
+        unapproved = _unapproved(node)
+        if unapproved and _raises_approval(code, unapproved[-1], scope):
+            return True
+    return False
+
+
+def _unapproved(node: ast.stmt) -> list[ast.stmt]:
+    """What happens in a statement where, and just where, a call is not approved."""
+    if not isinstance(node, ast.If):
+        return []
+    if isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not):
+        return node.body if _says_approved(node.test.operand) else []
+    return node.orelse if _says_approved(node.test) else []
+
+
+def _says_approved(test: ast.expr) -> bool:
+    return isinstance(test, ast.Attribute) and test.attr == "tool_call_approved"
+
+
+def _output_functions(output: Any) -> Iterator[tuple[str, Any]]:
+    """The functions that an agent's output goes to, by name: the model calls them like tools."""
+    if isinstance(output, list | tuple):
+        for one in output:
+            yield from _output_functions(one)
+    elif is_a(output, AI, "ToolOutput"):
+        found = list(_output_functions(output.output))
+        yield from ((output.name or name, function) for name, function in found)
+    elif is_a(output, AI, "TextOutput"):
+        yield from _output_functions(output.output_function)
+    elif callable(output) and not isinstance(output, type) and hasattr(output, "__name__") and _has_code(output):
+        yield output.__name__, output
+
+
+def _has_code(output: Any) -> bool:
+    return hasattr(output, "__code__") or hasattr(output, "__func__")
+
+
+def _handled(box: Toolbox, agent: Any) -> None:
+    """Where a function of the program gives approval, that is a gate only if it always asks a person."""
+    for name, handler in _handlers(getattr(agent, "_root_capability", None)):
+        if not box.gated or look_into(handler).always_asks:
+            continue
+        box.notes.append(f"approval is given by {name}, which is not seen to ask a person each time")
+        box.gated.clear()
+        box.gated_when.clear()
+
+
+def _handlers(capability: Any) -> Iterator[tuple[str, Any]]:
+    attribute = _HANDLERS.get(type(capability).__name__)
+    if attribute and is_a(capability, AI, *_HANDLERS):
+        handler = getattr(capability, attribute)
+        yield str(getattr(handler, "__name__", type(handler).__name__)), handler
+    several = getattr(capability, "capabilities", None)
+    for one in [*(several if isinstance(several, list | tuple) else ()), getattr(capability, "wrapped", None)]:
+        if one is not None:
+            yield from _handlers(one)
+
+
+def every_tool(agent: Any, seen: frozenset[int] = frozenset()) -> Toolbox:
+    """The tools of an agent, with those of the agents that its tools run."""
+    box = toolbox(agent)
+    for _, inner in tuple(box.runs) if id(agent) not in seen else ():
+        more = every_tool(inner, seen | {id(agent)})
+        for name in more.names:
+            box.add(name, more.gated_when.get(name, "") if name in more.gated else None)
+        box.unknown += [one for one in more.unknown if one not in box.unknown]
+        box.notes += more.notes
+    return box
+
+
+class Agents:
+    """Draws an agent, and the agents that its tools run."""
+
+    def __init__(self, assembly: Assembly) -> None:
+        self.assembly = assembly
+        self._leads: dict[str, dict[str, str]] = {}
+        self._returns: dict[str, dict[str, None]] = {}
+
+    def region(self, agent: Any) -> Region:
+        first = self._member(_inner(agent))
+        for node, targets in self._leads.items():
+            for target, tool in targets.items():
+                self.assembly.connect([Exit(node, f"calls {tool}", conditional=True)], [Entry(target)])
+        for node, callers in self._returns.items():
+            several = len(callers) > 1 or node in self._leads or node == first
+            for caller in callers:
+                self.assembly.connect([Exit(node, conditional=several)], [Entry(caller)])
+        last = Exit(first, "final output" if first in self._leads else "", conditional=first in self._leads)
+        return Region((Entry(first),), (last,))
+
+    def _member(self, agent: Any) -> str:
+        name = agent.name or "agent"
+        node = self.assembly.id(agent, name)
+        if self.assembly.has(node):
+            return node
+        box = toolbox(agent)
+        self._describe(node, name, box)
+        for tool, inner in box.runs:
+            if _matters(inner):
+                target = self._member(_inner(inner))
+                self._leads.setdefault(node, {}).setdefault(target, tool)
+                self._returns.setdefault(target, {})[node] = None
+        return node
+
+    def _describe(self, node: str, name: str, box: Toolbox) -> None:
+        self.assembly.describe(
+            node, "tool" if box.names else "llm", name, tools=box.names, gated_tools=box.gated,
+            model_chooses=bool(box.names), **box.metadata(), **made_at(name, "Agent"),
+        )  # fmt: skip
+        for note in box.said():
+            self.assembly.note(f"{node}: {note}")
+
+
+def _matters(agent: Any) -> bool:
+    """Whether anything that a run of an agent does inside matters: it has tools."""
+    return bool(every_tool(_inner(agent)).names)

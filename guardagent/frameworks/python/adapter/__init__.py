@@ -1,0 +1,28 @@
+"""Plain Python: guarded functions, and the tool loop of a chat model.
+
+@guarded(guard)                          a function whose calls are judged
+guard_tools([...], guard)                several, held against the rules at once
+run_tool_calls(message.tool_calls, ...)  the tool calls of one message
+run_agent(ask, messages, tools, guard)   a small agent
+with conversation("id"):                 which conversation the calls within belong to
+"""
+
+from guardagent.frameworks.python.adapter.attach import attach
+from guardagent.frameworks.python.adapter.current import conversation, current_conversation
+from guardagent.frameworks.python.adapter.functions import guard_tools, guarded
+from guardagent.frameworks.python.adapter.loop import Answer, arun_agent, run_agent
+from guardagent.frameworks.python.adapter.tool_calls import ToolTurn, arun_tool_calls, run_tool_calls
+
+__all__ = [
+    "Answer",
+    "ToolTurn",
+    "arun_agent",
+    "arun_tool_calls",
+    "attach",
+    "conversation",
+    "current_conversation",
+    "guard_tools",
+    "guarded",
+    "run_agent",
+    "run_tool_calls",
+]

@@ -1,0 +1,72 @@
+"""Which tools are attached to a guard: the rules are held against all of them together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from guardagent.enforcement import Coverage, ToolGuard, ToolSpec
+from guardagent.errors import InputError
+from guardagent.frameworks.python.adapter.tool import Tool
+
+
+@dataclass(slots=True)
+class _Attached:
+    """The tools of a guard: name -> (what it is, where it is defined); `ready` once they are held against the rules."""
+
+    tools: dict[str, tuple[ToolSpec, str]] = field(default_factory=dict)
+    ready: bool = False
+
+
+_lock = threading.Lock()
+_known: WeakKeyDictionary[ToolGuard, _Attached] = WeakKeyDictionary()
+
+
+def add(guard: ToolGuard, tools: Iterable[Tool]) -> None:
+    """Adds tools to those of a guard. One that is defined anew takes the place of the one before.
+
+    Raises:
+        InputError: another one has its name.
+    """
+    with _lock:
+        attached = _known.setdefault(guard, _Attached())
+        for tool in tools:
+            _add(attached, tool)
+
+
+def _add(attached: _Attached, tool: Tool) -> None:
+    spec, place = tool.spec, _place(tool.fn)
+    before = attached.tools.get(tool.name)
+    if before == (spec, place):
+        return
+    if before is not None and before[1] != place:
+        raise InputError(f"two tools are named {tool.name!r}: {before[1]} and {place}; give one of them a name=...")
+    attached.tools[tool.name] = (spec, place)
+    attached.ready = False
+
+
+def attach(guard: ToolGuard) -> Coverage:
+    """Holds the tools that are guarded so far against the rules. Without it, the first call does so.
+
+    Raises:
+        InputError: a rule names a tool that is probably a misspelling of one of these.
+    """
+    with _lock:
+        attached = _known.setdefault(guard, _Attached())
+        coverage = guard.attach([spec for spec, _ in attached.tools.values()])
+        attached.ready = True
+        return coverage
+
+
+def ensure_attached(guard: ToolGuard) -> None:
+    """As `attach`, where a tool has come since."""
+    if not _known[guard].ready:
+        attach(guard)
+
+
+def _place(fn: Any) -> str:
+    fn = getattr(fn, "func", fn)  # of a partial
+    return f"{getattr(fn, '__module__', '?')}.{getattr(fn, '__qualname__', type(fn).__qualname__)}"

@@ -1,0 +1,99 @@
+"""A small agent: a model, its tools, and the guard between them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from guardagent.enforcement import ToolGuard
+from guardagent.frameworks.python.adapter.current import Named, named
+from guardagent.frameworks.python.adapter.messages import as_dict, part
+from guardagent.frameworks.python.adapter.steps import Step, Steps, adrive, drive
+from guardagent.frameworks.python.adapter.tool_calls import Tools, arun_tool_calls, run_tool_calls
+
+Ask = Callable[[list[dict[str, Any]]], Any]
+MAX_TURNS = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an agent comes back with.
+
+    Attributes:
+        text: the answer, or why there is none.
+        messages: the conversation, to go on with.
+        ended: why it came back without an answer: `halted`, `gave up`, `denied` (the answer itself), `too many turns`.
+    """
+
+    text: str
+    messages: list[dict[str, Any]]
+    ended: str | None = None
+
+
+def run_agent(
+    ask: Ask,
+    messages: Iterable[Any],
+    tools: Tools,
+    guard: ToolGuard,
+    *,
+    conversation: Named = None,
+    max_turns: int = MAX_TURNS,
+) -> Answer:
+    """Asks a model and runs its tool calls until it answers, or the guard ends the run.
+
+    Args:
+        ask: gives the model's next message from the conversation so far.
+        messages: the conversation, up to what the user has just said.
+        tools: as of `run_tool_calls`.
+        guard: decides.
+        conversation: as of `run_tool_calls`.
+        max_turns: how often the model may be asked.
+
+    Raises:
+        InputError: as `run_tool_calls`.
+    """
+    return drive(_steps(ask, messages, tools, guard, named(conversation), max_turns))
+
+
+async def arun_agent(
+    ask: Callable[[list[dict[str, Any]]], Awaitable[Any]],
+    messages: Iterable[Any],
+    tools: Tools,
+    guard: ToolGuard,
+    *,
+    conversation: Named = None,
+    max_turns: int = MAX_TURNS,
+) -> Answer:
+    """As `run_agent`, with coroutine functions."""
+    return await adrive(_steps(ask, messages, tools, guard, named(conversation), max_turns))
+
+
+def _steps(ask: Ask, messages: Iterable[Any], tools: Tools, guard: ToolGuard, name: str, turns: int) -> Steps[Answer]:
+    said = [as_dict(message) for message in messages]
+    question = next((message.get("content") for message in reversed(said) if message.get("role") == "user"), "")
+    guard.turn(name)
+    for _ in range(turns):
+        message = yield Step(partial(ask, said), partial(ask, said))
+        said.append(as_dict(message))
+        if not (calls := part(message, "tool_calls")):
+            return (yield from _judged(guard, name, str(question), str(part(message, "content") or ""), said))
+        run: dict[str, Any] = {"conversation": name, "messages": said}
+        turn = yield Step(
+            partial(run_tool_calls, calls, tools, guard, **run), partial(arun_tool_calls, calls, tools, guard, **run)
+        )
+        said += turn.messages
+        if turn.ended:
+            return Answer(turn.why, said, turn.ended)
+    return Answer(f"no answer after {turns} turns", said, "too many turns")
+
+
+def _judged(guard: ToolGuard, name: str, question: str, text: str, said: list[dict[str, Any]]) -> Steps[Answer]:
+    """The answer, unless the guard of final answers denies it."""
+    about = (name, question, text)
+    verdict = yield Step(partial(guard.answer, *about), partial(guard.aanswer, *about))
+    if verdict.label == 0:
+        return Answer(text, said)
+    told = verdict.feedback()
+    return Answer(told, [*said[:-1], {"role": "assistant", "content": told}], "denied")

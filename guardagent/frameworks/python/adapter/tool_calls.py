@@ -1,0 +1,224 @@
+"""The tool calls of one message of a model: judged together, then run one after the other."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+from guardagent._support.fold import combine
+from guardagent.enforcement import HostCall, Outcome, ToolGuard
+from guardagent.enforcement.tool_guard import gave_up
+from guardagent.errors import InputError, ToolDenied, in_words, nearest
+from guardagent.frameworks.python.adapter.attach import add, ensure_attached
+from guardagent.frameworks.python.adapter.current import Named, call_within, current_agent, named
+from guardagent.frameworks.python.adapter.functions import Guarded, guarded_of, tool_of
+from guardagent.frameworks.python.adapter.messages import Transcript, call_arguments, call_name, in_text, part, result
+from guardagent.frameworks.python.adapter.steps import Step, Steps, adrive, drive
+from guardagent.frameworks.python.adapter.tool import Fn
+from guardagent.types import Decision, Verdict, unchecked
+
+Tools = Mapping[str, Fn] | Iterable[Fn]
+_WHY = "another call of the same message ended the run"
+_NOT_RUN = f"not run: {_WHY}"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolTurn:
+    """What came of the tool calls of a message.
+
+    Attributes:
+        messages: a message for each call, in their order, to go on with.
+        verdicts: the verdict on each.
+        ended: why the run must end: `halted`, or `gave up` where the agent has replanned often enough; else None.
+        why: the reason, for the user.
+    """
+
+    messages: list[dict[str, Any]]
+    verdicts: list[Verdict]
+    ended: Literal["halted", "gave up"] | None = None
+    why: str = ""
+
+
+def run_tool_calls(
+    tool_calls: Iterable[Any] | None,
+    tools: Tools,
+    guard: ToolGuard,
+    *,
+    conversation: Named = None,
+    messages: Sequence[Any] | None = None,
+    agent: str | None = None,
+) -> ToolTurn:
+    """Judges the tool calls of a message, runs those that may run, and gives the messages that answer them.
+
+    All of them are judged before the first runs, so that each is judged with those before it in flight; they run in the
+    order of the message. What a tool raises is told to the model, and what interrupts it passes through.
+
+    Args:
+        tool_calls: `message.tool_calls`, as objects of a client library or as dicts.
+        tools: name -> function, or functions with names, guarded or not: each call is judged once.
+        guard: decides.
+        conversation: its id, or what gives it; else the `with conversation(id):` around the call tells.
+        messages: the conversation so far, for rules that read it. Its tool results must be known to the guard.
+        agent: which agent proposes the calls.
+
+    Raises:
+        InputError: there is no conversation, or something is no tool.
+    """
+    turn = _Turn(tools, guard, messages, named(conversation), agent)
+    turn.refuse_coroutines()
+    with call_within(turn.conversation, agent):
+        return drive(turn.steps(tool_calls))
+
+
+async def arun_tool_calls(
+    tool_calls: Iterable[Any] | None,
+    tools: Tools,
+    guard: ToolGuard,
+    *,
+    conversation: Named = None,
+    messages: Sequence[Any] | None = None,
+    agent: str | None = None,
+) -> ToolTurn:
+    """As `run_tool_calls`, of coroutine functions; plain functions run in the event loop."""
+    turn = _Turn(tools, guard, messages, named(conversation), agent)
+    with call_within(turn.conversation, agent):
+        return await adrive(turn.steps(tool_calls))
+
+
+@dataclass(slots=True)
+class _Proposed:
+    """A call of the message: as the guard is asked about it, and what came of it.
+
+    `inner` is the verdict on a call that its tool made and that was denied, as of a sub-agent.
+    """
+
+    id: Any
+    call: HostCall
+    made: Guarded | None = None
+    problem: str | None = None
+    verdict: Verdict = field(default_factory=lambda: unchecked("not judged"))
+    inner: Verdict | None = None
+    content: str = _NOT_RUN
+
+
+class _Turn:
+    """The calls of one message, and what they are judged with."""
+
+    def __init__(self, tools: Tools, guard: ToolGuard, messages: Any, conversation: str, agent: str | None) -> None:
+        self.guard, self.conversation = guard, conversation
+        self._made = _made_of(tools, guard)
+        self._more: dict[str, Any] = {"agent": agent or current_agent(), "step": secrets.token_hex(8)}
+        if messages is not None:
+            transcript = Transcript.of(guard, conversation)
+            transcript.read(messages)
+            self._more |= {"messages": transcript.messages, "seen": transcript.seen}
+
+    def refuse_coroutines(self) -> None:
+        odd = next((made.tool.name for made in self._made.values() if made.tool.is_async), None)
+        if odd is not None:
+            raise InputError(f"{odd} is a coroutine function; expected `await arun_tool_calls(...)`")
+
+    def steps(self, tool_calls: Iterable[Any] | None) -> Steps[ToolTurn]:
+        proposed = [self._proposed(call) for call in tool_calls or ()]
+        for one in proposed:
+            yield from self._judge(one)
+        halted = any(one.verdict.decision is Decision.HALT for one in proposed)
+        yield from self._withdraw(proposed) if halted else self._run_all(proposed)
+        return _result(proposed)
+
+    def _proposed(self, call: Any) -> _Proposed:
+        """A call of the message; with what is wrong with it, where it cannot be judged."""
+        name, call_id = call_name(call), part(call, "id")
+        about = {**self._more, **({"id": call_id} if isinstance(call_id, str) and call_id else {})}
+        made = self._made.get(name)
+        try:
+            if made is None:
+                raise InputError(f"unknown tool {name!r}{nearest(name, self._made)}")  # noqa: TRY301 - one way out
+            args = made.tool.read(call_arguments(call))
+        except InputError as error:
+            return _Proposed(call_id, HostCall(name, {}, self.conversation, **about), None, str(error))
+        return _Proposed(call_id, made.proposed(args, self.conversation, apart={}, **about), made)
+
+    def _judge(self, one: _Proposed) -> Steps[None]:
+        guard = self.guard
+        if one.problem is None:
+            one.verdict = yield Step(partial(guard.before, one.call), partial(guard.abefore, one.call))
+        if one.problem is not None or one.verdict.decision is Decision.ESCALATE:
+            problem = one.problem or "a person has to approve it, and nobody has"
+            refused = yield Step(partial(guard.refuse, one.call, problem), partial(guard.arefuse, one.call, problem))
+            one.verdict = refused if one.problem is not None else combine(one.verdict, refused)
+        one.content = one.verdict.feedback() if one.verdict.label else _NOT_RUN
+
+    def _run_all(self, proposed: Sequence[_Proposed]) -> Steps[None]:
+        waiting = [one for one in proposed if one.verdict.label == 0]
+        try:
+            while waiting:
+                one = waiting.pop(0)
+                yield from self._run(one)
+                if one.inner is not None and one.inner.decision is Decision.HALT:
+                    break
+        finally:
+            for one in waiting:
+                self.guard.withdraw(one.call, _WHY)
+
+    def _run(self, one: _Proposed) -> Steps[None]:
+        guard, call = self.guard, one.call
+        assert one.made is not None
+        try:
+            args = yield Step(partial(guard.use, call), partial(guard.ause, call))
+        except InputError as error:
+            one.content = f"This is not allowed: {error}"
+            return
+        try:
+            output = yield Step(partial(one.made.run, args), partial(one.made.arun, args))
+        except Exception as error:  # noqa: BLE001 - the model is told of it
+            outcome, one.content = Outcome.of_error(error), _told(error)
+            one.inner = error.verdict if isinstance(error, ToolDenied) else None
+        except BaseException as error:
+            guard.after(call, Outcome.of_error(error))
+            raise
+        else:
+            outcome, one.content = one.made.outcome(output), in_text(output)
+        yield Step(partial(guard.after, call, outcome), partial(guard.aafter, call, outcome))
+
+    def _withdraw(self, proposed: Sequence[_Proposed]) -> Steps[None]:
+        """Nothing of a message runs that would halt the run."""
+        for one in proposed:
+            if one.verdict.label == 0:
+                yield Step(partial(self.guard.withdraw, one.call, _WHY), partial(self.guard.awithdraw, one.call, _WHY))
+
+
+def _made_of(tools: Tools, guard: ToolGuard) -> dict[str, Guarded]:
+    """Name -> tool. What is no guarded function yet is attached."""
+    if isinstance(tools, Mapping):
+        made = {name: guarded_of(fn, guard) or Guarded(guard, tool_of(fn, name)) for name, fn in tools.items()}
+    else:
+        made = {}
+        for fn in tools:
+            one = guarded_of(fn, guard) or Guarded(guard, tool_of(fn))
+            if one.tool.name in made:
+                raise InputError(f"two tools are named {one.tool.name!r}; expected names of their own")
+            made[one.tool.name] = one
+    add(guard, [one.tool for one in made.values()])
+    ensure_attached(guard)
+    return made
+
+
+def _result(proposed: Sequence[_Proposed]) -> ToolTurn:
+    messages = [result(one.id, one.content) for one in proposed]
+    verdicts = [one.verdict for one in proposed]
+    every = [*verdicts, *(one.inner for one in proposed if one.inner is not None)]
+    for verdict in every:
+        if verdict.decision is Decision.HALT:
+            return ToolTurn(messages, verdicts, "halted", "; ".join(verdict.reasons))
+    last = next((verdict for verdict in every if gave_up(verdict)), None)
+    if last is not None:
+        return ToolTurn(messages, verdicts, "gave up", "; ".join(last.reasons))
+    return ToolTurn(messages, verdicts)
+
+
+def _told(error: Exception) -> str:
+    return str(error) if isinstance(error, ToolDenied) else f"Error: {in_words(error)}"

@@ -1,0 +1,140 @@
+"""One candidate of a model, judged as a whole: all of its calls may run, or none does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from guardagent.errors import InputError
+from guardagent.generation.chat.offered import Offered, written
+from guardagent.models.chat import Candidate, WrittenCall
+from guardagent.session.session import Session
+from guardagent.session.together import Call, judge_together, withdraw
+from guardagent.types import Decision, Verdict, unchecked
+
+Key = tuple[str, ...]  # a call to the letter
+
+
+@dataclass(slots=True)
+class JudgedCall:
+    """A call of a candidate.
+
+    Attributes:
+        written: as the model wrote it.
+        args: its arguments as they were read; None where they cannot be.
+        verdict: on it; None where it was not judged, as the turn was refused for another one.
+        repeated: whether it was refused before.
+    """
+
+    written: WrittenCall
+    args: Mapping[str, Any] | None = None
+    verdict: Verdict | None = None
+    repeated: bool = False
+
+    @property
+    def arguments(self) -> str:
+        return self.written.arguments if self.args is None else written(self.args)
+
+    @property
+    def key(self) -> Key:
+        kind = "unread" if self.args is None else "read"
+        return kind, self.written.name, self.arguments
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A candidate with the verdicts on its calls.
+
+    Attributes:
+        attempt: the question that it answered.
+        text: what the model said.
+        calls: in its order.
+        problem: why the whole of it is of no use.
+    """
+
+    attempt: int
+    text: str
+    calls: tuple[JudgedCall, ...]
+    problem: str = ""
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        if self.problem:
+            return [unchecked(self.problem, checked_by="policy")]
+        return [call.verdict for call in self.calls if call.verdict is not None]
+
+    @property
+    def worst(self) -> Verdict | None:
+        """The most severe verdict; None where there is no call."""
+        return max(self.verdicts, key=lambda verdict: verdict.decision.severity, default=None)
+
+
+_CAME_BETWEEN = unchecked("another call of the session came between; propose it again", checked_by="policy")
+
+
+class Judge:
+    """Judges candidates by a session, and knows what it has refused.
+
+    Args:
+        offered: the tools.
+        session: judges, and places what may run.
+        options: those of `session.check`.
+    """
+
+    def __init__(self, offered: Offered, session: Session, options: Mapping[str, Any]) -> None:
+        self.session = session
+        self._offered = offered
+        self._options = options
+        self._excluded: dict[tuple[Key, ...], Verdict] = {}  # a call by itself, or all calls of a turn
+
+    def judge(self, candidate: Candidate, attempt: int) -> Judged:
+        """A candidate with its verdicts. The calls of one that complies are in flight afterwards."""
+        judged = Judged(attempt, candidate.text, tuple(map(self._read, candidate.calls)), candidate.problem)
+        if judged.problem or not judged.calls:
+            return judged
+        if not self._refused_before(judged.calls) and all(call.verdict is None for call in judged.calls):
+            self._check(judged.calls)
+        self._exclude(judged.calls)
+        return judged
+
+    def _read(self, call: WrittenCall) -> JudgedCall:
+        if call.problem:
+            problem = f"a call of {call.name or 'nothing'} is none: {call.problem}"
+            return JudgedCall(call, verdict=unchecked(problem, checked_by="policy"))
+        try:
+            return JudgedCall(call, self._offered.read(call.name, call.arguments))
+        except InputError as error:
+            return JudgedCall(call, verdict=unchecked(str(error), checked_by="policy"))
+
+    def _refused_before(self, calls: Sequence[JudgedCall]) -> bool:
+        """Whether some call, or the turn, is excluded: then nothing else of it is checked."""
+        whole = self._excluded.get(tuple(call.key for call in calls))
+        for call in calls:
+            found = self._excluded.get((call.key,)) or whole
+            if found is not None:
+                call.verdict, call.repeated = found, True
+        return any(call.repeated for call in calls)
+
+    def _check(self, calls: Sequence[JudgedCall]) -> None:
+        proposed: list[Call] = [(call.written.name, call.args or {}) for call in calls]
+        asked, verdicts = judge_together(self.session, proposed, self._options)
+        for one, verdict in zip(asked, verdicts, strict=True):
+            place = next(at for at, call in enumerate(proposed) if call is one)
+            calls[place].verdict = verdict
+        if any(call.verdict is None or call.verdict.label for call in calls):
+            withdraw(self.session, verdicts)
+        if all(verdict.label == 0 for verdict in verdicts):
+            for call in calls:
+                call.verdict = call.verdict or _CAME_BETWEEN
+
+    def _exclude(self, calls: Sequence[JudgedCall]) -> None:
+        """Keeps in mind what was denied: by itself where it is, else together with the others of its turn."""
+        for call in calls:
+            if call.repeated or call.verdict is None or call.verdict.decision is not Decision.DENY:
+                continue
+            alone = call.args is None or len(calls) == 1 or self._denied_alone(call.written.name, call.args)
+            self._excluded[(call.key,) if alone else tuple(one.key for one in calls)] = call.verdict
+
+    def _denied_alone(self, tool: str, args: Mapping[str, Any]) -> bool:
+        return bool(self.session.check(tool, args, **self._options, reserve=False).label)

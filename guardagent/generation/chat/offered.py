@@ -1,0 +1,184 @@
+"""The tools that a model is offered, and what it writes for them: read strictly, and never repaired."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from guardagent._support.files import parse_json
+from guardagent._support.json_schema import compiled, linear
+from guardagent.errors import InputError, UnknownNameError
+from guardagent.models.secrets import scrub
+from guardagent.types import thaw
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
+
+_LONGEST = 300  # characters of what a schema has to say
+_VALUES = ("const", "default", "enum", "examples")  # keywords that hold values, not schemas
+
+
+class Offered:
+    """Tools as the chat completions API has them: `{"type": "function", "function": {"name", "parameters"}}`.
+
+    `parameters` is a JSON schema (2020-12). A name that it does not declare is refused unless it allows others itself;
+    where it is missing, the tool takes no arguments. The patterns in it are RE2, which takes linear time.
+
+    Raises:
+        InputError: a tool is no such thing, has the name of another, or its schema is none.
+    """
+
+    def __init__(self, tools: Sequence[Mapping[str, Any]]) -> None:
+        if isinstance(tools, str | Mapping) or not isinstance(tools, Sequence):
+            raise InputError(f"tools is a {type(tools).__name__}; expected a list of tools")
+        self.written = [thaw(tool) for tool in tools]
+        self._tools: dict[str, _Tool] = {}
+        for place, tool in enumerate(self.written):
+            name, schema = _function(tool, place)
+            if name in self._tools:
+                raise InputError(f"tools[{place}] is named {name!r}, as another one is; expected each name once")
+            self._tools[name] = _Tool(name, schema)
+
+    def read(self, name: str, arguments: str) -> dict[str, Any]:
+        """The arguments that a model wrote for a tool, with the defaults that its schema declares.
+
+        Raises:
+            InputError: there is no such tool, or they are not JSON, hold a name twice, or do not fit its schema.
+        """
+        self._known(name)
+        return self.fitting(name, parse_json(arguments, f"the arguments of {name}"))
+
+    def fitting(self, name: str, read: Any) -> dict[str, Any]:
+        """The same, of arguments that were read already.
+
+        Raises:
+            InputError: as for `read`.
+        """
+        self._known(name)
+        if not isinstance(read, Mapping):
+            raise InputError(f"the arguments of {name} are a {type(read).__name__}; expected a JSON object")
+        try:
+            text = written(read)
+        except (ValueError, TypeError, RecursionError) as error:  # infinity, half a character, endless nesting
+            raise InputError(f"the arguments of {name} hold what is no JSON value: {error}") from None
+        if scrub(text) != text:
+            raise InputError(f"the arguments of {name} hold a secret of this process; expected none")
+        return self._tools[name].fitting(read)
+
+    def _known(self, name: str) -> None:
+        if name not in self._tools:
+            raise UnknownNameError("tool", _clean(name), self._tools)
+
+
+def written(args: Mapping[str, Any]) -> str:
+    """Arguments as one text: the same for the same arguments, in whatever order they came.
+
+    Raises:
+        ValueError: they are no JSON values.
+    """
+    text = json.dumps(thaw(args), sort_keys=True, ensure_ascii=False, allow_nan=False)
+    text.encode()  # half a character cannot be
+    return text
+
+
+class _Tool:
+    """One tool, and the schema of its arguments."""
+
+    def __init__(self, name: str, schema: Mapping[str, Any]) -> None:
+        self._name = name
+        self._validator = _validator(json.dumps(schema), f"the parameters of {name}")
+        properties = schema.get("properties", {})
+        self._defaults = {key: one["default"] for key, one in properties.items() if _has_default(one)}
+
+    def fitting(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        from jsonschema.exceptions import best_match
+
+        whole = {**thaw(self._defaults), **args}
+        try:
+            error = best_match(self._validator.iter_errors(whole))
+        except Exception as problem:  # noqa: BLE001 - a reference to nothing, endless recursion, huge numbers
+            raise InputError(f"the arguments of {self._name} cannot be held to its schema: {problem}") from None
+        if error is None:
+            return whole
+        place = error.json_path.removeprefix("$").removeprefix(".")
+        said = f"{place}: {error.message}" if place else error.message
+        raise InputError(f"the arguments of {self._name} do not fit: {_shortened(_clean(said))}")
+
+
+def _has_default(schema: Any) -> bool:
+    return isinstance(schema, dict) and "default" in schema
+
+
+def _function(tool: Any, place: int) -> tuple[str, Mapping[str, Any]]:
+    function = tool.get("function") if isinstance(tool, dict) and tool.get("type") == "function" else None
+    name = function.get("name") if isinstance(function, dict) else None
+    if not isinstance(function, dict) or not isinstance(name, str) or not name:
+        raise InputError(f'tools[{place}] is no tool; expected {{"type": "function", "function": {{"name": …}}}}')
+    schema = function.get("parameters") or {"type": "object", "properties": {}, "additionalProperties": False}
+    if not isinstance(schema, dict):
+        raise InputError(f"the parameters of {name} are a {type(schema).__name__}; expected a JSON schema")
+    try:
+        return name, json.loads(json.dumps(schema, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"the parameters of {name} are no JSON: {error}; expected a JSON schema") from None
+
+
+@lru_cache(maxsize=1024)  # reading a schema takes a millisecond or two, and a host offers the same ones at every turn
+def _validator(written_schema: str, where: str) -> Validator:
+    """Judges arguments.
+
+    Raises:
+        InputError: jsonschema is not installed, or the schema is none, asks for the network, or has an odd pattern.
+    """
+    try:
+        import jsonschema
+        import referencing
+    except ImportError:
+        raise InputError("holding arguments to a schema needs jsonschema; install guardagent[chat]") from None
+    schema = json.loads(written_schema)
+    try:
+        jsonschema.Draft202012Validator.check_schema(schema)
+    except jsonschema.SchemaError as error:
+        raise InputError(f"{where}: {error.json_path}: {error.message[:_LONGEST]}; expected a JSON schema") from None
+    _refuse_odd(schema, where)
+    if not {"additionalProperties", "unevaluatedProperties"} & schema.keys():
+        schema = {**schema, "unevaluatedProperties": False}
+    fetching_nothing = referencing.Registry()
+    found: Validator = linear(jsonschema.Draft202012Validator)(schema, registry=fetching_nothing)
+    return found
+
+
+def _refuse_odd(schema: Mapping[str, Any], where: str) -> None:
+    for keyword, value in _keywords(schema):
+        if keyword in ("$ref", "$dynamicRef") and not value.startswith("#"):
+            raise InputError(f"{where}: {keyword} {value!r} leads elsewhere; expected a place in the same schema")
+        if keyword == "pattern":
+            compiled(value, where)
+        if keyword == "patternProperties":
+            raise InputError(f"{where}: patternProperties is not taken; expected the names of the properties")
+
+
+def _keywords(schema: Any) -> Iterator[tuple[str, Any]]:
+    """The keywords of a schema and of those in it that are of interest here, with their values."""
+    if isinstance(schema, list):
+        for one in schema:
+            yield from _keywords(one)
+    if not isinstance(schema, dict):
+        return
+    for keyword, value in schema.items():
+        if isinstance(value, str) == (keyword != "patternProperties"):  # not a property of that name
+            yield keyword, value
+        if keyword not in _VALUES:
+            yield from _keywords(value)
+
+
+def _shortened(text: str) -> str:
+    """The beginning, which names the place, and the end, which says what was expected."""
+    half = _LONGEST // 2
+    return text if len(text) <= _LONGEST else f"{text[:half]} … {text[-half:]}"
+
+
+def _clean(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()

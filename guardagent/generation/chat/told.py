@@ -1,0 +1,68 @@
+"""What a model is told of a turn of its own that was refused, and what the user is told in the end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from guardagent.generation.chat.judged import Judged, JudgedCall
+from guardagent.generation.chat.turn import as_tool_call
+from guardagent.types import Verdict
+from guardagent.types.denial_message import denial_message
+
+Ending = Literal["refusal", "question", "nothing"]
+ENDINGS: tuple[Ending, ...] = ("refusal", "question", "nothing")
+
+_NAME = re.compile(r"[^A-Za-z0-9_-]")
+_LONGEST = 400
+_EXCLUDED = "You proposed exactly this call before, and it was refused: it is excluded. Propose something else."
+
+
+def told_of(judged: Judged) -> list[dict[str, Any]]:
+    """The refused turn, and the reasons in place of the results of its calls."""
+    if not judged.calls:
+        return [{"role": "user", "content": f"Your last answer cannot be used: {judged.problem}. Answer again."}]
+    ids = [f"refused_{judged.attempt}_{number}" for number in range(1, len(judged.calls) + 1)]
+    written = [
+        as_tool_call(call_id, _name(call.written.name), call.arguments if call.args is not None else "{}")
+        for call_id, call in zip(ids, judged.calls, strict=True)
+    ]
+    together = len(judged.calls) > 1
+    results = [
+        {"role": "tool", "tool_call_id": call_id, "content": _reason(call, together=together)}
+        for call_id, call in zip(ids, judged.calls, strict=True)
+    ]
+    return [{"role": "assistant", "content": judged.text or None, "tool_calls": written}, *results]
+
+
+def ending(kind: Ending, verdicts: Sequence[Verdict]) -> str:
+    """What stands in place of the calls that no attempt got right."""
+    if kind == "nothing":
+        return ""
+    said = [violation.message for verdict in verdicts for violation in verdict.violations]
+    reason = " ".join(dict.fromkeys(said)) or "It could not be made sure that this is allowed."
+    reason = reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST]}…"
+    question = " How should I go on?" if kind == "question" else ""
+    return f"I cannot do this. {reason}{question}"
+
+
+def _reason(call: JudgedCall, *, together: bool) -> str:
+    none = "Not run: none of the calls of one answer is made unless all are allowed. " if together else "Not run. "
+    if call.verdict is None:
+        return f"{none}This one was not judged, as another one is refused."
+    if not call.verdict.label:
+        return f"{none}Nothing stands against this one."
+    if call.repeated:
+        return f"{none}{_EXCLUDED}\n{_clean(denial_message(call.verdict, call=False))}"
+    return f"{none}{_clean(denial_message(call.verdict, call=False))}"
+
+
+def _name(name: str) -> str:
+    """A name that an endpoint takes: what a model made up may be anything."""
+    return _NAME.sub("_", name)[:64] or "unnamed"
+
+
+def _clean(text: str) -> str:
+    """A text that can be sent: half a character cannot."""
+    return text.encode("utf-8", "replace").decode()

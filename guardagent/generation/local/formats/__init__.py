@@ -1,0 +1,116 @@
+"""How models write tool calls: one file per format, each with a `FORMAT`.
+
+A format finds where a block of calls opens in free text, gives the grammar of what follows, and reads along in it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol, cast
+
+from guardagent.errors import InputError, UnknownNameError
+from guardagent.generation.local.tools import Tool
+
+Literally = Callable[[str], str]
+"""Writes a text into a grammar in Lark's language, as the tokenizer has it: as a special token, where it is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What is known of a call that is being written.
+
+    Attributes:
+        tool: its name.
+        args: the arguments that are complete.
+        start: where the last thing that is complete began, as a place in the text: the name, or an argument's value.
+        is_whole: whether the call is.
+    """
+
+    tool: str
+    args: Mapping[str, Any]
+    start: int
+    is_whole: bool = False
+
+
+class Reader(Protocol):
+    """Reads a block of calls while it is written."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the block is at its end."""
+        ...
+
+    def read(self, text: bytearray, start: int) -> list[Written]:
+        """Reads on from a place to the end of the text: each name, argument and call that is complete by then.
+
+        Raises:
+            Unreadable: it is nothing that can be judged.
+        """
+        ...
+
+    def copy(self) -> Reader: ...
+
+
+class Format(Protocol):
+    """A way to write tool calls.
+
+    Attributes:
+        longest: how many bytes an opening has at most.
+        is_parallel: whether the calls of one turn may run in any order.
+        forced: what a turn opens with that has to be a call.
+    """
+
+    longest: int
+    is_parallel: bool
+    forced: str
+
+    def fits(self, template: str, tokens: Collection[str]) -> bool:
+        """Whether a model with this chat template and these tokens writes so."""
+        ...
+
+    def opening(self, text: bytearray, since: int) -> tuple[int, int] | None:
+        """Where a block opens, no earlier than at a place: where its mark begins, and where what follows it begins."""
+        ...
+
+    def grammar(self, tools: Sequence[Tool], tokens: Collection[str], literally: Literally) -> str:
+        """The rule `block` in Lark's language: what follows an opening, to the end of the block."""
+        ...
+
+    def reader(self) -> Reader:
+        """Reads a block, from behind its opening."""
+        ...
+
+
+@cache
+def format_names() -> tuple[str, ...]:
+    """The formats of this installation."""
+    return tuple(sorted(one.name for one in pkgutil.iter_modules(__path__) if not one.name.startswith("_")))
+
+
+def find_format(name: str, template: str, tokens: Collection[str]) -> Format:
+    """The format of a name; of `auto`, the one that fits a chat template and the tokens.
+
+    Raises:
+        InputError: there is none.
+    """
+    if name != "auto":
+        if name not in format_names():
+            raise UnknownNameError("tool format", name, [*format_names(), "auto"])
+        return _load(name)
+    for format_name in format_names():
+        if (found := _load(format_name)).fits(template, tokens):
+            return found
+    raise InputError(f"the tokenizer does not tell how tool calls are written; expected tool_format={_either()}")
+
+
+@cache
+def _load(name: str) -> Format:
+    return cast("Format", importlib.import_module(f"{__name__}.{name}").FORMAT)
+
+
+def _either() -> str:
+    return " or ".join(map(repr, format_names()))

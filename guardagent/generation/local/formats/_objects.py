@@ -1,0 +1,103 @@
+"""Calls that are written as objects: {"name": "refund", "arguments": {"amount": 5}}."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from guardagent.generation.local.formats import Written
+from guardagent.generation.local.members import Member, Members, Unreadable, loaded
+from guardagent.generation.local.tools import Tool
+from guardagent.types import EMPTY
+
+_STYLE = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+"""JSON as chat templates write it. Free spaces would let a model write one call in endlessly many ways."""
+
+
+def arguments(tool: Tool) -> str:
+    """The arguments of a tool, in a grammar."""
+    return f"%json {json.dumps({**tool.schema, 'x-guidance': _STYLE})}"
+
+
+def quoted(text: str) -> str:
+    """A text in a grammar."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def call_rules(tools: Sequence[Tool], key: str, tail: str = "") -> str:
+    """The rule `call`: an object with the name of a tool, and under a key its arguments."""
+    lines = [f"call: {' | '.join(f'call_{at}' for at in range(len(tools)))}"]
+    for at, tool in enumerate(tools):
+        head = quoted(f'{{"name": {quoted(tool.name)}, {quoted(key)}: ')
+        lines += [f'call_{at}: {head} args_{at} {tail} "}}"', f"args_{at}: {arguments(tool)}"]
+    return "\n".join(lines)
+
+
+class ObjectReader:
+    """Reads one call after another.
+
+    Args:
+        key: the arguments stand under it.
+        closing: what ends the block; empty where only the end of the turn does.
+    """
+
+    def __init__(self, key: str, closing: bytes = b"") -> None:
+        self.is_closed = False
+        self._key, self._closing = key, closing
+        self._call: Members | None = None  # None between calls
+        self._between: int | None = None  # where what stands between calls began
+        self._tool, self._last = "", 0
+        self._args: Mapping[str, Any] = EMPTY
+
+    def copy(self) -> ObjectReader:
+        copied = ObjectReader.__new__(ObjectReader)
+        copied.__dict__.update(self.__dict__)
+        copied._call = None if self._call is None else self._call.copy()  # noqa: SLF001 - a copy of this
+        return copied
+
+    def read(self, text: bytearray, start: int) -> list[Written]:
+        found: list[Written] = []
+        while start < len(text) and not self.is_closed:
+            start = self._look(text, start) if self._call is None else self._read_call(self._call, text, start, found)
+        return found
+
+    def _look(self, text: bytearray, at: int) -> int:
+        """Goes on to where a call begins, or the block is closed."""
+        if text[at] == ord("{"):
+            self._call, self._tool, self._args, self._between = Members(2), "", EMPTY, None
+            return at
+        self._between = at if self._between is None else self._between
+        self.is_closed = bool(self._closing) and text.endswith(self._closing, self._between, at + 1)
+        return at + 1
+
+    def _read_call(self, call: Members, text: bytearray, start: int, found: list[Written]) -> int:
+        for member in call.read(text, start, len(text)):
+            if not member.path:
+                self._call = None
+                found.append(self._whole(loaded(text[member.start : member.end])))
+                return member.end
+            found += self._part(member, text)
+        return len(text)
+
+    def _part(self, member: Member, text: bytearray) -> list[Written]:
+        if member.path == ("name",):
+            self._tool = _name(loaded(text[member.start : member.end]))
+        elif len(member.path) == 2 and member.path[0] == self._key:
+            self._args = {**self._args, member.path[1]: loaded(text[member.start : member.end])}
+        else:
+            return []
+        self._last = member.start
+        return [Written(self._tool, self._args, member.start)]
+
+    def _whole(self, call: Any) -> Written:
+        args = call.get(self._key)
+        if not isinstance(args, dict):
+            raise Unreadable(f"the arguments of {self._tool} are no object")
+        return Written(_name(call.get("name")), args, self._last, is_whole=True)
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str):
+        raise Unreadable("the name of the tool is no text")
+    return value

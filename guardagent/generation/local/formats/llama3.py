@@ -1,0 +1,42 @@
+"""As Llama 3 writes calls: the turn is an object, or several with `; ` between them, perhaps after `<|python_tag|>`.
+
+    {"name": "refund", "parameters": {"amount": 5}}
+
+A turn that begins with a brace is taken for a call, and held to be one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from guardagent.generation.local.formats import Literally
+from guardagent.generation.local.formats._objects import ObjectReader, call_rules
+from guardagent.generation.local.tools import Tool
+
+_TAG = "<|python_tag|>"
+_BRACE = re.compile(rb"\s*\{")
+
+
+class Llama3:
+    longest = len(_TAG)
+    is_parallel = False
+    forced = ""
+
+    def fits(self, template: str, tokens: Collection[str]) -> bool:
+        return _TAG in template or _TAG in tokens
+
+    def opening(self, text: bytearray, since: int) -> tuple[int, int] | None:
+        if brace := _BRACE.match(text):
+            return brace.end() - 1, brace.end() - 1
+        at = text.find(_TAG.encode(), since)
+        return None if at < 0 else (at, at + len(_TAG))
+
+    def grammar(self, tools: Sequence[Tool], tokens: Collection[str], literally: Literally) -> str:  # noqa: ARG002 - see the protocol
+        return f'block: call ("; " call)*\n{call_rules(tools, "parameters")}'
+
+    def reader(self) -> ObjectReader:
+        return ObjectReader("parameters")
+
+
+FORMAT = Llama3()

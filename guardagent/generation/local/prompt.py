@@ -1,0 +1,53 @@
+"""The tokens of a prompt, and those that end a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from guardagent.errors import InputError
+from guardagent.generation.local.tools import described
+
+_EXPECTED = "expected chat messages, a text, or a list of tokens"
+
+
+def prompt_tokens(tokenizer: Any, messages: Any, tools: Iterable[Any]) -> list[int]:
+    """The tokens of chat messages, of a text, or as they are.
+
+    Raises:
+        InputError: it is none of these, or the tokenizer has no chat template.
+    """
+    if isinstance(messages, str):
+        return list(tokenizer(messages)["input_ids"])
+    if not isinstance(messages, Sequence):
+        raise InputError(f"messages is a {type(messages).__name__}; {_EXPECTED}")
+    if all(type(one) is int for one in messages):
+        return list(messages)
+    if not all(isinstance(one, Mapping) for one in messages):
+        raise InputError(f"messages holds what is no message; {_EXPECTED}")
+    return _of_chat(tokenizer, messages, tools)
+
+
+def _of_chat(tokenizer: Any, messages: Sequence[Any], tools: Iterable[Any]) -> list[int]:
+    if not getattr(tokenizer, "chat_template", None):
+        raise InputError("the tokenizer has no chat template; expected the prompt as a text or a list of tokens")
+    text = tokenizer.apply_chat_template(
+        list(messages), tools=described(tools) or None, add_generation_prompt=True, tokenize=False
+    )
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def ends_of(tokenizer: Any, defaults: Any) -> list[int]:
+    """The tokens that end a turn, as the model's configuration has them, or else the tokenizer.
+
+    Raises:
+        InputError: neither has any, or it is no fast tokenizer.
+    """
+    from transformers import PreTrainedTokenizerFast
+
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        raise InputError(f"tokenizer is a {type(tokenizer).__name__}; expected a fast tokenizer of transformers")
+    for found in (getattr(defaults, "eos_token_id", None), tokenizer.eos_token_id):
+        if found is not None:
+            return [int(one) for one in found] if isinstance(found, Iterable) else [int(found)]
+    raise InputError("no token ends a turn; expected an eos_token_id of the model's configuration or the tokenizer")

@@ -1,0 +1,222 @@
+"""What has been written in one turn, token by token: free text, and blocks of calls that are held to their grammar."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import compress
+from typing import Any, Literal
+
+from guardagent.errors import GuardError
+from guardagent.generation.local.formats import Format, Reader, Written
+from guardagent.generation.local.members import Unreadable
+from guardagent.generation.local.tools import Tool
+from guardagent.generation.local.vocabulary import Vocabulary
+
+Choice = Literal["auto", "required", "none"]
+
+
+class Misfit(Exception):  # noqa: N818 - it says what a token is, and is no error of anybody's
+    """A token that cannot stand here; nothing was added."""
+
+
+@dataclass(slots=True)
+class Block:
+    """A block of calls that is being written.
+
+    Attributes:
+        start: the token in which it opens.
+        first: the first token that the grammar sees.
+        matcher: holds tokens to the grammar.
+        is_forced: whether it was called for, so that its opening is a part of the grammar.
+        readers: how far the block was read, before and after each of these tokens; None while it still opens.
+    """
+
+    start: int
+    first: int
+    matcher: Any
+    is_forced: bool = False
+    readers: list[Reader | None] = field(default_factory=lambda: [None])
+
+    @property
+    def is_closed(self) -> bool:
+        reader = self.readers[-1]
+        return reader is not None and reader.is_closed
+
+
+class Turn:
+    """One turn of a model.
+
+    Args:
+        vocabulary: of its tokenizer.
+        form: how it writes calls.
+        tools: those that it may call.
+        choice: whether it may call, has to (then it begins with a call), or must not.
+
+    Attributes:
+        tokens: what has been written.
+        root: the token with which the call that is being written begins, or the next one would.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, form: Format, tools: Sequence[Tool], choice: Choice = "auto") -> None:
+        self.tokens: list[int] = []
+        self.root = 0
+        self._vocabulary, self._form, self._tools, self._choice = vocabulary, form, tools, choice
+        self._text = bytearray()
+        self._ends: list[int] = []
+        self._free = 0  # where the free text begins in which a block may open
+        self._blocks: list[tuple[int, int]] = []  # where those that are closed stand in the text
+        self._opened = 0  # where the mark of the block begins that is open
+        self._first: int | None = 0 if choice == "required" else None  # the token in which the first block opened
+        self.block: Block | None = None
+        if choice == "required":
+            self.block = Block(0, 0, vocabulary.matcher(form, tools, form.forced), is_forced=True)
+
+    # --- writing
+
+    def push(self, token: int) -> list[Written]:
+        """Adds a token; what is complete by it.
+
+        Raises:
+            Misfit: a block would open in this token, and go on in it with what is no call; or calls are forbidden.
+            Unreadable: what is complete cannot be judged. The token was added.
+        """
+        if self.block is not None and self.block.is_closed:
+            self._close(len(self._text))
+        before = len(self._text)
+        self.tokens.append(token)
+        self._text += self._vocabulary.bytes_of(token)
+        self._ends.append(len(self._text))
+        if self.block is None:
+            return self._look(before)
+        if not self.block.matcher.consume_token(token):
+            raise GuardError(f"token {token} was written where the grammar does not allow it")
+        return self._read(self.block, before)
+
+    def _close(self, end: int) -> None:
+        self.block = None
+        self._blocks.append((self._opened, end))
+        self._free = end
+
+    def _look(self, before: int) -> list[Written]:
+        """Whether a block opens in free text."""
+        found = self._opening(before)
+        if found is None:
+            return []
+        begins, behind = found
+        place = len(self.tokens) - 1
+        if self._choice == "none" or (block := self._open(begins, behind, before)) is None:
+            self.cut(place)
+            raise Misfit
+        self.block, self.root, self._opened = block, block.start, begins
+        self._first = block.start if self._first is None else self._first
+        if behind == len(self._text):
+            return []
+        block.readers.append(None)
+        return self._read_on(block, self._form.reader(), behind)
+
+    def _opening(self, before: int) -> tuple[int, int] | None:
+        return self._form.opening(self._text, max(self._free, before - self._form.longest + 1))
+
+    def _open(self, begins: int, behind: int, before: int) -> Block | None:
+        """A block that opened with the last token; None where the rest of that token is no beginning of a call."""
+        start, last = bisect_right(self._ends, begins), len(self.tokens) - 1
+        if behind == len(self._text):
+            block = Block(start, last + 1, self._vocabulary.matcher(self._form, self._tools, b""))
+            block.readers[0] = self._form.reader()
+            return block
+        try:
+            matcher = self._vocabulary.matcher(self._form, self._tools, bytes(self._text[before:behind]))
+        except UnicodeDecodeError:  # the token began within a character
+            return None
+        fits = matcher.try_consume_tokens([self.tokens[last]]) == 1
+        return Block(start, last, matcher) if fits else None
+
+    def _read(self, block: Block, before: int) -> list[Written]:
+        reader = block.readers[-1]
+        block.readers.append(None if reader is None else reader.copy())
+        if reader is not None:
+            return self._read_on(block, block.readers[-1], before)
+        found = self._opening(before)  # a block that was called for is being opened
+        if found is None:
+            return []
+        self._opened = found[0]
+        return self._read_on(block, self._form.reader(), found[1])
+
+    def _read_on(self, block: Block, reader: Reader | None, start: int) -> list[Written]:
+        assert reader is not None
+        block.readers[-1] = reader
+        return reader.read(self._text, start)
+
+    def accept(self) -> None:
+        """The call that is complete was accepted: another one would begin with the next token."""
+        self.root = len(self.tokens)
+
+    def cut(self, length: int) -> None:
+        """Takes back all but the first tokens. A call that was accepted cannot be taken back."""
+        block, there = self.block, len(self.tokens)
+        del self.tokens[length:], self._ends[length:]
+        del self._text[self._ends[-1] if self._ends else 0 :]
+        if block is None:
+            return
+        if not block.is_forced and (length < block.first or block.readers[length - block.first] is None):
+            self.block = None
+        elif length < there:
+            block.matcher.rollback(there - length)
+            del block.readers[length - block.first + 1 :]
+
+    def forget_calls(self) -> None:
+        """Drops the tokens from the first block on; nothing can be written after that."""
+        if self._first is not None:
+            del self.tokens[self._first :]
+
+    # --- asking
+
+    @property
+    def is_calling(self) -> bool:
+        """Whether a call was begun and is not whole."""
+        return self.block is not None and not self.block.is_closed and len(self.tokens) > self.root
+
+    def allowed(self) -> bytes | None:
+        """A bit for each token that the grammar allows next; None where it allows any."""
+        if self.block is None or self.block.is_closed:
+            return None
+        return self.block.matcher.compute_bitmask()  # type: ignore[no-any-return]
+
+    def token_at(self, place: int) -> int:
+        """Which token a place in the text is in."""
+        return bisect_right(self._ends, place)
+
+    def tried(self, token: int) -> list[Written]:
+        """What would be complete by a token and by what must follow it.
+
+        Raises:
+            Unreadable: it could not be judged.
+        """
+        block = self.block
+        reader = block.readers[-1] if block is not None else None
+        if block is None or reader is None or not block.matcher.consume_token(token):
+            return []
+        before = len(self._text)
+        self._text += self._vocabulary.bytes_of(token) + block.matcher.compute_ff_bytes()
+        block.matcher.rollback(1)
+        try:
+            return reader.copy().read(self._text, before)
+        finally:
+            del self._text[before:]
+
+    def free_text(self) -> str:
+        """What stands outside of blocks, without the names of special tokens."""
+        kept = bytearray(b"\1") * len(self._text)
+        start = 0
+        for token, end in zip(self.tokens, self._ends, strict=True):
+            if token in self._vocabulary.special:
+                kept[start:end] = bytes(end - start)
+            start = end
+        for begins, end in [*self._blocks, *([(self._opened, start)] if self.block is not None else [])]:
+            kept[begins:end] = bytes(end - begins)
+        return bytes(compress(self._text, kept)).decode(errors="replace")
+
+
+__all__ = ["Block", "Choice", "Misfit", "Turn", "Unreadable", "Written"]

@@ -1,0 +1,114 @@
+"""A tokenizer's tokens as bytes, and grammars held to them."""
+
+from __future__ import annotations
+
+import json
+import weakref
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from guardagent.errors import InputError
+from guardagent.generation.local.formats import Format, find_format
+from guardagent.generation.local.tools import Tool
+
+_KEPT = 64  # grammars that are kept, compiled
+_READ: weakref.WeakKeyDictionary[Any, dict[tuple[Any, ...], Vocabulary]] = weakref.WeakKeyDictionary()
+
+
+class Vocabulary:
+    """The tokens of one tokenizer.
+
+    Args:
+        tokenizer: a fast tokenizer of transformers.
+        ends: the tokens that end a turn.
+    """
+
+    _ENDS = frozenset(b'",}]')
+
+    def __init__(self, tokenizer: Any, ends: Sequence[int]) -> None:
+        self._template = _template(tokenizer)  # the tokenizer itself is not kept: it is a key to this
+        self._guide = _guide(tokenizer, ends)
+        self._bytes: dict[int, bytes] = {}
+        self._matchers: dict[tuple[Any, ...], Any] = {}
+        self.tokens: dict[str, int] = tokenizer.get_vocab()
+        self.special = frozenset(tokenizer.all_special_ids)
+        self.size = len(tokenizer)
+
+    def bytes_of(self, token: int) -> bytes:
+        """What a token adds to the text; a special one its name."""
+        found = self._bytes.get(token)
+        if found is None:
+            found = self._guide.decode_bytes([token]) if token < self.size else b""
+            self._bytes[token] = found
+        return found
+
+    @cached_property
+    def is_ending(self) -> Any:
+        """Of each token, whether a name, a value or a call can be complete by it."""
+        return np.array([not self._ENDS.isdisjoint(self.bytes_of(token)) for token in range(self.size)], dtype=bool)
+
+    def format(self, name: str) -> Format:
+        """The format of a name, or for `auto` that of the tokenizer's chat template."""
+        return find_format(name, self._template, self.tokens)
+
+    def literally(self, text: str) -> str:
+        """A text in a grammar: as one special token, where there is one of this name, or as bytes."""
+        token = self.tokens.get(text)
+        special = f" | <[{token}]>" if token is not None and self._guide.is_special_token(token) else ""
+        return f"({json.dumps(text, ensure_ascii=False)}{special})"
+
+    def matcher(self, form: Format, tools: Sequence[Tool], before: bytes | str) -> Any:
+        """What holds tokens to a block of calls.
+
+        Args:
+            form: how calls are written.
+            tools: those that may be called.
+            before: what comes first: the opening, to be written (a text), or the bytes of the token in which the block
+                opened (the grammar reads whole tokens).
+
+        Raises:
+            InputError: the grammar library cannot hold arguments to one of the schemas.
+        """
+        key = (form, before, *((tool.name, tool.schema_text) for tool in tools))
+        if (found := self._matchers.get(key)) is None:
+            while len(self._matchers) >= _KEPT:
+                del self._matchers[next(iter(self._matchers))]
+            head = self.literally(before) if isinstance(before, str) and before else _bytes_literally(before)
+            text = f"start: {head} block\n{form.grammar(tools, self.tokens, self.literally)}"
+            found = self._matchers[key] = self._compiled(text)
+        return found.deep_copy()
+
+    def _compiled(self, text: str) -> Any:
+        from llguidance import LLMatcher
+
+        if problem := LLMatcher.validate_grammar(text, self._guide):
+            raise InputError(f"the tools' schemas make no grammar: {problem}")
+        return LLMatcher(self._guide, text, log_level=0)
+
+
+def vocabulary_of(tokenizer: Any, ends: Sequence[int]) -> Vocabulary:
+    """The vocabulary of a tokenizer; it is read once."""
+    read = _READ.setdefault(tokenizer, {})
+    key = (len(tokenizer), *ends)
+    if key not in read:
+        read[key] = Vocabulary(tokenizer, ends)
+    return read[key]
+
+
+def _guide(tokenizer: Any, ends: Sequence[int]) -> Any:
+    from llguidance.hf import from_tokenizer
+
+    return from_tokenizer(tokenizer, eos_token=list(ends))
+
+
+def _template(tokenizer: Any) -> str:
+    template = getattr(tokenizer, "chat_template", None)
+    return template if isinstance(template, str) else json.dumps(template)
+
+
+def _bytes_literally(before: bytes | str) -> str:
+    text = before if isinstance(before, str) else before.decode()
+    return json.dumps(text, ensure_ascii=False) if text else ""

@@ -1,0 +1,95 @@
+"""Puts the answers together that an endpoint sends bit by bit. Nothing of them is handed on before they are whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from guardagent.models.chat import Candidate, WrittenCall, candidate
+
+
+@dataclass
+class _Call:
+    id: str = ""
+    problem: str = ""
+    name: list[str] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
+
+    def add(self, delta: Any) -> int:
+        given = getattr(delta, "id", None)
+        if self.id and given and given != self.id:
+            self.problem = "its parts bear the ids of two calls"
+        self.id = self.id or (given if isinstance(given, str) else "")
+        if getattr(delta, "type", "function") not in ("function", None):
+            self.problem = "it is no call of a function"
+        return self.add_function(getattr(delta, "function", None))
+
+    def add_function(self, function: Any) -> int:
+        """Takes in a part; gives how many characters it has."""
+        name, arguments = getattr(function, "name", None), getattr(function, "arguments", None)
+        if not isinstance(name, str | None) or not isinstance(arguments, str | None):
+            self.problem = "its name or its arguments are no text"
+            return 0
+        self.name.append(name or "")
+        self.arguments.append(arguments or "")
+        return len(name or "") + len(arguments or "")
+
+    def whole(self) -> WrittenCall:
+        return WrittenCall("".join(self.name), "".join(self.arguments), self.id, self.problem)
+
+
+@dataclass
+class _Choice:
+    texts: list[str] = field(default_factory=list)
+    calls: dict[int, _Call] = field(default_factory=dict)
+    older: _Call | None = None  # of the form before `tool_calls`
+    finish_reason: str | None = None
+
+    def add(self, choice: Any) -> int:
+        self.finish_reason = getattr(choice, "finish_reason", None) or self.finish_reason
+        delta = getattr(choice, "delta", None)
+        text = getattr(delta, "content", None) or getattr(delta, "refusal", None)
+        self.texts += [text] if isinstance(text, str) else []
+        size = len(self.texts[-1]) if isinstance(text, str) else 0
+        for one in getattr(delta, "tool_calls", None) or ():
+            size += self.calls.setdefault(_index(one), _Call()).add(one)
+        if function := getattr(delta, "function_call", None):
+            self.older = self.older or _Call()
+            size += self.older.add_function(function)
+        return size
+
+    def whole(self, longest: int) -> Candidate:
+        calls = [call.whole() for _, call in sorted(self.calls.items())]
+        calls += [self.older.whole()] if self.older else []
+        return candidate("".join(self.texts), calls, self.finish_reason, longest)
+
+
+class Deltas:
+    """The answers so far.
+
+    Attributes:
+        size: how many characters came.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._choices: dict[int, _Choice] = {}
+
+    def add(self, chunk: Any) -> None:
+        """Takes in one chunk of the stream."""
+        for choice in getattr(chunk, "choices", None) or ():
+            self.size += self._choices.setdefault(_index(choice), _Choice()).add(choice)
+
+    @property
+    def ended(self) -> bool:
+        """Whether every answer said how it ended."""
+        return bool(self._choices) and all(choice.finish_reason for choice in self._choices.values())
+
+    def whole(self, longest: int) -> tuple[Candidate, ...]:
+        return tuple(choice.whole(longest) for _, choice in sorted(self._choices.items()))
+
+
+def _index(part: Any) -> int:
+    """Which one it is a part of. Parts of several without a number run into each other, and make no call then."""
+    index = getattr(part, "index", 0)
+    return index if isinstance(index, int) else 0

@@ -1,0 +1,68 @@
+"""A model that proposes tool calls from a script: for tests and demonstrations, without a network."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from guardagent.errors import GuardError, ModelError
+from guardagent.models.chat import Candidate, ChatAnswer, WrittenCall
+from guardagent.types import Usage
+
+Proposed = tuple[str, Mapping[str, Any] | str]  # a tool and its arguments; a text is taken as it stands
+Said = str | Proposed | Sequence[Proposed] | Candidate
+Script = Iterable[Said | GuardError]
+
+
+class ScriptedChat:
+    """Gives the answers of a script, in order, and keeps what it was asked.
+
+    Args:
+        script: the answers, each a text, a call `(tool, arguments)`, a list of calls, or a `Candidate`; an error is
+            raised. Where several candidates are asked for, that many are taken.
+    """
+
+    def __init__(self, script: Script) -> None:
+        self.name = "scripted"
+        self.asked: list[list[dict[str, Any]]] = []
+        self._left = iter(list(script))
+        self._lock = threading.Lock()
+
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]],  # noqa: ARG002 - it says what its script says
+        *,
+        candidates: int = 1,
+        stream: bool = False,  # noqa: ARG002
+        temperature: float = 0.0,  # noqa: ARG002
+    ) -> ChatAnswer:
+        """As the protocol of a `ChatModel` says.
+
+        Raises:
+            ModelError: the script is at its end, or says so here.
+        """
+        with self._lock:
+            self.asked.append([dict(message) for message in messages])
+            said = [one for _ in range(candidates) if (one := next(self._left, None)) is not None]
+        if not said:
+            raise ModelError("the script has no further answer")
+        return ChatAnswer(tuple(_candidate(one) for one in said), Usage(completion_tokens=len(said)))
+
+
+def _candidate(said: Said | GuardError) -> Candidate:
+    if isinstance(said, GuardError):
+        raise said
+    if isinstance(said, Candidate):
+        return said
+    if isinstance(said, str):
+        return Candidate(said)
+    calls = [said] if isinstance(said, tuple) else said
+    return Candidate(calls=tuple(_call(number, *call) for number, call in enumerate(calls, 1)))
+
+
+def _call(number: int, tool: str, arguments: Mapping[str, Any] | str) -> WrittenCall:
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return WrittenCall(tool, text, f"call_{number}")

@@ -1,0 +1,67 @@
+"""A model that answers from a script: for tests and demonstrations, without a network."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+
+from guardagent._support.files import read_json_lines
+from guardagent.errors import ContentError, GuardError, ModelError
+from guardagent.models import Completion, Message
+from guardagent.models.backends._prices import checked_prices, cost_of
+from guardagent.types import Usage
+
+Answer = str | GuardError
+Script = Iterable[Answer] | Callable[[Sequence[Message]], Answer]
+
+
+class ScriptedModel:
+    """Gives the answers of a script, in order, and keeps what it was asked. Safe to use from several threads.
+
+    Args:
+        script: the answers, where an error is raised instead; or a function from the messages to the answer.
+        name: what it is called.
+        prices: US dollars per million prompt tokens and per million completion tokens, of which it counts words.
+    """
+
+    def __init__(self, script: Script, *, name: str = "scripted", prices: tuple[float, float] | None = None) -> None:
+        self.name = name
+        self.prices = prices
+        self.max_tokens = 1000
+        self.asked: list[tuple[Message, ...]] = []
+        self._lock = threading.Lock()
+        self._answer = script if callable(script) else _in_order(script)
+
+    def complete(self, messages: Sequence[Message], *, temperature: float = 0.0) -> Completion:  # noqa: ARG002
+        """As the protocol says.
+
+        Raises:
+            ModelError: the script is at its end, or says so here.
+        """
+        with self._lock:
+            self.asked.append(tuple(messages))
+            answer = self._answer(messages)
+        if isinstance(answer, GuardError):
+            raise answer
+        counts = sum(len(message.content.split()) for message in messages), len(answer.split())
+        return Completion(answer, Usage(0, 0, *counts, cost=cost_of(self.prices, *counts)))
+
+
+class Backend(ScriptedModel):
+    """`scripted/FILE`: the answers of a JSON Lines file, one `{"answer": TEXT}` or `{"error": TEXT}` per line."""
+
+    def __init__(self, path: str, *, prices: tuple[float, float] | None = None) -> None:
+        script = [_read(record, path, line) for line, record in read_json_lines(path)]
+        super().__init__(script, name=f"scripted/{path}", prices=checked_prices(prices))
+
+
+def _in_order(answers: Iterable[Answer]) -> Callable[[Sequence[Message]], Answer]:
+    left = iter(tuple(answers))
+    return lambda _: next(left, None) or ModelError("the script has no further answer")
+
+
+def _read(record: dict[str, object], path: str, line: int) -> Answer:
+    for kind in ("answer", "error"):
+        if record.keys() == {kind} and isinstance(text := record[kind], str):
+            return text if kind == "answer" else ModelError(text)
+    raise ContentError('expected {"answer": TEXT} or {"error": TEXT}', path, line)

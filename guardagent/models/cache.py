@@ -1,0 +1,85 @@
+"""The response cache: a model's answers on disk, so that the same question is paid for once.
+
+A question is the same when model, messages, temperature and sample are; the random marks of a prompt do not count.
+The files hold what was asked about, and nobody but their owner can read them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from guardagent.errors import InputError
+from guardagent.models import Completion, Model, name_of
+from guardagent.types import Usage
+
+if TYPE_CHECKING:
+    from guardagent.models.prompts import ModelCall
+
+
+class ResponseCache:
+    """The answers in a folder, which is made if need be. Safe to use from several threads and processes.
+
+    Raises:
+        InputError: the folder cannot be made, or (when read) holds a file that is no answer.
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        self._folder = Path(folder)
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{folder}: cannot be made a folder for the response cache: {error.strerror}") from None
+
+    def get(self, model: Model, call: ModelCall) -> Completion | None:
+        """The answer to a question that was asked before."""
+        path = self._path(model, call)
+        try:
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            return Completion(_with_marks("".join(kept["text"]), call), Usage(**kept["usage"]))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path}: is no answer of a model ({error}); delete it") from None
+
+    def put(self, model: Model, call: ModelCall, answer: Completion) -> None:
+        """Keeps an answer; written aside and renamed, so that nobody reads half of it."""
+        path = self._path(model, call)
+        kept = {"text": _without_marks(answer.text, call), "usage": asdict(answer.usage)}
+        fresh = path.with_suffix(f".{secrets.token_hex(4)}")
+        try:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+                json.dump(kept, file)
+            fresh.replace(path)
+        except OSError as error:
+            raise InputError(f"{path}: the response cache cannot be written: {error.strerror}") from None
+
+    def _path(self, model: Model, call: ModelCall) -> Path:
+        identity = getattr(model, "identity", name_of(model))
+        messages = [(message.role, _without_marks(message.content, call)) for message in call.prompt.messages]
+        limit = getattr(model, "max_tokens", None)
+        question = json.dumps([identity, limit, call.temperature, call.sample, messages])
+        digest = hashlib.sha256(question.encode()).hexdigest()
+        return self._folder / digest[:2] / f"{digest}.json"
+
+
+def _without_marks(text: str, call: ModelCall) -> str:
+    for number, mark in enumerate(_marks(call)):
+        text = text.replace(mark, f"\0{number}")
+    return text
+
+
+def _with_marks(text: str, call: ModelCall) -> str:
+    for number, mark in enumerate(_marks(call)):
+        text = text.replace(f"\0{number}", mark)
+    return text
+
+
+def _marks(call: ModelCall) -> list[str]:
+    return [mark for mark in (call.prompt.mark, call.prompt.shared_mark, call.nonce) if mark]

@@ -1,0 +1,103 @@
+"""Flows: generators that yield what they ask a model and end with a verdict, so that sync and async exist once.
+
+A model that does not answer is an error in the flow, at the place where it asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any, TypeVar
+
+from guardagent.errors import ModelError
+from guardagent.models import Completion, Model
+from guardagent.models.meter import Meter
+from guardagent.models.prompts import ModelCall
+from guardagent.types import Verdict
+
+T = TypeVar("T")
+
+Flow = Generator[ModelCall, Completion, Verdict]
+
+
+def drive(flow: Flow, meter: Meter) -> Verdict:
+    """The verdict of a flow, with what its model took."""
+    turn = _Turn(flow)
+    try:
+        turn.begin()
+        while turn.call is not None:
+            with meter.asking(turn.call) as asking:
+                if asking.wanted and meter.model is not None:
+                    asking.answer = meter.model.complete(turn.call.prompt.messages, **_options(turn.call))
+            turn.go_on(asking.outcome)
+    finally:
+        flow.close()
+    return turn.verdict(meter)
+
+
+async def adrive(flow: Flow, meter: Meter) -> Verdict:
+    """As `drive`, without blocking the event loop: what the flow does itself, it does in a thread."""
+    turn = _Turn(flow)
+    try:
+        await _in_thread(turn.begin)
+        while turn.call is not None:
+            with meter.asking(turn.call) as asking:
+                if asking.wanted and meter.model is not None:
+                    asking.answer = await _acomplete(meter.model, turn.call)
+            await _in_thread(partial(turn.go_on, asking.outcome))
+    finally:
+        flow.close()
+    return turn.verdict(meter)
+
+
+class _Turn:
+    """Where a flow stands: it asks something (`call`), or has ended."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self._ended: Verdict | None = None
+        self.call: ModelCall | None = None
+
+    def begin(self) -> None:
+        self._step(partial(next, self._flow))
+
+    def go_on(self, outcome: Completion | ModelError) -> None:
+        if isinstance(outcome, ModelError):
+            self._step(partial(self._flow.throw, outcome))
+        else:
+            self._step(partial(self._flow.send, outcome))
+
+    def verdict(self, meter: Meter) -> Verdict:
+        assert self._ended is not None
+        return self._ended.changed(usage=meter.usage)
+
+    def _step(self, step: Callable[[], ModelCall]) -> None:
+        try:
+            self.call = step()
+        except StopIteration as stop:
+            self.call, self._ended = None, stop.value
+
+
+async def _acomplete(model: Model, call: ModelCall) -> Any:
+    complete = getattr(model, "acomplete", None)
+    if complete is not None:
+        return await complete(call.prompt.messages, **_options(call))
+    return await asyncio.to_thread(model.complete, call.prompt.messages, **_options(call))
+
+
+def _options(call: ModelCall) -> dict[str, Any]:
+    return {"temperature": call.temperature} if call.temperature else {}
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """The result of work in a thread. Who is cancelled, even twice, waits for its end: nothing is left running."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
+        raise

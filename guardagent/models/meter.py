@@ -1,0 +1,135 @@
+"""One check's account with a model: what its answers took, the cap on their cost, and the response cache."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from guardagent.errors import AnswerError, GuardError, ModelError, UnsentError, in_words
+from guardagent.models import Completion, Model, name_of
+from guardagent.models.cache import ResponseCache
+from guardagent.models.prompts import ModelCall
+from guardagent.models.secrets import scrub
+from guardagent.types import Usage
+
+
+class Asking:
+    """Around one question: looks it up, lets it be asked where it is `wanted`, and puts what came of it on the account.
+
+    Whatever goes wrong inside becomes the `error`. Whoever asks the model sets the `answer`.
+    """
+
+    def __init__(self, meter: Meter, call: ModelCall) -> None:
+        self._meter = meter
+        self._call = call
+        self._started = 0.0
+        self.answer: Completion | None = None
+        self.error: ModelError | None = None
+        self.wanted = False
+
+    def __enter__(self) -> Self:
+        try:
+            self.answer = self._meter.look_up(self._call)
+            self.wanted = self.answer is None
+        except GuardError as error:
+            self.error = _as_model_error(error)
+        self._started = time.perf_counter()
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if not self.wanted:
+            return False
+        self.error = self._problem(error)
+        if isinstance(self.error, UnsentError):
+            return True
+        used = self.error.usage if isinstance(self.error, AnswerError) else None
+        if self.answer is not None and self.error is None:
+            used = self.answer.usage
+        self._meter.account(used if isinstance(used, Usage) else Usage(), time.perf_counter() - self._started)
+        if self.error is None:
+            self._keep()
+        return error is None or isinstance(error, Exception)  # a cancellation or an interrupt goes on
+
+    @property
+    def outcome(self) -> Completion | ModelError:
+        return self.error or self.answer or ModelError("the model gave nothing")
+
+    def _problem(self, error: BaseException | None) -> ModelError | None:
+        if isinstance(error, Exception):
+            return _as_model_error(error)
+        if not isinstance(self.answer, Completion) or not isinstance(self.answer.text, str):
+            return ModelError(f"the model gave a {type(self.answer).__name__}; expected a Completion with a text")
+        return None
+
+    def _keep(self) -> None:
+        assert self.answer is not None
+        try:
+            self._meter.keep(self._call, self.answer)
+        except GuardError as error:
+            self.error = _as_model_error(error)
+
+
+@dataclass
+class Meter:
+    """The account.
+
+    Attributes:
+        model: who is asked.
+        max_cost: US dollars that the answers may take together. A question that could go over it is not asked.
+        cache: where answers are looked up first, and kept.
+        usage: what was taken so far.
+    """
+
+    model: Model | None
+    max_cost: float | None = None
+    cache: ResponseCache | None = None
+    usage: Usage = field(default_factory=Usage)
+
+    def asking(self, call: ModelCall) -> Asking:
+        return Asking(self, call)
+
+    def look_up(self, call: ModelCall) -> Completion | None:
+        """The answer that the cache has; None where the model is to be asked.
+
+        Raises:
+            ModelError: there is no model, or its answer could cost more than the cap leaves.
+        """
+        if self.model is None:
+            raise ModelError("no model is configured: name one as `model` or in GUARDAGENT_MODEL")
+        found = self.cache.get(self.model, call) if self.cache else None
+        if found is None:
+            self._afford(self.model, call)
+        else:
+            self.usage += replace(found.usage, calls=1, cached=1, cost=0.0)
+        return found
+
+    def account(self, used: Usage, seconds: float) -> None:
+        self.usage += replace(used, calls=1, seconds=seconds)
+
+    def keep(self, call: ModelCall, answer: Completion) -> None:
+        if self.cache and self.model is not None:
+            self.cache.put(self.model, call, answer)
+
+    def _afford(self, model: Model, call: ModelCall) -> None:
+        """The prompt, at three bytes a token, and the longest answer must fit under the cap."""
+        if self.max_cost is None:
+            return
+        prices, limit = getattr(model, "prices", None), getattr(model, "max_tokens", None)
+        if prices is None or limit is None or self.usage.cost is None:
+            raise ModelError(f"what model {name_of(model)!r} costs is not known, and a cap on the cost is set")
+        prompt = sum(len(message.content.encode(errors="surrogatepass")) for message in call.prompt.messages) / 3
+        worst = (prices[0] * prompt + prices[1] * limit) / 1_000_000
+        if self.usage.cost + worst > self.max_cost:
+            raise ModelError(
+                f"the next question to the model could cost ${worst:.4f}, ${self.usage.cost:.4f} are spent, "
+                f"and the cap for one check is ${self.max_cost:g}"
+            )
+
+
+def _as_model_error(error: Exception) -> ModelError:
+    if isinstance(error, ModelError):
+        return error
+    if isinstance(error, GuardError):
+        return ModelError(str(error))
+    return ModelError(f"the model failed: {scrub(in_words(error))}")

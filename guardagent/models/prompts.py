@@ -1,0 +1,183 @@
+"""Prompts: Jinja2 templates in `prompts/`, one per question to a model; a user's own folder overrides any of them.
+
+A template has two blocks, `system` and `user`. What the operator wrote (request, specification, the toolbox) stands in
+the prompt as it is. What others wrote (the run of the target agent, demonstrations, errors, a model's earlier answers)
+reaches a template fenced already, so that no template can forget to: between two lines that carry a random mark,
+which occurs in none of these texts.
+
+The mark is made for each prompt. Texts that many prompts repeat (demonstrations, examples) have a mark of their own,
+which stays the same while no text holds it: so they are the same in every prompt, and a provider's prompt cache serves
+them. For its sake a template begins with what never changes, and ends with the data of the one prompt.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from guardagent._support.content import shipped
+from guardagent.errors import ContentError, InputError
+from guardagent.models import Message
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_BLOCKS: tuple[Literal["system"], Literal["user"]] = ("system", "user")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A rendered prompt, and the marks of its fences.
+
+    Attributes:
+        mark: made for this prompt.
+        shared_mark: of the texts that other prompts repeat; empty where it has none.
+    """
+
+    messages: tuple[Message, ...]
+    mark: str
+    shared_mark: str = ""
+
+    @property
+    def unmarked(self) -> str:
+        """The question without its marks: two prompts that ask the same are equal here."""
+        text = "\0".join(message.content for message in self.messages)
+        for mark in filter(None, (self.mark, self.shared_mark)):
+            text = text.replace(mark, "")
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """A question to a model.
+
+    Attributes:
+        prompt: the question.
+        temperature: 0 for the likeliest answer.
+        sample: which of several answers to the same question this is.
+        nonce: another random text in the prompt that means nothing.
+    """
+
+    prompt: Prompt
+    temperature: float = 0.0
+    sample: int = 0
+    nonce: str = ""
+
+
+class Prompts:
+    """The templates of a folder, then the shipped ones. Safe to share between threads.
+
+    Args:
+        folder: a folder of your own, with any of the files that the shipped one has.
+        new_mark: makes the marks; by default random ones.
+
+    Raises, when made:
+        InputError: the folder is none, or holds no template.
+    """
+
+    def __init__(self, folder: Path | str | None = None, *, new_mark: Callable[[], str] | None = None) -> None:
+        self._folders = [*([Path(folder)] if folder else []), shipped("prompts")]
+        self._new_mark = new_mark or partial(secrets.token_hex, 8)
+        self._shared_mark = ""
+        for path in self._folders:
+            if not path.is_dir() or not any(path.glob("*.j2")):
+                raise InputError(f"{path}: no templates here; expected a folder with files such as plan.j2")
+
+    @property
+    def sources(self) -> list[Path]:
+        """The template files, those of a user's folder too."""
+        return sorted(file for folder in self._folders for file in folder.glob("*.j2"))
+
+    @property
+    def used(self) -> list[Path]:
+        """The template files that stand for a name: of two, that of the user's folder."""
+        found = {file.name: file for folder in reversed(self._folders) for file in folder.glob("*.j2")}
+        return [found[name] for name in sorted(found)]
+
+    def render(
+        self, name: str, data: Mapping[str, Any], shared: Mapping[str, Any] | None = None, **trusted: Any
+    ) -> Prompt:
+        """The messages of a template.
+
+        Args:
+            name: the template, without its `.j2`.
+            data: what others wrote: texts, or lists and mappings of texts.
+            shared: the same, where other prompts repeat it.
+            trusted: what the operator wrote.
+
+        Raises:
+            ContentError: the template is missing or wrong.
+        """
+        import jinja2
+
+        mark, shared_mark = self._marks(data, shared or {})
+        values = {**trusted, "mark": mark, "shared_mark": shared_mark}
+        for texts, fence in ((shared or {}, shared_mark), (data, mark)):
+            values |= {label: _fenced(value, label, fence) for label, value in texts.items()}
+        try:
+            template = self._environment.get_template(f"{name}.j2")
+            context = template.new_context(values)
+            blocks = {block: "".join(template.blocks[block](context)).strip() for block in _BLOCKS}
+        except KeyError as error:
+            raise ContentError(f"has no block {error}; expected system and user", str(template.filename)) from None
+        except jinja2.TemplateSyntaxError as error:
+            raise ContentError(f"not a template: {error.message}", error.filename or name, error.lineno) from None
+        except jinja2.TemplateError as error:
+            raise ContentError(f"cannot be rendered: {error}", self._file_of(name)) from None
+        return Prompt(tuple(Message(block, blocks[block]) for block in _BLOCKS if blocks[block]), mark, shared_mark)
+
+    def _marks(self, data: Mapping[str, Any], shared: Mapping[str, Any]) -> tuple[str, str]:
+        """(mark, shared mark) that differ and stand in none of the texts."""
+        repeated = list(filter(None, _texts(shared)))
+        texts = [*_texts(data), *repeated]
+        if not repeated:
+            return self._mark(texts), ""
+        shared_mark = self._shared_mark
+        if not shared_mark or any(shared_mark in text for text in texts):
+            shared_mark = self._shared_mark = self._mark(texts)
+        return self._mark([*texts, shared_mark]), shared_mark
+
+    def _mark(self, texts: Sequence[str]) -> str:
+        """A new mark that stands in none of the texts."""
+        for _ in range(100):
+            mark = self._new_mark()
+            if not any(mark in text for text in texts):
+                return mark
+        raise InputError("no mark was found that the texts do not hold; expected random marks")
+
+    @cached_property
+    def _environment(self) -> Environment:
+        import jinja2
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+        return ImmutableSandboxedEnvironment(  # a template is text to fill in, and runs nothing
+            loader=jinja2.FileSystemLoader(self._folders),
+            undefined=jinja2.StrictUndefined,
+            autoescape=False,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+        )
+
+    def _file_of(self, name: str) -> Path | str:
+        return next((file for folder in self._folders if (file := folder / f"{name}.j2").exists()), f"{name}.j2")
+
+
+def _fenced(value: Any, label: str, mark: str) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _fenced(item, f"{label}.{name}" if label else name, mark) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_fenced(item, f"{label}[{number}]", mark) for number, item in enumerate(value, start=1)]
+    return f"<data {label} {mark}>\n{value}\n</data {mark}>" if value else ""
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, Mapping):
+        return [text for item in value.values() for text in _texts(item)]
+    if isinstance(value, list | tuple):
+        return [text for item in value for text in _texts(item)]
+    return [str(value)]

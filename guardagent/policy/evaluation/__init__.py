@@ -1,0 +1,1 @@
+"""Conditions evaluated over the calls of a conversation, in three-valued logic."""

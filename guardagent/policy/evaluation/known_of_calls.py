@@ -1,0 +1,30 @@
+"""What is known of a call: `output(f)`, `args(f)` and `failed(f)`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from guardagent.policy.language.values import Truth, Unknown
+
+
+def output_of(call: Any) -> Any:
+    if type(call) is Unknown:
+        return call
+    if call.status is None:
+        return Unknown(f"the outcome of {call.tool} (call {call.place}) has not been recorded")
+    return Unknown(f"{call.tool} (call {call.place}) has no output") if call.output is None else call.output
+
+
+def args_of(call: Any) -> Any:
+    return call if type(call) is Unknown else call.args
+
+
+def failed(call: Any) -> Truth:
+    if type(call) is Unknown:
+        return call
+    status = call.status or call.assumed
+    if status == "ok":
+        return False
+    if status == "failed":
+        return True
+    return Unknown(f"whether {call.tool} (call {call.place}) failed is not known")

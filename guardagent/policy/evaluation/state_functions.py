@@ -1,0 +1,77 @@
+"""State functions: what a rule asks the toolbox about the state, as `state(fn(...))`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from guardagent.policy.evaluation.library import CompileError
+from guardagent.policy.evaluation.views import Env, Term
+from guardagent.policy.evaluation.wording import Cause, Wording
+from guardagent.policy.language import ast
+from guardagent.policy.language.values import PLAIN, Unknown, kind_of
+from guardagent.types import thaw
+
+
+class StateFunctionError(Exception):
+    """A state function raised, or gave something that is no value.
+
+    Attributes:
+        detail: with what the function said, which may be anything of the state.
+    """
+
+    def __init__(self, problem: str, error: object = "") -> None:
+        super().__init__(problem)
+        self.detail = f"{problem}: {error}" if error else problem
+
+
+def check_signature(node: ast.StateOf, function: Callable[..., Any]) -> None:
+    try:
+        inspect.signature(function).bind(None, *node.arguments)
+    except TypeError as error:
+        expected = ", ".join(list(inspect.signature(function).parameters)[1:])
+        raise CompileError(f"{node.function}({expected}) after the state: {error}", node.place) from None
+
+
+def state_function(
+    node: ast.StateOf, function: Callable[..., Any], arguments: Sequence[Term], wording: Wording
+) -> Term:
+    name = node.function
+
+    def answer(env: Env, values: Sequence[Any]) -> Any:
+        state = env[0].state()
+        if state is None:
+            return Unknown("there is no state")
+        try:
+            found = function(state, *values)
+        except Exception as error:
+            raise StateFunctionError(f"{wording.words(env)} raised {type(error).__name__}", error) from error
+        if type(found) in PLAIN:
+            return found
+        if found is None:
+            return Unknown(Cause(wording, env, "has no answer"))
+        if kind_of(found) is None:
+            raise StateFunctionError(f"state function {name} returned a {type(found).__name__}; expected a JSON value")
+        return found
+
+    def state_of(env: Env) -> Any:
+        values = [argument(env) for argument in arguments]
+        unknown = next((value for value in values if type(value) is Unknown), None)
+        return answer(env, [thaw(value) for value in values]) if unknown is None else unknown
+
+    def state_of_one(env: Env) -> Any:
+        value = arguments[0](env)
+        if type(value) is str:
+            return answer(env, (value,))
+        return value if type(value) is Unknown else answer(env, (thaw(value),))
+
+    return state_of_one if len(arguments) == 1 else state_of
+
+
+def in_state(state: Any, name: str) -> Any:
+    if state is None:
+        return Unknown("there is no state")
+    # A state that is no mapping is a host's own object.
+    value = state.get(name) if kind_of(state) == "mapping" else getattr(state, name, None)
+    return Unknown(f"state.{name} is not known") if value is None else value

@@ -1,0 +1,511 @@
+"""Compiles the terms and patterns of a rule to functions of its names' values.
+
+Every name of a rule (a label, a variable) has a place of its own in a list, the *environment*; the first place holds
+the trace: the facts, the state and the views of the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from guardagent.errors import nearest
+from guardagent.policy.evaluation.known_of_calls import args_of, failed, output_of
+from guardagent.policy.evaluation.library import CompileError, Library
+from guardagent.policy.evaluation.patterns import argument_of, argument_test, regex_test
+from guardagent.policy.evaluation.state_functions import check_signature, in_state, state_function
+from guardagent.policy.evaluation.views import Env, Term, ViewSpec
+from guardagent.policy.evaluation.wording import Cause, Wording
+from guardagent.policy.evaluation.worlds import Worlds
+from guardagent.policy.language import ast
+from guardagent.policy.language.values import (
+    NO_VALUE,
+    Truth,
+    Unknown,
+    arithmetic,
+    conjunction,
+    contains,
+    disjunction,
+    equal,
+    field_of,
+    inverse,
+    item_of,
+    kind_of,
+    length,
+    less,
+    no_truth,
+    null_or_odd,
+)
+
+Names = dict[str, int]  # a label or variable -> its place in the environment
+
+
+COMPARISONS: Mapping[str, Callable[[Any, Any], Truth]] = {
+    "==": equal,
+    "!=": lambda left, right: inverse(equal(left, right)),
+    "<": less,
+    ">": lambda left, right: less(right, left),
+    "<=": lambda left, right: inverse(less(right, left)),
+    ">=": lambda left, right: inverse(less(left, right)),
+    "in": contains,
+}
+
+
+class Compiler:
+    """Compiles the terms of one rule.
+
+    Attributes:
+        arguments: place of a variable -> the argument that it is bound to.
+        items: places of the variables that are bound to items of lists.
+        view_of: the id of a term -> the number of its view of the history.
+    """
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self.size = 1
+        self.arguments: dict[int, str] = {}
+        self.items: set[int] = set()
+        self.view_of: dict[int, int] = {}
+        self._first_view = len(library.views)
+        self._compiled: dict[Any, tuple[ast.Term, Term]] = {}
+
+    def worlds(self, *conditions: ast.Term, directed: bool = True) -> Worlds:
+        """The ways in which calls in flight can end, as far as these conditions can tell; all are compiled by now."""
+        specs = self.library.views
+        return Worlds(conditions, specs, range(self._first_view, len(specs)), self.view_of, directed=directed)
+
+    def place(self) -> int:
+        """A new place in the environment."""
+        self.size += 1
+        return self.size - 1
+
+    def wording(self, node: object, names: Names, own: str | None = None) -> Wording:
+        return Wording(node, names, self.arguments, self.items, own)
+
+    # --- proposed calls
+
+    def proposed(self, pattern: ast.Pattern, names: Names) -> Callable[[Env, Any], Truth]:
+        """A function that puts a proposed call among the names, and tells whether the pattern matches."""
+        label = self.place()
+        if pattern.label:
+            names[pattern.label] = label
+        binders: list[tuple[int, str]] = []
+        tests: list[tuple[str, Any]] = []
+        for argument in pattern.arguments:
+            if isinstance(argument.value, ast.Variable):
+                if argument.value.name in names:
+                    tests.append((argument.name, self._equals(names[argument.value.name])))
+                else:
+                    names[argument.value.name] = self.place()
+                    binders.append((names[argument.value.name], argument.name))
+            elif not isinstance(argument.value, ast.Anything):
+                tests.append((argument.name, _in_env(argument_test(argument))))
+        self.arguments.update(binders)
+
+        if not tests and len(binders) == 1:  # the common case
+            return _bind_one(label, *binders[0])
+
+        def match(env: Env, call: Any) -> Truth:
+            env[label] = call
+            args = call.args
+            for slot, name in binders:
+                env[slot] = argument_of(args, name)
+            if not tests:
+                return True
+            return conjunction(test(env, argument_of(args, name)) for name, test in tests)
+
+        return match
+
+    @staticmethod
+    def _equals(slot: int) -> Callable[[Env, Any], Truth]:
+        return lambda env, value: equal(env[slot], value)
+
+    # --- past calls
+
+    def view(self, pattern: ast.Pattern, condition: ast.Term, names: Names, **options: Any) -> int:
+        """The number of a new view of the history."""
+        spec = self.past(pattern, condition, names, **options)
+        self.library.views.append(spec)
+        return len(self.library.views) - 1
+
+    def past(
+        self,
+        pattern: ast.Pattern,
+        condition: ast.Term,
+        names: Names,
+        *,
+        ok_only: bool = False,
+        term: ast.Term | None = None,
+    ) -> ViewSpec:
+        """What is asked of a past call; `names` are those outside of it."""
+        label, inner = self.place(), dict(names)
+        local = {pattern.label or ""}
+        if pattern.label:
+            inner[pattern.label] = label
+        binders: list[tuple[int, str]] = []
+        own: list[Term] = []
+        joins: list[tuple[Term, Term]] = []
+        joined: list[tuple[int, str]] = []
+        for argument in pattern.arguments:
+            read = _argument_reader(label, argument.name)
+            if not isinstance(argument.value, ast.Variable):
+                own.append(_of(argument_test(argument), read))
+            elif argument.value.name not in inner:
+                inner[argument.value.name] = self.place()
+                local.add(argument.value.name)
+                binders.append((inner[argument.value.name], argument.name))
+            elif argument.value.name in local:
+                own.append(_both(equal, read, _reader(inner[argument.value.name])))
+            else:
+                joins.append((read, _reader(inner[argument.value.name])))
+                joined.append((inner[argument.value.name], argument.name))
+        self.arguments.update(binders)
+        rest: list[Term] = []
+        for part in condition.parts if isinstance(condition, ast.And) else (condition,):
+            self._sort(part, local, inner, own, joins, rest)
+        summed = self.term(term, inner) if term is not None else None
+        early = term is not None and is_own(term, local)
+        return ViewSpec(
+            tools=self.library.tools_of(pattern),
+            size=self.size,
+            label=label,
+            required=tuple(argument.name for argument in pattern.arguments),
+            binders=tuple(binders),
+            own=tuple(own),
+            joined=tuple(joined),
+            joins=tuple(joins),
+            rest=tuple(rest),
+            ok_only=ok_only,
+            term=summed if early else None,
+            late_term=None if early else summed,
+        )
+
+    def _sort(
+        self,
+        part: ast.Term,
+        local: set[str],
+        names: Names,
+        own: list[Term],
+        joins: list[tuple[Term, Term]],
+        rest: list[Term],
+    ) -> None:
+        """Puts a condition where a view can make the most of it."""
+        if is_true(part):
+            return
+        if is_own(part, local):
+            own.append(self.term(part, names))
+            return
+        if isinstance(part, ast.Compared) and part.operator == "==":
+            for left, right in ((part.left, part.right), (part.right, part.left)):
+                if is_own(left, local) and not names_in(right) & local:
+                    joins.append((self.term(left, names), self.term(right, names)))
+                    return
+        rest.append(self.term(part, names))
+
+    # --- terms
+
+    def term(self, node: ast.Term, names: Names) -> Term:
+        """A function that gives the value of a term."""
+        key = id(node), frozenset(names.items())  # equal nodes may differ: 1 and true
+        if key not in self._compiled:
+            self._compiled[key] = node, getattr(self, f"_{type(node).__name__.lower()}")(node, names)
+        return self._compiled[key][1]
+
+    def _terms(self, nodes: Iterable[ast.Term], names: Names) -> tuple[Term, ...]:
+        return tuple(self.term(node, names) for node in nodes)
+
+    def _constant(self, node: ast.Constant, _: Names) -> Term:
+        value = node.value
+        return lambda _env: value
+
+    def _variable(self, node: ast.Variable, names: Names) -> Term:
+        return _reader(names[node.name])
+
+    def _listof(self, node: ast.ListOf, names: Names) -> Term:
+        if all(isinstance(item, ast.Constant) for item in node.items):
+            values = [item.value for item in node.items if isinstance(item, ast.Constant)]
+            return lambda _env: values
+        items = self._terms(node.items, names)
+
+        def listed(env: Env) -> Any:
+            found = [item(env) for item in items]
+            return next((value for value in found if type(value) is Unknown), found)
+
+        return listed
+
+    def _and(self, node: ast.And, names: Names) -> Term:
+        return all_of_terms(self._terms(node.parts, names))
+
+    def _or(self, node: ast.Or, names: Names) -> Term:
+        return any_of_terms(self._terms(node.parts, names))
+
+    def _inverted(self, node: ast.Inverted, names: Names) -> Term:
+        body = self.term(node.body, names)
+        return lambda env: inverse(body(env))
+
+    def _implies(self, node: ast.Implies, names: Names) -> Term:
+        return self._or(ast.Or((ast.Inverted(node.first), node.second)), names)
+
+    def _compared(self, node: ast.Compared, names: Names) -> Term:
+        return self._of_two(node, names, UNDECIDED, COMPARISONS[node.operator], node.left, node.right)
+
+    def _matches(self, node: ast.Matches, names: Names) -> Term:
+        return self._of_one(node, names, UNDECIDED, regex_test(node.regex), node.body)
+
+    def _arithmetic(self, node: ast.Arithmetic, names: Names) -> Term:
+        left, operator, right = self.term(node.left, names), node.operator, self.term(node.right, names)
+        blamed = self.blame(node, names, _UNCOMPUTED)
+
+        def computed(env: Env) -> Any:
+            first, second = left(env), right(env)
+            found = arithmetic(first, operator, second)
+            return blamed(env, found, first, second) if type(found) is Unknown else found
+
+        return computed
+
+    def blame(self, node: ast.Term, names: Names, problem: str) -> Callable[..., Unknown]:
+        """A function for a value that is not known: where those it is made of are known, the cause names the term."""
+        wording = self.wording(node, names)
+
+        def blamed(env: Env, found: Unknown, *values: Any) -> Unknown:
+            if any(type(value) is Unknown for value in values):
+                return found
+            said = "is missing or null" if found is NO_VALUE else problem.format(found.why[0])
+            return Unknown(Cause(wording, env, said))
+
+        return blamed
+
+    def _of_one(
+        self, node: ast.Term, names: Names, problem: str, function: Callable[[Any], Any], body: ast.Term
+    ) -> Term:
+        read, blamed = self.term(body, names), self.blame(node, names, problem)
+
+        def of_one(env: Env) -> Any:
+            value = read(env)
+            found = function(value)
+            return blamed(env, found, value) if type(found) is Unknown else found
+
+        return of_one
+
+    def _of_two(
+        self, node: ast.Term, names: Names, problem: str, function: Callable[..., Any], *bodies: ast.Term
+    ) -> Term:
+        (left, right), blamed = self._terms(bodies, names), self.blame(node, names, problem)
+
+        def of_two(env: Env) -> Any:
+            first, second = left(env), right(env)
+            found = function(first, second)
+            return blamed(env, found, first, second) if type(found) is Unknown else found
+
+        return of_two
+
+    def _negative(self, node: ast.Negative, names: Names) -> Term:
+        return self._of_one(node, names, _UNCOMPUTED, lambda value: arithmetic(0, "-", value), node.body)
+
+    def _length(self, node: ast.Length, names: Names) -> Term:
+        return self._of_one(node, names, _UNCOMPUTED, length, node.body)
+
+    def _known(self, node: ast.Known, names: Names) -> Term:
+        body = self.term(node.body, names)
+        return lambda env: type(body(env)) is not Unknown
+
+    def _field(self, node: ast.Field, names: Names) -> Term:
+        body, name = self.term(node.body, names), node.name
+        if isinstance(node.body, ast.State):
+            return lambda env: in_state(env[0].state(), name)
+        blamed = self.blame(node, names, _NOT_KNOWN)
+
+        def field(env: Env) -> Any:
+            value = body(env)
+            found = field_of(value, name)
+            return blamed(env, found, value) if type(found) is Unknown else found
+
+        return field
+
+    def _item(self, node: ast.Item, names: Names) -> Term:
+        return self._of_two(node, names, _NOT_KNOWN, item_of, node.body, node.index)
+
+    def _fact(self, node: ast.Fact, _: Names) -> Term:
+        path, unknown = node.path, Unknown(f"fact {'.'.join(node.path)} is not known")
+
+        def fact(env: Env) -> Any:
+            value = env[0].facts
+            for key in path:
+                value = value.get(key) if kind_of(value) == "mapping" else None
+                if value is None:
+                    return unknown
+            return value
+
+        return fact
+
+    def _state(self, _node: ast.State, _: Names) -> Term:
+        def state(env: Env) -> Any:
+            value = env[0].state()
+            return Unknown("there is no state") if value is None else value
+
+        return state
+
+    def _stateof(self, node: ast.StateOf, names: Names) -> Term:
+        function = self.library.functions.get(node.function)
+        if function is None:
+            unknown = f"unknown state function {node.function!r}{nearest(node.function, self.library.functions)}"
+            raise CompileError(unknown, node.place)
+        check_signature(node, function)
+        return state_function(node, function, self._terms(node.arguments, names), self.wording(node, names))
+
+    def _ofcall(self, node: ast.OfCall, names: Names) -> Term:
+        if isinstance(node.call, ast.Label):
+            call = _reader(names[node.call.name])
+        else:
+            view = self.view(node.call.pattern, node.call.condition, names)
+            which = node.call.which
+
+            def call(env: Env) -> Any:
+                return env[0].views[view].select(env, which)
+
+        return _of({"output": output_of, "args": args_of, "failed": failed}[node.what], call)
+
+    def _countcalls(self, node: ast.CountCalls, names: Names) -> Term:
+        view = self.view_of[id(node)] = self.view(node.pattern, node.condition, names)
+        return lambda env: env[0].views[view].count(env)
+
+    def _sumcalls(self, node: ast.SumCalls, names: Names) -> Term:
+        view = self.view_of[id(node)] = self.view(node.pattern, node.condition, names, term=node.term)
+        return lambda env: env[0].views[view].sum(env)
+
+    def _somecall(self, node: ast.SomeCall, names: Names) -> Term:
+        view = self.view_of[id(node)] = self.view(node.pattern, node.condition, names, ok_only=node.ok)
+        return lambda env: env[0].views[view].some(env)
+
+    def _overitems(self, node: ast.OverItems, names: Names) -> Term:
+        items, slot = self.term(node.items, names), self.place()
+        wording = self.wording(node.items, names)
+        self.items.add(slot)
+        condition = self.term(node.condition, {**names, node.variable: slot})
+
+        def values(env: Env) -> Any:
+            found = items(env)
+            if kind_of(found) != "list":
+                return found if type(found) is Unknown else Unknown(Cause(wording, env, "is no list"))
+            return (_given(env, slot, one, condition) for one in found)
+
+        return _FOLDED[node.which](values)
+
+
+def _given(env: Env, slot: int, value: Any, condition: Term) -> Any:
+    env[slot] = null_or_odd(value) if value is None else value
+    return condition(env)
+
+
+def _unless_unknown(fold: Callable[[Iterable[Any]], Any]) -> Callable[[Term], Term]:
+    def folded(values: Term) -> Term:
+        def run(env: Env) -> Any:
+            found = values(env)
+            return found if type(found) is Unknown else fold(found)
+
+        return run
+
+    return folded
+
+
+def _counted(values: Iterable[Any]) -> int | Unknown:
+    number = 0
+    for value in values:
+        truth = conjunction([value])
+        if type(truth) is Unknown:
+            return truth
+        number += bool(truth)
+    return number
+
+
+_FOLDED = {"all": _unless_unknown(conjunction), "any": _unless_unknown(disjunction), "count": _unless_unknown(_counted)}
+
+
+# --- small pieces
+
+
+def _reader(slot: int) -> Term:
+    return lambda env: env[slot]
+
+
+def _argument_reader(label: int, name: str) -> Term:
+    return lambda env: argument_of(env[label].args, name)
+
+
+def all_of_terms(parts: Sequence[Term]) -> Term:
+    """`conjunction`, without a generator in the way."""
+
+    def all_of(env: Env) -> Truth:
+        unknown: Unknown | None = None
+        for part in parts:
+            value = part(env)
+            if value is True:
+                continue
+            if value is False:
+                return False
+            why = no_truth(value)
+            unknown = why if unknown is None else unknown & why
+        return True if unknown is None else unknown
+
+    return all_of
+
+
+def any_of_terms(parts: Sequence[Term]) -> Term:
+    """`disjunction`, in the same way."""
+
+    def any_of(env: Env) -> Truth:
+        unknown: Unknown | None = None
+        for part in parts:
+            value = part(env)
+            if value is False:
+                continue
+            if value is True:
+                return True
+            why = no_truth(value)
+            unknown = why if unknown is None else unknown & why
+        return False if unknown is None else unknown
+
+    return any_of
+
+
+def _bind_one(label: int, slot: int, name: str) -> Callable[[Env, Any], Truth]:
+    def bind(env: Env, call: Any) -> Truth:
+        env[label] = call
+        value = call.args.get(name)
+        env[slot] = argument_of(call.args, name) if value is None else value
+        return True
+
+    return bind
+
+
+def _in_env(test: Callable[[Any], Truth]) -> Callable[[Env, Any], Truth]:
+    return lambda _env, value: test(value)
+
+
+def _of(function: Callable[[Any], Any], body: Term) -> Term:
+    return lambda env: function(body(env))
+
+
+UNDECIDED, _UNCOMPUTED, _NOT_KNOWN = "cannot be decided: {}", "cannot be computed: {}", "is not known: {}"
+
+
+def _both(function: Callable[[Any, Any], Any], left: Term, right: Term) -> Term:
+    return lambda env: function(left(env), right(env))
+
+
+def is_true(node: ast.Term) -> bool:
+    return isinstance(node, ast.Constant) and node.value is True
+
+
+def names_in(node: object) -> set[str]:
+    """The variables and labels that a term uses, those that it binds itself included."""
+    return {one.name for one in ast.walk(node) if isinstance(one, ast.Variable | ast.Label)}
+
+
+def is_own(node: ast.Term, local: set[str]) -> bool:
+    """Whether a term depends on a past call alone, whose names are given."""
+    outside = (ast.State, ast.StateOf, ast.Fact, ast.CountCalls, ast.SumCalls, ast.SomeCall, ast.Selected)
+    if any(isinstance(one, outside) for one in ast.walk(node)):
+        return False
+    bound = {one.variable for one in ast.walk(node) if isinstance(one, ast.OverItems)}
+    return names_in(node) <= local | bound

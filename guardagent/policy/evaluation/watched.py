@@ -1,0 +1,173 @@
+"""A condition that can say why it was not as wanted: it notes the values that it looked at while it is decided.
+
+So what it says is what the decision was made of, and no state function is asked twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from guardagent.policy.evaluation.findings import Explanation
+from guardagent.policy.evaluation.terms import (
+    COMPARISONS,
+    UNDECIDED,
+    Compiler,
+    Names,
+    all_of_terms,
+    any_of_terms,
+    is_true,
+)
+from guardagent.policy.evaluation.views import Env, Term
+from guardagent.policy.evaluation.wording import Side
+from guardagent.policy.language import ast
+from guardagent.policy.language.values import PLAIN, Truth, Unknown, equal, inverse, shown
+
+Explain = Callable[[Env, Explanation], str]
+"""After the condition was decided: what would have been needed, "" where it was as wanted. Notes what else there is."""
+
+_OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">": "<=", "<=": ">", ">=": "<"}
+
+
+def watch(condition: ast.Term, compiler: Compiler, names: Names, *, wanted: bool = True) -> tuple[Term, Explain]:
+    """(a condition, what it says where it was not as wanted)."""
+
+    def inside(part: ast.Term, *, wanted: bool = wanted) -> tuple[Term, Explain]:
+        return watch(part, compiler, names, wanted=wanted)
+
+    match condition:
+        case ast.And(parts) if parts:
+            terms, explanations = zip(*map(inside, parts), strict=True)
+            return all_of_terms(terms), _joined(explanations, " and " if wanted else " or ")
+        case ast.Or(parts):
+            terms, explanations = zip(*map(inside, parts), strict=True)
+            return any_of_terms(terms), _joined(explanations, " or " if wanted else " and ")
+        case ast.Inverted(body):
+            term, explain = inside(body, wanted=not wanted)
+            return (lambda env: inverse(term(env))), explain
+        case ast.Implies(first, second):
+            return _implication(first, second, inside, wanted=wanted)
+        case ast.Compared():
+            return _comparison(condition, compiler, names, wanted=wanted)
+    return _other(condition, compiler, names, wanted=wanted)
+
+
+def _joined(explanations: Iterable[Explain], between: str) -> Explain:
+    every = tuple(explanations)
+
+    def explain(env: Env, found: Explanation) -> str:
+        parts = list(filter(None, [one(env, found) for one in every]))
+        return f"({between.join(parts)})" if len(parts) > 1 and between == " or " else between.join(parts)
+
+    return explain
+
+
+def _implication(first: ast.Term, second: ast.Term, inside: Any, *, wanted: bool) -> tuple[Term, Explain]:
+    """Where the first holds, the second is needed."""
+    (one, why_one), (other, why_other) = inside(ast.Inverted(first)), inside(second)
+    if wanted and not isinstance(second, ast.Constant):
+        return any_of_terms((one, other)), why_other
+    return any_of_terms((one, other)), _joined((why_one, why_other), " or " if wanted else " and ")
+
+
+def _comparison(node: ast.Compared, compiler: Compiler, names: Names, *, wanted: bool) -> tuple[Term, Explain]:
+    result, first, second = compiler.place(), compiler.place(), compiler.place()
+    left, right = (Side(side, names, compiler.arguments, compiler.items) for side in (node.left, node.right))
+    compared = _compared(node, compiler, names, result, first, second)
+    operator = node.operator if wanted else _OPPOSITE.get(node.operator, f"not {node.operator}")
+
+    def explain(env: Env, found: Explanation) -> str:
+        if env[result] is not (not wanted):  # None: it was decided without
+            return ""
+        for side, slot in ((left, first), (right, second)):
+            if not side.is_shown:
+                found.withheld += (f"{side.words(env)} is {shown(env[slot])}",)
+        return f"{left.with_value(env, env[first])} {operator} {right.with_value(env, env[second])}"
+
+    return compared, explain
+
+
+def _compared(
+    node: ast.Compared, compiler: Compiler, names: Names, result: int, first: int, second: int
+) -> Callable[[Env], Truth]:
+    left, right = compiler.term(node.left, names), compiler.term(node.right, names)
+    compare, blamed = COMPARISONS[node.operator], compiler.blame(node, names, UNDECIDED)
+    constant = node.right.value if isinstance(node.right, ast.Constant) else None
+    kind = type(constant) if node.operator == "==" and type(constant) in PLAIN else None
+
+    def compared(env: Env) -> Truth:
+        env[first] = one = left(env)
+        env[second] = other = right(env)
+        found = compare(one, other)
+        env[result] = found = blamed(env, found, one, other) if type(found) is Unknown else found
+        return found
+
+    def equal_to(env: Env) -> Truth:
+        env[first] = value = left(env)
+        found = value == constant if type(value) is kind else equal(value, constant)
+        env[result] = found = blamed(env, found, value) if type(found) is Unknown else found
+        return found
+
+    return compared if kind is None else equal_to
+
+
+def _other(condition: ast.Term, compiler: Compiler, names: Names, *, wanted: bool) -> tuple[Term, Explain]:
+    """A condition that is no comparison: its own value is what there is to say."""
+    result, term = compiler.place(), compiler.term(condition, names)
+    if isinstance(condition, ast.Constant):
+        return term, lambda _env, _found: ""
+
+    def noted(env: Env) -> Any:
+        env[result] = value = term(env)
+        return value
+
+    said = _earlier(condition, compiler, names, wanted=wanted) if isinstance(condition, ast.SomeCall) else None
+    wording, negation = compiler.wording(condition, names), "" if wanted else "not "
+
+    def explain(env: Env, found: Explanation) -> str:
+        if env[result] is not (not wanted):
+            return ""
+        return f"{negation}{wording.words(env)}" if said is None else said(env, found)
+
+    return noted, explain
+
+
+def _earlier(condition: ast.SomeCall, compiler: Compiler, names: Names, *, wanted: bool) -> Explain:
+    """The earlier call that is asked for, or that should not have been."""
+    pattern = condition.pattern
+    words = missing_call(pattern, condition.condition, compiler, names)
+    tools = sorted(compiler.library.tools_of(pattern))
+
+    def explain(env: Env, found: Explanation) -> str:
+        said = words(env)
+        if not wanted:
+            return f"no earlier {said}"
+        args = arguments(pattern, names, env)
+        found.missing += (said,)
+        found.ways += tuple([((tool, args),) for tool in tools])
+        return f"an earlier {said}"
+
+    return explain
+
+
+def missing_call(pattern: ast.Pattern, condition: ast.Term, compiler: Compiler, names: Names) -> Callable[[Env], str]:
+    """A call that is asked for, as a person reads it."""
+    tools = sorted(compiler.library.tools_of(pattern))
+    call = compiler.wording(replace(pattern, tools=tuple(tools)), names, pattern.label)
+    if condition == ast.And(()) or is_true(condition):
+        return call.words
+    such = compiler.wording(condition, names, pattern.label)
+    return lambda env: f"{call.words(env)} with {such.words(env)}"
+
+
+def arguments(pattern: ast.Pattern, names: Names, env: Env) -> dict[str, Any]:
+    """The arguments of a pattern whose values are known."""
+    found = {}
+    for argument in pattern.arguments:
+        match argument.value:
+            case ast.Exactly(value):
+                found[argument.name] = value
+            case ast.Variable(name) if name in names and type(env[names[name]]) is not Unknown:
+                found[argument.name] = env[names[name]]
+    return found

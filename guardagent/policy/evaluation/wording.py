@@ -1,0 +1,117 @@
+"""Terms of a rule in words: with the values that they had in place of the rule's names.
+
+Only values that the conversation has seen or the caller gave are shown: those of arguments, of recorded calls and of
+facts. A term that looks at the state stands there by its text alone, whatever its value is. So the words tell a model
+nothing of another user's records, and cannot be made to by what it puts into its arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from guardagent.policy.evaluation.findings import Call
+from guardagent.policy.evaluation.views import Env
+from guardagent.policy.language import ast
+from guardagent.policy.language.printing import Printer
+from guardagent.policy.language.values import kind_of, shown
+
+_SCALARS = ("text", "number", "truth value")
+_SHORT = 60  # characters of a list that is shown
+
+
+def is_shown(node: object) -> bool:
+    """Whether the value of a term may be shown: nothing in it looks at the state."""
+    return not any(isinstance(one, ast.State | ast.StateOf) for one in ast.walk(node))
+
+
+class Wording:
+    """One term, ready to be put in words.
+
+    Args:
+        node: the term, or a pattern.
+        names: the names that are bound around it, with their places in the environment.
+        arguments: place of a variable -> the argument that it is bound to.
+        hidden: places of variables that are bound to items of a list, which may be one of the state.
+        own: the label of the call that is put in words.
+    """
+
+    __slots__ = ("_arguments", "_hidden", "_names", "_node", "_own", "_pieces")
+
+    def __init__(
+        self,
+        node: Any,
+        names: Mapping[str, int],
+        arguments: Mapping[int, str],
+        hidden: Iterable[int] = (),
+        own: str | None = None,
+    ) -> None:
+        self._node, self._names, self._own = node, dict(names), own
+        self._arguments, self._hidden = arguments, frozenset(hidden)
+        self._pieces: list[str | tuple[int, str]] | None = None
+
+    def words(self, env: Env | Mapping[int, Any]) -> str:
+        """With the values of an environment."""
+        pieces = self._pieces or self.pieces()
+        return "".join([one if type(one) is str else _word(env[one[0]], one[1]) for one in pieces])  # type: ignore[index]
+
+    def pieces(self) -> list[str | tuple[int, str]]:
+        """Its text, and (place, name) where a value stands."""
+        if self._pieces is None:
+            text = Printer(self._named, self._own).text(self._node)
+            parts = text.split("\0")  # texts alternate with names
+            self._pieces = [self._place(part) if at % 2 else part for at, part in enumerate(parts)]
+        return self._pieces
+
+    def _named(self, name: str) -> str:
+        return f"\0{name}\0" if self._names.get(name, None) not in (None, *self._hidden) else name
+
+    def _place(self, name: str) -> tuple[int, str]:
+        slot = self._names[name]
+        return slot, self._arguments.get(slot, name)
+
+
+class Side(Wording):
+    """A side of a comparison: its text, with its value beside it where that may be shown."""
+
+    __slots__ = ("_name", "_with_value", "is_shown")
+
+    def __init__(
+        self, node: Any, names: Mapping[str, int], arguments: Mapping[int, str], hidden: Iterable[int]
+    ) -> None:
+        super().__init__(node, names, arguments, hidden)
+        self.is_shown = is_shown(node)
+        self._with_value = self.is_shown and not isinstance(node, ast.Constant | ast.ListOf)
+        self._name = arguments.get(names[node.name], node.name) if isinstance(node, ast.Variable) else None
+
+    def with_value(self, env: Env, value: Any) -> str:
+        text = self._name or self.words(env)
+        if not self._with_value:
+            return text
+        said = _word(value, "") or (_short(value) if kind_of(value) == "list" else "")
+        return f"{text} ({said})" if said else text
+
+
+class Cause:
+    """Why a term is not known, put in words when it is asked for: most such causes never are."""
+
+    __slots__ = ("_problem", "_values", "_wording")
+
+    def __init__(self, wording: Wording, env: Env, problem: str) -> None:
+        self._wording, self._problem = wording, problem
+        self._values = {one[0]: env[one[0]] for one in wording.pieces() if type(one) is tuple}
+
+    def __str__(self) -> str:
+        return f"{self._wording.words(self._values)} {self._problem}"
+
+
+def _word(value: Any, name: str) -> str:
+    """A value in the place of a name; where it is none, or a long one, the name."""
+    if type(value) is str or kind_of(value) in _SCALARS:
+        return shown(value)
+    return value.tool if type(value) is Call else name
+
+
+def _short(value: Any) -> str:
+    text = shown(value, _SHORT)
+    return text if len(text) <= _SHORT else ""

@@ -1,0 +1,1 @@
+"""A policy file: strict YAML, its keys, and where each of its strings stands."""

@@ -1,0 +1,78 @@
+"""What stands in a YAML file: values of which every part knows its line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from guardagent.errors import ContentError
+from guardagent.policy.file.located_text import Text
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """What YAML takes for something else than a text: a boolean, a number, a date or null."""
+
+    value: Any
+    kind: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value of a file.
+
+    Attributes:
+        line: where it begins.
+        key_line: where its key stands; where it begins itself, if it has none.
+    """
+
+    value: dict[str, Node] | list[Node] | Text | Scalar
+    path: Path
+    line: int
+    key_line: int
+
+    def error(self, message: str) -> ContentError:
+        """An error at the key of this value."""
+        return ContentError(message, self.path, self.key_line)
+
+    @property
+    def fields(self) -> dict[str, Node]:
+        """What it holds, if it is a mapping."""
+        return self.value if isinstance(self.value, dict) else {}
+
+    @property
+    def items(self) -> list[Node]:
+        """What it holds, if it is a list."""
+        return self.value if isinstance(self.value, list) else []
+
+    @property
+    def plain(self) -> Any:
+        """The value without its places."""
+        match self.value:
+            case dict() as values:
+                return {key: node.plain for key, node in values.items()}
+            case list() as items:
+                return [node.plain for node in items]
+            case Text(text=value) | Scalar(value=value):
+                return value
+
+    @property
+    def described(self) -> str:
+        """What stands here, for a message that says what was expected instead."""
+        match self.value:
+            case dict():
+                return "a mapping"
+            case list():
+                return "a list" if self.value else "an empty list"
+            case Text(text=text):
+                return repr(shortened(text)) if text.strip() else "an empty text"
+            case Scalar(source=""):
+                return "nothing"
+            case Scalar(kind=kind, source=source):
+                return f"`{shortened(source)}` (a {kind} to YAML)"
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,370 @@
+"""Reads a policy file: what it says, checked key by key and located, with its rules still as texts.
+
+Everything is read or nothing is: an unknown key, a wrong type or a file that is not there is an error with its line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from guardagent.errors import ContentError, InputError, nearest
+from guardagent.policy.file.located_text import Text
+from guardagent.policy.file.located_yaml import Node, Scalar, shortened
+from guardagent.policy.file.policy_keys import (
+    Key,
+    by_name,
+    check_keys,
+    choice,
+    file,
+    items,
+    keys,
+    line,
+    mapping,
+    name,
+    one_or_more,
+    plain_text,
+    text,
+)
+from guardagent.policy.file.solver_keys import SOLVER, SolverSource, solver_source
+from guardagent.types import Decision
+
+MAX_BYTES = 1_000_000
+MAX_PROGRAM_BYTES = 10_000_000
+
+RuleKind = Literal["temporal", "solver", "request"]
+RULE_KINDS: tuple[RuleKind, ...] = ("temporal", "solver", "request")
+DECISIONS = {
+    "warn": Decision.WARN,
+    "block": Decision.DENY,
+    "escalate": Decision.ESCALATE,
+    "halt": Decision.HALT,
+}
+"""What `on_violation:` says, and what it means for the step."""
+
+# What rules can write after @, which the language keeps for its operators as elsewhere.
+_TAG = re.compile(r"(?!(?:AND|OR|NOT|[UWRSGFXOHY]|true|false)$)[A-Za-z_]\w*(?:[.-]\w+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSource:
+    """One policy, as its file has it.
+
+    Attributes:
+        texts: the formulas, which must all hold, or the request; none for a solver rule.
+        solver: what stands under `solver:`.
+        program: the checking code of a request.
+        line: where the policy begins.
+    """
+
+    id: str
+    kind: RuleKind
+    texts: tuple[Text, ...]
+    solver: SolverSource | None
+    program: Path | None
+    message: str | None
+    on_violation: Decision
+    remedy: str | None
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A finding of `verify` that the author accepts.
+
+    Attributes:
+        check: the check that finds it.
+        node: where; None for one of the whole graph.
+    """
+
+    check: str
+    node: str | None
+    reason: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFile:
+    """A policy file.
+
+    Attributes:
+        tags: the sets of tools that rules write as `@name`.
+        tools: the tools that exist, each with the names of its arguments where these are declared. None: any may be.
+        digest: of the bytes of the file and of every file it names.
+    """
+
+    path: Path
+    toolbox: tuple[Path, ...]
+    tags: Mapping[str, frozenset[str]]
+    tools: Mapping[str, tuple[str, ...] | None] | None
+    failed_output: str | None
+    unlisted: Literal["allow", "deny"]
+    rules: tuple[RuleSource, ...]
+    ignored: tuple[Ignored, ...]
+    digest: str
+
+
+def read_policy_file(path: Path | str) -> PolicyFile:
+    """What a policy file says.
+
+    Raises:
+        InputError: it is missing or unreadable.
+        ContentError: something in it is wrong; with the line, and what was expected there.
+    """
+    from guardagent.policy.file.yaml_reader import parse
+
+    path = Path(path)
+    data = _bytes(path, MAX_BYTES)
+    node = parse(data, path)
+    if node is None or node.plain is None:
+        raise ContentError("holds no policies; expected `version: 1` and `policies:`", path, 1)
+    values = mapping(node, POLICY_FILE)
+    _check_tools(node, values)
+    groups = values.get("tags", {})
+    return PolicyFile(
+        path=path,
+        toolbox=values.get("toolbox", ()),
+        tags=MappingProxyType({group: frozenset(tool.text for tool in tools) for group, tools in groups.items()}),
+        tools=values.get("tools"),
+        failed_output=values.get("failed_output"),
+        unlisted=values.get("unlisted", "allow"),
+        rules=values["policies"],
+        ignored=values.get("ignore", ()),
+        digest=_digest(data, values),
+    )
+
+
+def _bytes(path: Path, limit: int) -> bytes:
+    try:
+        with path.open("rb") as opened:
+            data = opened.read(limit + 1)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; expected one") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read: {error}; expected a file") from None
+    if len(data) > limit:
+        raise ContentError(f"more than {limit:,} bytes; expected at most that many: divide it", path, 1)
+    return data
+
+
+def _digest(data: bytes, values: Mapping[str, Any]) -> str:
+    """Of each file with its length before it, so that nothing can move from one into the next."""
+    digest = hashlib.sha256()
+    for part in (data, *(_bytes(path, MAX_PROGRAM_BYTES) for path in _named_files(values))):
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()
+
+
+def _named_files(values: Mapping[str, Any]) -> Iterator[Path]:
+    yield from values.get("toolbox", ())
+    for rule in values["policies"]:
+        yield from filter(None, (rule.program, rule.solver and rule.solver.smt_file))
+
+
+def _check_tools(node: Node, values: Mapping[str, Any]) -> None:
+    """Where the tools are declared, tags and solver rules name no others; temporal rules are compiled elsewhere."""
+    known = values.get("tools")
+    if known is None:
+        return
+    for tools in values.get("tags", {}).values():
+        for tool in tools:
+            if tool.text not in known:
+                raise tool.error(_unknown_tool(tool.text, known))
+    for tool, place in _solver_tools(node):
+        if tool not in known:
+            raise place.error(_unknown_tool(tool, known))
+
+
+def _unknown_tool(tool: str, known: Mapping[str, Any]) -> str:
+    return f"unknown tool {shortened(tool)!r}, which is not in `tools:`{nearest(tool, known)}"
+
+
+def _solver_tools(node: Node) -> Iterator[tuple[str, Node]]:
+    for rule in node.fields["policies"].items:
+        if solver := rule.fields.get("solver"):
+            yield from solver.fields["tools"].fields.items()
+
+
+def _version(node: Node, key: Key) -> int:
+    # True == 1, and so is 1.0.
+    if isinstance(node.value, Scalar) and type(node.value.value) is int and node.value.value == 1:
+        return 1
+    quoted = "; write it without quotes" if isinstance(node.value, Text) and node.value.text == "1" else ""
+    raise key.mismatch(node, quoted)
+
+
+def _tool(node: Node, key: Key) -> Text:
+    found = line(node, key)
+    _check_tool(found.text, node)
+    return found
+
+
+def _check_tool(tool: str, node: Node) -> None:
+    """A pattern, a tag or an atom would be taken for a tool that is never called."""
+    if tool.startswith(("@", "tool:")) or "*" in tool:
+        raise node.error(f"{shortened(tool)!r} is no tool; expected the name of one, without @, tool: or *")
+
+
+def _tags(node: Node, key: Key) -> dict[str, tuple[Text, ...]]:
+    groups = by_name(node, key)
+    for group, tools in node.fields.items():
+        if not _TAG.fullmatch(group):
+            expected = "letters, digits, _, . and -, without an @, and none of the language's operators"
+            raise tools.error(f"{shortened(group)!r} is no tag; expected {expected}")
+    return groups
+
+
+def _tools(node: Node, key: Key) -> Mapping[str, tuple[str, ...] | None]:
+    if node.items:
+        return MappingProxyType({tool.text: None for tool in items(node, key)})
+    if not node.fields:
+        raise key.mismatch(node)
+    for tool, arguments in node.fields.items():
+        _check_tool(tool, arguments)
+    return MappingProxyType(by_name(node, replace(key, item=ARGUMENTS)))
+
+
+def _arguments(node: Node, key: Key) -> tuple[str, ...] | None:
+    if isinstance(node.value, Scalar) and node.value.value is None:
+        return None
+    return items(node, key) if node.value else ()
+
+
+def _regular_expression(node: Node, key: Key) -> str:
+    import re2
+
+    found = text(node, key)
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        re2.compile(found.text, options)
+    except re2.error as error:
+        said = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error
+        raise found.error(
+            f"`{key.name}` is {node.described}, no regular expression: {shortened(str(said))}; expected RE2 syntax"
+        ) from None
+    return found.text
+
+
+def _solver(node: Node, key: Key) -> SolverSource:
+    source = solver_source(node, key)
+    for tool, place in node.fields["tools"].fields.items():
+        _check_tool(tool, place)
+    return source
+
+
+def _rule(node: Node, key: Key) -> RuleSource:
+    check_keys(node, key)
+    kind = _kind(node)
+    values = mapping(node, key)
+    texts = values[kind]
+    return RuleSource(
+        id=values["id"],
+        kind=kind,
+        texts=() if kind == "solver" else texts if kind == "temporal" else (texts,),
+        solver=values.get("solver"),
+        program=values.get("program"),
+        message=values.get("message"),
+        on_violation=DECISIONS[values.get("on_violation", "block")],
+        remedy=values.get("remedy"),
+        line=node.line,
+    )
+
+
+def _kind(node: Node) -> RuleKind:
+    kinds = [kind for kind in RULE_KINDS if kind in node.fields]
+    if not kinds:
+        raise node.error("a policy without a rule; expected one of `temporal`, `solver` and `request`")
+    kind, *others = sorted(kinds, key=lambda kind: node.fields[kind].key_line)
+    if others:
+        raise node.fields[others[0]].error(f"`{others[0]}` beside `{kind}`; expected one rule in each policy")
+    if "program" in node.fields and kind != "request":
+        raise node.fields["program"].error(f"`program` belongs to a `request`; expected none beside `{kind}`")
+    return kind
+
+
+def _rules(node: Node, key: Key) -> tuple[RuleSource, ...]:
+    rules: tuple[RuleSource, ...] = items(node, key)
+    first: dict[str, int] = {}
+    for rule, place in zip(rules, node.items, strict=True):
+        at = place.fields["id"]
+        if rule.id in first:
+            raise at.error(
+                f"policy {shortened(rule.id)!r} is already in line {first[rule.id]}; expected an id of its own"
+            )
+        first[rule.id] = at.line
+    return rules
+
+
+def _ignored(node: Node, key: Key) -> Ignored:
+    values = mapping(node, key)
+    return Ignored(values["check"], values.get("node"), values["reason"], node.line)
+
+
+TOOL = Key("tool", _tool, "the name of a tool")
+ARGUMENTS = Key(
+    "arguments",
+    _arguments,
+    "a list of the names of arguments, or nothing where they are not declared",
+    item=Key("argument", name, "the name of an argument"),
+)
+RULE = Key(
+    "policy",
+    _rule,
+    "a mapping with `id` and one of `temporal`, `solver` and `request`",
+    keys=keys(
+        Key("id", name, "a text", required=True),
+        Key("temporal", one_or_more, "a formula, or a list of them", item=Key("temporal", text, "a formula")),
+        replace(SOLVER, read=_solver),
+        Key("request", text, "a text that says what is not allowed"),
+        Key("program", file, "a Python file", choices=(".py",)),
+        Key("message", plain_text, "a text for people"),
+        Key("on_violation", choice, "warn, block, escalate or halt", choices=tuple(DECISIONS)),
+        Key("remedy", plain_text, "a text that says what would be allowed"),
+    ),
+)
+POLICY_FILE = Key(
+    "the file",
+    mapping,
+    "a mapping with `version: 1` and `policies:`",
+    keys=keys(
+        Key("version", _version, "the number 1", required=True),
+        Key(
+            "toolbox",
+            one_or_more,
+            "a Python file, or a list of them",
+            item=Key("toolbox", file, "a Python file", choices=(".py",)),
+        ),
+        Key(
+            "tags",
+            _tags,
+            "a mapping of names to lists of tools",
+            item=Key("tag", items, "a list of tools", item=TOOL),
+        ),
+        Key("tools", _tools, "a list of tools, or a mapping of tools to lists of their arguments", item=TOOL),
+        Key("failed_output", _regular_expression, "a regular expression"),
+        Key("unlisted", choice, "allow or deny", choices=("allow", "deny")),
+        Key(
+            "ignore",
+            items,
+            "a list of the findings of verify that are accepted",
+            item=Key(
+                "finding",
+                _ignored,
+                "a mapping with `check`, `reason`, and the `node` where it is of one",
+                keys=keys(
+                    Key("check", name, "the name of a check, such as dead-end", required=True),
+                    Key("node", name, "the id of a node"),
+                    Key("reason", plain_text, "a text that says why", required=True),
+                ),
+            ),
+        ),
+        Key("policies", _rules, "a list of policies", required=True, item=RULE),
+    ),
+)
+"""Every key that a policy file may have, at every level. The JSON Schema beside this file says the same to editors."""

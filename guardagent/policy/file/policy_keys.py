@@ -1,0 +1,187 @@
+"""What may stand under a key of a policy file, and who reads it: a value of another kind is an error that says so."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from guardagent.errors import ContentError, nearest
+from guardagent.policy.file.located_text import Text
+from guardagent.policy.file.located_yaml import Node, Scalar, shortened
+from guardagent.policy.file.yaml_problems import QUOTE
+
+MAX_NAME = 200
+_LINE = f"one line of at most {MAX_NAME} characters, without spaces around it"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key, or an item of a list.
+
+    Attributes:
+        read: makes its value of what stands there.
+        expected: what that is, in the words of an error message.
+        choices: the texts it may be, if these are few.
+        keys: of the mapping it is.
+        item: what each item of the list it is, or each value of the mapping of names it is, has to be.
+    """
+
+    name: str
+    read: Callable[[Node, Key], Any]
+    expected: str
+    required: bool = False
+    choices: tuple[str, ...] = ()
+    keys: Mapping[str, Key] = field(default_factory=dict)
+    item: Key | None = None
+
+    def mismatch(self, node: Node, advice: str = "") -> ContentError:
+        """That something else stands there."""
+        message = f"`{self.name}` is {node.described}; expected {self.expected}{advice}"
+        return ContentError(message, node.path, node.line)
+
+
+def keys(*known: Key) -> dict[str, Key]:
+    return {key.name: key for key in known}
+
+
+def mapping(node: Node, key: Key) -> dict[str, Any]:
+    """The values of a mapping whose keys are known, each as its key reads it."""
+    check_keys(node, key)
+    return {name: key.keys[name].read(value, key.keys[name]) for name, value in node.fields.items()}
+
+
+def check_keys(node: Node, key: Key) -> None:
+    """It is a mapping, and has the keys that it must and no others; what they hold has not been looked at."""
+    if not isinstance(node.value, dict):
+        raise key.mismatch(node)
+    for name, value in node.value.items():
+        if name not in key.keys:
+            raise value.error(f"unknown key {shortened(name)!r} of {key.name}{nearest(name, key.keys)}")
+    for name, inner in key.keys.items():
+        if inner.required and name not in node.value:
+            raise node.error(f"key {name!r} of {key.name} is missing; expected {inner.expected}")
+
+
+def by_name(node: Node, key: Key) -> dict[str, Any]:
+    """A mapping of names of any kind to items of one kind."""
+    if not isinstance(node.value, dict):
+        raise key.mismatch(node)
+    for name, value in node.value.items():
+        if not _is_line(name):
+            raise value.error(f"{shortened(name)!r} is no name; expected {_LINE}")
+    return {name: _item(value, key) for name, value in node.value.items()}
+
+
+def items(node: Node, key: Key) -> tuple[Any, ...]:
+    """A list with something in it, and nothing twice."""
+    if not isinstance(node.value, list) or not node.value:
+        raise key.mismatch(node)
+    seen: set[Any] = set()
+    for item in node.value:
+        if isinstance(item.value, Text | Scalar):
+            identity = (type(item.plain), item.plain)
+            if identity in seen:
+                raise item.error(f"`{key.name}` holds {item.described} twice; expected it once")
+            seen.add(identity)
+    return tuple(_item(item, key) for item in node.value)
+
+
+def one_or_more(node: Node, key: Key) -> tuple[Any, ...]:
+    """An item alone, or a list of them."""
+    return items(node, key) if isinstance(node.value, list) else (_item(node, key),)
+
+
+def _item(node: Node, key: Key) -> Any:
+    assert key.item is not None
+    return key.item.read(node, key.item)
+
+
+def text(node: Node, key: Key) -> Text:
+    """A text that is not empty."""
+    if isinstance(node.value, Text) and node.value.text.strip():
+        return node.value
+    raise key.mismatch(node, _advice(node))
+
+
+def plain_text(node: Node, key: Key) -> str:
+    return text(node, key).text
+
+
+def line(node: Node, key: Key) -> Text:
+    """A text of one line, such as a name."""
+    found = text(node, key)
+    if not _is_line(found.text):
+        raise key.mismatch(node, f": {_LINE}")
+    return found
+
+
+def name(node: Node, key: Key) -> str:
+    return line(node, key).text
+
+
+def choice(node: Node, key: Key) -> str:
+    found = text(node, key)
+    if found.text not in key.choices:
+        raise found.error(f"`{key.name}` is {node.described}{nearest(found.text, key.choices)}")
+    return found.text
+
+
+def flag(node: Node, key: Key) -> bool:
+    if isinstance(node.value, Scalar) and isinstance(node.value.value, bool):
+        return node.value.value
+    raise key.mismatch(node)
+
+
+def value(node: Node, key: Key) -> Any:
+    """A text, a number or a boolean."""
+    if isinstance(node.value, Text) or (isinstance(node.value, Scalar) and node.value.kind in ("number", "boolean")):
+        return node.plain
+    raise key.mismatch(node)
+
+
+def file(node: Node, key: Key) -> Path:
+    """A file under the folder of the policy file, or of an absolute path."""
+    named = plain_text(node, key)
+    if Path(os.path.normpath(named)).parts[:1] == (os.pardir,):
+        raise node.error(
+            f"{shortened(named)!r} leads out of the policy file's folder; expected a file in it, or an absolute path"
+        )
+    path = node.path.parent / named
+    if not named.endswith(key.choices or "") or not _is_file(path):
+        raise node.error(f"{shortened(named)!r} is no such file; expected {key.expected}{_siblings(path, key)}")
+    return path
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # too long a name, or half a character
+        return False
+
+
+def _siblings(path: Path, key: Key) -> str:
+    try:
+        known = [file.name for file in path.parent.iterdir() if file.name.endswith(key.choices or "")]
+    except (OSError, ValueError):
+        return ""
+    return nearest(path.name, known) if known else ""
+
+
+def _is_line(text: str) -> bool:
+    return 0 < len(text) <= MAX_NAME and text.isprintable() and text == text.strip()
+
+
+def _advice(node: Node) -> str:
+    match node.value:
+        case Scalar(source=""):
+            return ""
+        case Scalar():
+            return "; if it is meant as a text, quote it"
+        case dict():
+            return f"; if it is meant as a text, which must not begin with {{ or hold `: `, {QUOTE}"
+        case list():
+            return f"; if it is meant as a text, which must not begin with [ or `- `, {QUOTE}"
+    return ""

@@ -1,0 +1,153 @@
+"""What stands under `solver:` in a policy file: SMT-LIB 2 text, and for each tool what permits a call of it.
+
+Read key by key and located; the texts themselves are read in `solver/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from guardagent.policy.file.located_text import Text
+from guardagent.policy.file.located_yaml import Node, Scalar
+from guardagent.policy.file.policy_keys import (
+    Key,
+    by_name,
+    check_keys,
+    choice,
+    file,
+    flag,
+    items,
+    keys,
+    line,
+    mapping,
+    text,
+    value,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class VariableSource:
+    """A variable of a tool's schema.
+
+    Attributes:
+        sort: the name of its sort; None where the SMT-LIB text declares it.
+        enum: the values that it may have; None where it may have any of its sort.
+        source: the expression that gives its value.
+        required: whether a call is denied while its value is not known.
+        free: whether a value that is not known may be whichever permits the call.
+    """
+
+    sort: Text | None
+    enum: tuple[str | int | float | bool, ...] | None
+    source: Text | None
+    required: bool
+    free: bool
+    place: Text
+
+
+@dataclass(frozen=True, slots=True)
+class GovernedTool:
+    """What permits a call of a tool."""
+
+    permit: Text
+    variables: Mapping[str, VariableSource]
+
+
+@dataclass(frozen=True, slots=True)
+class SolverSource:
+    """A solver rule, as its file has it: `smt` or `smt_file`, and the tools it governs."""
+
+    smt: Text | None
+    smt_file: Path | None
+    tools: Mapping[str, GovernedTool]
+
+
+def _place(node: Node) -> Text:
+    """Where a mapping begins, to locate errors of it."""
+    return Text("", node.path, node.key_line or node.line)
+
+
+def _predicate(node: Node, key: Key) -> Text:
+    """SMT-LIB's `true` and `false` are YAML's too."""
+    if isinstance(node.value, Scalar) and isinstance(node.value.value, bool):
+        return Text("true" if node.value.value else "false", node.path, node.line)
+    return text(node, key)
+
+
+def _variable(node: Node, key: Key) -> VariableSource:
+    values = mapping(node, key)
+    free = "free" in values
+    if free and values.get("required") is True:
+        raise node.error("`free: any` beside `required: true`; expected one of them: what is required is never free")
+    if "from" not in values and not free:
+        raise node.error(
+            "a variable without `from`, which would never be known; expected an expression such as args.amount, "
+            "fact(user_confirmed), state(hours_since_booking(args.id)) or conversation(user)"
+        )
+    return VariableSource(
+        values.get("sort"),
+        values.get("enum"),
+        values.get("from"),
+        values.get("required", not free),
+        free,
+        _place(node),
+    )
+
+
+def _governed(node: Node, key: Key) -> GovernedTool:
+    values = mapping(node, key)
+    return GovernedTool(values["permit"], MappingProxyType(values["variables"]))
+
+
+def solver_source(node: Node, key: Key) -> SolverSource:
+    """What stands under `solver:`."""
+    check_keys(node, key)
+    if ("smt" in node.fields) == ("smt_file" in node.fields):
+        found = "both" if "smt" in node.fields else "neither"
+        raise node.error(f"`solver` has {found} of `smt` and `smt_file`; expected one of them")
+    values = mapping(node, key)
+    if not values["tools"]:
+        raise node.fields["tools"].error("`tools` of a solver rule is empty; expected the tools it governs")
+    return SolverSource(values.get("smt"), values.get("smt_file"), MappingProxyType(values["tools"]))
+
+
+VARIABLE = Key(
+    "variable",
+    _variable,
+    "a mapping of what it is and where it comes from",
+    keys=keys(
+        Key("sort", line, "the name of a sort"),
+        Key("enum", items, "a list of its values", item=Key("value", value, "a text, a number or a boolean")),
+        Key("from", text, "an expression"),
+        Key("required", flag, "true or false"),
+        Key("free", choice, "any", choices=("any",)),
+    ),
+)
+GOVERNED = Key(
+    "tool",
+    _governed,
+    "a mapping with `permit` and `variables`",
+    keys=keys(
+        Key("permit", _predicate, "the predicate that permits the call", required=True),
+        Key(
+            "variables",
+            by_name,
+            "a mapping of the names of variables; {} where a call is permitted whatever is known",
+            required=True,
+            item=VARIABLE,
+        ),
+    ),
+)
+SOLVER = Key(
+    "solver",
+    solver_source,
+    "a mapping with `smt` or `smt_file`, and `tools`",
+    keys=keys(
+        Key("smt", text, "SMT-LIB 2 text"),
+        Key("smt_file", file, "a file with SMT-LIB 2 text"),
+        Key("tools", by_name, "a mapping of the tools it governs", required=True, item=GOVERNED),
+    ),
+)

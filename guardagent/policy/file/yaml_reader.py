@@ -1,0 +1,159 @@
+"""Reads YAML into values that know their lines: a strict subset, since a rule that is misread protects nothing.
+
+One document, no tags, no anchors or aliases, no merge keys, keys that are texts and stand once in their mapping, and
+bounds on depth and number of parts.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from guardagent.errors import ContentError
+from guardagent.policy.file.located_text import Text
+from guardagent.policy.file.located_yaml import Node, Scalar, shortened
+from guardagent.policy.file.yaml_problems import QUOTE, explained
+
+MAX_DEPTH = 32
+MAX_PARTS = 20_000  # read in about a second
+
+_TAG = "tag:yaml.org,2002:"
+_KINDS = {"bool": "boolean", "int": "number", "float": "number", "timestamp": "date", "null": "null"}
+_COMMENT = re.compile(r"[ \t]+#")
+_COMMA = re.compile(r"\s*,")
+
+
+def parse(data: bytes, path: Path) -> Node | None:
+    """The value of a YAML file; None where it has none.
+
+    Raises:
+        ContentError: it is not UTF-8, not YAML, or outside of the subset.
+    """
+    text = _decoded(data, path)
+    try:
+        loader = _Loader(text, path)
+        root = loader.get_single_node()
+    except yaml.reader.ReaderError as error:
+        line = text[: error.position].count("\n") + 1
+        raise ContentError(f"the character U+{error.character:04X} is not allowed in YAML", path, line) from None
+    except yaml.MarkedYAMLError as error:
+        raise explained(error, text, path) from None
+    return _Reader(loader, text, path).node(root) if root else None
+
+
+def _decoded(data: bytes, path: Path) -> str:
+    if data.startswith(b"\xef\xbb\xbf"):
+        raise ContentError("begins with a byte order mark; expected UTF-8 without one", path, 1)
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise ContentError(f"byte {error.start} is not UTF-8; expected UTF-8 text", path, line) from None
+
+
+class _Loader(yaml.SafeLoader):
+    """Stops at what is outside of the subset while it reads, before that can grow."""
+
+    def __init__(self, text: str, path: Path) -> None:
+        super().__init__(text)
+        self._path, self._depth, self._parts = path, 0, 0
+
+    def get_single_node(self) -> yaml.Node | None:
+        try:
+            return super().get_single_node()
+        except (ValueError, OverflowError):  # chr() of an escape's number
+            line = self.get_mark().line + 1
+            raise ContentError("a \\U escape that is no character; expected a character", self._path, line) from None
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event = self.peek_event()  # type: ignore[no-untyped-call]  # the stubs of PyYAML leave it open
+        self._depth, self._parts = self._depth + 1, self._parts + 1
+        if problem := self._problem(event):
+            raise ContentError(problem, self._path, event.start_mark.line + 1)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def _problem(self, event: Any) -> str:
+        if isinstance(event, yaml.AliasEvent):
+            return f"`*{event.anchor}` is an alias to YAML; expected no aliases: write the value itself, or {QUOTE}"
+        if event.anchor is not None:
+            return f"`&{event.anchor}` is an anchor to YAML; expected no anchors: write the value alone, or {QUOTE}"
+        if event.tag is not None:
+            tag = shortened(event.tag.replace(_TAG, "!!"))
+            return f"`{tag}` is a tag to YAML, as it begins with !; expected no tags: {QUOTE}"
+        if self._depth > MAX_DEPTH:
+            return f"nested deeper than {MAX_DEPTH} levels; expected fewer"
+        if self._parts > MAX_PARTS:
+            return f"more than {MAX_PARTS:,} keys and values; expected fewer: divide the file"
+        return ""
+
+
+class _Reader:
+    """Makes our nodes of PyYAML's."""
+
+    def __init__(self, loader: yaml.SafeLoader, text: str, path: Path) -> None:
+        self._loader, self._text, self._path = loader, text, path
+
+    def node(self, node: yaml.Node, key_line: int = 0, *, flow: bool = False) -> Node:
+        line = node.start_mark.line + 1
+        return Node(self._value(node, flow=flow), self._path, line, key_line or line)
+
+    def _value(self, node: yaml.Node, *, flow: bool) -> dict[str, Node] | list[Node] | Text | Scalar:
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.node(item, flow=bool(node.flow_style)) for item in node.value]
+        assert isinstance(node, yaml.ScalarNode)
+        return self._scalar(node, flow=flow)
+
+    def _mapping(self, node: yaml.MappingNode) -> dict[str, Node]:
+        values: dict[str, Node] = {}
+        for key_node, value in node.value:
+            line = key_node.start_mark.line + 1
+            key = self._key(key_node, line)
+            if key in values:
+                first = values[key].key_line
+                problem = f"key {shortened(key)!r} is given twice, first in line {first}; expected it once"
+                raise ContentError(problem, self._path, line)
+            values[key] = self.node(value, line, flow=bool(node.flow_style))
+        return values
+
+    def _key(self, node: yaml.Node, line: int) -> str:
+        if node.tag == f"{_TAG}merge":
+            raise ContentError("`<<` is a merge key to YAML; expected the keys themselves", self._path, line)
+        key = self.node(node)
+        if isinstance(key.value, Text):
+            return key.value.text
+        raise ContentError(f"a key is {key.described}; expected a text; if it is one, quote it", self._path, line)
+
+    def _scalar(self, node: yaml.ScalarNode, *, flow: bool) -> Text | Scalar:
+        source = self._text[node.start_mark.index : node.end_mark.index]
+        kind = node.tag.removeprefix(_TAG)
+        if kind in _KINDS:
+            return Scalar(self._constructed(node, kind), _KINDS[kind], source)
+        text = Text(node.value, self._path, node.start_mark.line + 1, source, self._hint(node, flow=flow))
+        if any("\ud800" <= sign <= "\udfff" for sign in text.text):
+            raise text.error("a \\u escape that is half a character; expected a whole one")
+        return text
+
+    def _constructed(self, node: yaml.ScalarNode, kind: str) -> Any:
+        if kind == "timestamp":  # a policy has none; and some are none, such as 2024-13-45
+            return node.value
+        try:
+            return self._loader.construct_object(node)
+        except ValueError:
+            line = node.start_mark.line + 1
+            raise ContentError(f"{shortened(node.value)} is no number", self._path, line) from None
+
+    def _hint(self, node: yaml.ScalarNode, *, flow: bool) -> str:
+        if node.style is not None:  # it is quoted
+            return ""
+        if _COMMENT.match(self._text, node.end_mark.index):
+            return f"what follows ` #` is a comment to YAML: to keep it, {QUOTE}"
+        if flow and _COMMA.match(self._text, node.end_mark.index):
+            return "in [ ] and { }, a comma ends an unquoted text: to keep what follows, quote the whole text"
+        return ""

@@ -1,0 +1,1 @@
+"""The language of rules: grammar, parser, syntax tree, printing, values."""

@@ -1,0 +1,158 @@
+"""The text of a temporal rule and its tree, by the grammar in language.lark; or a caret under what is wrong."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from guardagent.errors import InputError
+from guardagent.policy.language.mistakes import FORMS, hint
+
+if TYPE_CHECKING:
+    from lark import Lark
+
+Node = Any  # a lark.Tree, whose children are trees and tokens
+
+MAX_CHARACTERS = 20_000
+SHOWN = 100  # characters before and after a mistake
+_FORMS = ("before", "after", "seq", "forall", "exists")
+_FUNCTIONS = (
+    "output",
+    "args",
+    "failed",
+    "state",
+    "fact",
+    "known",
+    "len",
+    "first",
+    "last",
+    "count",
+    "sum",
+    "all",
+    "any",
+)
+_EXPECTED = {
+    "NAME": "a name",
+    "IDENTIFIER": "a variable",
+    "QUOTED": "a text in quotes",
+    "SINGLE": "",
+    "NUMBER": "a number",
+    "BINARY": "U, W, R or S",
+    "INT": "a whole number",
+    "REGEX": "/a regular expression/",
+    "COMPARED": "a comparison",
+    "_ANY": ".*",
+    "_IMPLIES": "->",
+    "_OR": "OR",
+    "_AND": "AND",
+    "_MATCHES": "matches",
+    "_IN": "in",
+    "LPAR": "(",
+    "RPAR": ")",
+    "LSQB": "[",
+    "RSQB": "]",
+    "EQUAL": "=",
+    "COMMA": ",",
+    "COLON": ":",
+    "VBAR": "|",
+    "DOT": ".",
+    "$END": "the end",
+    "AT": "@",
+    "_TRUE": "true",
+    "_FALSE": "false",
+}
+_OPERATORS = {"PLUS", "MINUS", "TIMES", "SLASH", "PERCENT", "DOT", "LSQB", "COMPARED", "_MATCHES"}
+
+
+class TemporalError(InputError):
+    """A temporal rule that does not parse: what is wrong, and a caret under the place.
+
+    Attributes:
+        line, column: where, from 1, in the rule's text.
+    """
+
+    def __init__(self, problem: str, text: str, line: int, column: int) -> None:
+        self.problem, self.line, self.column = problem, line, column
+        shown = (text.splitlines() or [""])[line - 1]
+        left = max(0, column - SHOWN)
+        super().__init__(f"{problem}\n  {shown[left : column + SHOWN]}\n  {' ' * (column - 1 - left)}^")
+
+
+def tree_of(text: str, start: str = "start") -> Node:
+    """The tree of a rule's text, or of another part of the grammar.
+
+    Raises:
+        TemporalError: it does not parse; with what was expected, and where.
+    """
+    if len(text) > MAX_CHARACTERS:
+        problem = f"the rule has {len(text):,} characters; expected at most {MAX_CHARACTERS:,}"
+        raise TemporalError(problem, text[:80], 1, 1)
+    if half := re.search("[\ud800-\udfff]", text):
+        line = text.count("\n", 0, half.start()) + 1
+        raise TemporalError("there is half a character here; expected whole ones", "", line, 1)
+    from lark.exceptions import UnexpectedInput
+
+    try:
+        return _parser().parse(text, start=start)
+    except UnexpectedInput as error:
+        _explain(error, text)
+
+
+@cache
+def _parser() -> Lark:
+    from lark import Lark
+
+    grammar = Path(__file__).with_name("language.lark").read_text(encoding="utf-8")
+    return Lark(grammar, parser="lalr", start=["start", "condition"], propagate_positions=True, maybe_placeholders=True)
+
+
+def _explain(error: Any, text: str) -> NoReturn:
+    from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
+
+    lines = text.splitlines() or [""]
+    ended = isinstance(error, UnexpectedEOF) or getattr(getattr(error, "token", None), "type", "") == "$END"
+    line, column = (len(lines), len(lines[-1]) + 1) if ended else (error.line, error.column)
+    wanted = error.allowed if isinstance(error, UnexpectedCharacters) else getattr(error, "expected", ())
+    if isinstance(error, UnexpectedToken):
+        wanted = error.accepts or error.expected
+    rest = "" if ended else lines[line - 1][column - 1 :]
+    found = "it ends here" if ended else f"unexpected {rest[:20]!r}"
+    propositional = not any(f"{form}(" in text for form in FORMS)
+    meant = hint(lines[line - 1][: column - 1], rest, propositional=propositional)
+    raise TemporalError(f"{found}; expected {_listed(wanted or ())}{meant}", text, line, column) from None
+
+
+def _listed(terminals: Any) -> str:
+    names = {str(name) for name in terminals}
+    if "UNARY" in names:  # whatever a rule can begin with
+        return "a rule, such as tool:NAME, !tool:NAME, F tool:NAME, before(...) or one in parentheses"
+    if "_KNOWN" in names:  # whatever a term can begin with
+        return "a condition or a value, such as x == 1, output(f), fact(NAME) or state(fn(x))"
+    if "FIRST" in names:
+        return "a call: its label, first(...) or last(...)"
+    if names & _OPERATORS:
+        names = (names - _OPERATORS) | {"an operator"}
+    return " or ".join(sorted({_EXPECTED.get(name, name.lower()) for name in names} - {""})) or "nothing more"
+
+
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'", "/": "/"}
+
+
+def unquoted(token: Any, text: str) -> str:
+    """The text that a quoted token stands for.
+
+    Raises:
+        TemporalError: it has an escape that there is not.
+    """
+
+    def plain(match: re.Match[str]) -> str:
+        if match[1] in _ESCAPES:
+            return _ESCAPES[match[1]]
+        if len(match[1]) > 1 and not 0xD800 <= int(match[1][1:], 16) <= 0xDFFF:
+            return chr(int(match[1][1:], 16))
+        problem = f"there is no escape {match[0]!r} in a text; write a backslash twice"
+        raise TemporalError(problem, text, token.line, token.column)
+
+    return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", plain, token[1:-1])

@@ -1,0 +1,372 @@
+"""Reads a temporal rule: from its text to its typed syntax, the names in it checked.
+
+A pattern's variables and its label can be used in the conditions that follow it. `forall(f:A(...), ...)` may speak of
+the proposed call's arguments as `args(f)`, and never of its output, which is not there yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, NoReturn
+
+from guardagent.errors import nearest
+from guardagent.policy.file.located_yaml import shortened
+from guardagent.policy.language import ast
+from guardagent.policy.language.formula import any_of
+from guardagent.policy.language.grammar import Node, TemporalError, tree_of, unquoted
+from guardagent.policy.language.printing import text_of
+from guardagent.policy.language.temporal import DATA_RULES, formula_of
+from guardagent.policy.language.values import MAX_DIGITS
+
+_NO_CONDITION = (ast.ListOf, ast.Arithmetic, ast.Negative, ast.Length, ast.CountCalls, ast.SumCalls, ast.State)
+_NULLS = ("null", "None", "none", "nil")
+_KINDS = ("tool", "action", "decision")
+_RESERVED = frozenset({"state", "true", "false", "True", "False", "in", "matches"})
+
+
+def read_rule(text: str) -> ast.Rule:
+    """The syntax of a rule.
+
+    Raises:
+        TemporalError: it does not parse, or uses a name that is not bound; with what was expected, and where.
+    """
+    try:
+        return _rule(tree_of(text), text)
+    except RecursionError:
+        raise TemporalError("the rule is nested too deep", text[:80], 1, 1) from None
+
+
+def read_term(text: str, names: Collection[str]) -> ast.Term:
+    """The syntax of an expression by itself.
+
+    Args:
+        text: the expression.
+        names: the variables that it may use.
+
+    Raises:
+        TemporalError: as of `read_rule`.
+    """
+    try:
+        return _Reader(text).term(tree_of(text, "condition"), names)
+    except RecursionError:
+        raise TemporalError("the expression is nested too deep", text[:80], 1, 1) from None
+
+
+def _rule(tree: Node, text: str) -> ast.Rule:
+    if not any(True for _ in tree.find_pred(lambda node: node.data in DATA_RULES)):
+        return ast.Temporal(formula_of(tree, text))
+    children = tree.children
+    match tree.data:
+        case "all_of":
+            return ast.AllOf(tuple(_rule(child, text) for child in children))
+        case "any_of":
+            return _any_of([_rule(child, text) for child in children])
+        case "implies":
+            return _any_of([ast.Not(_rule(children[0], text)), _rule(children[1], text)])
+        case "negation":
+            return ast.Not(_rule(children[0], text))
+        case kind if kind in DATA_RULES:
+            return _Reader(text).rule(tree)
+    return ast.Temporal(formula_of(tree, text))  # which says that data rules do not stand there
+
+
+def _any_of(parts: Sequence[ast.Rule]) -> ast.Rule:
+    """Propositional alternatives are one formula: one automaton knows what is left of all of them."""
+    formulas = [part.formula for part in parts if isinstance(part, ast.Temporal)]
+    others = tuple(part for part in parts if not isinstance(part, ast.Temporal))
+    return ast.AnyOf((*others, ast.Temporal(any_of(formulas)))) if formulas else ast.AnyOf(others)
+
+
+@dataclass
+class _Scope:
+    """The names that can be used at one place of a rule.
+
+    Attributes:
+        variables: those bound so far.
+        labels: those bound so far, and whether the call's output is there to be spoken of.
+        bound: None, or the variables that the pattern which is being read has bound itself.
+    """
+
+    variables: set[str] = field(default_factory=set)
+    labels: dict[str, bool] = field(default_factory=dict)
+
+    def copy(self) -> _Scope:
+        return _Scope(set(self.variables), dict(self.labels))
+
+
+class _Reader:
+    """Reads one rule over data."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def rule(self, tree: Node) -> ast.Rule:
+        return getattr(self, f"_{tree.data}")(tree.children)  # type: ignore[no-any-return]
+
+    def term(self, tree: Node, names: Collection[str]) -> ast.Term:
+        return self._term(tree, _Scope(set(names)))
+
+    # --- the five forms
+
+    def _forall(self, children: Sequence[Node]) -> ast.Rule:
+        scope = _Scope()
+        return ast.Forall(self._pattern(children[0], scope, proposed=True), self._condition(children[1], scope))
+
+    def _exists(self, children: Sequence[Node]) -> ast.Rule:
+        scope = _Scope()
+        return ast.Exists(self._pattern(children[0], scope), self._condition(children[1], scope))
+
+    def _before(self, children: Sequence[Node]) -> ast.Rule:
+        scope = _Scope()
+        pattern = self._pattern(children[0], scope, proposed=True)
+        condition = self._condition(children[1], scope)
+        return ast.Before(pattern, condition, self._pattern(children[2], scope), self._condition(children[3], scope))
+
+    def _after(self, children: Sequence[Node]) -> ast.Rule:
+        scope = _Scope()
+        pattern = self._pattern(children[0], scope, proposed=True)
+        condition = self._condition(children[1], scope)
+        scope.labels = dict.fromkeys(scope.labels, True)  # when the partner comes, the first call has its output
+        return ast.After(pattern, condition, self._pattern(children[2], scope), self._condition(children[3], scope))
+
+    def _seq(self, children: Sequence[Node]) -> ast.Rule:
+        """Each step only after the one before it."""
+        parts: list[ast.Rule] = []
+        steps = [self._pattern(child, _Scope()) for child in children]
+        for number, step in enumerate(steps):
+            if step in steps[:number]:
+                self._wrong("this step stands twice, so that neither could ever come first", children[number])
+        for earlier, later in pairwise(children):
+            scope = _Scope()
+            pattern = self._pattern(later, scope)
+            parts.append(ast.Before(pattern, ast.TRUE, self._pattern(earlier, scope), ast.TRUE))
+        return parts[0] if len(parts) == 1 else ast.AllOf(tuple(parts))
+
+    # --- patterns
+
+    def _pattern(self, tree: Node, scope: _Scope, *, proposed: bool = False) -> ast.Pattern:
+        """A pattern, whose label and variables are in the scope from then on."""
+        label, tools, *arguments = tree.children
+        read = tuple(self._argument(child, scope) for child in arguments if child is not None)
+        names = [argument.name for argument in read]
+        if twice := [name for name in names if names.count(name) > 1]:
+            self._wrong(f"argument {twice[0]!r} stands twice; expected each once", tree)
+        if label is not None:
+            if label in _KINDS:
+                self._wrong(f"{str(label)!r} is no label; a pattern is TOOL(...), or with a label f:TOOL(...)", label)
+            if label in scope.labels or label in scope.variables:
+                self._wrong(f"the name {str(label)!r} is taken already; expected another label", label)
+            scope.labels[str(label)] = not proposed
+        for argument in read:
+            if isinstance(argument.value, ast.Variable):
+                scope.variables.add(argument.value.name)
+        return ast.Pattern(tuple(map(self._tool, tools.children)), read, label and str(label), _place(tree))
+
+    def _tool(self, tree: Node) -> str:
+        if tree.data == "tagged":
+            return f"@{tree.children[0]}"
+        return self._name(tree.children[0])
+
+    def _name(self, token: Any) -> str:
+        return unquoted(token, self._text) if token.type == "QUOTED" else str(token)
+
+    def _argument(self, tree: Node, scope: _Scope) -> ast.Argument:
+        name, value = tree.children
+        if name.type == "NAME" and not name.isidentifier():
+            self._wrong(f"{str(name)!r} is no plain name of an argument; if it is one, write it in quotes", name)
+        return ast.Argument(self._name(name), self._value(value, scope))
+
+    def _value(self, tree: Node, scope: _Scope) -> ast.Exactly | ast.Matching | ast.Anything | ast.Variable:
+        match tree.data:
+            case "anything":
+                return ast.Anything()
+            case "regex":
+                return ast.Matching(self._regex(tree.children[0]))
+            case "variable":
+                token = tree.children[0]
+                if token in _NULLS:
+                    self._wrong(f"{str(token)!r} is no value; that an argument is there is asked as known(x)", token)
+                if token in _RESERVED or token in scope.labels:
+                    self._wrong(f"{str(token)!r} is no name for a variable; expected another one", token)
+                return ast.Variable(str(token), _place(token))
+        return ast.Exactly(self._constant(tree).value)
+
+    def _regex(self, token: Any) -> str:
+        import re2
+
+        regex = token[1:-1].replace("\\/", "/")
+        options = re2.Options()
+        options.log_errors = False
+        try:
+            re2.compile(regex, options)
+        except re2.error as error:
+            why = error.args[0].decode() if isinstance(error.args[0], bytes) else error.args[0]
+            self._wrong(f"this is no regular expression (RE2): {shortened(str(why))}", token)
+        return str(regex)
+
+    # --- terms
+
+    def _condition(self, tree: Node | None, scope: _Scope) -> ast.Term:
+        """A term that can be true or false."""
+        if tree is None:
+            return ast.TRUE
+        term = self._term(tree, scope)
+        if isinstance(term, _NO_CONDITION) or (isinstance(term, ast.Constant) and type(term.value) is not bool):
+            self._wrong(f"expected a condition, which is true or false; {text_of(term)[:60]} is neither", tree)
+        if isinstance(term, ast.OverItems) and term.which == "count":
+            self._wrong("expected a condition, which is true or false; count(...) is a number", tree)
+        return term
+
+    def _conditions(self, trees: Sequence[Node], scope: _Scope) -> tuple[ast.Term, ...]:
+        return tuple(self._condition(tree, scope) for tree in trees)
+
+    def _term(self, tree: Node, scope: _Scope) -> ast.Term:
+        read: Callable[[Node, _Scope], ast.Term] = getattr(self, f"_t_{tree.data}", self._t_constant)
+        return read(tree, scope)
+
+    def _terms(self, trees: Sequence[Node], scope: _Scope) -> tuple[ast.Term, ...]:
+        return tuple(self._term(tree, scope) for tree in trees if tree is not None)
+
+    def _constant(self, tree: Node) -> ast.Constant:
+        match tree.data:
+            case "text":
+                return ast.Constant(unquoted(tree.children[0], self._text))
+            case "number":
+                return ast.Constant(self._number(tree.children[0]))
+            case "negative":
+                return ast.Constant(-self._number(tree.children[-1]))
+            case "true" | "false":
+                return ast.Constant(tree.data == "true")
+        raise AssertionError(tree.data)
+
+    def _t_constant(self, tree: Node, _: _Scope) -> ast.Term:
+        return self._constant(tree)
+
+    def _t_variable(self, tree: Node, scope: _Scope) -> ast.Term:
+        token = tree.children[0]
+        if token in scope.labels:
+            self._wrong(f"{str(token)!r} is a call; expected output({token}), args({token}) or failed({token})", token)
+        if token in _NULLS:
+            self._wrong(f"{str(token)!r} is no value; whether one is there is asked as known(x)", token)
+        if token not in scope.variables:
+            self._wrong(
+                f"unknown variable {str(token)!r}{nearest(str(token), scope.variables)}; "
+                "a variable is bound in a pattern, a text stands in quotes",
+                token,
+            )
+        return ast.Variable(str(token), _place(token))
+
+    def _t_listed(self, tree: Node, scope: _Scope) -> ast.Term:
+        return ast.ListOf(self._terms(tree.children, scope))
+
+    def _t_all_of(self, tree: Node, scope: _Scope) -> ast.Term:
+        return ast.And(self._conditions(tree.children, scope))
+
+    def _t_any_of(self, tree: Node, scope: _Scope) -> ast.Term:
+        return ast.Or(self._conditions(tree.children, scope))
+
+    def _t_negation(self, tree: Node, scope: _Scope) -> ast.Term:
+        return ast.Inverted(self._condition(tree.children[0], scope))
+
+    def _t_implies(self, tree: Node, scope: _Scope) -> ast.Term:
+        return ast.Implies(*self._conditions(tree.children, scope))
+
+    def _t_compared(self, tree: Node, scope: _Scope) -> ast.Term:
+        left, operator, right = tree.children
+        return ast.Compared(self._term(left, scope), str(operator), self._term(right, scope))  # type: ignore[arg-type]
+
+    def _t_matches(self, tree: Node, scope: _Scope) -> ast.Term:
+        return ast.Matches(self._term(tree.children[0], scope), self._regex(tree.children[1]))
+
+    def _t_arithmetic(self, tree: Node, scope: _Scope) -> ast.Term:
+        left, operator, right = tree.children
+        return ast.Arithmetic(self._term(left, scope), str(operator), self._term(right, scope))  # type: ignore[arg-type]
+
+    def _t_minus(self, tree: Node, scope: _Scope) -> ast.Term:
+        body = self._term(tree.children[0], scope)
+        if isinstance(body, ast.Constant) and not isinstance(body.value, str | bool):
+            return ast.Constant(-body.value)
+        return ast.Negative(body)
+
+    def _t_field(self, tree: Node, scope: _Scope) -> ast.Term:
+        return ast.Field(self._term(tree.children[0], scope), str(tree.children[1]))
+
+    def _t_item(self, tree: Node, scope: _Scope) -> ast.Term:
+        return ast.Item(*self._terms(tree.children, scope))
+
+    def _t_known(self, tree: Node, scope: _Scope) -> ast.Term:
+        return ast.Known(self._term(tree.children[0], scope))
+
+    def _t_length(self, tree: Node, scope: _Scope) -> ast.Term:
+        return ast.Length(self._term(tree.children[0], scope))
+
+    def _t_fact(self, tree: Node, _: _Scope) -> ast.Term:
+        return ast.Fact(tuple(self._name(tree.children[0]).split(".")))
+
+    def _t_state(self, _: Node, __: _Scope) -> ast.Term:
+        return ast.State()
+
+    def _t_state_of(self, tree: Node, scope: _Scope) -> ast.Term:
+        function, *arguments = tree.children
+        return ast.StateOf(str(function), self._terms(arguments, scope), _place(function))
+
+    def _t_of_call(self, tree: Node, scope: _Scope) -> ast.Term:
+        what, call = tree.children
+        if call.data == "label":
+            return ast.OfCall(str(what), self._label(call.children[0], str(what), scope))  # type: ignore[arg-type]
+        which, pattern, condition = call.children
+        inner = scope.copy()
+        selected = ast.Selected(str(which), self._pattern(pattern, inner), self._condition(condition, inner))  # type: ignore[arg-type]
+        return ast.OfCall(str(what), selected)  # type: ignore[arg-type]
+
+    def _label(self, token: Any, what: str, scope: _Scope) -> ast.Label:
+        if token not in scope.labels:
+            known = (
+                nearest(str(token), scope.labels)
+                if scope.labels
+                else "; a call is labelled in its pattern, as f:TOOL()"
+            )
+            self._wrong(f"unknown call {str(token)!r}{known}", token)
+        if what != "args" and not scope.labels[token]:
+            self._wrong(f"{what}({token}) of a proposed call is not known yet; expected args({token})", token)
+        return ast.Label(str(token), _place(token))
+
+    def _t_count_calls(self, tree: Node, scope: _Scope) -> ast.Term:
+        inner = scope.copy()
+        return ast.CountCalls(self._pattern(tree.children[0], inner), self._condition(tree.children[1], inner))
+
+    def _t_sum_calls(self, tree: Node, scope: _Scope) -> ast.Term:
+        inner = scope.copy()
+        pattern, condition, term = tree.children
+        return ast.SumCalls(self._pattern(pattern, inner), self._condition(condition, inner), self._term(term, inner))
+
+    def _t_count_items(self, tree: Node, scope: _Scope) -> ast.Term:
+        return self._over_items("count", *tree.children, scope=scope)
+
+    def _t_quantified(self, tree: Node, scope: _Scope) -> ast.Term:
+        return self._over_items(*tree.children, scope=scope)
+
+    def _over_items(self, which: str, name: Any, items: Node, condition: Node, *, scope: _Scope) -> ast.Term:
+        if not name.isidentifier() or name in _RESERVED or name in scope.variables or name in scope.labels:
+            self._wrong(f"{str(name)!r} cannot name the items here; expected a new name", name)
+        inner = scope.copy()
+        inner.variables.add(str(name))
+        return ast.OverItems(which, str(name), self._term(items, scope), self._condition(condition, inner))  # type: ignore[arg-type]
+
+    def _number(self, token: Any) -> int | Fraction:
+        if len(token) > MAX_DIGITS:
+            self._wrong(f"a number has {len(token):,} digits; expected at most {MAX_DIGITS}", token)
+        number = Fraction(str(token))
+        return int(number) if number.denominator == 1 else number
+
+    def _wrong(self, problem: str, where: Any) -> NoReturn:
+        place = _place(where)
+        raise TemporalError(problem, self._text, place.line, place.column)
+
+
+def _place(where: Any) -> ast.Place:
+    meta = getattr(where, "meta", where)
+    return ast.Place(getattr(meta, "line", 1), getattr(meta, "column", 1))

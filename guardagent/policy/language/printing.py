@@ -1,0 +1,96 @@
+"""Terms, patterns and rules as text again: for evidence, remedies and messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from guardagent.policy.language import ast
+from guardagent.policy.language.values import shown
+
+
+def text_of(node: Any) -> str:
+    """The text of a term, a pattern or an argument, as an author would write it."""
+    return _AS_WRITTEN.text(node)
+
+
+class Printer:
+    """Prints terms.
+
+    Args:
+        named: what stands for the name of a variable or of a call.
+        own: the label of the call that is printed, which then is "it".
+    """
+
+    def __init__(self, named: Callable[[str], str], own: str | None = None) -> None:
+        self.named, self.own = named, own
+
+    def text(self, node: Any) -> str:
+        return str(_PRINTERS[type(node)](self, node))
+
+    def joined(self, parts: Iterable[Any], between: str) -> str:
+        return between.join(map(self.text, parts))
+
+    def inside(self, node: Any) -> str:
+        """In parentheses where it could be read otherwise."""
+        loose = (ast.And, ast.Or, ast.Implies, ast.Compared, ast.Matches, ast.Arithmetic)
+        return f"({self.text(node)})" if isinstance(node, loose) else self.text(node)
+
+
+def _constant(_: Printer, node: ast.Constant | ast.Exactly) -> str:
+    return json.dumps(node.value, ensure_ascii=False) if isinstance(node.value, str | bool) else shown(node.value)
+
+
+def _pattern(to: Printer, node: ast.Pattern) -> str:
+    arguments = ", ".join(f"{argument.name}={to.text(argument.value)}" for argument in node.arguments)
+    label = f"{node.label}:" if node.label and node.label != to.own else ""
+    return f"{label}{'|'.join(node.tools)}({arguments})"
+
+
+def _over_calls(to: Printer, name: str, pattern: ast.Pattern, condition: ast.Term, *term: ast.Term) -> str:
+    terms = [*term] if condition in (ast.TRUE, ast.And(())) and not term else [condition, *term]
+    return f"{name}({', '.join([to.text(pattern), *map(to.text, terms)])})"
+
+
+def _of_call(to: Printer, node: ast.OfCall) -> str:
+    if isinstance(node.call, ast.Label) and node.call.name == to.own:
+        return "it failed" if node.what == "failed" else f"its {node.what}"
+    return f"{node.what}({to.text(node.call)})"
+
+
+_PRINTERS: dict[type, Any] = {
+    ast.Constant: _constant,
+    ast.Exactly: _constant,
+    ast.Matching: lambda _, node: f"/{node.regex}/",
+    ast.Anything: lambda _, __: ".*",
+    ast.Variable: lambda to, node: to.named(node.name),
+    ast.Label: lambda to, node: to.named(node.name),
+    ast.Pattern: _pattern,
+    ast.ListOf: lambda to, node: f"[{to.joined(node.items, ', ')}]",
+    ast.And: lambda to, node: " && ".join(map(to.inside, node.parts)),
+    ast.Or: lambda to, node: " || ".join(map(to.inside, node.parts)),
+    ast.Inverted: lambda to, node: f"!{to.inside(node.body)}",
+    ast.Implies: lambda to, node: f"{to.inside(node.first)} -> {to.inside(node.second)}",
+    ast.Compared: lambda to, node: f"{to.inside(node.left)} {node.operator} {to.inside(node.right)}",
+    ast.Matches: lambda to, node: f"{to.inside(node.body)} matches /{node.regex}/",
+    ast.Arithmetic: lambda to, node: f"{to.inside(node.left)} {node.operator} {to.inside(node.right)}",
+    ast.Negative: lambda to, node: f"-{to.inside(node.body)}",
+    ast.Length: lambda to, node: f"len({to.text(node.body)})",
+    ast.Known: lambda to, node: f"known({to.text(node.body)})",
+    ast.Field: lambda to, node: f"{to.inside(node.body)}.{node.name}",
+    ast.Item: lambda to, node: f"{to.inside(node.body)}[{to.text(node.index)}]",
+    ast.OfCall: _of_call,
+    ast.Selected: lambda to, node: _over_calls(to, node.which, node.pattern, node.condition),
+    ast.State: lambda _, __: "state",
+    ast.StateOf: lambda to, node: f"state({node.function}({to.joined(node.arguments, ', ')}))",
+    ast.Fact: lambda _, node: f"fact({'.'.join(node.path)})",
+    ast.CountCalls: lambda to, node: _over_calls(to, "count", node.pattern, node.condition),
+    ast.SumCalls: lambda to, node: _over_calls(to, "sum", node.pattern, node.condition, node.term),
+    ast.SomeCall: lambda to, node: _over_calls(to, "earlier", node.pattern, node.condition),
+    ast.OverItems: lambda to, node: (
+        f"{node.which}({node.variable} in {to.text(node.items)}, {to.text(node.condition)})"
+    ),
+}
+
+_AS_WRITTEN = Printer(str)

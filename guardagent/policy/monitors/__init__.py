@@ -1,0 +1,1 @@
+"""The monitors of a rule: automata, conditions on the proposed call, obligations."""

@@ -1,0 +1,324 @@
+"""Compiles a temporal formula to a minimal deterministic automaton over finite traces.
+
+A formula is first read as a nondeterministic automaton. Its states are what is still to be shown, a set of formulas for
+the rest of the trace, and one bit for each past operator. A future formula inside a past operator is guessed to hold,
+and the guess becomes one more thing to be shown: past operators are monotone here, so that a guess of less is never
+wrong. Subsets of these states are the states of the deterministic automaton, which is then minimised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import product
+
+from guardagent.errors import InputError
+from guardagent.policy.language.formula import (
+    And,
+    Before,
+    Constant,
+    Formula,
+    Literal,
+    Next,
+    Or,
+    Release,
+    Since,
+    Trigger,
+    Until,
+    Within,
+    subformulas,
+)
+from guardagent.policy.monitors.alphabet import Letter
+
+MAX_STATES = 5000
+MAX_WORK = 300_000  # formulas and sets of them that are looked at: a second or two
+
+Obligation = tuple[Formula, bool]  # to be shown for the rest; True where the rest must not be empty
+Obligations = frozenset[Obligation]
+State = tuple[Obligations, tuple[bool, ...]]
+Values = dict[Formula, bool]
+
+_DONE: Obligations = frozenset()
+_DIVIDE = "divide it into several rules, write many tools as one @set, or shorten its bounds"
+
+
+class Standing(IntEnum):
+    """What can still become of a rule after some steps."""
+
+    VIOLATED = 0  # nothing that follows can mend it
+    UNMET = 1  # it is violated if the trace ends here
+    MET = 2  # it is kept if the trace ends here
+    SATISFIED = 3  # nothing that follows can break it
+
+
+@dataclass(frozen=True, slots=True)
+class Automaton:
+    """A minimal deterministic automaton. It begins in state 0, and at most one of its states is violated.
+
+    Attributes:
+        table: state -> letter -> next state.
+        accepting: whether the trace may end in a state.
+        violated: whether nothing that follows can mend it.
+        satisfied: whether nothing that follows can break it.
+    """
+
+    table: tuple[tuple[int, ...], ...]
+    accepting: tuple[bool, ...]
+    violated: tuple[bool, ...]
+    satisfied: tuple[bool, ...]
+
+    def standing(self, state: int) -> Standing:
+        if self.violated[state]:
+            return Standing.VIOLATED
+        if self.satisfied[state]:
+            return Standing.SATISFIED
+        return Standing.MET if self.accepting[state] else Standing.UNMET
+
+
+def compile_formula(formula: Formula, letters: Sequence[Letter]) -> Automaton:
+    """The automaton of a formula.
+
+    Raises:
+        InputError: it would have too many states.
+    """
+    reader = _Reader(formula)
+    start = frozenset([reader.start])
+    numbers, rows = {start: 0}, []
+    waiting = [start]
+    for states in waiting:  # grows while it is read
+        row = []
+        reader.spend(len(letters))
+        for letter in letters:
+            following = _reduced(target for state in states for target in reader.read(state, letter))
+            if following not in numbers:
+                if len(numbers) >= MAX_STATES:
+                    raise InputError(f"the rule needs more than {MAX_STATES:,} states; {_DIVIDE}")
+                numbers[following] = len(numbers)
+                waiting.append(following)
+            row.append(numbers[following])
+        rows.append(row)
+    return _minimised(rows, [any(_may_end(state) for state in states) for states in numbers])
+
+
+class _Reader:
+    """The nondeterministic automaton of a formula."""
+
+    def __init__(self, formula: Formula) -> None:
+        parts = subformulas(formula)
+        self._past = [part for part in parts if isinstance(part, Before | Since | Trigger)]
+        self._impure = _impure(parts)
+        self._cache: dict[tuple[State, Letter], list[State]] = {}
+        self._work = 0
+        first = tuple(
+            isinstance(part, Trigger) or (isinstance(part, Before) and not part.strong) for part in self._past
+        )
+        self.start: State = (_split([(formula, not _holds_of_nothing(formula))]), first)
+
+    def spend(self, work: int) -> None:
+        """Counts what is done, which can grow much faster than the automaton."""
+        self._work += work
+        if self._work > MAX_WORK:
+            raise InputError(f"the rule takes too much work to compile; {_DIVIDE}")
+
+    def read(self, state: State, letter: Letter) -> list[State]:
+        """The states after one more step."""
+        if (state, letter) not in self._cache:
+            self._cache[state, letter] = list(self._read(state, letter))
+        return self._cache[state, letter]
+
+    def _read(self, state: State, letter: Letter) -> Iterable[State]:
+        obligations, bits = state
+        for values, guessed, following in self._past_values(bits, letter):
+            shown = [self._expand(body, letter, values) for body, _ in obligations]
+            shown += [self._expand(body, letter, values) for body in guessed]
+            for choice in _product(shown, self.spend):
+                yield choice, following
+
+    def _past_values(
+        self, bits: tuple[bool, ...], letter: Letter
+    ) -> Iterable[tuple[Values, list[Formula], tuple[bool, ...]]]:
+        """(the value of each past operator, what was guessed to hold, the bits for the next step), for each guess."""
+        guessable = [child for part in self._past for child in _children(part) if child in self._impure]
+        guessable = list(dict.fromkeys(guessable))
+        for guess in product((True, False), repeat=len(guessable)):
+            values: Values = dict(zip(guessable, guess, strict=True))
+            following = []
+            for part, bit in zip(self._past, bits, strict=True):
+                value, kept = self._past_value(part, letter, values, bit=bit)
+                values[part] = value
+                following.append(kept)
+            yield values, [body for body, held in zip(guessable, guess, strict=True) if held], tuple(following)
+
+    def _past_value(self, part: Formula, letter: Letter, values: Values, *, bit: bool) -> tuple[bool, bool]:
+        """(the value of a past operator now, its bit for the next step)."""
+        match part:
+            case Before(body):
+                return bit, self._value(body, letter, values)
+            case Since(left, right):
+                value = self._value(right, letter, values) or (bit and self._value(left, letter, values))
+                return value, value
+            case Trigger(left, right):
+                value = self._value(right, letter, values) and (bit or self._value(left, letter, values))
+                return value, value
+        raise AssertionError(part)
+
+    def _value(self, formula: Formula, letter: Letter, values: Values) -> bool:
+        """Of a formula without future operators, or of one that was guessed."""
+        if formula in values:
+            return values[formula]
+        match formula:
+            case Constant(value):
+                return value
+            case Literal(name, positive):
+                return name in letter.ok if positive else name not in letter.ran
+            case And(parts):
+                return all(self._value(part, letter, values) for part in parts)
+            case Or(parts):
+                return any(self._value(part, letter, values) for part in parts)
+        raise AssertionError(formula)
+
+    def _expand(self, formula: Formula, letter: Letter, values: Values) -> list[Obligations]:
+        """What must be shown from the next step on, so that a formula holds now: the alternatives."""
+        self.spend(1)
+        match formula:
+            case Constant() | Literal() | Before() | Since() | Trigger():
+                return [_DONE] if self._value(formula, letter, values) else []
+            case And(parts):
+                return _product([self._expand(part, letter, values) for part in parts], self.spend)
+            case Or(parts):
+                return _least(one for part in parts for one in self._expand(part, letter, values))
+            case Next(body, strong):
+                return [_split([(body, strong)])]
+            case Within(steps, body):
+                later = [_split([(Within(steps - 1, body), True)])] if steps else []
+                return _least([*self._expand(body, letter, values), *later])
+            case Until(left, right):
+                later = _product([self._expand(left, letter, values), [_split([(formula, True)])]], self.spend)
+                return _least([*self._expand(right, letter, values), *later])
+            case Release(left, right):
+                ends = _least([*self._expand(left, letter, values), _split([(formula, False)])])
+                return _product([self._expand(right, letter, values), ends], self.spend)
+        raise AssertionError(formula)
+
+
+def _children(part: Formula) -> list[Formula]:
+    match part:
+        case Before(body):
+            return [body]
+        case Since(left, right) | Trigger(left, right):
+            return [left, right]
+    return []
+
+
+def _impure(parts: Sequence[Formula]) -> set[Formula]:
+    """The formulas that hold a future operator outside of any past one."""
+    found: set[Formula] = set()
+    for part in parts:
+        future = isinstance(part, Next | Until | Release | Within)
+        if future or (isinstance(part, And | Or) and part.parts & found):
+            found.add(part)
+    return found
+
+
+def _holds_of_nothing(formula: Formula) -> bool:
+    """Whether the trace without any step satisfies a formula."""
+    match formula:
+        case Constant(value):
+            return value
+        case Literal(_, positive):
+            return not positive
+        case And(parts):
+            return all(map(_holds_of_nothing, parts))
+        case Or(parts):
+            return any(map(_holds_of_nothing, parts))
+        case Next(_, strong) | Before(_, strong):
+            return not strong
+        case Within(_, body):
+            return _holds_of_nothing(body)  # as it is read in a negation, step by step
+    return isinstance(formula, Release | Trigger)
+
+
+def _split(obligations: Iterable[Obligation]) -> Obligations:
+    """Obligations without conjunctions, and without those that others imply."""
+    flat: set[Obligation] = set()
+    for body, strong in obligations:
+        if isinstance(body, And):
+            flat |= _split((part, strong) for part in body.parts)
+        else:
+            flat.add((body, strong))
+    soonest: dict[Formula, int] = {}
+    for body, _ in flat:
+        if isinstance(body, Within):
+            soonest[body.body] = min(body.steps, soonest.get(body.body, body.steps))
+    return frozenset(
+        (body, strong)
+        for body, strong in flat
+        if not (isinstance(body, Within) and body.steps > soonest[body.body])
+        and not (not strong and ((body, True) in flat or body == Constant(value=True)))
+    )
+
+
+def _product(choices: Sequence[list[Obligations]], spend: Callable[[int], None]) -> list[Obligations]:
+    """Every way to choose one alternative of each."""
+    result = [_DONE]
+    for alternatives in choices:
+        spend(sum(map(len, result)) * len(alternatives))
+        result = _least(_split(first | second) for first in result for second in alternatives)
+    return result
+
+
+def _least(alternatives: Iterable[Obligations]) -> list[Obligations]:
+    """Without alternatives that ask for more than another one."""
+    kept: list[Obligations] = []
+    for one in sorted(set(alternatives), key=len):
+        if not any(other <= one for other in kept):
+            kept.append(one)
+    return kept
+
+
+def _reduced(states: Iterable[State]) -> frozenset[State]:
+    """Without states that ask for more than another one with at least its bits."""
+    kept: list[State] = []
+    for obligations, bits in sorted(set(states), key=lambda state: len(state[0])):
+        if not any(less <= obligations and all(map(bool.__ge__, more, bits)) for less, more in kept):
+            kept.append((obligations, bits))
+    return frozenset(kept)
+
+
+def _may_end(state: State) -> bool:
+    return not any(strong for _, strong in state[0])
+
+
+def _minimised(rows: Sequence[Sequence[int]], accepting: Sequence[bool]) -> Automaton:
+    """Merges the states that no continuation tells apart (Moore's partition refinement)."""
+    block = [int(value) for value in accepting]
+    while True:
+        signatures: dict[tuple[int, ...], int] = {}
+        refined = [
+            signatures.setdefault((block[state], *(block[target] for target in row)), len(signatures))
+            for state, row in enumerate(rows)
+        ]
+        if len(signatures) == len(set(block)):
+            break
+        block = refined
+    firsts = {number: state for state, number in reversed(list(enumerate(refined)))}
+    table = tuple(tuple(refined[target] for target in rows[firsts[number]]) for number in range(len(firsts)))
+    ends = tuple(accepting[firsts[number]] for number in range(len(firsts)))
+    hopes, fears = _can_reach(table, ends), _can_reach(table, [not end for end in ends])
+    return Automaton(table, ends, tuple(not hope for hope in hopes), tuple(not fear for fear in fears))
+
+
+def _can_reach(table: Sequence[Sequence[int]], goals: Sequence[bool]) -> list[bool]:
+    """Which states can reach a goal, or are one."""
+    sources: list[set[int]] = [set() for _ in table]
+    for state, row in enumerate(table):
+        for target in set(row):
+            sources[target].add(state)
+    reached, waiting = list(goals), [state for state, goal in enumerate(goals) if goal]
+    while waiting:
+        for source in sources[waiting.pop()]:
+            if not reached[source]:
+                reached[source] = True
+                waiting.append(source)
+    return reached

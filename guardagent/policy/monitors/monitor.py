@@ -1,0 +1,147 @@
+"""Follows a trace by several propositional rules at once.
+
+Together the rules are one automaton, the product of theirs. Written down it could be huge, but a trace sees little of
+it: its letters and transitions are made when an event first needs them, and kept. After that an event costs two
+look-ups, however many rules there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from guardagent.policy.monitors.alphabet import Alphabet
+from guardagent.policy.monitors.automaton import Automaton, Standing
+from guardagent.types import Event
+
+Compiled = tuple[Alphabet, Automaton]
+Parts = tuple[int, ...]  # a number for each rule
+Key = tuple[str, str | None, str | None, frozenset[str], bool]  # all that a propositional rule sees of an event
+
+
+class Letter:
+    """What an event is to each rule. There is one object for equal letters, since objects are quickest to look up."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+
+
+class State(dict[Letter, tuple["State", Parts]]):
+    """Where all rules stand: for each letter the next state, and the rules that the step violates.
+
+    Attributes:
+        parts: the state of each rule.
+        told: the rules that are known to be violated.
+    """
+
+    __slots__ = ("_product", "parts", "told")
+
+    def __init__(self, product: Product, parts: Parts, told: Parts) -> None:
+        super().__init__()
+        self._product, self.parts, self.told = product, parts, told
+
+    def __missing__(self, letter: Letter) -> tuple[State, Parts]:
+        following = self._product.after(self.parts, letter)
+        violated = tuple(rule for rule in following.told if rule not in self.told)
+        self[letter] = following, violated
+        return following, violated
+
+
+class Letters(dict[Key, Letter]):
+    """The letter of each kind of event: `letters[event.tool, event.action, event.decision, event.tags, ok]`."""
+
+    __slots__ = ("_product",)
+
+    def __init__(self, product: Product) -> None:
+        super().__init__()
+        self._product = product
+
+    def __missing__(self, key: Key) -> Letter:
+        letter = self[key] = self._product.letter(key)
+        return letter
+
+
+class Product:
+    """The product of several rules. It only ever learns what it could work out again, so threads can share it.
+
+    Args:
+        rules: each rule's alphabet and automaton.
+        keep: how much is kept, in letters and transitions, before all of it is forgotten.
+
+    Attributes:
+        rules: the rules; they are named by their places.
+        letters: the letter of an event.
+        start: the state before the first event.
+    """
+
+    def __init__(self, rules: Sequence[Compiled], keep: int = 50_000) -> None:
+        self.rules = tuple(rules)
+        self._keep = keep
+        self.letters = Letters(self)
+        self.start = State(self, (0,) * len(self.rules), ())
+        self._states: dict[Parts, State] = {}
+        self._letters: dict[Parts, Letter] = {}
+        self._kept = 0
+
+    def letter(self, key: Key) -> Letter:
+        self._keep_one_more()
+        tool, action, decision, tags, ok = key
+        event = Event(tool, action=action, decision=decision, tags=tags)
+        parts = tuple(alphabet.index(event, ok=ok) for alphabet, _ in self.rules)
+        return self._letters.setdefault(parts, Letter(parts))
+
+    def after(self, parts: Parts, letter: Letter) -> State:
+        self._keep_one_more()
+        steps = zip(self.rules, parts, letter.parts, strict=True)
+        following = tuple(automaton.table[state][part] for (_, automaton), state, part in steps)
+        told = tuple(rule for rule, state in enumerate(following) if self.rules[rule][1].violated[state])
+        return self._states.setdefault(following, State(self, following, told))
+
+    def _keep_one_more(self) -> None:
+        """Forgets everything when it is too much: names and tags are not ours to bound."""
+        self._kept += 1
+        if self._kept > self._keep:
+            self._kept = 0
+            for state in [self.start, *self._states.values()]:
+                state.clear()
+            self._states.clear()
+            self._letters.clear()
+            self.letters.clear()
+
+
+class Monitor:
+    """One trace, as its events come.
+
+    Args:
+        rules: the rules, or their product where several monitors share one.
+    """
+
+    __slots__ = ("_letters", "_rules", "_state")
+
+    def __init__(self, rules: Product | Sequence[Compiled]) -> None:
+        product = rules if isinstance(rules, Product) else Product(rules)
+        self._rules, self._letters, self._state = product.rules, product.letters, product.start
+
+    def step(self, event: Event, *, ok: bool) -> Parts:
+        """The places of the rules that an event violates for good; each rule is told once."""
+        letter = self._letters[event.tool, event.action, event.decision, event.tags, ok]
+        self._state, violated = self._state[letter]
+        return violated
+
+    def run(self, events: Iterable[Event]) -> list[tuple[int, int]]:
+        """(which event, which rule) for each violation; events went well where their status says so."""
+        state, letters, found = self._state, self._letters, []
+        for at, event in enumerate(events):
+            letter = letters[event.tool, event.action, event.decision, event.tags, event.status == "ok"]
+            state, violated = state[letter]
+            if violated:
+                found += [(at, rule) for rule in violated]
+        self._state = state
+        return found
+
+    @property
+    def standings(self) -> tuple[Standing, ...]:
+        """Where each rule stands now."""
+        states = zip(self._rules, self._state.parts, strict=True)
+        return tuple(automaton.standing(state) for (_, automaton), state in states)

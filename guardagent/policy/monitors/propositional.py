@@ -1,0 +1,251 @@
+"""A propositional rule while a session runs: the states that its automaton can be in.
+
+A call that is in flight may still go well or not, so that there can be several states. What has been violated and said
+is not said again: the automaton goes on as if the step that violated it had not been, or, where any step would have
+done so because something was overdue, as if the trace began with that step.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from guardagent.policy.evaluation.findings import Call, Explanation, Finding, Trace, Way
+from guardagent.policy.language.formula import Formula, atoms
+from guardagent.policy.language.values import Truth
+from guardagent.policy.monitors.alphabet import Alphabet
+from guardagent.policy.monitors.automaton import Automaton, compile_formula
+from guardagent.types import EMPTY
+
+Effect = tuple[tuple[int, bool, bool], ...]
+"""What calls do whose outcomes are known: for each state the next one, and whether it was violated, and unforeseen."""
+
+
+class _Memory:
+    """The state after the calls whose outcomes are known, what came since then, and the states that are possible."""
+
+    __slots__ = ("base", "broken", "doubtful", "late", "possible", "since")
+
+    def __init__(self, start: int) -> None:
+        self.base = start
+        self.since: list[Call | Effect] = []
+        self.possible: tuple[int, ...] = (start,)
+        self.broken = False  # whether the calls whose outcomes are known have violated it
+        self.doubtful = False  # whether those since then have, in some way in which they can end
+        self.late = False  # an outcome has violated what no check could foresee
+
+    def take(self, effect: Effect) -> None:
+        self.base, broken, late = effect[self.base]
+        self.broken, self.late = self.broken or broken, self.late or late
+
+
+class Propositional:
+    """One formula's automaton (Agentproof, Section 6.2)."""
+
+    def __init__(self, formula: Formula, sets: Mapping[str, frozenset[str]]) -> None:
+        names = atoms(formula)
+        self.remembers = True
+        self.alphabet = Alphabet(names, sets)
+        self.automaton: Automaton = compile_formula(formula, self.alphabet.letters)
+        self.tools = frozenset(tool for name in names for tool in _tools(name, sets))
+        self._breaks = [[self.automaton.violated[target] for target in row] for row in self.automaton.table]
+        self._resumed = _resumed(self.automaton, len(self.alphabet.letters))
+        self._inert = [
+            all(row[letter] == state and row[letter ^ 1] == state for state, row in self._live())
+            for letter in range(len(self.alphabet.letters))
+        ]
+        self._ways: dict[tuple[int, int], tuple[Way, ...]] = {}
+        self._effects: dict[tuple[int, bool], Effect] = {}
+
+    def _live(self) -> list[tuple[int, tuple[int, ...]]]:
+        automaton = self.automaton
+        return [(state, row) for state, row in enumerate(automaton.table) if not automaton.violated[state]]
+
+    def concerns(self, call: Call) -> bool:
+        if self.automaton.violated[0]:  # nothing can keep it, so that every call breaks it
+            return True
+        return not self._inert[self.alphabet.index(call, ok=True)]
+
+    def looks_back(self, call: Call) -> bool:
+        letter = self.alphabet.index(call, ok=True)
+        return len({self._breaks[state][letter] for state, _ in self._live()}) > 1
+
+    def start(self) -> _Memory:
+        return _Memory(0)
+
+    def judge(self, _trace: Trace, call: Call, memory: _Memory) -> Finding | None:
+        letter = self.alphabet.index(call, ok=call.status is None or call.status == "ok")
+        for state in memory.possible:
+            if self._breaks[state][letter]:
+                return Finding(False, partial(self._explained, state, letter, memory))  # noqa: FBT003 - a value
+        return None
+
+    def _explained(self, state: int, letter: int | None, memory: _Memory) -> Explanation:
+        open_calls = _open(memory) if letter is not None else []
+        evidence = {"in flight": open_calls} if open_calls else EMPTY
+        return Explanation(evidence=evidence, ways=self._ways_out(state, letter))
+
+    def placed(self, _trace: Trace, call: Call, memory: _Memory, _finding: Finding | None) -> None:
+        memory.since = [*memory.since, call]
+        self._pass(memory, call)
+
+    def began(self, memory: _Memory) -> None:
+        self._look_ahead(memory)
+
+    def settled(self, _trace: Trace, call: Call, memory: _Memory) -> None:
+        """Calls whose outcomes are known, from the oldest on, are folded into one state; those between, into one step.
+
+        One that was withdrawn is no step: the states that are possible held those without it.
+        """
+        since: list[Call | Effect] = []
+        for one in memory.since:
+            link = self._effect(one) if one is call else one
+            if isinstance(link, tuple) and since and isinstance(since[-1], tuple):
+                since[-1] = _then(since[-1], link)
+            else:
+                since.append(link)
+        if isinstance(since[0], tuple):
+            memory.take(since.pop(0))  # type: ignore[arg-type]
+        memory.since = since
+        self._look_ahead(memory)
+
+    def _effect(self, call: Call) -> Effect:
+        """What a call whose outcome is known does to each state."""
+        key = -1 if call.status == "withdrawn" else self.alphabet.index(call, ok=True), call.status == "ok"
+        if key not in self._effects:
+            self._effects[key] = tuple(self._after(state, *key) for state in range(len(self._breaks)))
+        return self._effects[key]
+
+    def _after(self, state: int, letter: int, ok: bool) -> tuple[int, bool, bool]:  # noqa: FBT001 - a value
+        """The next state, whether this violates the rule, and whether the call was allowed because it could go well."""
+        if letter < 0:
+            return state, False, False
+        unforeseen = not ok and self._breaks[state][letter - 1] and not self._breaks[state][letter]
+        letter -= not ok
+        return self._step(state, letter), self._breaks[state][letter], unforeseen
+
+    def _look_ahead(self, memory: _Memory) -> None:
+        memory.possible, memory.doubtful = (memory.base,), False
+        for one in memory.since:
+            self._pass(memory, one)
+
+    def _pass(self, memory: _Memory, one: Call | Effect) -> None:
+        """One more call, whose outcome is open; or what others have done."""
+        if isinstance(one, tuple):
+            memory.doubtful |= any(one[state][1] for state in memory.possible)
+            memory.possible = tuple(sorted({one[state][0] for state in memory.possible}))
+            return
+        letter = self.alphabet.index(one, ok=True)
+        letters = (letter, letter - 1)
+        memory.doubtful |= any(self._breaks[state][letter] for state in memory.possible for letter in letters)
+        states = {self._step(state, letter) for state in memory.possible for letter in letters}
+        memory.possible = tuple(sorted(states.union(memory.possible) if "withdrawn" in one.ends else states))
+
+    def _step(self, state: int, letter: int) -> int:
+        return (self._resumed if self._breaks[state][letter] else self.automaton.table)[state][letter]
+
+    def ended(self, _trace: Trace, memory: _Memory) -> Finding | None:
+        owing = [state for state in memory.possible if not self.automaton.accepting[state]]
+        if not owing and not memory.late:
+            return None
+        if not owing:
+            return Finding(value=False)
+        return Finding(False, partial(self._explained, owing[0], None, memory))  # noqa: FBT003 - a value
+
+    def so_far(self, memory: _Memory) -> Truth:
+        return not memory.broken and not memory.doubtful
+
+    def copied(self, memory: _Memory, calls: Mapping[Call, Call]) -> _Memory:
+        copy = _Memory(memory.base)
+        copy.possible, copy.late = memory.possible, memory.late
+        copy.broken, copy.doubtful = memory.broken, memory.doubtful
+        copy.since = [calls.get(one, one) if isinstance(one, Call) else one for one in memory.since]
+        return copy
+
+    def dumped(self, memory: _Memory) -> Any:
+        since = [one.place if isinstance(one, Call) else one for one in memory.since]
+        return [memory.base, since, list(memory.possible), memory.broken, memory.doubtful, memory.late]
+
+    def loaded(self, data: Any, calls: Sequence[Call]) -> _Memory:
+        base, since, possible, *standing = data
+        memory = _Memory(base)
+        for one in since:
+            if isinstance(one, int):
+                call = calls[one - 1]
+                memory.since.append(self._effect(call) if call.status else call)
+            else:
+                memory.since.append(tuple((target, broken, late) for target, broken, late in one))
+        memory.possible = tuple(possible)
+        memory.broken, memory.doubtful, memory.late = standing
+        return memory
+
+    def satisfied(self, memory: _Memory) -> bool:
+        """Whether nothing that follows can break it."""
+        return all(self.automaton.satisfied[state] for state in memory.possible)
+
+    def _ways_out(self, state: int, letter: int | None) -> tuple[Way, ...]:
+        """The shortest ways to where the step is allowed, or where the trace may end: each single call, or one way."""
+        key = state, -1 if letter is None else letter
+        if key not in self._ways:
+            way = self._way(state, letter) or []
+            single = [[tool] for tool in sorted(self.tools) if self._leads_out(state, letter, tool)]
+            self._ways[key] = tuple(tuple((tool, EMPTY) for tool in one) for one in single or [way] if one)
+        return self._ways[key]
+
+    def _leads_out(self, state: int, letter: int | None, tool: str) -> bool:
+        automaton = self.automaton
+        reached = automaton.table[state][self.alphabet.index(Call(tool, {}), ok=True)]
+        return not automaton.violated[reached] and self._is_out(reached, letter)
+
+    def _is_out(self, state: int, letter: int | None) -> bool:
+        automaton = self.automaton
+        return automaton.accepting[state] if letter is None else not automaton.violated[automaton.table[state][letter]]
+
+    def _way(self, start: int, letter: int | None) -> list[str] | None:
+        automaton = self.automaton
+        letters = {tool: self.alphabet.index(Call(tool, {}), ok=True) for tool in sorted(self.tools)}
+        waiting: deque[tuple[int, list[str]]] = deque([(start, [])])
+        seen = {start}
+        while waiting:
+            state, way = waiting.popleft()
+            if way and self._is_out(state, letter):
+                return way
+            for tool, one in letters.items():
+                target = automaton.table[state][one]
+                if target not in seen and not automaton.violated[target]:
+                    seen.add(target)
+                    waiting.append((target, [*way, tool]))
+        return None
+
+
+def _open(memory: _Memory) -> list[dict[str, Any]]:
+    """The calls whose outcomes may still matter."""
+    return [one.shown() for one in memory.since if isinstance(one, Call)] if memory.since else []
+
+
+def _then(first: Effect, second: Effect) -> Effect:
+    """What the one does and then the other."""
+    steps = [(*step, second[step[0]]) for step in first]
+    return tuple((after[0], broken or after[1], late or after[2]) for _, broken, late, after in steps)
+
+
+def _tools(atom: str, sets: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    if atom.startswith("@"):
+        return sets[atom[1:]]
+    return frozenset([atom.removeprefix("tool:")]) if atom.startswith("tool:") else frozenset()
+
+
+def _resumed(automaton: Automaton, letters: int) -> list[list[int]]:
+    """For each state and letter: the state to go on from, where that letter violates the rule."""
+    table, violated = automaton.table, automaton.violated
+
+    def resumed(state: int, letter: int) -> int:
+        silent = 1  # a step that went well and satisfies no atom
+        if not violated[table[state][silent]]:
+            return state
+        again = table[0][letter]
+        return 0 if violated[again] else again
+
+    return [[resumed(state, letter) for letter in range(letters)] for state in range(len(table))]

@@ -1,0 +1,22 @@
+"""Guard programs, compiled once: from words and examples to a checker that asks no model.
+
+`compiler.py` is where to begin. Examinations (`examinations/`) and transformations (`transformations/`) are found by
+listing their folders: a new kind of test is a new file there.
+"""
+
+from guardagent.programs.compile.compiler import Compilation, CompiledProgram, compile_program
+from guardagent.programs.compile.examples import Example, read_examples
+from guardagent.programs.compile.means import Means
+from guardagent.programs.compile.report import Report
+from guardagent.programs.compile.subject import Subject
+
+__all__ = [
+    "Compilation",
+    "CompiledProgram",
+    "Example",
+    "Means",
+    "Report",
+    "Subject",
+    "compile_program",
+    "read_examples",
+]

@@ -1,0 +1,85 @@
+"""Inputs on which programs disagree that all passed: what the examples leave open, for a person to decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from guardagent.programs.compile.examinations.metamorphic import variants_of
+from guardagent.programs.compile.examples import Example
+from guardagent.programs.compile.fields import fields_of, with_value
+from guardagent.programs.compile.trial import Trial
+from guardagent.programs.compile.world import World
+from guardagent.types import thaw
+
+MOST = 50
+_TURNED = {"True": "False", "False": "True", "true": "false", "false": "true", "yes": "no", "no": "yes"}
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """One such input: what was changed in the example, and what each candidate gave."""
+
+    example: Example
+    note: str
+    given: Mapping[int, str]
+    labels: Mapping[int, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "example": self.example.id,
+            "note": self.note,
+            "given": {str(number): text for number, text in self.given.items()},
+            "agent_input": self.example.agent_input,
+            "agent_output": self.example.agent_output,
+            "facts": thaw(self.example.facts),
+        }
+
+
+def disagreements(trials: Mapping[int, Trial], world: World) -> list[Disagreement]:
+    """The inputs, up to a bound, on which the candidates do not all give the same label."""
+    found: list[Disagreement] = []
+    for example, note in _inputs(world) if len(trials) > 1 else ():
+        outcomes = {number: trial.outcome(example) for number, trial in trials.items()}
+        if len({outcome.label for outcome in outcomes.values()}) > 1:
+            given = {number: str(outcome) for number, outcome in outcomes.items()}
+            found.append(Disagreement(example, note, given, {n: o.label for n, o in outcomes.items()}))
+        if len(found) == MOST:
+            break
+    return found
+
+
+def most_cautious(numbers: Sequence[int], found: Sequence[Disagreement]) -> int:
+    """The candidate that denies most of what is in dispute; of several, the first."""
+    return max(numbers, key=lambda number: (sum(one.labels[number] for one in found), -number))
+
+
+def _probes(example: Example) -> Iterator[tuple[Example, str]]:
+    """Runs next to an example, whose right label nobody has said: numbers one less and one more, truths turned."""
+    for field in fields_of(example.agent_input):
+        for value in _near(field.value):
+            text = with_value(example.agent_input, field, str(value))
+            yield replace(example, agent_input=text), f"{field.name}: {value} instead of {field.value}"
+    for name, fact in example.facts.items():
+        for value in _near(fact):
+            facts = {**example.facts, name: value}
+            yield replace(example, facts=facts), f"fact {name}: {value} instead of {fact}"
+
+
+def _near(value: object) -> list[object]:
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, int):
+        return [value - 1, value + 1]
+    if isinstance(value, str) and value.isdecimal() and len(value) < 16:
+        return [str(number) for number in (int(value) - 1, int(value) + 1) if number >= 0]
+    return [_TURNED[value]] if isinstance(value, str) and value in _TURNED else []
+
+
+def _inputs(world: World) -> Iterator[tuple[Example, str]]:
+    for example in world.examples:
+        yield example, ""
+        yield from _probes(example)
+        for name, variant in variants_of(example, world):
+            yield variant.example, f"{name}: {variant.note}"

@@ -1,0 +1,136 @@
+"""The program of one part of a request: written like any other, tried alone in the form in which it will be folded."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+from guardagent.programs.compile.candidate import Candidate
+from guardagent.programs.compile.division.folding import fold_programs, problem_of
+from guardagent.programs.compile.division.parts import Division, Part
+from guardagent.programs.compile.examinations import Failure, Tried
+from guardagent.programs.compile.examples import Example
+from guardagent.programs.compile.findings import PartRow
+from guardagent.programs.compile.means import Means
+from guardagent.programs.compile.properties import Properties
+from guardagent.programs.compile.trial import Outcome, Trial
+from guardagent.programs.compile.world import World
+from guardagent.programs.generation.relevance import Selection
+
+WHOLE = "whole_program"
+"""The name of what is tried with all parts together."""
+
+_ABOUT = "runs that the folded program answers wrongly, for which this part is at fault, or may be"
+_NOT_ALONE = "substituted_profile"  # a required check may deny for the sake of another part
+
+
+class PartProgram(Candidate):
+    """What a model writes for one part.
+
+    Alone it is tried by what is known of it alone: it lets allowed runs pass, and denies runs that break its sentences
+    where an example says which ones it breaks.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        part: Part,
+        division: Division,
+        world: World,
+        means: Means,
+        rounds: int,
+        functions: Selection,
+    ) -> None:
+        super().__init__(number, _known_of(part, world), means, rounds)
+        self._functions = functions
+        self.part = part
+        self._division = division
+        self._whole = world
+        self._trial: Trial | None = None
+
+    def outcome(self, run: Example) -> Outcome:
+        """What the last version gives for a run, alone."""
+        source = self._runnable(self.last.program)
+        if self._trial is None or self._trial.program != source:
+            self._trial = Trial(source, self._means.sandbox, self._world.subject.toolbox)
+        return self._trial.outcome(run)
+
+    def row(self) -> PartRow:
+        """What the report tells of it."""
+        runs = [(one.id, self.outcome(one)) for one in self._whole.examples] if self.last.tried else []
+        denies = [name for name, outcome in runs if outcome.label == 1 and not outcome.crash]
+        last, part = self.last, self.part
+        return PartRow(part.name, part.numbers, last.passed, len(self.attempts), last.problems, last.failures, denies)
+
+    def blame(self, failures: Sequence[Failure]) -> None:
+        """Notes what the whole program got wrong, this part being at fault or perhaps so."""
+        told = [replace(one, given=f"{one.given}; this part alone: {self.outcome(one.example)}") for one in failures]
+        self.last.tried.append(Tried(WHOLE, _ABOUT, len(told), told))
+
+    def mend(self) -> None:
+        """Asks again for what failed.
+
+        Raises:
+            ModelError: the model did not answer.
+            SandboxError: the sandbox itself does not work here.
+        """
+        self._write()
+
+    @property
+    def _name(self) -> str:
+        return f"candidate {self.number}, {self.part.name}"
+
+    @property
+    def _showable(self) -> Sequence[Example]:
+        return self._whole.examples
+
+    @property
+    def _part(self) -> Collection[int]:
+        return self.part.numbers
+
+    @property
+    def _task(self) -> dict[str, Any]:
+        return {"part": self.part.clauses, "context": self._division.context}
+
+    def _plan(self) -> tuple[str, str]:
+        return "", ""  # one rule needs none
+
+    def _label(self, example: Example) -> str:
+        if example.label == 0:
+            return "label 0"
+        if self._breaks(example):
+            return "label 1, for a sentence of this part"
+        if example.clauses:
+            return f"label 1, for the sentences {', '.join(map(str, example.clauses))}: not of this part"
+        return "label 1 of the whole request: perhaps for this part, perhaps for another"
+
+    def _breaks(self, example: Example) -> bool:
+        return bool(set(example.clauses) & set(self.part.numbers))
+
+    def _runnable(self, program: str) -> str:
+        return fold_programs({self.part: program}, self._world.subject.toolbox).source
+
+    def _problems(self, program: str) -> list[str]:
+        return super()._problems(program) or [problem for problem in (problem_of(program),) if problem]
+
+    def _wrong_properties(self, properties: Properties) -> list[str]:
+        if found := super()._wrong_properties(properties):
+            return found
+        odd = set(properties.numbers) - set(self.part.numbers)
+        if odd:
+            found.append(f"the properties: property_{min(odd)} is not of this part; expected {self.part.name}")
+        return [*found, *(problem for problem in (_in_properties(properties),) if problem)]
+
+
+def _known_of(part: Part, world: World) -> World:
+    """The examples of which the right answer of this part alone is known."""
+    known = [one for one in world.examples if one.label == 0 or set(one.clauses) & set(part.numbers)]
+    examples = [replace(one, details=None) for one in known]  # which are those of all parts together
+    without = world.without | {_NOT_ALONE}
+    return replace(world, examples=examples, without=without, crosshair=0.0, ruling=part.numbers)
+
+
+def _in_properties(properties: Properties) -> str:
+    problem = problem_of(properties.source) if properties.source else ""
+    return f"the properties: {problem}" if problem else ""

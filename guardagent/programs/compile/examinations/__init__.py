@@ -1,0 +1,98 @@
+"""Examinations of a program, one file each, found by listing this folder: what it must pass before it is written.
+
+A module here has
+
+- `ORDER`: a number; those with a lower one come first, and where one fails, the later ones are not made;
+- `examine(trial, world)`: what was tried, as `Tried`, one for each kind of test.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from guardagent.programs.compile.examples import Example
+from guardagent.programs.compile.trial import Trial
+from guardagent.programs.compile.world import World
+from guardagent.types import thaw
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A run that a program answers wrongly.
+
+    Attributes:
+        note: what was done to the example; empty for the example itself.
+    """
+
+    test: str
+    example: Example
+    note: str
+    expected: str
+    given: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "test": self.test,
+            "example": self.example.id,
+            "note": self.note,
+            "expected": self.expected,
+            "given": self.given,
+            "agent_input": self.example.agent_input,
+            "agent_output": self.example.agent_output,
+            "facts": thaw(self.example.facts),
+        }
+
+
+@dataclass(slots=True)
+class Tried:
+    """One kind of test: how many runs it took, and which were answered wrongly.
+
+    Attributes:
+        unchecked: what it could not try, and why: for a person to know.
+        lacks: what is missing in the answer, whatever the runs: it goes back to the model, as a failure does.
+        advice: what the model should write otherwise, and a person know, though no run shows it to be wrong.
+        idle: why there is nothing to try, as the model says.
+    """
+
+    name: str
+    about: str
+    runs: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    unchecked: str = ""
+    lacks: str = ""
+    advice: str = ""
+    idle: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        failures = [failure.to_dict() for failure in self.failures]
+        row = {"name": self.name, "about": self.about, "runs": self.runs, "failures": failures}
+        return row | ({"lacks": self.lacks} if self.lacks else {})
+
+
+def examine(trial: Trial, world: World) -> list[Tried]:
+    """All that was tried with a program, up to the first examination that it fails.
+
+    Raises:
+        SandboxError: the sandbox itself does not work here.
+    """
+    made: list[Tried] = []
+    world = replace(world, sources=(trial.program, trial.properties.source))
+    for module in _modules():
+        made += _examined(module, trial, world)
+        if any(tried.failures for tried in made):
+            break
+    return made
+
+
+def _examined(module: Any, trial: Trial, world: World) -> Iterator[Tried]:
+    yield from module.examine(trial, world)
+
+
+def _modules() -> list[Any]:
+    names = [module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")]
+    modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
+    return sorted(modules, key=lambda module: (module.ORDER, module.__name__))

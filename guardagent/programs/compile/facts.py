@@ -1,0 +1,94 @@
+"""Facts that a host may give: which there are, and which field of a text says the same."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from guardagent._support import syntax
+from guardagent.programs.compile.examples import Example
+from guardagent.programs.compile.fields import places_of
+
+if TYPE_CHECKING:
+    from guardagent.programs.compile.world import World
+
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+")
+_READ = re.compile(r"""\bfacts(?:\.get\(\s*|\[\s*)(["'])(\w+)\1""")
+_TEXTS = ("agent_input", "agent_output")
+
+
+def named_facts(world: World) -> set[str]:
+    """The facts of the examples, those that the specification documents, and those that programs read by name."""
+    subject = world.subject
+    found = {name for example in world.examples for name in example.facts}
+    found |= {match[2] for check in subject.required for match in _READ.finditer(check.text)}
+    found |= {name for source in world.sources for name in _read_by(source)}
+    documented = " ".join(one for one in _SENTENCE.split(subject.specification) if re.search(r"\bfacts?\b", one))
+    fields = {place.name for example in world.examples for place in _places(example)}
+    return found | {name for name in map(_snake, fields) if re.search(rf"\b{re.escape(name)}\b", documented)}
+
+
+def linked_facts(names: Iterable[str], examples: Sequence[Example]) -> Mapping[str, tuple[str, str]]:
+    """Fact -> (part, name) of the field of the same name, else of one with the same value wherever both are there."""
+    fields = dict.fromkeys(
+        (part, place.name) for example in examples for part in _TEXTS for place in places_of(getattr(example, part))
+    )
+    found = {}
+    for name in sorted(names):
+        same = [field for field in fields if _snake(field[1]) == _snake(name)] or _of_same_value(name, fields, examples)
+        if same:
+            found[name] = same[0]
+    return found
+
+
+def typed_like_a_fact(text: Any) -> Any:
+    """What a host would give for a value that a text says: a number, a truth, else the string."""
+    if not isinstance(text, str):
+        return text
+    truths = {"true": True, "yes": True, "false": False, "no": False}
+    if text.strip().lower() in truths:
+        return truths[text.strip().lower()]
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 12 else text
+
+
+def _of_same_value(name: str, fields: Iterable[tuple[str, str]], examples: Sequence[Example]) -> list[tuple[str, str]]:
+    having = [example for example in examples if name in example.facts]
+    return [
+        (part, field)
+        for part, field in fields
+        if having
+        and all(
+            [typed_like_a_fact(place.value) for place in places_of(getattr(one, part)) if place.name == field]
+            == [typed_like_a_fact(one.facts[name])]
+            for one in having
+        )
+    ]
+
+
+def _read_by(source: str) -> Iterator[str]:
+    """The names that a program reads of its facts, where it spells them."""
+    for node in ast.walk(syntax.parse(source)):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="facts"), attr="get"), args=[ast.Constant(value=str(name)), *_]
+            ):
+                yield name
+            case ast.Subscript(value=ast.Name(id="facts"), slice=ast.Constant(value=str(name))):
+                yield name
+            case ast.Compare(
+                left=ast.Constant(value=str(name)), ops=[ast.In() | ast.NotIn()], comparators=[ast.Name(id="facts")]
+            ):
+                yield name
+            case _:
+                pass
+
+
+def _places(example: Example) -> list[Any]:
+    return [place for part in _TEXTS for place in places_of(getattr(example, part))]
+
+
+def _snake(name: str) -> str:
+    """A name as a fact has it: the last key of a path, in small letters, joined by `_`."""
+    return re.sub(r"[\s-]+", "_", name.rpartition(".")[2]).lower()

@@ -1,0 +1,80 @@
+"""What a program must be before any of it runs: admitted by the static gate, and calling only what there is."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+
+from guardagent._support import syntax
+from guardagent.errors import ProgramError, nearest
+from guardagent.programs.compile.clauses import marked_lines
+from guardagent.programs.compile.subject import Subject
+from guardagent.sandbox.gate import INPUTS, admit
+
+_HEADER = re.compile(r"^[ \t]*#[ \t]*guardagent program\b.*$", re.IGNORECASE | re.MULTILINE)
+
+
+def problems_of(program: str, subject: Subject) -> list[str]:
+    """What is wrong with a program as it stands, each with its line; empty where it may run."""
+    if not program.isprintable() and any("\ud800" <= character <= "\udfff" for character in program):
+        return ["the program holds half a character, which no file can; expected whole ones"]
+    try:
+        admit(program, frozenset(subject.toolbox))
+    except ProgramError as error:
+        return [str(error)]
+    return [*unknown_names(program, subject), *_no_check(program, subject), *_unknown_clauses(program, subject)]
+
+
+def unknown_names(program: str, subject: Subject) -> list[str]:
+    """Names that are read and nowhere made: most often a function that the toolbox does not have."""
+    tree = syntax.parse(program)
+    known = {*subject.toolbox, *_bound(tree), *dir(builtins), *INPUTS, "__name__"}
+    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id not in known:
+            kind = "function" if node.id in called else "name"
+            among = subject.toolbox if node.id in called else known
+            found.setdefault(node.id, f"line {node.lineno}: unknown {kind} {node.id!r}{nearest(node.id, among)}")
+    return list(found.values())
+
+
+def _bound(tree: ast.Module) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(ctx=ast.Store()):
+                names.add(node.id)
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
+                names.add(name)
+            case ast.alias():
+                names.add((node.asname or node.name).partition(".")[0])
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                names.add(name)
+            case ast.MatchMapping(rest=str(name)):
+                names.add(name)
+            case _:
+                pass
+    return names
+
+
+def _no_check(program: str, subject: Subject) -> list[str]:
+    checks = sorted(name for name in subject.toolbox if name.startswith("check_"))
+    words = set(re.findall(r"\w+", program))
+    if words & set(checks):
+        return []
+    return [f"the program calls no check, so it could never allow; expected a call of one of {', '.join(checks)}"]
+
+
+def _unknown_clauses(program: str, subject: Subject) -> list[str]:
+    known = {clause.number for clause in subject.clauses}
+    wrong = sorted(set(marked_lines(program)) - known)
+    if not wrong:
+        return []
+    return [f"a comment names clause {wrong[0]}; expected numbers from 1 to {len(known)}, as in the guard request"]
+
+
+def without_header(program: str) -> str:
+    """The program without the first line of a header that it may imitate, so that it can get its own."""
+    return _HEADER.sub("# (a header stood here)", program)

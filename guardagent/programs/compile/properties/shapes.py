@@ -1,0 +1,170 @@
+"""The shape of the examples: their fields and facts, and the values that could stand there.
+
+A value comes from the examples, from the limits of the request, from the words that the program and its properties
+compare with, from next to one of these, or nobody expects it; and any field or fact can be missing.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from guardagent._support import syntax
+from guardagent.programs.compile.examples import Example
+from guardagent.programs.compile.facts import typed_like_a_fact
+from guardagent.programs.compile.fields import Place, places_of
+from guardagent.programs.compile.world import FACTS, TEXTS, World, near_values
+from guardagent.types import thaw
+
+EVERY = -1
+WHOLE = ""
+"""The name of a part as a whole."""
+
+_MOST = 40  # values of a field
+_MOST_WORDS = 20
+_MOST_TIMES = 3  # places of one name in a text
+_LONGEST = 40  # characters of a word in a program that may be a value
+_MOST_DIGITS = 12
+_UNEXPECTED = ("unknown", "", "-1", "0", "1000000", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of a run: a field of a part gets a value, or goes. JSON of the value, so that it can be compared.
+
+    Attributes:
+        nth: which of the fields of this name; `EVERY` for all of them.
+    """
+
+    part: str
+    name: str
+    value: str | None
+    nth: int = 0
+
+    def __str__(self) -> str:
+        which = " (all of them)" if self.nth == EVERY else f" (number {self.nth + 1})" if self.nth else ""
+        place = f"the {self.name or 'text'}{which} of {self.part}"
+        return f"{place} missing" if self.value is None else f"{place}: {str(json.loads(self.value))[:60]}"
+
+    def apply(self, example: Example) -> Example:
+        """The changed run; the same one where it has no such field."""
+        if self.part == FACTS:
+            facts = {name: value for name, value in thaw(example.facts).items() if name != self.name}
+            return replace(example, facts=facts | ({} if self.value is None else {self.name: json.loads(self.value)}))
+        return example.with_text(self.part, self._changed(getattr(example, self.part)))
+
+    def _changed(self, text: str) -> str:
+        if self.name == WHOLE:
+            return text if self.value is None else str(json.loads(self.value))
+        numbers = [place.nth for place in places_of(text) if place.name == self.name]
+        for nth in reversed(numbers) if self.nth == EVERY else [self.nth] if self.nth in numbers else []:
+            place = next(one for one in places_of(text) if (one.name, one.nth) == (self.name, nth))
+            text = place.drop(text) if self.value is None else place.put(text, json.loads(self.value))
+        return text
+
+
+def changes(world: World) -> list[list[Change]]:
+    """For each field that the examples have, and each fact, the changes that can be made to it; the best ones first."""
+    words, numbers = _constants(world.sources)
+    limits = list(dict.fromkeys([*world.limits, *numbers]))
+    found: dict[tuple[str, str, int], list[Any]] = {}
+    for example in world.examples:
+        for part in TEXTS:
+            for place in _places(getattr(example, part)):
+                found.setdefault((part, place.name, place.nth), []).append(place.value)
+                if place.nth:
+                    found.setdefault((part, place.name, EVERY), []).append(place.value)
+        found.setdefault(("agent_output", WHOLE, 0), []).append(example.agent_output)
+        for name, value in example.facts.items():
+            if isinstance(value, str | int | float | bool):
+                found.setdefault((FACTS, name, 0), []).append(value)
+    for name, (part, field) in world.fact_links.items():
+        said = [typed_like_a_fact(value) for value in found.get((part, field, 0), ())]
+        found.setdefault((FACTS, name, 0), []).extend(said)
+    return [_of_field(*place, values, words, limits) for place, values in sorted(found.items())]
+
+
+def sums(example: Example, limits: Sequence[int | float]) -> Iterator[Change]:
+    """For numbers that have several fields of one name: the last of them such that all together come to a limit."""
+    for part in TEXTS:
+        named: dict[str, list[Place]] = {}
+        for place in places_of(getattr(example, part)):
+            if _number(place) is not None:
+                named.setdefault(place.name, []).append(place)
+        for *rest, last in named.values():
+            for total in (near for limit in limits for near in (limit - 1, limit, limit + 0.01, limit + 1)):
+                value = round(total - sum(_number(place) or 0 for place in rest), 2)
+                if rest and value > 0 and (last.path or value == int(value)):
+                    yield Change(part, last.name, _json(value if last.path else str(int(value))), last.nth)
+
+
+def at_limits(places: Sequence[Sequence[Change]], limits: Sequence[int | float]) -> list[list[Change]]:
+    """Of these changes, those that put a number at a limit of the request, or next to it."""
+    near = {step for limit in limits for step in (limit - 1, limit, limit + 1)}
+    texts = {_json(form) for step in near for form in (step, str(step))}
+    return [[change for change in changes if change.nth <= 0 and change.value in texts] for changes in places]
+
+
+def of_kinds(world: World) -> list[Change]:
+    """The changes that put another word in the place of a word, or turn a truth."""
+    found = [(place, value) for place, values in world.kinds.items() for value in values]
+    return [Change(*place, _json(value)) for place, value in found if isinstance(typed_like_a_fact(value), str | bool)]
+
+
+def _number(place: Place) -> int | float | None:
+    if place.path:
+        is_number = isinstance(place.value, int | float) and not isinstance(place.value, bool)
+        return place.value if is_number else None
+    return int(place.value) if place.value.isascii() and place.value.isdigit() and len(place.value) < 13 else None
+
+
+def _places(text: str) -> Iterator[Place]:
+    return (place for place in places_of(text) if place.nth < _MOST_TIMES)
+
+
+def _of_field(
+    part: str, name: str, nth: int, values: list[Any], words: Sequence[str], numbers: Sequence[int | float]
+) -> list[Change]:
+    own = list(dict.fromkeys(map(_json, values)))[:_MOST]
+    more: list[Any] = []
+    if name != WHOLE:
+        more = [near for value in dict.fromkeys(values) for near in near_values(value, numbers)]
+        more = more or [*words, *_disguised(values)]
+        more += [*_of_other_types(values, numbers), *_UNEXPECTED] if part != FACTS else ()
+    gone = [Change(part, name, None, nth)] if name != WHOLE else []
+    every = dict.fromkeys([*map(_json, more[: 3 * len(numbers)]), *own, *map(_json, more)])
+    return [*gone, *(Change(part, name, value, nth) for value in every)]
+
+
+def _of_other_types(values: Iterable[Any], numbers: Sequence[int | float]) -> Iterator[Any]:
+    """For numbers of a JSON object the same as strings, and what is between two whole ones; for others a unit."""
+    if any(isinstance(value, float) for value in values):
+        yield from (limit + 0.01 for limit in numbers)
+    yield from (str(value) for value in values if isinstance(value, int | float))
+    yield from (f"{value} dozen" for value in values if isinstance(value, str) and value.isdigit())
+
+
+def _disguised(values: Iterable[Any]) -> list[str]:
+    """Words that hold a known value and are another one, or are written another way."""
+    known = [value for value in dict.fromkeys(values) if isinstance(value, str) and 0 < len(value) <= _LONGEST]
+    return [form for one in known[:_MOST_WORDS] for form in (one.upper(), f"former {one}", f"{one}-like")]
+
+
+def _constants(sources: Iterable[str]) -> tuple[list[str], list[int]]:
+    """The short texts, and the whole numbers, that stand in programs."""
+    words, numbers = dict[str, None](), dict[int, None]()
+    for source in sources:
+        for node in ast.walk(syntax.parse(source)):
+            value = node.value if isinstance(node, ast.Constant) else None
+            if isinstance(value, str) and value.isprintable() and 1 < len(value) <= _LONGEST:
+                words[value] = None
+            elif isinstance(value, int) and not isinstance(value, bool) and len(str(abs(value))) <= _MOST_DIGITS:
+                numbers[value] = None
+    return list(words)[:_MOST_WORDS], list(numbers)[:_MOST_WORDS]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

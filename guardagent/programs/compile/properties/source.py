@@ -1,0 +1,111 @@
+"""The properties in an answer: a block of Python beside the one with the program."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from guardagent._support import syntax
+from guardagent.errors import ProgramError
+from guardagent.programs.compile.gate import unknown_names
+from guardagent.programs.compile.subject import Subject
+from guardagent.programs.generation.answers import python_blocks
+from guardagent.programs.runtime.program import PARAMETERS
+from guardagent.sandbox.gate import admit, parse
+
+FAILED = "failed: "
+"""How a claim begins that is none: the property itself went wrong."""
+
+_DEFINES = re.compile(r"^def property_\d+\b", re.MULTILINE)
+_CHECK = re.compile(r"^def check\b", re.MULTILINE)
+_NAME = re.compile(r"property_([1-9]\d*)\Z")
+_ALL = """\
+def check({parameters}):
+    return [claims_of_run(run["agent_input"], run["agent_output"], run["facts"]) for run in facts["runs"]]
+"""
+_ASK = """\
+    try:
+        said["{number}"] = property_{number}(agent_input, agent_output, facts)
+    except ValueError:
+        said["{number}"] = None
+    except Exception as error:
+        said["{number}"] = "failed: " + str(error)
+"""
+
+
+@dataclass(frozen=True)
+class Properties:
+    """The functions, as the model wrote them. `source` is empty where it wrote none."""
+
+    source: str = ""
+
+    @cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """The clauses that they are for."""
+        names = [node.name for node in syntax.parse(self.source).body if isinstance(node, ast.FunctionDef)]
+        return tuple(sorted({int(match[1]) for name in names if (match := _NAME.match(name))}))
+
+    @cached_property
+    def program(self) -> str:
+        """What the sandbox runs: `check` gives clause -> what its property says. A ValueError says that it cannot."""
+        return self._asked_by("check")
+
+    @cached_property
+    def program_of_many(self) -> str:
+        """The same for many runs at once, which the fact `runs` lists: `check` gives a list."""
+        return f"{self._asked_by('claims_of_run')}\n\n{_ALL.format(parameters=', '.join(PARAMETERS))}"
+
+    def _asked_by(self, name: str) -> str:
+        asked = "".join(_ASK.format(number=number) for number in self.numbers)
+        head = f"def {name}({', '.join(PARAMETERS)}):\n    said = {{}}\n"
+        return f"{self.source.rstrip()}\n\n\n{head}{asked}    return said\n"
+
+    @cached_property
+    def idle(self) -> dict[int, str]:
+        """The clauses that are declared to set no rule, with the reason: functions that only return None."""
+        found = {}
+        for node in syntax.parse(self.source).body:
+            match = _NAME.match(node.name) if isinstance(node, ast.FunctionDef) else None
+            if match and isinstance(node, ast.FunctionDef) and all(map(_says_nothing, node.body)):
+                found[int(match[1])] = " ".join((ast.get_docstring(node) or "").split())
+        return found
+
+    def text_of(self, number: int) -> str:
+        """One function, for comparing: comments and layout do not count."""
+        for node in syntax.parse(self.source).body:
+            if isinstance(node, ast.FunctionDef) and node.name == f"property_{number}":
+                return ast.unparse(node)
+        return ""
+
+    def problems(self, subject: Subject, before: Properties) -> list[str]:
+        """Why they may not run, or are no successors of those before; empty where they may."""
+        try:
+            parse(self.source)
+            admit(self.program, frozenset(subject.toolbox))
+        except ProgramError as error:
+            return [f"the properties: {error}"]
+        return [f"the properties: {problem}" for problem in self._problems(subject, before)]
+
+    def _problems(self, subject: Subject, before: Properties) -> list[str]:
+        known = {clause.number for clause in subject.clauses}
+        wrong = [number for number in self.numbers if number not in known]
+        gone = [number for number in before.numbers if number not in self.numbers]
+        found = [f"there is no clause {number}; expected numbers from 1 to {len(known)}" for number in wrong]
+        found += [f"property_{number} is gone; expected all of them, or no second block" for number in gone]
+        return [*found, *unknown_names(self.program, subject)]
+
+
+def _says_nothing(node: ast.stmt) -> bool:
+    match node:
+        case ast.Pass() | ast.Return(value=None | ast.Constant(value=None)) | ast.Expr(value=ast.Constant()):
+            return True
+        case _:
+            return False
+
+
+def read_properties(answer: str) -> Properties:
+    """The properties in an answer; none where no block defines any."""
+    blocks = [code for code in python_blocks(answer) if _DEFINES.search(code) and not _CHECK.search(code)]
+    return Properties("\n\n".join(blocks))

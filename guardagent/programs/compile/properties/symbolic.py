@@ -1,0 +1,145 @@
+"""Values that CrossHair suggests: it follows the program with a field of a run left open, and solves for a breach.
+
+CrossHair executes what it examines, without the sandbox's engine. So it does that in a process of its own, behind all
+the layers of `guardagent.sandbox.hardening`, without network, files of others or the environment; where a layer is
+missing it is not run. Whatever it says is tried again in the sandbox: it can find a breach, and it proves nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from guardagent.programs.compile.examples import Example
+from guardagent.programs.compile.fields import fields_of
+from guardagent.programs.compile.properties.shapes import Change
+from guardagent.programs.compile.trial import Trial
+from guardagent.programs.compile.world import World
+from guardagent.sandbox import hardening, worker
+from guardagent.types import thaw
+
+INSTALL = "pip install 'guardagent[crosshair]'"
+
+_EACH = 6.0  # seconds for one question
+_START = 20.0  # seconds until the process is ready
+_MOST_ANSWER = 200_000  # characters
+_LONGEST = 1_000  # characters of a value
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A run of which one field is left open. `before` and `behind` it in its text; for a fact its name, and nothing."""
+
+    example: Example
+    change: Change
+    before: str
+    behind: str
+    is_number: bool
+
+    def to_dict(self, number: int) -> dict[str, Any]:
+        one = self.example
+        run = {"agent_input": one.agent_input, "agent_output": one.agent_output, "facts": thaw(one.facts)}
+        place = [self.change.part, self.before, self.behind]
+        return {"id": number, "run": run, "place": place, "number": self.is_number}
+
+    def answered(self, value: str | int) -> tuple[Example, str]:
+        """The run with a value, and how it was made."""
+        change = replace(self.change, value=json.dumps(value))
+        if change.part == "facts":
+            return change.apply(self.example), f"{change} (CrossHair)"
+        text = f"{self.before}{value}{self.behind}"
+        if change.part == "agent_input":
+            return replace(self.example, agent_input=text), f"{change} (CrossHair)"
+        return replace(self.example, agent_output=text), f"{change} (CrossHair)"
+
+
+def hindered() -> str:
+    """Why it cannot be used here; empty where it can."""
+    if importlib.util.find_spec("crosshair") is None:
+        return f"no value was looked for symbolically: CrossHair is not installed; {INSTALL}"
+    missing = [f"{layer}: {problem}" for layer, problem in hardening.problems().items() if problem]
+    return (
+        f"no value was looked for symbolically: CrossHair needs all hardening layers; {missing[0]}" if missing else ""
+    )
+
+
+def questions(world: World) -> list[Question]:
+    """For each field and fact, one run of either label with it left open; numbers first, since they have limits."""
+    found: dict[tuple[str, str, int], Question] = {}
+    for example in world.examples:
+        for one in _open(example):
+            found.setdefault((one.change.part, one.change.name, example.label), one)
+    return sorted(found.values(), key=lambda one: (not one.is_number, -one.example.label))
+
+
+def suggested(
+    trial: Trial, world: World, asked: Sequence[Question], seconds: float
+) -> tuple[list[tuple[Example, str]], int, str]:
+    """Asks as many questions as fit into this time.
+
+    Returns:
+        The runs to try, how many questions were asked, and why not all; empty where all were.
+    """
+    work = {
+        "program": trial.program,
+        "properties": trial.properties.program,
+        "toolbox": sorted({str(tool.path.resolve()) for tool in world.subject.toolbox.values()}),
+        "readable": sorted({str(tool.path.resolve().parent) for tool in world.subject.toolbox.values()}),
+        "seconds": seconds,
+        "each": _EACH,
+        "questions": [one.to_dict(number) for number, one in enumerate(asked)],
+    }
+    said, why = _run(json.dumps(work, default=str), seconds + _START + _EACH)
+    made = [asked[number].answered(value) for number, value in _answers(said, len(asked))]
+    count = min(len(asked), said.count('"asked"'))
+    over = f"CrossHair got to {count} of {len(asked)} fields" if count < len(asked) else ""
+    return made, count, why or over
+
+
+def _run(work: str, seconds: float) -> tuple[str, str]:
+    command = worker.command("symbolic", libraries=("crosshair",))
+    try:
+        ran = subprocess.run(  # noqa: S603 - our own worker
+            command,
+            input=work.encode(),
+            capture_output=True,
+            timeout=seconds,
+            env={"PYTHONHASHSEED": "0"},
+            cwd="/",
+            check=False,
+            start_new_session=True,
+        )
+    except subprocess.TimeoutExpired as error:
+        return (error.stdout or b"").decode(errors="replace"), "CrossHair ran out of time"
+    except OSError as error:
+        return "", f"CrossHair's process does not start: {error}"
+    last = (ran.stderr.decode(errors="replace").strip().splitlines() or [""])[-1][:200]
+    return ran.stdout.decode(errors="replace"), f"CrossHair stopped: {last}" if ran.returncode else ""
+
+
+def _answers(said: str, count: int) -> Iterator[tuple[int, str | int]]:
+    for line in said[:_MOST_ANSWER].split("\n"):
+        with contextlib.suppress(ValueError, RecursionError):
+            answer = json.loads(line)
+            if isinstance(answer, Mapping):
+                number, value = answer.get("question"), answer.get("value")
+                if not isinstance(number, int) or not isinstance(value, str | int):
+                    continue
+                if 0 <= number < count and len(str(value)) <= _LONGEST:
+                    yield number, value
+
+
+def _open(example: Example) -> Iterator[Question]:
+    for part in ("agent_input", "agent_output"):
+        text = getattr(example, part)
+        for field in fields_of(text):
+            before, behind = text[: field.start], text[field.end :]
+            yield Question(example, Change(part, field.name, None), before, behind, field.value.isdecimal())
+    for name, value in example.facts.items():
+        if isinstance(value, str | int) and not isinstance(value, bool):
+            yield Question(example, Change("facts", name, None), name, "", isinstance(value, int))

@@ -1,0 +1,118 @@
+"""Functions that a model asks for: where the toolbox lacks one, it proposes it with tests, and a person decides.
+
+Nothing of a proposal ever runs here: it is read, and written to a folder that no toolbox is loaded from.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain, count
+from pathlib import Path
+
+from guardagent._support import syntax
+from guardagent._support.files import read_text, save_text
+from guardagent.errors import AnswerError, InputError
+from guardagent.programs.compile.subject import Subject
+from guardagent.programs.generation.answers import objects, python_blocks
+
+FOLDER = "proposed"
+KEY = "missing_function"
+
+_HEAD = """\
+# Proposed by a model, and run by nobody so far. Why: {why}
+# Read it, then: guardagent toolbox accept {name}.py --toolbox FOLDER
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A function with its tests, and why the model asks for it."""
+
+    name: str
+    why: str
+    source: str
+    tests: str
+
+    def to_dict(self) -> dict[str, str]:
+        return {"name": self.name, "why": self.why, "source": self.source, "tests": self.tests}
+
+    def write(self, beside: Path) -> list[Path]:
+        """Writes the function's file and that of its tests to the folder of proposals beside a file.
+
+        What stands there already with other words is not overwritten: a person may have worked on it.
+
+        Raises:
+            InputError: they cannot be written.
+        """
+        folder = _made(beside.absolute().parent / FOLDER)
+        head = _HEAD.format(why=" ".join(self.why.split()), name=self.name)
+        tests = f"from {self.name} import {self.name}\n\n\n{self.tests.lstrip()}"
+        texts = {f"{self.name}.py": head + self.source.lstrip(), f"test_{self.name}.py": tests}
+        places = chain([folder], (folder / str(number) for number in count(2)))
+        at = _made(next(place for place in places if _is_free(place, texts)))
+        for name, text in texts.items():
+            save_text(at / name, text)
+        return [at / name for name in texts]
+
+
+def read_proposal(answer: str, subject: Subject) -> Proposal | None:
+    """The proposal in an answer; None where it holds none.
+
+    Raises:
+        AnswerError: it begins one, and it is not whole.
+    """
+    found = [value for value in objects(answer) if KEY in value]
+    if not found:
+        return None
+    name, why = found[0].get(KEY), found[0].get("why")
+    if len(found) > 1 or not isinstance(name, str) or not isinstance(why, str) or not name.isidentifier():
+        raise AnswerError(f'a proposal is one JSON object; expected {{"{KEY}": a name, "why": the reason}}')
+    if name in subject.toolbox or name.startswith("_"):
+        raise AnswerError(f"the function {name!r} is in the toolbox, or a private name; expected one that is missing")
+    blocks = [block for block in python_blocks(answer) if not any(KEY in value for value in objects(block))]
+    sources = [block for block in blocks if name in _functions(block)]
+    tests = [block for block in blocks if any(test.startswith("test_") for test in _functions(block))]
+    if len(sources) != 1 or len(tests) != 1 or sources == tests:
+        raise AnswerError(f"a proposal has two ```python blocks: one that defines {name}, and one with test_ functions")
+    if problem := _problem(sources[0], name) or _unprintable(sources[0] + tests[0] + why):
+        raise AnswerError(problem)
+    return Proposal(name, why, sources[0], tests[0])
+
+
+def _problem(source: str, name: str) -> str:
+    """What keeps a source from being a toolbox file, as far as reading tells."""
+    functions = _functions(source)
+    others = [other for other in functions if other != name and not other.startswith("_")]
+    if others:
+        return f"the block defines {others[0]} too; expected {name} alone, and private helpers (_name)"
+    return "" if ast.get_docstring(functions[name]) else f"{name} has no docstring; expected what goes in and out"
+
+
+def _unprintable(text: str) -> str:
+    """Characters that make a text look other than it is."""
+    odd = next((one for one in text if not one.isprintable() and one not in "\n\t"), None)
+    return f"the proposal holds the character {odd!a}, which nobody sees; expected visible ones" if odd else ""
+
+
+def _functions(source: str) -> Mapping[str, ast.FunctionDef]:
+    try:
+        tree = syntax.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise AnswerError(f"a block of the proposal is not Python: {error}") from None
+    return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def _is_free(folder: Path, texts: Mapping[str, str]) -> bool:
+    """Whether a folder has none of these files, or has them word by word."""
+    files = {folder / name: text for name, text in texts.items()}
+    return all(not file.exists() or read_text(file) == text for file, text in files.items())
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made: {error.strerror}; expected a folder of yours") from None
+    return folder

@@ -1,0 +1,206 @@
+"""What came of compiling: for a person as text, for machines as a dict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from guardagent.programs.compile.candidate import Attempt, Candidate
+from guardagent.programs.compile.disagreements import Disagreement
+from guardagent.programs.compile.disputes import Dispute
+from guardagent.programs.compile.examinations import Failure
+from guardagent.programs.compile.findings import Covered, Finding, PartRow
+from guardagent.programs.compile.proposals import Proposal
+from guardagent.programs.compile.trial import Outcome
+from guardagent.programs.compile.world import World
+from guardagent.types import Usage
+
+_SHOWN = 10  # rows of a kind, in words
+_CUT = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What came of compiling one program.
+
+    Attributes:
+        passed: whether there is a program that passed everything.
+        outcomes: what the chosen program gave for each example; the last one that ran, where none passed.
+        chosen: the number of the candidate that was chosen; 0 where none was.
+    """
+
+    world: World
+    passed: bool
+    candidates: Sequence[Candidate]
+    chosen: int = 0
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    clauses: Sequence[Covered] = ()
+    findings: Sequence[Finding] = ()
+    disagreements: Sequence[Disagreement] = ()
+    parts: Sequence[PartRow] = ()
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def candidate(self) -> Candidate:
+        """The candidate that the report is about: the chosen one, or the best."""
+        if self.chosen:
+            return next(one for one in self.candidates if one.number == self.chosen)
+        written = [one for one in self.candidates if one.attempts]
+        ran = [one for one in written if one.last.tried]
+        return min(ran, key=lambda one: len(one.last.failures)) if ran else written[-1]
+
+    @property
+    def attempt(self) -> Attempt:
+        """Its last version."""
+        return self.candidate.last
+
+    @property
+    def disputes(self) -> list[Dispute]:
+        """What the candidates dispute, each once."""
+        return list(dict.fromkeys(dispute for one in self.candidates for dispute in one.disputes))
+
+    @property
+    def proposals(self) -> list[Proposal]:
+        """The functions that the candidates ask for, each once."""
+        found = {one.last.proposal.name: one.last.proposal for one in self.candidates if one.last.proposal}
+        return list(found.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "passed": self.passed,
+            "agent": self.world.subject.name or None,
+            "chosen": self.chosen or None,
+            "problems": self.attempt.problems,
+            "examples": [self._row(example.id, example.label) for example in self.world.examples],
+            "tests": [tried.to_dict() for tried in self.attempt.tried],
+            "proposals": [one.to_dict() for one in self.proposals],
+            "disputes": [one.to_dict() for one in self.disputes],
+            "set_aside": self._set_aside,
+            "properties": self.attempt.properties.source or None,
+            "clauses": [row.to_dict() | self._denied_for(row.clause) for row in self.clauses],
+            "findings": [finding.to_dict() for finding in self.findings],
+            "parts": [row.to_dict() for row in self.parts],
+            "candidates": [one.to_dict() for one in self.candidates],
+            "disagreements": [one.to_dict() for one in self.disagreements],
+            "model_calls": self.usage.calls,
+            "usage": {**asdict(self.usage), "seconds": round(self.usage.seconds, 3)},
+        }
+
+    def to_text(self) -> str:
+        return "\n".join(self._lines()) + "\n"
+
+    @property
+    def _set_aside(self) -> list[str]:
+        """The ids of the disputes that a person accepted."""
+        return [*self.world.set_aside, *(f"clause-{number}" for number in sorted(self.world.undecidable))]
+
+    def _row(self, name: str, label: int) -> dict[str, Any]:
+        outcome = self.outcomes.get(name)
+        given = None if outcome is None else outcome.label
+        right = outcome is not None and not outcome.crash and given == label
+        error = (outcome.crash or outcome.undecided) if outcome else "no program ran"
+        return {"id": name, "expected": label, "given": given, "passed": right, "error": error or None}
+
+    def _denied_for(self, clause: int) -> dict[str, list[str]]:
+        """The examples that the part of a sentence denies, where the request was divided."""
+        rows = [row for row in self.parts if clause in row.clauses]
+        return {"denies": list(rows[0].denies)} if rows else {}
+
+    def _lines(self) -> Iterator[str]:
+        rounds = sum(len(one.attempts) for one in self.candidates)
+        counts = f"{_counted(len(self.candidates), 'candidate')}, {_counted(rounds, 'version')}"
+        yield f"{'PASSED' if self.passed else 'FAILED'}: {counts}"
+        for problem in self.attempt.problems:
+            yield f"  could not run: {_cut(problem)}"
+        for one in self.proposals:
+            yield f"  the toolbox lacks a function: {one.name}: {_cut(one.why)}"
+        if self.candidate.stopped:
+            yield f"  not asked again: {self.candidate.stopped}"
+        yield from self._of_disputes()
+        yield from self._of_parts()
+        yield from self._of_tests()
+        yield from self._of_examples()
+        yield from self._of_disagreements()
+        yield from self._of_clauses()
+        for finding in self.findings:
+            where = f" line {finding.line}" if finding.line else f" clause {finding.clause}" if finding.clause else ""
+            yield f"finding: {finding.kind}{where}: {_cut(finding.message)}"
+
+    def _of_disputes(self) -> Iterator[str]:
+        if self._set_aside:
+            yield f"set aside by --accept-dispute, and not tried: {', '.join(self._set_aside)}"
+        if self.disputes:
+            yield "disputed by the model, for you to decide:"
+        for one in self.disputes:
+            yield f"  {one.id}, {_cut(one.about)}: {_cut(one.why)}"
+            yield f"    if that is right: {one.remedy}; else leave it as it is"
+
+    def _of_parts(self) -> Iterator[str]:
+        if self.parts:
+            yield "compiled in parts, each tried alone:"
+        for row in self.parts:
+            state, denies = "passed" if row.passed else "FAILED", ", ".join(row.denies) or "no example"
+            yield f"  {row.name}: {state}, {_counted(row.versions, 'version')}, denies {_cut(denies)}"
+            for problem in row.problems:
+                yield f"    could not run: {_cut(problem)}"
+            yield from _failures(row.failures, named=True)
+
+    def _of_tests(self) -> Iterator[str]:
+        for tried in self.attempt.tried:
+            yield f"  {tried.runs - len(tried.failures):>6} of {tried.runs:<6} {tried.name}: {tried.about}"
+            if tried.lacks:
+                yield f"    missing: {_cut(tried.lacks)}"
+            yield from _failures(tried.failures)
+
+    def _of_examples(self) -> Iterator[str]:
+        yield "examples, expected and given:"
+        for example in self.world.examples:
+            outcome = self.outcomes.get(example.id)
+            yield f"  {example.id}: {example.label}, {_cut(str(outcome)) if outcome else 'not run'}"
+
+    def _of_disagreements(self) -> Iterator[str]:
+        if self.disagreements:
+            yield "inputs on which the candidates that passed disagree:"
+        for one in self.disagreements:
+            what = f" ({one.note})" if one.note else ""
+            yield f"  {one.example.id}{what}: " + ", ".join(f"{n}: {_cut(v)}" for n, v in one.given.items())
+            yield f"    input: {_cut(one.example.agent_input)}"
+            yield f"    output: {_cut(one.example.agent_output)}"
+
+    def _of_clauses(self) -> Iterator[str]:
+        if self.clauses:
+            yield "sentences of the request, the lines for them, and the examples that run these:"
+        for row in self.clauses:
+            lines, examples = _ranges(row.lines) or "none", len(row.examples)
+            denied = "".join(f", denies {_cut(', '.join(ids))}" for ids in self._denied_for(row.clause).values() if ids)
+            yield f"  {row.clause}. {_cut(row.text, 100)}: lines {lines}, {examples} examples{denied}"
+
+
+def _failures(failures: Sequence[Failure], *, named: bool = False) -> Iterator[str]:
+    for failure in failures[:_SHOWN]:
+        what = ", ".join(one for one in (failure.test if named else "", failure.note) if one)
+        where = f"{failure.example.id} ({what})" if what else failure.example.id
+        yield f"    {where}: expected {failure.expected}, given {_cut(failure.given)}"
+    if len(failures) > _SHOWN:
+        yield f"    … and {len(failures) - _SHOWN} more"
+
+
+def _cut(text: str, most: int = _CUT) -> str:
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def _ranges(lines: Sequence[int]) -> str:
+    """The numbers, with runs as 3-7."""
+    runs: list[list[int]] = []
+    for line in lines:
+        if runs and line == runs[-1][1] + 1:
+            runs[-1][1] = line
+        else:
+            runs.append([line, line])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}{'s' * (number != 1)}"

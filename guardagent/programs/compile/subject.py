@@ -1,0 +1,49 @@
+"""What a program is compiled for and with: the request, the specification, the toolbox."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from guardagent._support.fold import deny_on_crash
+from guardagent.programs.compile.clauses import Clause, clauses_of
+from guardagent.programs.runtime.program import required_check
+from guardagent.programs.runtime.program_file import whole_specification
+from guardagent.types import Check
+
+if TYPE_CHECKING:
+    from guardagent.programs.runtime.required import RequiredCheck
+    from guardagent.sandbox.toolbox import Toolbox
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One guard request and what belongs to it.
+
+    Attributes:
+        required: the checks that the specification's front matter requires; `data`: the values they use.
+        name: of the known agent, where it is one.
+    """
+
+    request: str
+    specification: str
+    toolbox: Toolbox
+    required: Sequence[RequiredCheck] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+
+    @property
+    def whole_specification(self) -> str:
+        return whole_specification(self.specification, [check.text for check in self.required], self.data)
+
+    @cached_property
+    def clauses(self) -> tuple[Clause, ...]:
+        """The sentences of the request, numbered."""
+        return clauses_of(self.request)
+
+    @cached_property
+    def required_checks(self) -> tuple[Check, ...]:
+        """What the host checks itself, whatever the program says."""
+        return tuple(deny_on_crash(required_check(one, self.toolbox, self.data)) for one in self.required)

@@ -1,0 +1,24 @@
+"""Records that are cut off: of each JSON object in the output only the beginning, with all that stands around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from guardagent.programs.compile.examples import Example
+from guardagent.programs.compile.fields import objects_in
+from guardagent.programs.compile.transformations import Variant
+from guardagent.programs.compile.world import World
+
+ABOUT = "a record of the log is cut off; a denial stands"
+
+_KEPT = 0.6  # of a record
+
+
+def variants(example: Example, _world: World) -> Iterator[Variant]:
+    log = example.agent_output
+    if example.label == 0:
+        return
+    for number, (start, end, _) in enumerate(objects_in(log), start=1):
+        cut = start + int((end - start) * _KEPT)
+        yield Variant(replace(example, agent_output=log[:cut] + log[end:]), "denied", f"record {number} is cut off")

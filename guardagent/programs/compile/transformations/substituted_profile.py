@@ -1,0 +1,36 @@
+"""Another role or profile: a field of the input, or a fact, as in another example or at a limit of the request.
+
+The right verdict is computed anew by the required checks of the specification. Where none of them denies, it is not
+known, and nothing is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from guardagent.programs.compile.examples import Example
+from guardagent.programs.compile.fields import fields_of, with_value
+from guardagent.programs.compile.transformations import Variant
+from guardagent.programs.compile.world import FACTS, World
+
+ABOUT = "another role or profile is put in; where a required check denies then, so must the program"
+
+
+def variants(example: Example, world: World) -> Iterator[Variant]:
+    if not world.subject.required_checks:
+        return
+    for changed, note in _changed(example, world):
+        if world.must_deny(changed):
+            yield Variant(replace(changed, label=1), "denied", note)
+
+
+def _changed(example: Example, world: World) -> Iterator[tuple[Example, str]]:
+    for field in fields_of(example.agent_input):
+        for value in world.others("agent_input", field.name, field.value):
+            text = with_value(example.agent_input, field, value)
+            yield replace(example, agent_input=text), f"{field.name}: {value} instead of {field.value}"
+    for name, fact in example.facts.items():
+        for value in world.others(FACTS, name, fact) if isinstance(fact, str | int | float) else ():
+            facts = {**example.facts, name: value}
+            yield replace(example, facts=facts), f"fact {name}: {value} instead of {fact}"

@@ -1,0 +1,25 @@
+"""A truncated log: the output ends somewhere in the middle, as where a limit cut it off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from guardagent.programs.compile.examples import Example
+from guardagent.programs.compile.transformations import Variant
+from guardagent.programs.compile.world import World
+
+ABOUT = "the log is cut off; a denied run is not let through with an answer"
+
+_PARTS = (0.1, 0.25, 0.5, 0.75, 0.9)
+_LEAST = 20  # characters: a part of less may be another answer, and no log that was cut off
+
+
+def variants(example: Example, _world: World) -> Iterator[Variant]:
+    log = example.agent_output
+    if example.label == 0 or len(log) < _LEAST:
+        return
+    for part in _PARTS:
+        cut = log[: int(len(log) * part)]
+        if cut.strip():
+            yield Variant(replace(example, agent_output=cut), "withheld", f"the first {part:.0%} of the output alone")

@@ -1,0 +1,157 @@
+"""Runs one program on one example, in the sandbox, and says what came of it."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from guardagent.errors import LimitError, ProgramError, SandboxError
+from guardagent.models.error_kinds import kind_of
+from guardagent.programs.compile.coverage import Instrumented
+from guardagent.programs.compile.examples import Example
+from guardagent.programs.compile.properties.source import Properties
+from guardagent.programs.runtime.program import Recorder, clock_of, copy_value, failed_run, run_program
+from guardagent.sandbox import Sandbox
+from guardagent.sandbox.toolbox import Toolbox
+from guardagent.types import thaw
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a program gave for one run.
+
+    Attributes:
+        label: of the verdict; 1 where there is none.
+        undecided: why the program could not decide, where it said so itself.
+        crash: what stopped it otherwise: an exception that no program should raise, a limit, an answer that is none.
+        reasons: those of the verdict.
+        answer: what it hands out.
+        details: those of the verdict.
+        leaks: whether it denies and yet returns an answer, which the host then withholds.
+    """
+
+    label: int
+    undecided: str = ""
+    crash: str = ""
+    reasons: tuple[str, ...] = ()
+    answer: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    leaks: bool = field(default=False, compare=False)
+
+    @property
+    def decided(self) -> bool:
+        return not (self.undecided or self.crash)
+
+    def __str__(self) -> str:
+        why = self.crash or self.undecided or "; ".join(self.reasons)
+        kind = "label 1, crashed" if self.crash else "label 1, undecided" if self.undecided else f"label {self.label}"
+        return f"{kind}: {why}" if why else kind
+
+
+class Trial:
+    """One program, its properties, and the sandbox and toolbox that it runs with."""
+
+    def __init__(self, program: str, sandbox: Sandbox, toolbox: Toolbox, properties: Properties | None = None) -> None:
+        self.program = program
+        self.properties = properties or Properties()
+        self._sandbox = sandbox
+        self._toolbox = toolbox
+        self._instrumented = Instrumented(program)
+        self._outcomes: dict[str, Outcome] = {}
+
+    def outcome(self, example: Example) -> Outcome:
+        """What the program gives for a run, which is run once.
+
+        Raises:
+            SandboxError: the sandbox itself does not work here.
+        """
+        if example.run not in self._outcomes:
+            self._outcomes[example.run] = self._ran(example)
+        return self._outcomes[example.run]
+
+    def _ran(self, example: Example) -> Outcome:
+        recorder, sandbox = Recorder(self._toolbox), _Kept(self._sandbox)
+        try:
+            verdict = run_program(self.program, sandbox, recorder, example.event, example.context)
+        except (ProgramError, LimitError) as error:
+            said = "; ".join(failed_run(error, recorder, "program").errors)
+            if kind_of(error, admitted=True) == "value":
+                return Outcome(1, undecided=said)
+            return Outcome(1, crash=said)
+        claimed = sandbox.returned.get("answer") if isinstance(sandbox.returned, Mapping) else None
+        return Outcome(
+            verdict.label,
+            "; ".join(verdict.errors),
+            reasons=verdict.reasons,
+            answer=verdict.answer,
+            details=thaw(verdict.details),
+            leaks=verdict.label == 1 and claimed is not None,
+        )
+
+    def returned(self, program: str, example: Example) -> Any:
+        """What another program returns for a run, as it is: no verdict is made of it.
+
+        Raises:
+            ProgramError: it raised, or returned anything but plain values.
+            LimitError: it went over a limit.
+            SandboxError: the sandbox itself does not work here.
+        """
+        functions, clock = Recorder(self._toolbox).functions(), clock_of(example.facts)
+        return copy_value(self._sandbox.run(program, _inputs(example), functions, clock))
+
+    def returned_for(self, program: str, examples: Sequence[Example]) -> list[Any]:
+        """What another program returns for several runs, which its fact `runs` lists; nothing where it fails.
+
+        Raises:
+            SandboxError: the sandbox itself does not work here.
+        """
+        runs = Example("", "", "", 0, {"runs": [_inputs(one) for one in examples]})
+        try:
+            return list(self.returned(program, runs)) if examples else []
+        except (ProgramError, LimitError):
+            return []
+
+    def lines_run(self, example: Example) -> frozenset[int]:
+        """The lines within functions that run for an example; none where the program does not get to its end."""
+        told: list[int] = []
+        recorder, instrumented = Recorder(self._toolbox), self._instrumented
+        functions = recorder.functions() | {instrumented.teller: lambda lines: told.extend(map(int, lines))}
+        with contextlib.suppress(SandboxError):
+            self._sandbox.run(instrumented.source, _inputs(example), functions, clock_of(example.facts))
+        return frozenset(told)
+
+
+class _Kept:
+    """A sandbox that keeps what the last program returned.
+
+    Attributes:
+        returned: that value; None where the program returned nothing.
+    """
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self.returned: Any = None
+
+    def run(
+        self,
+        program: str,
+        inputs: Mapping[str, Any],
+        functions: Mapping[str, Callable[..., Any]],
+        now: dt.datetime | None = None,
+    ) -> Any:
+        self.returned = self._sandbox.run(program, inputs, functions, now)
+        return self.returned
+
+    def close(self) -> None:
+        self._sandbox.close()
+
+
+def _inputs(example: Example) -> dict[str, Any]:
+    return {
+        "agent_input": example.agent_input,
+        "agent_output": example.agent_output,
+        "facts": thaw(example.context.facts),
+    }

@@ -1,0 +1,119 @@
+"""What is known while a program is examined: the subject, and all the examples together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from guardagent.programs.compile.examples import Example
+from guardagent.programs.compile.facts import linked_facts, named_facts
+from guardagent.programs.compile.fields import places_of
+from guardagent.programs.compile.limits import limits_of
+from guardagent.programs.compile.subject import Subject
+
+INPUTS = 2000
+"""On how many random runs properties are tried, where nobody says otherwise."""
+
+CROSSHAIR = 30.0
+
+TEXTS = ("agent_input", "agent_output")
+FACTS = "facts"
+
+_HEADINGS = re.compile(r"^\[[^\]]*\] ")
+_MOST_VALUES = 12
+_MOST_OTHERS = 10
+_MOST_DIGITS = 12
+_TURNED = {"true": "False", "false": "True", "yes": "no", "no": "yes"}
+
+
+@dataclass(frozen=True)
+class World:
+    """The subject and its examples.
+
+    Attributes:
+        without: the transformations that a person left out.
+        inputs: on how many random runs that are made of the examples properties are tried.
+        crosshair: for how many seconds CrossHair may look for others, where it is installed.
+        set_aside: the ids of examples that a person set aside, since the model disputes their label.
+        undecidable: the sentences of which a person agreed that no run tells whether it keeps them.
+        needs_properties: whether each clause that sets a rule must have a property.
+        ruling: the clauses of which this holds; None for all.
+        sources: the program that is examined, and its properties.
+    """
+
+    subject: Subject
+    examples: Sequence[Example]
+    without: frozenset[str] = frozenset()
+    inputs: int = INPUTS
+    crosshair: float = CROSSHAIR
+    set_aside: tuple[str, ...] = ()
+    undecidable: frozenset[int] = frozenset()
+    needs_properties: bool = True
+    ruling: tuple[int, ...] | None = None
+    sources: tuple[str, ...] = ()
+
+    @cached_property
+    def limits(self) -> list[int | float]:
+        """The numbers of the request's clauses."""
+        return limits_of("\n".join(_HEADINGS.sub("", clause.text) for clause in self.subject.clauses))
+
+    @property
+    def ruling_clauses(self) -> list[int]:
+        """The clauses that must have a property, where any must."""
+        every = [clause.number for clause in self.subject.clauses]
+        return [number for number in every if self.ruling is None or number in self.ruling]
+
+    @cached_property
+    def kinds(self) -> Mapping[tuple[str, str], tuple[Any, ...]]:
+        """(part, name) -> the values of a field or fact in the examples, where they are few enough to be a kind."""
+        found: dict[tuple[str, str], list[Any]] = {}
+        for part, name, value in self._values():
+            found.setdefault((part, name), []).append(value)
+        distinct = {place: list(dict.fromkeys(values)) for place, values in found.items()}
+        return {
+            place: tuple(values)
+            for place, values in distinct.items()
+            if len(values) <= _MOST_VALUES and (place[0] == FACTS or len(found[place]) > len(values))
+        }
+
+    def others(self, part: str, name: str, value: Any) -> list[Any]:
+        """Values that could stand in the place of another one: of its kind, its opposite, numbers at the limits."""
+        found = [one for one in self.kinds.get((part, name), ()) if type(one) is type(value)]
+        found += near_values(value, self.limits)
+        return [one for one in dict.fromkeys(found) if one != value][:_MOST_OTHERS]
+
+    @cached_property
+    def fact_links(self) -> Mapping[str, tuple[str, str]]:
+        """Fact -> the (part, name) of the field that says the same in a text."""
+        return linked_facts(named_facts(self), self.examples)
+
+    def must_deny(self, example: Example) -> bool:
+        """Whether a required check of the specification denies a run: then no program may allow it."""
+        checks = self.subject.required_checks
+        return any(check(example.event, example.context).violations for check in checks)
+
+    def _values(self) -> Iterator[tuple[str, str, Any]]:
+        for example in self.examples:
+            for part in TEXTS:
+                yield from ((part, place.name, place.value) for place in places_of(getattr(example, part)))
+            for name, value in example.facts.items():
+                if isinstance(value, str | int | float):
+                    yield FACTS, name, value
+
+
+def near_values(value: Any, limits: Sequence[int | float]) -> list[Any]:
+    """For a number those at and next to the limits, and some of other lengths; for a truth the other one."""
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, int | float):
+        near = [step for limit in limits for step in (limit - 1, limit, limit + 1)]
+        return list(dict.fromkeys([*near, 0, 99, 9, 1000, value - 1, value + 1]))
+    text = str(value).strip()
+    if text.lower() in _TURNED:
+        return [_TURNED[text.lower()]]
+    if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS:
+        return [str(number) for number in near_values(int(text), [one for one in limits if isinstance(one, int)])]
+    return []

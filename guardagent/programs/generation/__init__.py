@@ -1,0 +1,1 @@
+"""A guard program written by a model for one run: plan, code, debug, votes."""

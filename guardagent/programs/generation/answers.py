@@ -1,0 +1,171 @@
+"""Reads what models answer: a plan, a program, a judgement. What cannot be read is an AnswerError, never a guess."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from guardagent._support import syntax
+from guardagent.errors import AnswerError, nearest
+from guardagent.programs.memory.agents import PLAN_STEPS
+from guardagent.sandbox import engine_names
+
+_NUMBERED = re.compile(r"^[\s>*_#-]*(?:step\s*)?(\d)\s*[.):]", re.IGNORECASE | re.MULTILINE)
+_INLINE = re.compile(r"(?:^|(?<=\s))(?:step\s*)?(\d)[.):](?=\s)", re.IGNORECASE)
+_BULLET = re.compile(r"^([ \t]*)[-*•][ \t]+", re.MULTILINE)
+_ENGINE = re.compile(r"^\W*(?:execution )?engine\W+(\w+)", re.IGNORECASE | re.MULTILINE)
+_BLOCK = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([\w+#.-]*)[^\n]*\n(.*?)^[ \t]*\1[ \t]*$", re.DOTALL | re.MULTILINE)
+_PYTHON = ("", "python", "py", "python3")
+_CHECK = re.compile(r"^def check\b", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A model's plan: its text, the four mandatory steps, and the engine it names (`auto` where it names none)."""
+
+    text: str
+    steps: tuple[str, ...]
+    engine: str
+
+
+def read_plan(answer: str) -> Plan:
+    """The plan in an answer.
+
+    Raises:
+        AnswerError: it has fewer than the four steps (Section 4.2), or names an engine that does not exist.
+    """
+    text = answer.strip()
+    steps = _steps(text)
+    wanted = len(PLAN_STEPS)
+    if len(steps) < wanted:
+        raise AnswerError(f"the plan has {len(steps)} steps that can be told apart; expected four, numbered 1 to 4")
+    # Whatever comes after the third step belongs to the last one: how code compares.
+    return Plan(text, (*steps[: wanted - 1], "\n".join(steps[wanted - 1 :])), _engine(text))
+
+
+def read_code(answer: str) -> str:
+    """The one program in an answer.
+
+    Raises:
+        AnswerError: there is none, or more than one.
+    """
+    answer, blocks = _lines(answer), _blocks(answer)
+    if not blocks:
+        if _CHECK.search(answer) and is_python(answer):
+            return answer.strip() + "\n"
+        raise AnswerError("the answer holds no code block; expected one ```python block that defines check")
+    python = [code for language, code in blocks if language in _PYTHON]
+    if not python:
+        raise AnswerError(f"the code is written in {blocks[0][0]}; expected Python")
+    programs = [code for code in python if _CHECK.search(code)]
+    if len(programs) != 1:
+        found = f"{len(programs)} code blocks define" if programs else "no code block defines"
+        raise AnswerError(f"{found} a function check; expected one complete program in one block")
+    return programs[0]
+
+
+def read_judgement(answer: str) -> dict[str, Any]:
+    """The one JSON object with a label in an answer.
+
+    Raises:
+        AnswerError: there is none, or more than one.
+    """
+    found = [value for value in objects(answer) if "label" in value]
+    if len(found) != 1:
+        raise AnswerError(f"the answer holds {len(found) or 'no'} JSON objects with a label; expected exactly one")
+    return found[0]
+
+
+def python_blocks(answer: str) -> list[str]:
+    """The blocks of an answer that may be Python, whatever they hold."""
+    return [code for language, code in _blocks(answer) if language in _PYTHON]
+
+
+def prose(answer: str) -> str:
+    """An answer without its blocks of Python: what a model says beside them."""
+    text = _BLOCK.sub(lambda match: "" if match[2].lower() in _PYTHON else match[0], _lines(answer))
+    return "" if _CHECK.search(text) and is_python(text) else text.strip()
+
+
+def holds_code(answer: str) -> bool:
+    """Whether an answer has a code block, or is Python that defines a function."""
+    return bool(_BLOCK.search(answer)) or ("def " in answer and is_python(answer))
+
+
+def is_python(text: str) -> bool:
+    try:
+        syntax.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def _blocks(answer: str) -> list[tuple[str, str]]:
+    """(language, code) of each block."""
+    return [(match[2].lower(), textwrap.dedent(match[3])) for match in _BLOCK.finditer(_lines(answer))]
+
+
+def _lines(answer: str) -> str:
+    return answer.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _steps(text: str) -> list[str]:
+    """The steps of a plan: numbered, else with bullets, else a paragraph or a line each."""
+    numbered = max(_numbered(text, _NUMBERED), _numbered(text, _INLINE), key=len)
+    if len(numbered) > 1:
+        return numbered
+    bullets = list(_BULLET.finditer(text))
+    if len(bullets) > 1:
+        least = min(len(match[1].expandtabs()) for match in bullets)
+        return _cut(text, [match for match in bullets if len(match[1].expandtabs()) == least])
+    paragraphs = [part.strip() for part in re.split(r"\n\s*\n", text) if part.strip()]
+    return paragraphs if len(paragraphs) > 1 else [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _numbered(text: str, pattern: re.Pattern[str]) -> list[str]:
+    """What follows 1, then 2, and so on; other numbers on the way are part of a step."""
+    marks: list[re.Match[str]] = []
+    for match in pattern.finditer(text):
+        if int(match[1]) == len(marks) + 1:
+            marks.append(match)
+    return _cut(text, marks)
+
+
+def _cut(text: str, marks: list[re.Match[str]]) -> list[str]:
+    ends = [match.start() for match in marks[1:]] + [len(text)]
+    steps = [text[match.end() : end].strip(" \t\r\n*_#") for match, end in zip(marks, ends, strict=False)]
+    return [step for step in steps if step]
+
+
+def _engine(text: str) -> str:
+    named = _ENGINE.findall(text)
+    name = named[-1].lower() if named else "auto"
+    if name == "python":  # every engine runs Python
+        return "auto"
+    if name not in engine_names():
+        raise AnswerError(f"the plan names the unknown engine {name!r}{nearest(name, engine_names())}")
+    return name
+
+
+def objects(text: str) -> Iterator[dict[str, Any]]:
+    """The outermost JSON objects in a text; one with a key given twice is none."""
+    decoder = json.JSONDecoder(object_pairs_hook=_unique)
+    at = text.find("{")
+    while at >= 0:
+        try:
+            value, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            end = at + 1
+        else:
+            yield value
+        at = text.find("{", end)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len({key for key, _ in pairs}) < len(pairs):
+        raise ValueError("a key is given twice")
+    return dict(pairs)

@@ -1,0 +1,55 @@
+"""Self-consistency (paper, Appendix Q; Wang et al. 2023): several plans for one run, and the verdict they agree on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+
+from guardagent.models import Completion
+from guardagent.models.prompts import ModelCall
+from guardagent.programs.generation.generate import Generation, Setup
+from guardagent.programs.memory.agents import Demonstration
+from guardagent.types import Context, Decision, Event, Verdict, freeze
+
+TEMPERATURE = 0.7  # of several plans; one alone is the likeliest
+
+
+def voted(
+    setup: Setup, event: Event, context: Context, votes: int
+) -> Generator[ModelCall, Completion, tuple[Verdict, Demonstration | None]]:
+    """The agreed verdict of `votes` generations, and what memory may learn from it.
+
+    That is the most severe decision that at least half of the votes reach or exceed. A vote that could not be
+    checked is a denial.
+    """
+    temperature = TEMPERATURE if votes > 1 else 0.0
+    generations = [Generation(setup, event, context, vote=vote, temperature=temperature) for vote in range(votes)]
+    verdicts = []
+    for generation in generations:
+        verdict = yield from generation.flow()
+        verdicts.append(verdict)
+    if votes == 1:
+        return verdicts[0], generations[0].demonstration
+    chosen = agreed(verdicts)
+    verdict = replace(
+        verdicts[chosen],
+        details=freeze({**verdicts[chosen].details, "votes": [str(verdict.decision) for verdict in verdicts]}),
+        story=tuple(step for verdict in verdicts for step in verdict.story),
+        calls=tuple(call for verdict in verdicts for call in verdict.calls),
+    )
+    return verdict, generations[chosen].demonstration
+
+
+def agreed(verdicts: Sequence[Verdict]) -> int:
+    """Which of the verdicts stands for what they agree on: a checked one, then one with the commonest answer."""
+    decision = _agreed_decision([verdict.decision for verdict in verdicts])
+    reached = [place for place, verdict in enumerate(verdicts) if verdict.decision == decision]
+    answers = Counter(verdicts[place].answer for place in reached)
+    return min(reached, key=lambda place: (bool(verdicts[place].errors), -answers[verdicts[place].answer], place))
+
+
+def _agreed_decision(decisions: Sequence[Decision]) -> Decision:
+    half = len(decisions) / 2
+    reached = [one for one in decisions if sum(other >= one for other in decisions) >= half]
+    return max(reached, key=lambda decision: decision.severity)

@@ -1,0 +1,1 @@
+"""Agents and their demonstrations: retrieved, added, learnt and reviewed."""

@@ -1,0 +1,118 @@
+"""How demonstrations are added to an agent's folder, by several processes at once, each of which may be killed.
+
+`demonstrations.jsonl` takes them as long as a person can still review it. What would make it larger goes into a store,
+and so does everything after that: see `retrieval`. An addition that was acknowledged outlives a crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from guardagent._support.files import parse_json, read_json_lines
+from guardagent._support.locks import locked, replace_file
+from guardagent.errors import ContentError, InputError
+from guardagent.programs.memory.demonstrations import Demonstration, demonstration, read_demonstrations
+from guardagent.programs.memory.retrieval import own_store, store_of
+
+FILE = "demonstrations.jsonl"
+REVIEWABLE = 256_000
+"""So many bytes a file of demonstrations may have to be added to."""
+
+
+def add_demonstrations(folder: Path, source: Path | str) -> int:
+    """Adds the demonstrations of a JSON Lines file to an agent's folder; all of them, or none.
+
+    Returns:
+        How many were added.
+
+    Raises:
+        InputError: the folder has no agent, or a demonstration is wrong.
+    """
+    if not (folder / "request.md").is_file():
+        raise InputError(f"{folder}: no agent here; expected request.md and specification.md")
+    name = "standard input" if str(source) == "-" else source
+    new: dict[Demonstration, int] = {}
+    for line, record in read_json_lines(source):
+        item = demonstration(record, name, line)
+        if item in new:
+            raise ContentError("this demonstration is there already; expected a new one", name, line)
+        new[item] = line
+    for item in known(folder, new):
+        raise ContentError("this demonstration is there already; expected a new one", name, new[item])
+    return grow(folder, list(new))
+
+
+def grow(folder: Path, found: Sequence[Demonstration]) -> int:
+    """Adds what is not known yet, all of it or nothing, and says how much that was.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    for one in found:
+        _validate(one)
+    store = store_of(folder)
+    if store is None:
+        with locked(folder):
+            store = store_of(folder)  # which another process may just have made
+            new = _unknown(_written(folder), found)
+            if store is None and _fits(folder, new):
+                return _append(folder, new)
+            return (store or own_store(folder)).add(new)
+    return store.add(_unknown(_written(folder), found))
+
+
+def known(folder: Path, asked: Collection[Demonstration]) -> list[Demonstration]:
+    """Those of some demonstrations that an agent has already, in their order."""
+    written, store = _written(folder), store_of(folder)
+    stored = store.known([one for one in asked if one not in written]) if store else set()
+    return [one for one in asked if one in written or one in stored]
+
+
+def place(folder: Path) -> str:
+    """Where what is added goes, as it is now."""
+    store = store_of(folder)
+    return store.address.removeprefix("sqlite:") if store else str(folder / FILE)
+
+
+def _written(folder: Path) -> frozenset[Demonstration]:
+    """The demonstrations of the file; read again only when it has changed, since additions come one by one."""
+    try:
+        status = (folder / FILE).stat()
+    except FileNotFoundError:
+        return frozenset()
+    return _read((folder / FILE).absolute(), status.st_ino, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path, *_state: int) -> frozenset[Demonstration]:
+    return frozenset(read_demonstrations(path))
+
+
+def _unknown(written: frozenset[Demonstration], found: Sequence[Demonstration]) -> list[Demonstration]:
+    return [one for one in dict.fromkeys(found) if one not in written]
+
+
+def _fits(folder: Path, new: Sequence[Demonstration]) -> bool:
+    path = folder / FILE
+    size = path.stat().st_size if path.exists() else 0
+    return size + sum(len(one.to_json().encode()) + 1 for one in new) <= REVIEWABLE
+
+
+def _append(folder: Path, new: Sequence[Demonstration]) -> int:
+    path = folder / FILE
+    old = path.read_text(encoding="utf-8") if path.exists() else ""
+    separator = "" if not old or old.endswith("\n") else "\n"
+    if new:
+        replace_file(path, old + separator + "".join(one.to_json() + "\n" for one in new))
+    return len(new)
+
+
+def _validate(one: Demonstration) -> None:
+    """What could not be read again is not written."""
+    name = "the demonstration to be added"
+    try:
+        demonstration(parse_json(one.to_json().encode().decode(), name), name, None)
+    except UnicodeEncodeError as error:
+        raise ContentError(f"holds {error.object[error.start]!r}; expected text", name) from None

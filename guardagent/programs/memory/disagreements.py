@@ -1,0 +1,203 @@
+"""Runs that a program and a model judged differently: each waits in its agent's folder `disagreements/`, a file each.
+
+A person says who is right (`guardagent memory review`). The run is then a labelled example in the agent's
+`examples.jsonl`, which `guardagent compile` takes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from guardagent._support.files import parse_json, read_json_lines, read_text
+from guardagent._support.locks import locked, replace_file
+from guardagent.errors import ContentError, InputError, UnknownNameError
+from guardagent.programs.memory.learn import write_waiting
+from guardagent.types import Verdict, thaw
+
+FOLDER = "disagreements"
+EXAMPLES = "examples.jsonl"
+MAX_WAITING = 1000
+SIDES = ("program", "generated")
+NEITHER = "neither"
+_MAX_BYTES = 20_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """How one of the two judged a run. With `errors` it could not."""
+
+    label: int
+    reasons: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> Side:
+        return cls(verdict.label, verdict.reasons, verdict.errors)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"label": self.label, "reasons": list(self.reasons), "errors": list(self.errors)}
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """One run, and both verdicts on it.
+
+    Attributes:
+        facts: what the host knew.
+        given: whose verdict was given, of `SIDES`.
+        sides: name -> how it judged.
+    """
+
+    id: str
+    time: str
+    agent_input: str
+    agent_output: str
+    facts: Mapping[str, Any]
+    given: str
+    sides: Mapping[str, Side]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "time": self.time,
+            **self._run(),
+            "given": self.given,
+            **{name: self.sides[name].to_dict() for name in SIDES},
+        }
+
+    def label(self, right: str) -> int:
+        """The label of the run where this side is right.
+
+        Raises:
+            InputError: neither is said to be, and one of them must be.
+        """
+        labels = {side.label for side in self.sides.values()}
+        if right != NEITHER:
+            return self.sides[right].label
+        if len(labels) > 1:
+            raise InputError(f"{self.id}: one label is 0 and the other 1; expected {' or '.join(SIDES)} to be right")
+        return 1 - labels.pop()
+
+    def example(self, right: str) -> dict[str, Any]:
+        """The run as a labelled example."""
+        return {"id": self.id, **self._run(), "label": self.label(right)}
+
+    def _run(self) -> dict[str, Any]:
+        facts = {"facts": thaw(self.facts)} if self.facts else {}
+        return {"agent_input": self.agent_input, "agent_output": self.agent_output, **facts}
+
+
+def keep(folder: Path, found: Disagreement) -> None:
+    """Has a disagreement wait for a person, unless it does already or is an example by now.
+
+    Raises:
+        InputError: too many wait, or it cannot be written.
+    """
+    path = _file(folder, found.id)
+    if not path.exists() and found.id not in {row.get("id") for row in _examples(folder)}:
+        write_waiting(path, found.to_dict(), MAX_WAITING)
+
+
+def waiting(folder: Path) -> list[Disagreement]:
+    """What waits for a person, oldest first.
+
+    Args:
+        folder: that of the agent.
+
+    Raises:
+        ContentError: a file is wrong.
+    """
+    found = [_read(path) for path in (folder / FOLDER).glob("*.json")]
+    return sorted(found, key=lambda one: (one.time, one.id))
+
+
+def settle(folder: Path, right: Mapping[str, str], dropped: Collection[str] = ()) -> None:
+    """Makes examples of some disagreements, and drops others.
+
+    Args:
+        folder: that of the agent.
+        right: id -> who is right: one of `SIDES`, or `neither` where both gave the same wrong label.
+        dropped: the ids of those that make no example.
+
+    Raises:
+        InputError: an id or a side is not there, or an example says otherwise. Then nothing is changed.
+    """
+    known = {one.id: one for one in waiting(folder)}
+    for name in (*right, *dropped):
+        if name not in known:
+            raise UnknownNameError("disagreement", name, known, where=str(folder / FOLDER))
+        if name in right and name in dropped:
+            raise InputError(f"disagreement {name!r} is both settled and dropped; expected one of them")
+    for side in right.values():
+        if side not in (*SIDES, NEITHER):
+            raise UnknownNameError("side", side, (*SIDES, NEITHER))
+    _add(folder, [known[name].example(side) for name, side in right.items()])
+    for name in (*right, *dropped):
+        _file(folder, name).unlink(missing_ok=True)
+
+
+def _add(folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    path = folder / EXAMPLES
+    if not rows:
+        return
+    with locked(folder):
+        written = _examples(folder)
+        new = [row for row in rows if not _there(row, written, path)]
+        if not new:
+            return
+        old = path.read_text(encoding="utf-8") if path.exists() else ""
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in new)
+        replace_file(path, old + ("" if not old or old.endswith("\n") else "\n") + lines)
+
+
+def _there(row: Mapping[str, Any], written: Sequence[Mapping[str, Any]], path: Path) -> bool:
+    """Whether an example is there already.
+
+    Raises:
+        ContentError: it is, with another label: then no program could be right.
+    """
+    same = next((one for one in written if one.get("id") == row["id"] or _run_of(one) == _run_of(row)), None)
+    if same is not None and same.get("label") != row["label"]:
+        raise ContentError(
+            f"example {same.get('id')!r} is the same run with label {same.get('label')}, and {row['id']!r} would get "
+            f"{row['label']}; expected one of them: change the example, or drop the other",
+            path,
+        )
+    return same is not None
+
+
+def _run_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return (row.get("agent_input"), row.get("agent_output"), row.get("facts") or {})
+
+
+def _examples(folder: Path) -> list[dict[str, Any]]:
+    path = folder / EXAMPLES
+    there = path.exists() and path.stat().st_size
+    return [row for _, row in read_json_lines(path)] if there else []
+
+
+def _file(folder: Path, name: str) -> Path:
+    return folder / FOLDER / f"{name}.json"
+
+
+def _read(path: Path) -> Disagreement:
+    record = parse_json(read_text(path, limit=_MAX_BYTES), path)
+    try:
+        sides = {name: _side(record[name]) for name in SIDES}
+        time, asked, log = (str(record[name]) for name in ("time", "agent_input", "agent_output"))
+        facts, given = dict(record.get("facts") or {}), str(record["given"])
+        return Disagreement(path.stem, time, asked, log, facts, given, sides)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        wanted = "time, agent_input, agent_output, given, program and generated"
+        raise ContentError(f"is no disagreement; expected {wanted}", path) from None
+
+
+def _side(record: Mapping[str, Any]) -> Side:
+    label = int(record["label"])
+    if label not in (0, 1):
+        raise ValueError(label)
+    return Side(label, tuple(map(str, record["reasons"])), tuple(map(str, record["errors"])))

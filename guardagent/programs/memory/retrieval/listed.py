@@ -1,0 +1,63 @@
+"""The k nearest of a list of demonstrations, which are in memory anyway."""
+
+from __future__ import annotations
+
+import operator
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from guardagent.programs.memory.demonstrations import Demonstration
+from guardagent.programs.memory.retrieval import Found, Query
+
+if TYPE_CHECKING:
+    from guardagent.programs.memory.retrieval.profiles import Profiles
+
+_FEW = 64  # fewer are looked at one by one, before numpy would be loaded
+_KEPT = 4
+
+_lists: OrderedDict[tuple[int, ...], tuple[tuple[Demonstration, ...], Profiles]] = OrderedDict()
+_lists_lock = threading.Lock()
+
+
+def nearest_listed(demonstrations: Sequence[Demonstration], query: Query) -> list[Found]:
+    """As `nearest`. The profiles of the lists that were asked last are kept: a list is the same while its items are."""
+    items = tuple(demonstrations)
+    if len(items) < _FEW or not query.k:
+        return query.best(_every(items, query))
+    from guardagent.programs.memory.retrieval.search import search
+
+    ranked = search(query, _profiles(items), lambda chosen: {at: _texts(items[at]) for at in chosen})
+    return [query.found(items[at], distance) for distance, at in ranked]
+
+
+def _every(items: Sequence[Demonstration], query: Query) -> Iterator[Found]:
+    from rapidfuzz.distance.Levenshtein import distance
+
+    for item in items:
+        far = distance(item.agent_input, query.agent_input) + distance(item.agent_output, query.agent_output)
+        yield query.found(item, far)
+
+
+def _profiles(items: tuple[Demonstration, ...]) -> Profiles:
+    import numpy as np
+
+    from guardagent.programs.memory.retrieval.profiles import profile
+
+    key = (len(items), id(items[0]), id(items[-1]))
+    with _lists_lock:
+        known, profiles = _lists.get(key, ((), None))
+        if profiles is not None and all(map(operator.is_, known, items)):
+            _lists.move_to_end(key)
+            return profiles
+    made: Profiles = np.concatenate([profile(*_texts(item)) for item in items])
+    with _lists_lock:
+        _lists[key] = items, made
+        while len(_lists) > _KEPT:
+            _lists.popitem(last=False)
+    return made
+
+
+def _texts(item: Demonstration) -> tuple[str, str]:
+    return item.agent_input, item.agent_output

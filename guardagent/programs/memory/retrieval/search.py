@@ -1,0 +1,115 @@
+"""The exact k nearest of many runs, of which few are looked at.
+
+Candidates come in the order of their lower bound. Of each, the distance is computed only as far as it can still be
+among the k best; when the next bound is beyond the k-th best, so is everything after it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rapidfuzz.distance.Levenshtein import distance
+
+from guardagent.programs.memory.retrieval import Query
+from guardagent.programs.memory.retrieval.profiles import Numbers, Profiles, lower_bounds, profile, upper_bounds
+
+Texts = tuple[str, str]
+Read = Callable[[Sequence[int]], Mapping[int, Texts]]
+"""Gives the input and output of runs by their positions; without those that are gone."""
+
+_FIRST, _MOST = 16, 256
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A run that may be among the best: its score is at least `bound`, its outputs are at least `outputs` apart."""
+
+    position: int
+    bound: int
+    outputs: int
+    greatest: int
+    texts: Texts
+
+
+def search(query: Query, profiles: Profiles, read: Read) -> list[tuple[int, int]]:
+    """(distance, position) of the k best, best first; of equal distances, the lower position first."""
+    return _Search(query).over(profiles, read)
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    query: Query
+
+    def over(self, profiles: Profiles, read: Read) -> list[tuple[int, int]]:
+        """Through the candidates, until the next is certainly beyond the k-th best."""
+        best: list[tuple[int, int]] = []  # negated, so that the worst of them comes first
+        for candidate in self._candidates(profiles, read, best):
+            limit = -best[0][0] if len(best) == self.query.k else None
+            if limit is not None and candidate.bound > limit:
+                break
+            score = self._score(candidate, limit)
+            if score is None:
+                continue
+            entry = (-score, -candidate.position)
+            if len(best) < self.query.k:
+                heapq.heappush(best, entry)
+            else:
+                heapq.heappushpop(best, entry)
+        return [(abs(score), -position) for score, position in sorted(best, reverse=True)]
+
+    def _candidates(self, profiles: Profiles, read: Read, best: Sequence[tuple[int, int]]) -> Iterator[_Candidate]:
+        """All that are not beyond a limit by their bounds, the lowest bounds first."""
+        scores, outputs, greatest = self._bounds(profiles)
+        order = np.argsort(scores, kind="stable")
+        if self.query.max_distance is not None:
+            order = order[scores[order] <= np.ceil(self.query.max_distance * greatest[order])]
+        start, size = 0, min(max(_FIRST, self.query.k), _MOST)
+        while self.query.k and start < len(order):
+            chosen = order[start : start + size]
+            if len(best) == self.query.k:  # what is beyond the k-th best need not be read
+                chosen = chosen[scores[chosen] <= -best[0][0]]
+            texts = read(chosen.tolist())
+            for at in chosen.tolist():
+                if at in texts:
+                    yield _Candidate(at, int(scores[at]), int(outputs[at]), int(greatest[at]), texts[at])
+            if len(chosen) < size:
+                return
+            start, size = start + size, _MOST
+
+    def _bounds(self, profiles: Profiles) -> tuple[Numbers, Numbers, Numbers]:
+        """For each run: the least score, the least distance of the outputs, the greatest distance of both.
+
+        A score is a distance; for the farthest it is the negated one.
+        """
+        asked = profile(self.query.agent_input, self.query.agent_output)
+        greatest = upper_bounds(profiles, asked)
+        if self.query.least_similar:
+            return -greatest, greatest, greatest
+        bounds = lower_bounds(profiles, asked)
+        return bounds.sum(axis=1), bounds[:, 1], greatest
+
+    def _score(self, candidate: _Candidate, limit: int | None) -> int | None:
+        """The score, or None where it is beyond the limit or beyond `max_distance`."""
+        if self.query.max_distance is not None and not self.query.least_similar:
+            most = math.ceil(self.query.max_distance * candidate.greatest)
+            limit = most if limit is None else min(limit, most)
+        total = self._distance(candidate, None if self.query.least_similar else limit)
+        if total is None or not self.query.admits(total, candidate.greatest):
+            return None
+        return -total if self.query.least_similar else total
+
+    def _distance(self, candidate: _Candidate, limit: int | None) -> int | None:
+        """The distance, computed only as far as it can be within the limit."""
+        texts, asked = candidate.texts, (self.query.agent_input, self.query.agent_output)
+        if limit is None:
+            return distance(texts[0], asked[0]) + distance(texts[1], asked[1])
+        rest = limit - candidate.outputs
+        inputs = distance(texts[0], asked[0], score_cutoff=max(rest, 0))
+        if inputs > rest:
+            return None
+        total = inputs + distance(texts[1], asked[1], score_cutoff=limit - inputs)
+        return total if total <= limit else None

@@ -1,0 +1,161 @@
+"""Demonstrations in a Chroma server, which machines share: `chroma://HOST:PORT/COLLECTION`, for HTTPS with `?tls=1`.
+
+Chroma finds candidates by vectors of our own, made from profiles: no embedding model runs or is loaded. Which ones it
+finds is approximate; their distances, and so their order, are exact. What it holds is shown to models: whoever can
+write to the server can write there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+from rapidfuzz.distance.Levenshtein import distance
+
+from guardagent._support.files import parse_json
+from guardagent.errors import GuardError, InputError
+from guardagent.programs.memory.demonstrations import Demonstration, demonstration
+from guardagent.programs.memory.retrieval import Found, Query
+from guardagent.programs.memory.retrieval.profiles import profile
+
+TOKEN = "GUARDAGENT_CHROMA_TOKEN"  # noqa: S105 - the name of the variable that holds it
+_PATIENCE = 30.0
+_AT_ONCE = 256
+_CANDIDATES = 128
+
+
+class Backend:
+    """The demonstrations of one collection.
+
+    An addition is acknowledged when the server has done so; many at once are several requests, not one transaction.
+
+    Args:
+        address: `chroma://HOST:PORT/COLLECTION`.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        url = urlsplit(address)
+        self._name = url.path.strip("/")
+        if not url.hostname or not self._name:
+            raise ValueError(f"{address!r} is incomplete; expected chroma://HOST:PORT/COLLECTION")
+        self._tls = parse_qs(url.query).get("tls", ["0"]) == ["1"]
+        self._host, self._port = url.hostname, url.port or (443 if self._tls else 8000)
+        self._lock = threading.Lock()
+        self._made: tuple[int, Any] | None = None
+
+    def __len__(self) -> int:
+        with self._asking() as collection:
+            return int(collection.count())
+
+    def __iter__(self) -> Iterator[Demonstration]:
+        with self._asking() as collection:
+            got = collection.get(include=["metadatas"])
+        names = [name for _, name in sorted(zip(map(_added, got["metadatas"]), got["ids"], strict=True))]
+        for start in range(0, len(names), _AT_ONCE):
+            portion = names[start : start + _AT_ONCE]
+            with self._asking() as collection:
+                got = collection.get(ids=portion, include=["documents"])
+            documents = dict(zip(got["ids"], got["documents"], strict=True))
+            yield from (self._demonstration(documents[name]) for name in portion if name in documents)
+
+    def add(self, new: Sequence[Demonstration]) -> int:
+        """Adds those that are not there yet."""
+        there = self.known(new)
+        fresh = [one for one in dict.fromkeys(new) if one not in there]
+        for start in range(0, len(fresh), _AT_ONCE):
+            portion, now = fresh[start : start + _AT_ONCE], time.time_ns()
+            with self._asking() as collection:
+                collection.add(
+                    ids=[_name(one) for one in portion],
+                    embeddings=[_vector(one.agent_input, one.agent_output) for one in portion],
+                    documents=[one.to_json() for one in portion],
+                    metadatas=[{"added": now + at} for at in range(len(portion))],
+                )
+        return len(fresh)
+
+    def known(self, asked: Collection[Demonstration]) -> set[Demonstration]:
+        """Those that are there."""
+        names = {_name(one): one for one in asked}
+        found: set[Demonstration] = set()
+        for start in range(0, len(names), _AT_ONCE):
+            with self._asking() as collection:
+                got = collection.get(ids=list(names)[start : start + _AT_ONCE], include=[])
+            found |= {names[name] for name in got["ids"]}
+        return found
+
+    def nearest(self, query: Query) -> list[Found]:
+        """The k nearest of the candidates that the server finds. The farthest are not its trade: all are looked at."""
+        every = iter(self) if query.least_similar else self._candidates(query)
+        return query.best(query.found(one, _distance(one, query)) for one in every) if query.k else []
+
+    def _candidates(self, query: Query) -> Iterator[Demonstration]:
+        with self._asking() as collection:
+            got = collection.query(
+                query_embeddings=[_vector(query.agent_input, query.agent_output)],
+                n_results=max(_CANDIDATES, 8 * query.k),
+                include=["documents", "metadatas"],
+            )
+        found = zip(map(_added, got["metadatas"][0]), got["ids"][0], got["documents"][0], strict=True)
+        yield from (self._demonstration(document) for _, _, document in sorted(found))
+
+    def _demonstration(self, document: str) -> Demonstration:
+        return demonstration(parse_json(document, self.address), self.address, None)
+
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[Any]:
+        """The collection; whatever goes wrong with the server is said in one way."""
+        try:
+            with self._lock:
+                if self._made is None or self._made[0] != os.getpid():  # a fork must not use its parent's connection
+                    self._made = os.getpid(), self._collection()
+                collection = self._made[1]
+            yield collection
+        except GuardError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a client with many kinds of errors
+            raise InputError(f"{self.address}: cannot be used: {type(error).__name__}: {error}") from None
+
+    def _collection(self) -> Any:
+        try:
+            import chromadb
+        except ImportError:
+            raise InputError(f"{self.address}: needs Chroma's client: pip install 'guardagent[chroma]'") from None
+        token = os.environ.get(TOKEN)
+        client = chromadb.HttpClient(
+            host=self._host,
+            port=self._port,
+            ssl=self._tls,
+            headers={"x-chroma-token": token} if token else None,
+            settings=chromadb.Settings(anonymized_telemetry=False),
+        )
+        session = getattr(getattr(client, "_server", None), "_session", None)
+        if session is not None:  # it would wait for ever, and takes no option that says otherwise
+            session.timeout = _PATIENCE
+        return client.get_or_create_collection(self._name, embedding_function=None)
+
+
+def _name(one: Demonstration) -> str:
+    return hashlib.sha256(one.to_json().encode()).hexdigest()
+
+
+def _added(metadata: Mapping[str, Any]) -> int:
+    return int(metadata["added"])
+
+
+def _vector(agent_input: str, agent_output: str) -> list[float]:
+    """The roots of the counts: then a few changes among many equal characters are not drowned."""
+    counts = profile(agent_input, agent_output)["counts"][0].ravel()
+    vector: list[float] = np.sqrt(counts.astype(np.float32)).tolist()
+    return vector
+
+
+def _distance(one: Demonstration, query: Query) -> int:
+    return distance(one.agent_input, query.agent_input) + distance(one.agent_output, query.agent_output)

@@ -1,0 +1,140 @@
+"""Watching: a sample of the runs is judged again by the other side, a model for a program and a program for a model.
+
+It happens in the background, after the verdict was given, and changes none. Where the two disagree, or the other side
+could not judge, the run waits for a person: see `disagreements`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from guardagent._support.background import Background
+from guardagent._support.content import shipped
+from guardagent._support.files import MAX_BYTES
+from guardagent.errors import InputError
+from guardagent.models.redaction import Redactor
+from guardagent.programs.memory.agents import AgentMemory
+from guardagent.programs.memory.disagreements import SIDES, Disagreement, Side, keep
+from guardagent.types import Context, Verdict, thaw
+
+MAX_LATE = 16
+"""So many runs may wait to be judged again; while so many do, no further ones are."""
+
+MAX_ERRORS = 100
+"""So many runs that the other side could not judge one guard keeps: a model that is down must not fill the folder."""
+
+Judge = Callable[[str, str, Mapping[str, Any]], Verdict]
+
+_log = logging.getLogger("guardagent")
+
+
+class Shadow:
+    """Has runs judged again, and keeps the disagreements.
+
+    Args:
+        folder: that of the agent.
+        rate: the share of runs, from 0 to 1. Which these are follows from their content alone.
+        judges: side (of `disagreements.SIDES`) -> how it judges.
+        redactor: hides what no model may see from the files too.
+    """
+
+    def __init__(self, folder: Path, rate: float, judges: Mapping[str, Judge], redactor: Redactor) -> None:
+        self._folder, self._rate, self._judges, self._redactor = folder, rate, judges, redactor
+        self._later = Background(MAX_LATE)
+        self._errors = 0
+
+    def watch(self, agent_input: Any, output_log: Any, facts: Any, given: str, verdict: Verdict) -> None:
+        """Takes note of a verdict that one side gave. Never raises and never waits."""
+        try:
+            if not (_is_run(agent_input) and _is_run(output_log)):
+                return  # there was nothing to judge
+            name = run_id(agent_input, output_log, facts)
+            if sampled(name, self._rate):
+                told = Context(facts=facts or {}).facts  # a copy: the host may change its own
+                again = partial(self._again, name, agent_input, output_log, told, given, Side.of(verdict))
+                if not self._later.do(again):
+                    _log.info("run %s was not judged again: %d are waiting", name, MAX_LATE)
+        except Exception as error:  # noqa: BLE001 - a verdict never fails for its shadow
+            _log.warning("a run was not judged again: %s", error)
+
+    def wait(self) -> None:
+        """Until the runs that were taken are judged."""
+        self._later.wait()
+
+    def _again(
+        self, name: str, agent_input: str, output_log: str, facts: Mapping[str, Any], given: str, side: Side
+    ) -> None:
+        try:
+            other = next(one for one in SIDES if one != given)
+            sides = {given: side, other: Side.of(self._judges[other](agent_input, output_log, facts))}
+            if self._differ(side, sides[other]):
+                keep(self._folder, self._hidden(name, agent_input, output_log, facts, given, sides))
+        except Exception as error:  # noqa: BLE001 - as above
+            _log.warning("run %s was not judged again: %s", name, error)
+
+    def _differ(self, given: Side, other: Side) -> bool:
+        if not other.errors:
+            return given.label != other.label
+        self._errors += 1
+        return self._errors <= MAX_ERRORS
+
+    def _hidden(
+        self,
+        name: str,
+        agent_input: str,
+        output_log: str,
+        facts: Mapping[str, Any],
+        given: str,
+        sides: Mapping[str, Side],
+    ) -> Disagreement:
+        """The disagreement as a model saw it, or would have."""
+        hide = self._redactor.redaction().hide
+        now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
+        told = json.loads(json.dumps(hide(thaw(facts)), default=str))
+        shown = {
+            one: Side(side.label, tuple(hide(list(side.reasons))), tuple(hide(list(side.errors))))
+            for one, side in sides.items()
+        }
+        return Disagreement(name, now, hide(agent_input), hide(output_log), told, given, shown)
+
+
+def run_id(agent_input: str, output_log: str, facts: Any) -> str:
+    """A name for a run, the same for the same content."""
+    content = json.dumps([agent_input, output_log, thaw(facts or {})], sort_keys=True, default=str)
+    return f"run-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
+
+
+def sampled(name: str, rate: float) -> bool:
+    """Whether a run of this name is in a sample of this share."""
+    return int(name.removeprefix("run-"), 16) < rate * 16**16
+
+
+def watched_folder(rate: float, agent: AgentMemory | None) -> Path | None:
+    """Where disagreements on an agent's runs are kept; None where nothing is watched.
+
+    Raises:
+        InputError: the rate is none, or there is no agent of the user's own.
+    """
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
+        raise InputError(f"shadow is {rate!r}; expected the share of runs to judge again, a number from 0 to 1")
+    if not rate:
+        return None
+    if agent is None:
+        raise InputError("shadow compares an agent's program with a model; expected the name of an agent")
+    if agent.path.resolve().is_relative_to(shipped("memory").resolve()):
+        raise InputError(
+            f"agent {agent.name!r} is a shipped one, where no disagreement is kept; copy {agent.path} into a memory "
+            "folder of yours, and name that"
+        )
+    return agent.path
+
+
+def _is_run(text: Any) -> bool:
+    return isinstance(text, str) and bool(text.strip()) and len(text) <= MAX_BYTES

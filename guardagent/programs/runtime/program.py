@@ -1,0 +1,394 @@
+"""Runs one guard program, and owns the verdict.
+
+A program is untrusted: it returns a claim. The host records every toolbox call with its result, copies
+what the program returns under budgets with exact types, lets a check that denied win over a label of 0,
+refuses an allowance by a program that called no check, and runs the required checks itself. Nothing is
+parsed out of printed text.
+"""
+
+from __future__ import annotations
+
+import ast
+import datetime as dt
+import math
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from guardagent._support import syntax
+from guardagent._support.files import read_text
+from guardagent.errors import ContentError, GuardError, ProgramError, SandboxError, in_words, nearest, without_escapes
+from guardagent.types import Check, Context, Decision, Event, ToolCall, Verdict, Violation, freeze, thaw, unchecked
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from guardagent.programs.runtime.required import RequiredCheck
+    from guardagent.sandbox import Sandbox
+    from guardagent.sandbox.toolbox import Toolbox
+
+MAX_NODES = 10_000
+MAX_DEPTH = 20
+MAX_TEXT = 2_000_000  # characters in all the texts of a returned value
+MAX_MESSAGE = 200  # characters of an error that a program is told
+
+
+UNKNOWN = "unknown"
+"""Under this name in its details a program that cannot decide says what it lacks: a list of texts."""
+
+PARAMETERS = ("agent_input", "agent_output", "facts")
+
+
+def read_program(path: Path | str) -> str:
+    """The source of a guard program; nothing of it runs.
+
+    Raises:
+        ContentError: it is no Python, or defines no `check(agent_input, agent_output, facts)`.
+    """
+    source = read_text(path)
+    expected = f"expected def check({', '.join(PARAMETERS)})"
+    defined = {node.name: node for node in parse_python(source, path).body if isinstance(node, ast.FunctionDef)}
+    if "check" not in defined:
+        found = f", only {', '.join(defined)}" if defined else ""
+        raise ContentError(f"defines no function 'check'{found}; {expected}", path)
+    arguments = defined["check"].args
+    if len(arguments.posonlyargs + arguments.args) != len(PARAMETERS) and not arguments.vararg:
+        raise ContentError(f"'check' has other parameters; {expected}", path, defined["check"].lineno)
+    return source
+
+
+def parse_python(source: str, path: Path | str, line: int | None = None) -> ast.Module:
+    """The syntax tree of a source.
+
+    Raises:
+        ContentError: it is no Python; with the line of the source, or `line` where the source is a part of a file.
+    """
+    try:
+        return syntax.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        message = getattr(error, "msg", None) or str(error)
+        raise ContentError(f"not Python: {message}", path, line or getattr(error, "lineno", None)) from None
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Makes toolbox calls for a program or the host, and keeps them."""
+
+    toolbox: Toolbox
+    made_by: Literal["program", "host"] = "program"
+    calls: list[ToolCall] = field(default_factory=list)
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Makes a call and keeps it.
+
+        Raises:
+            ValueError: the function raised.
+        """
+        try:
+            result = _checked(name, self.toolbox.call(name, *args, **kwargs))
+            self.calls.append(ToolCall(name, args, kwargs, result=result, made_by=self.made_by))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a function raises reaches the guest as one kind of error
+            # The verdict keeps the cause; the guest gets a short message of ours, never a host object or a traceback.
+            self.calls.append(ToolCall(name, args, kwargs, error=_cause(name, error), made_by=self.made_by))
+            raise ValueError(_cause(name, error) if self.made_by == "host" else _told(name, error)) from None
+        return result
+
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """The toolbox as a program sees it."""
+        return {name: _bound(self.call, name) for name in self.toolbox}
+
+
+def program_check(
+    program: str, sandbox: Sandbox, toolbox: Toolbox, *, checked_by: str = "program", needs_check: bool = True
+) -> Check:
+    """A Check that runs a guard program over a finished run of an agent.
+
+    `needs_check=False` is for an evaluation without a toolbox: then a program may allow that called no check.
+    """
+
+    def check(event: Event, context: Context) -> Verdict:
+        recorder = Recorder(toolbox)
+        try:
+            return run_program(
+                program, sandbox, recorder, event, context, checked_by=checked_by, needs_check=needs_check
+            )
+        except SandboxError as error:
+            return failed_run(error, recorder, checked_by)
+
+    return check
+
+
+def run_program(
+    program: str,
+    sandbox: Sandbox,
+    recorder: Recorder,
+    event: Event,
+    context: Context,
+    *,
+    checked_by: str = "program",
+    needs_check: bool = True,
+) -> Verdict:
+    """Runs a guard program over a finished run of an agent, and makes the verdict of what it returned and called.
+
+    Raises:
+        ProgramError: it is not valid, raised, or returned something that is no answer.
+        LimitError: it went over a limit.
+        SandboxError: the sandbox cannot work here; the program is not at fault.
+    """
+    inputs = {"agent_input": event.args["input"], "agent_output": event.output, "facts": thaw(context.facts)}
+    returned = sandbox.run(program, inputs, recorder.functions(), clock_of(context.facts))
+    return _verdict(copy_value(returned), recorder.calls, checked_by, needs_check=needs_check)
+
+
+def failed_run(error: SandboxError, recorder: Recorder, checked_by: str) -> Verdict:
+    """The denial of a run whose program failed, with what its checks had found until then."""
+    return _unchecked(f"the program: {_explained(str(error), recorder)}", recorder.calls, checked_by)
+
+
+def required_check(
+    required: RequiredCheck, toolbox: Toolbox, data: Mapping[str, Any], *, checked_by: str = "program"
+) -> Check:
+    """A Check that makes a required call itself: allow where it did not deny."""
+    # Each check gets a copy, so that no function can change the data for the next; this is the fastest way to make one.
+    pickled = pickle.dumps(thaw(data))
+
+    def check(event: Event, context: Context) -> Verdict:
+        values = {
+            **pickle.loads(pickled),  # noqa: S301 - our own bytes
+            "input": event.args["input"],
+            "output": event.output,
+            "facts": thaw(context.facts),
+        }
+        recorder = Recorder(toolbox, "host")
+        try:
+            required.run(recorder.call, values)
+        except ValueError as error:
+            return _unchecked(str(error), recorder.calls, checked_by)
+        found = violations_of(recorder.calls)
+        decision = Decision.DENY if found else Decision.ALLOW
+        reasons = _reasons(found)
+        return Verdict(decision, reasons=reasons, violations=found, checked_by=checked_by, calls=tuple(recorder.calls))
+
+    return check
+
+
+def violations_of(calls: Sequence[ToolCall]) -> tuple[Violation, ...]:
+    """What the checks among the calls denied, one violation for each thing they name."""
+    found: dict[tuple[str, str], Violation] = {}
+    for call in calls:
+        if call.denied:
+            for violation in _violations(call.name, call.result[1]):
+                found.setdefault((violation.policy, violation.message), violation)
+    return tuple(found.values())
+
+
+def claimed_verdict(claim: Any, checked_by: str) -> Verdict:
+    """The verdict that a value claims, which nobody has checked: for the baseline in which a model judges alone.
+
+    Raises:
+        ProgramError: it is not of the shape that a program returns.
+    """
+    return _verdict(claim, [], checked_by, needs_check=False)
+
+
+def copy_value(value: Any) -> Any:
+    """A copy of what a program returned: exact JSON types only, within node, depth and size budgets.
+
+    Raises:
+        ProgramError: it holds anything else, or too much.
+    """
+    return _Copier().copy(value, 0)
+
+
+class _Copier:
+    def __init__(self) -> None:
+        self._nodes = MAX_NODES
+        self._text = MAX_TEXT
+
+    def copy(self, value: Any, depth: int) -> Any:
+        self._nodes -= 1
+        if self._nodes < 0 or depth > MAX_DEPTH:
+            raise ProgramError(f"returned more than {MAX_NODES} values, or nested deeper than {MAX_DEPTH}")
+        kind = type(value)
+        if value is None or kind is bool:
+            return value
+        if kind is str:
+            return self._string(value)
+        if kind is int or kind is float:
+            return _number(value)
+        if kind is list or kind is tuple:
+            return [self.copy(item, depth + 1) for item in value]
+        if kind is dict:
+            return {self._key(key): self.copy(item, depth + 1) for key, item in value.items()}
+        raise ProgramError(f"returned a {kind.__name__}; expected text, numbers, booleans, lists and dicts")
+
+    def _string(self, value: str) -> str:
+        self._text -= len(value)
+        if self._text < 0:
+            raise ProgramError(f"returned more than {MAX_TEXT:,} characters")
+        if value.isascii():
+            return value
+        return value.encode("utf-8", "replace").decode()  # no lone surrogates, which no JSON writer takes
+
+    def _key(self, key: Any) -> str:
+        if type(key) is not str:
+            raise ProgramError(f"returned a dict with a {type(key).__name__} as a key; expected text")
+        return self._string(key)
+
+
+def _number(value: float) -> float:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ProgramError(f"returned {value}; expected a finite number")
+    if isinstance(value, int) and abs(value) >= 2**63:
+        raise ProgramError("returned a whole number of more than 63 bits")
+    return value
+
+
+def _verdict(returned: Any, calls: list[ToolCall], checked_by: str, *, needs_check: bool) -> Verdict:
+    claim = _claim(returned)
+    if claim["details"].get(UNKNOWN):
+        return _undecided(claim["details"], calls, checked_by)
+    found = violations_of(calls)
+    reasons = list(claim["reasons"])
+    if found and (claim["label"] == 0 or not reasons):
+        # The program did not say why, or would even have allowed: the checks speak for themselves.
+        reasons = list(_reasons(found))
+    denied = claim["label"] == 1 or bool(found)
+    if not denied and (failed := next((call for call in calls if call.is_check and call.error), None)):
+        raise ProgramError(f"a check failed, and the program went on: {failed.error}")
+    if needs_check and not denied and not any(call.is_check for call in calls):
+        raise ProgramError("the program called no check, so it cannot allow; expected a call of a check_… function")
+    return Verdict(
+        Decision.DENY if denied else Decision.ALLOW,
+        reasons=tuple(reasons),
+        violations=found,
+        details=freeze(claim["details"]),
+        answer=None if denied else claim["answer"],
+        risk=claim["details"].get("risk"),
+        checked_by=checked_by,
+        calls=tuple(calls),
+    )
+
+
+def is_undecided(verdict: Verdict) -> bool:
+    """Whether all that is known is that the program could not decide: then another way of judging may.
+
+    What a check denied, and what else could not be checked, stands.
+    """
+    return bool(verdict.details.get(UNKNOWN)) and not verdict.violations and len(verdict.errors) == 1
+
+
+def _undecided(details: Mapping[str, Any], calls: list[ToolCall], checked_by: str) -> Verdict:
+    error = f"the program cannot decide; it lacks: {'; '.join(details[UNKNOWN])}"
+    return replace(_unchecked(error, calls, checked_by), details=freeze(details), risk=details.get("risk"))
+
+
+def _claim(returned: Any) -> dict[str, Any]:
+    """What the program returned, with the types that the contract names."""
+    if not isinstance(returned, dict):
+        raise ProgramError(f"check returned a {type(returned).__name__}; expected a dict")
+    claim: dict[str, Any] = {"reasons": [], "details": {}, "answer": None} | returned
+    if unknown := sorted(set(claim) - {"label", "reasons", "details", "answer"}):
+        raise ProgramError(f"check returned the unknown key {unknown[0]!r}; expected label, reasons, details, answer")
+    label = claim.get("label")
+    if type(label) is not int or label not in (0, 1):
+        raise ProgramError(f"check returned label {label!r}; expected the number 0 or 1")
+    if not isinstance(claim["reasons"], list) or not all(isinstance(item, str) for item in claim["reasons"]):
+        raise ProgramError("check returned reasons that are no list of texts")
+    if not isinstance(claim["details"], dict):
+        raise ProgramError("check returned details that are no dict")
+    if not isinstance(claim["details"].get("risk"), str | None):
+        raise ProgramError("check returned a details['risk'] that is no text")
+    unknown = claim["details"].get(UNKNOWN) or []
+    if not isinstance(unknown, list) or not all(isinstance(item, str) and item.strip() for item in unknown):
+        raise ProgramError(f"check returned details[{UNKNOWN!r}] that is no list of texts; expected what is missing")
+    if unknown and label == 0:
+        raise ProgramError(f"check returned label 0 with details[{UNKNOWN!r}]; expected label 1 where it cannot decide")
+    if not isinstance(claim["answer"], str | None):
+        raise ProgramError("check returned an answer that is neither text nor None")
+    return claim
+
+
+def _checked(name: str, result: Any) -> Any:
+    if not name.startswith("check_"):
+        return result
+    if isinstance(result, tuple) and len(result) == 2 and type(result[0]) is bool:
+        return result
+    raise TypeError(f"returned {type(result).__name__}; expected (denied: bool, evidence)")
+
+
+def _violations(check: str, evidence: Any) -> list[Violation]:
+    if not isinstance(evidence, Mapping) or not evidence:
+        return [Violation(check, f"{check} denied" + (f": {evidence}" if evidence else ""), thaw(evidence))]
+    return [_violation(check, name, item) for name, item in evidence.items()]
+
+
+def _violation(check: str, name: str, item: Any) -> Violation:
+    if isinstance(item, str):
+        return Violation(name, item, {name: item})
+    columns = ", ".join(map(str, item)) if isinstance(item, Sequence) else str(item)
+    message = f"{check} denied: {name}" + (f" ({columns})" if columns else "")
+    return Violation(name, message, {name: thaw(item)})
+
+
+def clock_of(facts: Mapping[str, Any]) -> dt.datetime:
+    """The clock of a check: the fact `now` where the host gives it, else the time.
+
+    Raises:
+        ProgramError: the fact is no date and time with a zone.
+    """
+    given = facts.get("now")
+    if given is None:
+        return dt.datetime.now(dt.UTC)
+    try:
+        now = given if isinstance(given, dt.datetime) else dt.datetime.fromisoformat(given)
+    except (TypeError, ValueError):
+        now = None
+    if now is None or now.tzinfo is None:
+        raise ProgramError(
+            f"the fact 'now' is {given!r}; expected a date and time with its zone, as 2026-01-31T12:00+00:00"
+        )
+    return now
+
+
+def _cause(name: str, error: BaseException) -> str:
+    said = without_escapes(str(error)) if isinstance(error, GuardError | ValueError) else in_words(error)
+    return f"{name}: {said}"[:500]
+
+
+def _told(name: str, error: BaseException) -> str:
+    """What a program is told of an error: what a toolbox function says on purpose, and of a crash only its kind."""
+    said = without_escapes(str(error)) if isinstance(error, ValueError) else f"failed ({type(error).__name__})"
+    line = "".join(character if character.isprintable() else " " for character in f"{name}: {said}")
+    return line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 1]}…"
+
+
+def _unchecked(error: str, calls: list[ToolCall], checked_by: str) -> Verdict:
+    """The denial of a run that could not be checked to its end, with what was found until then."""
+    found = violations_of(calls)
+    verdict = unchecked(error, violations=found, calls=tuple(calls), checked_by=checked_by)
+    return replace(verdict, reasons=_reasons(found) + verdict.reasons)
+
+
+def _reasons(found: Sequence[Violation]) -> tuple[str, ...]:
+    return tuple(
+        violation.message if violation.policy in violation.message else f"{violation.policy}: {violation.message}"
+        for violation in found
+    )
+
+
+def _explained(error: str, recorder: Recorder) -> str:
+    """Adds to an undefined name the nearest one there is, and to a crash the cause that the program never saw."""
+    _, found, rest = error.partition("NameError: name '")
+    if found:
+        return error + nearest(rest.split("'")[0], recorder.toolbox)
+    causes = [call.error for call in recorder.calls if call.error and call.error not in error]
+    return f"{error} ({causes[-1]})" if causes else error
+
+
+def _bound(call: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return call(name, *args, **kwargs)
+
+    return function

@@ -1,0 +1,338 @@
+"""The file of a compiled guard program: readable Python under a header that says what it was compiled from.
+
+    # guardagent program 1
+    # request: sha256:…                       the request's words
+    # specification: sha256:…                 the specification's words, and what its front matter says
+    # toolbox: check_access sha256:…          one line for each toolbox function that the program names
+    # examples: sha256:… n=12 passed=12
+    # model: openai/gpt-4.1   date: 2026-01-31
+    # body: sha256:…                          everything below the header
+    # header: sha256:…                        the lines above
+
+Where one of these has changed since, the program is *stale*: what it was tested on is no longer what it would decide.
+The digests find what changed by mistake, or behind the back of whoever compiled it. Who can write the file can also
+write new digests into it; a lock file, kept elsewhere, is what stops that (`guardagent lock`).
+
+A program without a header was written by a person. It is run as it is, and never stale by itself.
+"""
+
+from __future__ import annotations
+
+import ast
+import datetime as dt
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from guardagent._support import syntax
+from guardagent.errors import ContentError, InputError, nearest
+from guardagent.programs.runtime.program import read_program
+
+if TYPE_CHECKING:
+    from guardagent.sandbox.toolbox import Tool, Toolbox
+
+FIRST_LINE = "# guardagent program 1"
+_KEYS = ("request", "specification", "toolbox", "examples", "model", "body", "header")
+_OPENING = re.compile(r"[ \t]*#[ \t]*guardagent program\b", re.IGNORECASE)
+_LINE = re.compile(r"# (\w+): (.+)")
+_DIGEST = r"(sha256:[0-9a-f]{64})"
+_FORMS = {
+    "toolbox": re.compile(rf"([A-Za-z_]\w*) {_DIGEST}"),
+    "examples": re.compile(rf"{_DIGEST} n=(\d{{1,9}}) passed=(\d{{1,9}})"),
+    "model": re.compile(r"(.+?)   date: (\d{4}-\d\d-\d\d)"),
+}
+_EXPECTED = {
+    "toolbox": "a function's name and a digest",
+    "examples": "a digest, n=NUMBER and passed=NUMBER",
+    "model": "a name, then `date:` and a day such as 2026-01-31",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The examples that a program was tested on: their digest, how many there are, and how many it answered rightly."""
+
+    digest: str
+    n: int
+    passed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a program was compiled from. All digests are texts such as `sha256:…`.
+
+    Attributes:
+        toolbox: function name -> digest of the file that defines it, with the private files that it imports.
+    """
+
+    request: str
+    specification: str
+    toolbox: Mapping[str, str]
+    examples: Proof
+    model: str
+    date: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A program file that was read: all of its text, its header where it has one, and what is wrong with that."""
+
+    source: str
+    header: Header | None = None
+    problem: str = ""
+
+
+def read_stored(path: Path | str) -> Stored:
+    """The program of a file. What is wrong with its header is told, and does not stop the reading.
+
+    Raises:
+        ContentError: it is no Python, or defines no `check`.
+    """
+    source = read_program(path)
+    try:
+        return Stored(source, parse(source, path)[0])
+    except ContentError as error:
+        return Stored(source, problem=str(error))
+
+
+def fresh_program(path: Path | str, toolbox: Toolbox, request: str | None = None) -> str:
+    """The source of a program that may run by itself, without a known agent.
+
+    Raises:
+        ContentError: it is no program, its header is wrong, or it is stale for this toolbox (and request).
+    """
+    source = read_program(path)
+    header, _ = parse(source, path)
+    if header is not None and (changed := _differences(header, toolbox, request)):
+        raise ContentError(f"the program is stale: {'; '.join(changed)}; compile it again: guardagent compile", path)
+    return source
+
+
+def header_of(
+    source: str,
+    request: str,
+    specification: str,
+    toolbox: Toolbox,
+    examples: Proof,
+    *,
+    model: str,
+    date: dt.date | None = None,
+) -> Header:
+    """The header for a program. `specification` is a `whole_specification`.
+
+    Raises:
+        InputError: the program holds a header already.
+    """
+    body = _body(source)
+    if any(_OPENING.match(line) for line in body.split("\n")):
+        raise InputError("the program has a header already; expected its body alone")
+    day = date or dt.datetime.now(dt.UTC).date()
+    return Header(
+        digest_of_words(request),
+        digest_of_words(specification),
+        MappingProxyType({name: digest_of_tool(toolbox[name]) for name in called(body, toolbox)}),
+        examples,
+        " ".join("".join(c if c.isprintable() else " " for c in model).split()) or "unknown",
+        day.isoformat(),
+        digest_of(body),
+    )
+
+
+def write(source: str, header: Header) -> str:
+    """The text of a program file."""
+    proof = header.examples
+    lines = [
+        FIRST_LINE,
+        f"# request: {header.request}",
+        f"# specification: {header.specification}",
+        *(f"# toolbox: {name} {digest}" for name, digest in sorted(header.toolbox.items())),
+        f"# examples: {proof.digest} n={proof.n} passed={proof.passed}",
+        f"# model: {header.model}   date: {header.date}",
+        f"# body: {header.body}",
+    ]
+    return "\n".join([*lines, f"# header: {digest_of(_joined(lines))}", _body(source)])
+
+
+def parse(text: str, path: Path | str) -> tuple[Header | None, str]:
+    """(header, body) of a program file. The header is None where a person wrote the program.
+
+    Raises:
+        ContentError: the header is malformed, or does not belong to the body; the message says how.
+    """
+    lines = _body(text).split("\n")
+    for number, line in enumerate(lines[1:], start=2):
+        if _OPENING.match(line):
+            raise ContentError("a header stands here; expected one on the first line, or none", path, number)
+    if not _OPENING.match(lines[0]):
+        return None, text
+    return _Reader(lines, path).read()
+
+
+def staleness(header: Header, request: str, specification: str, toolbox: Toolbox) -> str:
+    """What has changed since a program was compiled, in words; empty where nothing has."""
+    return "; ".join(_differences(header, toolbox, request, specification))
+
+
+def whole_specification(body: str, required: Sequence[str] = (), data: Mapping[str, Any] | None = None) -> str:
+    """A specification with what its front matter says: the text that its digest is taken of."""
+    if not required and not data:
+        return body
+    front = {"required_checks": list(required), "data": dict(data or {})}
+    return f"{json.dumps(front, sort_keys=True, ensure_ascii=False, default=str)}\n{body}"
+
+
+def called(source: str, toolbox: Mapping[str, Any]) -> list[str]:
+    """The toolbox functions that a program names, whether it calls them or hands them on."""
+    read = {node.id for node in ast.walk(syntax.parse(source)) if isinstance(node, ast.Name)}
+    return sorted(read & set(toolbox))
+
+
+def digest_of(text: str | bytes) -> str:
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def digest_of_words(text: str) -> str:
+    """The digest of a text whose spaces and line breaks do not count."""
+    return digest_of(" ".join(text.split()))
+
+
+def digest_of_tool(tool: Tool) -> str:
+    """The digest of all the source that a toolbox function may run: its file, and the private ones that it imports.
+
+    Whole files, since what one function of a file does can depend on any other line of it.
+    """
+    digest = hashlib.sha256()
+    for path in sources_of(tool.path):
+        name, data = path.relative_to(tool.path.parent).as_posix().encode(), path.read_bytes()
+        digest.update(b"%d %s %d " % (len(name), name, len(data)) + data)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def sources_of(path: Path) -> tuple[Path, ...]:
+    """A toolbox file and the files of its folder that it imports, directly or by others, sorted."""
+    found, waiting = {path}, [path]
+    while waiting:
+        at = waiting.pop()
+        new = {file for file in _imported_by(at) if file.is_relative_to(path.parent)} - found
+        found |= new
+        waiting += new
+    return tuple(sorted(found))
+
+
+def _imported_by(path: Path) -> Iterator[Path]:
+    for level, names in _imports(path.read_text(encoding="utf-8-sig")):
+        base = path.parents[level - 1] if level <= len(path.parents) else path.parent
+        for file in (base.joinpath(*names).with_suffix(".py"), base.joinpath(*names, "__init__.py")):
+            if names and file.is_file():
+                yield file
+
+
+@lru_cache(maxsize=256)
+def _imports(source: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """(level, dotted name) of each relative import: the module itself, those above it, and the names taken from it."""
+    found = []
+    for node in ast.walk(syntax.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            parts = tuple(node.module.split(".")) if node.module else ()
+            found += [(node.level, parts[:end]) for end in range(1, len(parts) + 1)]
+            found += [(node.level, (*parts, alias.name)) for alias in node.names]
+    return tuple(found)
+
+
+def _differences(
+    header: Header, toolbox: Toolbox, request: str | None = None, specification: str | None = None
+) -> list[str]:
+    """What has changed. A request or specification that is not given is not compared."""
+    changed = []
+    for name, now, then in (
+        ("request", request, header.request),
+        ("specification", specification, header.specification),
+    ):
+        if now is not None and digest_of_words(now) != then:
+            changed.append(f"the {name} has changed since it was compiled")
+    for name, digest in header.toolbox.items():
+        if name not in toolbox:
+            changed.append(f"the toolbox function {name!r}, which it calls, is gone{nearest(name, toolbox)}")
+        elif digest_of_tool(toolbox[name]) != digest:
+            changed.append(f"the toolbox function {name!r} ({toolbox[name].path}) has changed since it was compiled")
+    return changed
+
+
+def _body(text: str) -> str:
+    """The text with the line ends of this system, and one at its end."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n") + "\n"
+
+
+def _joined(lines: Sequence[str]) -> str:
+    return "\n".join(lines) + "\n"
+
+
+class _Reader:
+    """Reads the header line by line."""
+
+    def __init__(self, lines: list[str], path: Path | str) -> None:
+        self._lines = lines
+        self._path = path
+        self._at = 1
+        self._found: dict[str, str] = {}
+        self._toolbox: dict[str, str] = {}
+
+    def read(self) -> tuple[Header, str]:
+        if self._lines[0] != FIRST_LINE:
+            self._refuse(f"{self._lines[0][:60]!r} begins no header that this version knows; expected {FIRST_LINE!r}")
+        while "header" not in self._found:
+            self._at += 1
+            self._line()
+        body = _body("\n".join(self._lines[self._at :]))
+        self._settle(body)
+        return self._header(), body
+
+    def _line(self) -> None:
+        match = _LINE.fullmatch(self._lines[self._at - 1]) if self._at <= len(self._lines) else None
+        if match is None:
+            missing = next(key for key in _KEYS if key not in self._found and key != "toolbox")
+            self._refuse(f"the header does not go on here; expected a line '# {missing}: …'")
+        key, value = match.groups()
+        if key not in _KEYS:
+            self._refuse(f"unknown key {key!r} in the header{nearest(key, _KEYS)}")
+        found = _FORMS.get(key, re.compile(_DIGEST)).fullmatch(value)
+        if found is None:
+            self._refuse(f"{key!r} is {value[:80]!r}; expected {_EXPECTED.get(key, 'a digest, sha256: and 64 digits')}")
+        self._keep(key, value, found)
+
+    def _keep(self, key: str, value: str, found: re.Match[str]) -> None:
+        known, name = (self._toolbox, found[1]) if key == "toolbox" else (self._found, key)
+        if name in known:
+            self._refuse(f"{name!r} stands twice in the header; expected it once")
+        known[name] = found[2] if key == "toolbox" else value
+
+    def _settle(self, body: str) -> None:
+        for key in _KEYS:
+            if key != "toolbox" and key not in self._found:
+                self._refuse(f"the header has no line {key!r}; expected one")
+        if digest_of(_joined(self._lines[: self._at - 1])) != self._found["header"]:
+            self._refuse("the header was edited: it is not the one that compile wrote")
+        if digest_of(body) != self._found["body"]:
+            self._refuse("the program was edited after it was compiled: its text is not the one that the header is for")
+
+    def _header(self) -> Header:
+        examples, model = (_FORMS[key].fullmatch(self._found[key]) for key in ("examples", "model"))
+        assert examples is not None
+        assert model is not None
+        proof = Proof(examples[1], int(examples[2]), int(examples[3]))
+        if proof.passed != proof.n or not proof.n:
+            self._refuse(f"the program passed {proof.passed} of {proof.n} examples; expected all of at least one")
+        texts = (self._found["request"], self._found["specification"], MappingProxyType(self._toolbox))
+        return Header(*texts, proof, model[1], model[2], self._found["body"])
+
+    def _refuse(self, message: str) -> NoReturn:
+        remedy = "compile it again (guardagent compile), or take the header off a program that you answer for yourself"
+        raise ContentError(f"{message}; {remedy}", self._path, min(self._at, len(self._lines)))

@@ -1,0 +1,64 @@
+"""What protects this machine: which hardening layers and which sandbox engines work, tried and not assumed."""
+
+from __future__ import annotations
+
+import importlib
+import platform
+from dataclasses import dataclass
+from typing import Any
+
+from guardagent.errors import GuardError
+from guardagent.sandbox import Limits, hardening
+
+ENGINES = ("monty", "restricted")
+_PROGRAM = "def check(agent_input, agent_output, facts):\n    return agent_input\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One layer or engine. `problem` is empty where it works, and else says what to do."""
+
+    kind: str
+    name: str
+    problem: str
+    layers: tuple[str, ...] = ()
+
+
+def examine() -> list[Finding]:
+    """Tries every layer and every engine of this installation."""
+    layers = [Finding("layer", name, problem) for name, problem in hardening.problems().items()]
+    return layers + [_engine(name) for name in ENGINES]
+
+
+def to_dict(findings: list[Finding]) -> dict[str, Any]:
+    """As one JSON object: `{"platform", "python", "hardened", "layers": {name: problem}, "engines": {…}}`."""
+    return {
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "hardened": not any(finding.problem for finding in findings),
+        "layers": {finding.name: finding.problem for finding in findings if finding.kind == "layer"},
+        "engines": {
+            finding.name: {"problem": finding.problem, "layers": list(finding.layers)}
+            for finding in findings
+            if finding.kind == "engine"
+        },
+    }
+
+
+def _engine(name: str) -> Finding:
+    module = importlib.import_module(f"guardagent.sandbox.engines.{name}")
+    problem = module.problem() or _trial(module.Engine(Limits()))
+    return Finding("engine", name, problem, () if problem else hardening.active())
+
+
+def _trial(engine: Any) -> str:
+    given = {"agent_input": "works", "agent_output": "", "facts": {}}
+    try:
+        answer, unconfined = engine.run(_PROGRAM, given, {}), engine.unconfined()
+    except GuardError as error:
+        return str(error)
+    finally:
+        engine.close()
+    if answer != "works":
+        return "it gave a wrong answer; install guardagent again"
+    return f"works, but not confined: {unconfined}" if unconfined else ""

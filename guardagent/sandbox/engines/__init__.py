@@ -1,0 +1,1 @@
+"""The engines that run guard programs, a file each."""

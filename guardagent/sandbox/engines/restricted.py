@@ -1,0 +1,368 @@
+"""The RestrictedPython engine: CPython in a process of its own for each run, behind every layer the machine has.
+
+The host compiles a program with guards in place of whatever could reach further; a zygote process forks a guest
+for each program, ahead of time; no other program ever runs in that process. Host and guest exchange JSON over one
+socket, and the host counts the guest's time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from guardagent.errors import LimitError, ProgramError, SandboxError
+from guardagent.sandbox import hardening, worker
+from guardagent.sandbox.engines._budget import MAX_NODES, Budget
+from guardagent.sandbox.engines._policy import compiled
+from guardagent.sandbox.engines._warm import Warm
+from guardagent.sandbox.worker import codec
+
+if TYPE_CHECKING:
+    from guardagent.sandbox import Limits
+
+START_SECONDS = 20.0
+TRIES = 3  # to start the worker process
+WAIT_SECONDS = 60.0  # for a free place, when all are taken
+MAX_RECEIVED = 16 * 1024 * 1024  # bytes that one run may send to the host in all
+MAX_RUNS = 1000  # of one guest
+MAX_IDLE = 8  # guests with a program
+PLACES = max(2, os.cpu_count() or 2)  # runs at once
+
+_OVER_LIMITS = {"MemoryError", "RecursionError"}
+
+
+def problem() -> str:
+    """Why this engine cannot work on this machine; empty where it can."""
+    return "" if hasattr(os, "fork") and hasattr(socket, "send_fds") else "it needs fork; run on Linux or macOS"
+
+
+class Engine:
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+
+    def run(
+        self,
+        program: str,
+        inputs: Mapping[str, Any],
+        functions: Mapping[str, Callable[..., Any]],
+        now: dt.datetime | None = None,
+    ) -> Any:
+        if problem():
+            raise SandboxError(f"the engine 'restricted' cannot run here: {problem()}")
+        loaded = _Loaded(compiled(program, frozenset(functions)), tuple(functions), self._limits)
+        try:
+            request = codec.frame(codec.pack({"inputs": dict(inputs), "now": now or dt.datetime.now(dt.UTC)}))
+        except TypeError as error:
+            raise ProgramError(f"a value cannot pass between program and host: {error}") from None
+        with _ZYGOTE.use() as zygote, zygote.place():
+            try:
+                return zygote.run(loaded, request, functions)
+            except _DiedEarlyError:
+                return zygote.run(loaded, request, functions, again=True)
+
+    def unconfined(self) -> str:
+        """Why its workers do not stand behind the hardening layers; empty where they do, since they start with all."""
+        return problem() or ("" if hardening.active() else "no layer works here")
+
+    def close(self) -> None:
+        _ZYGOTE.close()
+
+
+class _Loaded(NamedTuple):
+    """What a guest is for: one program, with what it may call and use."""
+
+    code: bytes
+    functions: tuple[str, ...]
+    limits: Limits
+
+
+class _DiedEarlyError(LimitError):
+    """A worker that something outside has killed: its run can be made again, since nothing has come of it."""
+
+
+class _Run:
+    """The host's side of one run."""
+
+    def __init__(self, guest: _Guest, limits: Limits, functions: Mapping[str, Callable[..., Any]]) -> None:
+        self._guest = guest
+        self._limits = limits
+        self._functions = functions
+        self._left = limits.seconds
+        self._received = 0
+        self._calls = 0
+        self._budget = Budget()
+
+    def outcome(self, request: bytes) -> Any:
+        """What `check` returned."""
+        try:
+            self._timed(self._guest.connection.sendall, request)
+            while "call" in (message := self._receive()):
+                self._timed(self._guest.connection.sendall, codec.frame(self._answer(message)))
+            if "failed" in message:
+                raise _ours(message)
+            return message["value"]
+        except TimeoutError:
+            raise LimitError(f"over its limits: time limit of {self._limits.seconds:g} s") from None
+        except (OSError, EOFError) as error:
+            kind = LimitError if self._calls else _DiedEarlyError
+            raise kind(
+                f"the sandbox stopped the program: its process ended ({error or 'it closed the line'})"
+            ) from None
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise LimitError(f"the sandbox stopped the program: it sent no valid message ({error})") from None
+
+    def _receive(self) -> dict[str, Any]:
+        (size,) = codec.HEADER.unpack(self._read(codec.HEADER.size))
+        self._received += size
+        if self._received > MAX_RECEIVED:
+            raise LimitError(f"over its limits: it sent more than {MAX_RECEIVED:,} bytes")
+        data = self._read(size)
+        if _values(data) > MAX_NODES:  # before they become objects
+            raise LimitError(f"over its limits: it handed the host more than {MAX_NODES:,} values")
+        message = codec.unpack(data)
+        if not isinstance(message, dict):
+            raise TypeError("not an object")
+        return message
+
+    def _read(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            part = self._timed(self._guest.connection.recv, min(size - len(data), 1 << 20))
+            if not part:
+                raise EOFError
+            data += part
+        return bytes(data)
+
+    def _timed(self, operation: Callable[[Any], Any], argument: Any) -> Any:
+        """Waits for the guest no longer than it may still take."""
+        if self._left <= 0:
+            raise TimeoutError
+        self._guest.connection.settimeout(self._left)
+        started = time.monotonic()
+        try:
+            return operation(argument)
+        finally:
+            self._left -= time.monotonic() - started
+
+    def _answer(self, message: dict[str, Any]) -> bytes:
+        self._calls += 1
+        if self._calls > self._limits.calls:
+            raise LimitError(f"over its limits: more than {self._limits.calls:,} calls of toolbox functions")
+        try:
+            value = self._budget.call(self._functions[message["call"]], message["args"], message["kwargs"])
+        except SandboxError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the guest sees it as an error of the function it called
+            return codec.pack({"error": str(error)})
+        try:
+            return codec.pack({"value": value})
+        except TypeError as error:
+            return codec.pack({"error": f"{message['call']}: its result cannot pass to a program: {error}"})
+
+
+def _values(data: bytes) -> int:
+    """At least how many values a JSON text holds."""
+    if data.count(b",") + data.count(b"[") + data.count(b"{") <= MAX_NODES:
+        return 0
+    bare = re.sub(rb'"(?:[^"\\]|\\.)*+"', b"", data)
+    return bare.count(b",") + bare.count(b"[") + bare.count(b"{")
+
+
+def _ours(message: dict[str, Any]) -> SandboxError:
+    kind, text = str(message["failed"]), str(message["message"])
+    place = f"line {message['line']}: " if message["line"] else ""
+    if kind in _OVER_LIMITS:
+        return LimitError(f"{place}over its limits: {kind}: {text}")
+    # A ValueError is how a program says that it cannot decide; its kind adds nothing.
+    return ProgramError(f"{place}{text}" if kind == "ValueError" else f"{place}{kind}: {text}")
+
+
+class _Guest:
+    """A process that waits for a run, and the socket to it."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.runs = 0
+        self._handle: int | None = None
+
+    def know(self, pid: int) -> None:
+        """Keeps hold of the process, so that no other one that gets its number later is taken for it."""
+        if hasattr(os, "pidfd_open"):
+            with contextlib.suppress(OSError):
+                self._handle = os.pidfd_open(pid)
+
+    def waits(self) -> bool:
+        """Whether it is there: something outside may have killed it."""
+        self.connection.settimeout(0)
+        try:
+            return bool(self.connection.recv(1, socket.MSG_PEEK))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def end(self) -> None:
+        """Ends it, whatever it is doing; its socket's end and its own timers are what stops it elsewhere."""
+        if self._handle is not None:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+        self.drop()
+
+    def drop(self) -> None:
+        """Hangs up; a guest that waits ends by that."""
+        self.connection.close()
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            os.close(handle)
+
+
+class _Zygote:
+    """The persistent worker process, and the guests that it has forked ahead."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._places = threading.Semaphore(PLACES)
+        self._waiting: deque[_Guest] = deque()  # forked ahead, for any program
+        self._loaded: OrderedDict[_Guest, _Loaded] = OrderedDict()  # idle, with the program they are for
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+
+    @contextlib.contextmanager
+    def place(self) -> Iterator[None]:
+        if not self._places.acquire(timeout=WAIT_SECONDS):
+            raise LimitError(f"no sandbox worker was free within {WAIT_SECONDS:.0f} s")
+        try:
+            yield
+        finally:
+            self._places.release()
+
+    def run(
+        self, loaded: _Loaded, request: bytes, functions: Mapping[str, Callable[..., Any]], *, again: bool = False
+    ) -> Any:
+        """Makes one run, in a guest that has the program already where one is idle; `again` in a new one."""
+        guest = None if again else self._idle(loaded)
+        if guest is None:
+            guest = self._fresh()
+            setup = {"functions": list(loaded.functions), "limits": asdict(loaded.limits)}
+            request = codec.frame(loaded.code) + codec.frame(codec.pack(setup)) + request
+        try:
+            value = _Run(guest, loaded.limits, functions).outcome(request)
+        except BaseException:
+            guest.end()
+            raise
+        self._keep(guest, loaded)
+        return value
+
+    def _idle(self, loaded: _Loaded) -> _Guest | None:
+        """A guest that has the program and waits for a run, if there is one."""
+        with self._lock:
+            for guest in [guest for guest, has in reversed(self._loaded.items()) if has == loaded]:
+                del self._loaded[guest]
+                if guest.waits():
+                    return guest
+                guest.drop()
+        return None
+
+    def _keep(self, guest: _Guest, loaded: _Loaded) -> None:
+        """Only after a run that ended well is a guest used again, and only for the same program."""
+        guest.runs += 1
+        superfluous = guest
+        with self._lock:
+            if guest.runs < MAX_RUNS:
+                self._loaded[guest] = loaded
+                if len(self._loaded) <= MAX_IDLE:
+                    return
+                superfluous, _ = self._loaded.popitem(last=False)
+        superfluous.end()
+
+    def _fresh(self) -> _Guest:
+        """A fresh guest.
+
+        Raises:
+            SandboxError: no worker process could be started.
+        """
+        with self._lock:
+            for _ in range(TRIES):
+                try:
+                    return self._next()
+                except (OSError, EOFError) as error:  # it was killed; guests that have a program live on without it
+                    cause = error
+                    self._end()
+        raise SandboxError(f"the worker process does not start: {cause}")
+
+    def _next(self) -> _Guest:
+        control = self._control or self._begin()
+        while True:
+            while len(self._waiting) <= PLACES:
+                mine, theirs = socket.socketpair()
+                self._waiting.append(_Guest(mine))
+                with theirs:
+                    socket.send_fds(control, [b"+"], [theirs.fileno()])
+            pid = control.recv(4, socket.MSG_WAITALL)
+            if len(pid) < 4:
+                raise EOFError("it has ended")
+            guest = self._waiting.popleft()
+            if guest.waits():
+                guest.know(int.from_bytes(pid, "big"))
+                return guest
+            guest.drop()
+
+    def _begin(self) -> socket.socket:
+        mine, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603 - our own worker
+                worker.command("zygote", hardening.active(), libraries=("RestrictedPython",)),
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={"PYTHONHASHSEED": "0"},
+                cwd="/",
+                start_new_session=True,
+            )
+        self._control = mine
+        mine.settimeout(START_SECONDS)
+        said = mine.recv(1000)
+        if said != b"+":
+            raise EOFError(said.decode(errors="replace") or "it ended at once")
+        return mine
+
+    def stop(self) -> None:
+        with self._lock:
+            self._end()
+            while self._loaded:
+                self._loaded.popitem()[0].end()
+
+    def _end(self) -> None:
+        """Ends the worker process, and the guests that wait for a program."""
+        self._hang_up()
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def forget(self) -> None:
+        """Lets go of the sockets, and nothing else: in a forked child the processes are the parent's."""
+        self._hang_up()
+        while self._loaded:
+            self._loaded.popitem()[0].drop()
+
+    def _hang_up(self) -> None:
+        control, self._control = self._control, None
+        if control is not None:
+            control.close()
+        while self._waiting:
+            self._waiting.popleft().drop()
+
+
+_ZYGOTE: Warm[_Zygote] = Warm(_Zygote, _Zygote.stop, forget=_Zygote.forget)

@@ -1,0 +1,196 @@
+"""The toolbox: functions that guard programs and rules may call, found in folders of Python files.
+
+A public top-level function is a tool. Its signature and docstring describe it; they are read from the
+source, so listing a toolbox runs none of it. The files run when the functions are first asked for, in this
+process: a toolbox is code of the operator.
+
+Files whose names begin with `_` hold no tools; the others of their folder may import from them
+(`from ._tables import LIMITS`). What can be imported from the folder is what such imports name, as source: a lock file
+then covers all of it (see `_toolbox_imports.py`).
+
+A function whose name begins with `check_` is a *check*: it returns `(denied, evidence)`, and a denial
+by it cannot be overridden by the program that called it.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from guardagent._support import syntax
+from guardagent._support.content import shipped
+from guardagent._support.files import read_text
+from guardagent.errors import ContentError, InputError, UnknownNameError
+from guardagent.sandbox.toolbox_imports import package_of, spec_of
+
+# Two toolboxes of one folder share the name of its package, so that files are run by one thread at a time.
+_loading = threading.RLock()
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One function of a toolbox, as its source describes it."""
+
+    name: str
+    signature: str
+    doc: str
+    path: Path
+    line: int
+
+    @property
+    def summary(self) -> str:
+        return self.doc.split("\n", 1)[0]
+
+    @property
+    def is_check(self) -> bool:
+        return self.name.startswith("check_")
+
+    def describe(self) -> str:
+        """Signature and docstring, as a model or a person reads them."""
+        return f"{self.signature}\n{self.doc}"
+
+
+class Toolbox(Mapping[str, Tool]):
+    """The tools by name. Immutable, and safe to share between threads.
+
+    Raises, when made:
+        ContentError: a file is no Python, or a function has no docstring or the name of another one.
+    """
+
+    def __init__(self, paths: list[Path]) -> None:
+        self._tools: dict[str, Tool] = {}
+        for path in paths:
+            for tool in _tools_of(path):
+                if other := self._tools.get(tool.name):
+                    raise ContentError(
+                        f"function {tool.name!r} is already defined in {other.path}:{other.line}; "
+                        "expected a name of its own",
+                        path,
+                        tool.line,
+                    )
+                self._tools[tool.name] = tool
+
+    @classmethod
+    def load(cls, *folders: Path | str) -> Toolbox:
+        """The shipped toolbox together with the functions of `folders` (or of single Python files)."""
+        paths = _python_files(shipped("toolbox"))
+        for folder in folders:
+            paths += _python_files(Path(folder))
+        return cls(paths)
+
+    def __getitem__(self, name: str) -> Tool:
+        try:
+            return self._tools[name]
+        except KeyError:
+            raise UnknownNameError("toolbox function", name, self._tools) from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Calls a function by its name.
+
+        Raises:
+            UnknownNameError: there is none of that name; what the function raises passes through.
+        """
+        tool = self[name]
+        return self.functions[tool.name](*args, **kwargs)
+
+    @property
+    def functions(self) -> Mapping[str, Callable[..., Any]]:
+        """The functions themselves, by name. The files run on the first use.
+
+        Raises:
+            ContentError: a file fails when it is run.
+        """
+        if "_functions" in self.__dict__:
+            return self._functions
+        with _loading:
+            return self._functions
+
+    @cached_property
+    def _functions(self) -> Mapping[str, Callable[..., Any]]:
+        paths = {tool.path for tool in self._tools.values()}
+        packages = {folder: package_of(folder, paths) for folder in {path.parent for path in paths}}
+        modules = {path: _run_file(path, packages[path.parent]) for path in sorted(paths)}
+        return {name: getattr(modules[tool.path], name) for name, tool in self._tools.items()}
+
+
+def _python_files(folder: Path) -> list[Path]:
+    if folder.is_file() and folder.suffix == ".py":
+        return [folder]
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such toolbox; expected a folder of Python files, or one such file")
+    paths = sorted(path for path in folder.glob("*.py") if not path.name.startswith("_"))
+    if not paths:
+        raise InputError(f"{folder}: holds no Python file; expected at least one toolbox function")
+    return paths
+
+
+def _tools_of(path: Path) -> Iterator[Tool]:
+    source = read_text(path)
+    try:
+        tree = syntax.parse(source, str(path))
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise ContentError(f"not Python: {error}", path, getattr(error, "lineno", None)) from None
+    seen: dict[str, int] = {}
+    for node in tree.body:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name.startswith("_"):
+            continue
+        if node.name in seen:
+            raise ContentError(
+                f"function {node.name!r} is already defined in line {seen[node.name]}", path, node.lineno
+            )
+        seen[node.name] = node.lineno
+        yield _tool(node, path)
+
+
+def _tool(node: ast.FunctionDef | ast.AsyncFunctionDef, path: Path) -> Tool:
+    if isinstance(node, ast.AsyncFunctionDef):
+        raise ContentError(f"function {node.name!r} is async; expected a plain function", path, node.lineno)
+    doc = ast.get_docstring(node)
+    if not doc:
+        raise ContentError(
+            f"function {node.name!r} has no docstring; expected one that says what goes in and out, "
+            "or a name that begins with '_'",
+            path,
+            node.lineno,
+        )
+    returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    return Tool(node.name, f"{node.name}({ast.unparse(node.args)}){returns}", doc, path, node.lineno)
+
+
+def _run_file(path: Path, package: str) -> ModuleType:
+    name = f"{package}.{path.stem}"
+    spec = spec_of(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses, among others, look their module up there
+    try:
+        spec.loader.exec_module(module)  # type: ignore[union-attr]
+    except (Exception, SystemExit) as error:
+        lines = [
+            frame.lineno
+            for frame in traceback.extract_tb(error.__traceback__)
+            if Path(frame.filename).resolve() == path.resolve()
+        ]
+        message = f"running this toolbox file failed: {type(error).__name__}: {error}"
+        raise ContentError(message, path, lines[-1] if lines else None) from error
+    return module

@@ -1,0 +1,85 @@
+"""Imports within a toolbox folder: from source alone, and only of files that an import in the folder names.
+
+What may run is then what can be read, and what a lock file covers: no native module beside a file takes its place, no
+compiled one in `__pycache__` either, and no file comes in that no import shows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from types import CodeType, ModuleType
+
+_PREFIX = "_guardagent_toolbox_"
+
+
+class _Package(ModuleType):
+    """A toolbox folder.
+
+    Attributes:
+        sources: the files that may be imported.
+    """
+
+    sources: frozenset[Path]
+    folder: Path
+
+
+class _Loader(SourceFileLoader):
+    def get_code(self, fullname: str) -> CodeType:
+        """The code of the source, whatever stands in `__pycache__`."""
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+class _Finder(MetaPathFinder):
+    def find_spec(
+        self, fullname: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """A module of a toolbox folder; None for any other name.
+
+        Raises:
+            ModuleNotFoundError: it may not be imported.
+        """
+        package, _, inner = fullname.partition(".")
+        if not (package.startswith(_PREFIX) and inner):
+            return None
+        root = sys.modules[package]
+        assert isinstance(root, _Package)
+        place = root.folder.joinpath(*inner.split("."))
+        for file in (place / "__init__.py", place.with_name(f"{place.name}.py")):
+            if file in root.sources:
+                return spec_of(fullname, file)
+        if any(file.is_relative_to(place) for file in root.sources):
+            return ModuleSpec(fullname, None, is_package=True)
+        said = f"{place}: no Python source that an import in this toolbox folder names; nothing else is imported"
+        raise ModuleNotFoundError(said, name=fullname)
+
+
+def spec_of(name: str, file: Path) -> ModuleSpec:
+    """How a source file of a toolbox is loaded."""
+    inside = [str(file.parent)] if file.name == "__init__.py" else None
+    loader = _Loader(name, str(file))
+    spec = spec_from_file_location(name, file, loader=loader, submodule_search_locations=inside)
+    assert spec is not None
+    return spec
+
+
+def package_of(folder: Path, files: Iterable[Path]) -> str:
+    """The name of a package for a folder, so that its files can import its private ones: `from ._x import y`."""
+    from guardagent.programs.runtime.program_file import sources_of
+
+    name = f"{_PREFIX}{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]}"
+    for loaded in [loaded for loaded in sys.modules if loaded.startswith(f"{name}.")]:
+        del sys.modules[loaded]  # a file may have changed since
+    package = sys.modules[name] = _Package(name)
+    package.__path__ = []
+    package.folder = folder
+    package.sources = frozenset(source for file in files if file.parent == folder for source in sources_of(file))
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+    return name

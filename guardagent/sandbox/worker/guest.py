@@ -1,0 +1,136 @@
+"""Runs of one program, each with fresh names, in a process that no other program has ever run in."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import marshal
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+from guardagent.sandbox import hardening
+from guardagent.sandbox.hardening import rlimits
+from guardagent.sandbox.worker import PROGRAM, codec
+from guardagent.sandbox.worker.guards import Guards
+from guardagent.sandbox.worker.modules import Modules
+
+_OWN_FRAMES = 60  # of this worker and of library functions, on top of the program's own
+_GRACE_SECONDS = 30  # for what the host does meanwhile: beyond it this process ends, even if the host has died
+_CPU_SECONDS = 600  # of this process in all
+
+
+def serve(line: int, layers: tuple[str, ...], base_bytes: int) -> None:
+    """Reads from a socket's descriptor a program, then runs to make with it, and answers each."""
+    code: CodeType = marshal.loads(_receive(line))  # noqa: S302 - from the host, which compiled it
+    setup = codec.unpack(_receive(line))
+    limits = setup["limits"]
+    _confine(limits, layers, base_bytes)
+    runs = _Runs(code, setup["functions"], limits, line)
+    while True:
+        asked = codec.unpack(_receive(line))
+        signal.setitimer(signal.ITIMER_REAL, limits["seconds"] + _GRACE_SECONDS)
+        _send(line, runs.answer(asked))
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        gc.collect()  # what a program left in cycles ends now, and not in its next run
+
+
+class _Runs:
+    def __init__(self, code: CodeType, functions: list[str], limits: dict[str, Any], line: int) -> None:
+        self._code = code
+        self._functions = functions
+        self._limits = limits
+        self._line = line
+        self._guards = Guards()
+        self._modules = Modules(self._guards.getattr)
+        self._names = self._guards.names(self._modules.importer)
+
+    def answer(self, asked: dict[str, Any]) -> bytes:
+        """What `check` returned, or why it did not, packed."""
+        host = _Host(self._line)
+        try:
+            return codec.pack({"value": self._run(asked, host)})
+        except BaseException as error:  # noqa: BLE001 - whatever a program raises is told to the host
+            return codec.pack(_told(error))
+        finally:
+            host.over = True
+
+    def _run(self, asked: dict[str, Any], host: _Host) -> Any:
+        self._guards.begin(self._limits["printed_bytes"])
+        self._modules.begin(asked["now"])
+        names = self._names | {name: host.function(name) for name in self._functions}
+        names["__builtins__"] = dict(names["__builtins__"])
+        exec(self._code, names)  # noqa: S102 - what this process is for
+        return names["check"](**asked["inputs"])
+
+
+class _Host:
+    """Toolbox functions as the program sees them: each call is made by the host."""
+
+    def __init__(self, line: int) -> None:
+        self._line = line
+        self.over = False
+
+    def function(self, name: str) -> Callable[..., Any]:
+        def function(*args: Any, **kwargs: Any) -> Any:
+            return self._call(name, args, kwargs)
+
+        function.__name__ = function.__qualname__ = name
+        return function
+
+    def _call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self.over:
+            raise SystemExit  # a remainder of a run that has been answered
+        _send(self._line, codec.pack({"call": name, "args": list(args), "kwargs": kwargs}))
+        answer = codec.unpack(_receive(self._line))
+        if "error" in answer:
+            raise ValueError(answer["error"])
+        return answer["value"]
+
+
+def _confine(limits: dict[str, Any], layers: tuple[str, ...], base_bytes: int) -> None:
+    """Bounds this process. The host counts a run's time exactly; the limits here hold even where the host has died."""
+    sys.setrecursionlimit(limits["recursion"] + _OWN_FRAMES)
+    if "rlimits" in layers:
+        rlimits.limit("RLIMIT_CPU", _CPU_SECONDS)
+        rlimits.limit("RLIMIT_AS", base_bytes + limits["memory_bytes"])
+    if "seccomp" in layers:
+        hardening.apply(("seccomp",), hardening.Profile("guest"))
+
+
+def _told(error: BaseException) -> dict[str, Any]:
+    """What went wrong, and in which line of the program."""
+    kind, message, line = type(error).__name__, "", 0
+    with contextlib.suppress(BaseException):
+        message = str(error)[:1000]
+    with contextlib.suppress(BaseException):
+        lines = [
+            number for frame, number in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == PROGRAM
+        ]
+        line = lines[-1] if lines else 0
+    return {"failed": kind, "message": str(message), "line": line}
+
+
+def _send(line: int, data: bytes) -> None:
+    left = memoryview(codec.frame(data))
+    while left:
+        left = left[os.write(line, left) :]
+
+
+def _receive(line: int) -> bytes:
+    (size,) = codec.HEADER.unpack(_exactly(line, codec.HEADER.size))
+    return _exactly(line, size)
+
+
+def _exactly(line: int, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        part = os.read(line, min(size - len(data), 1 << 20))
+        if not part:
+            raise SystemExit  # the host is gone
+        data += part
+    return bytes(data)

@@ -1,0 +1,127 @@
+"""Looks for a value of one field with which a program breaks a property, by CrossHair's symbolic execution.
+
+CrossHair runs what it examines, here as plain Python: so this process first goes behind every hardening layer, and for
+good. What it prints is a suggestion, which the host tries in the sandbox; it is never believed.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from guardagent.sandbox import hardening
+
+_MEMORY_BYTES = 4 * 1024**3
+_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/nix/store")
+_CALLED = re.compile(r"when calling \w+\((?:value\s*=\s*)?(.*?)\)(?: \(which|$)", re.DOTALL)
+
+
+class _Task:
+    """What the examined functions below look at: they can have no parameter but the value."""
+
+    check: Callable[..., Any]
+    said: Callable[..., Any]
+    run: Mapping[str, Any]
+    place: tuple[str, str, str]  # the part, and what stands before and behind the value; of facts the name, and nothing
+    number: str
+
+
+def main(_arguments: tuple[()]) -> None:
+    """Reads from standard input what to do, and writes a line for each counterexample."""
+    from guardagent.sandbox.toolbox import Toolbox
+
+    work = json.loads(sys.stdin.read())
+    tools = dict(Toolbox([_path(name) for name in work["toolbox"]]).functions)
+    _found(keeps_text, 0.1)  # CrossHair loads much when it is first used
+    readable = tuple(path for path in (*sys.path, *_LIBRARIES, *work["readable"]) if path and os.path.exists(path))  # noqa: PTH110
+    hardening.apply(hardening.LAYERS, hardening.Profile("program", readable, _MEMORY_BYTES, files=256))
+    _Task.check, _Task.said = (_defined(work[name], tools) for name in ("program", "properties"))
+    ends = time.monotonic() + work["seconds"]
+    for question in work["questions"]:
+        if time.monotonic() > ends:
+            break
+        _Task.run, _Task.place = question["run"], tuple(question["place"])
+        values = _found(keeps_number if question["number"] else keeps_text, work["each"])
+        for value in values:
+            sys.stdout.write(json.dumps({"question": question["id"], "value": value}) + "\n")
+        sys.stdout.write(json.dumps({"asked": question["id"]}) + "\n")
+        sys.stdout.flush()
+        if values:  # the program has to be mended first
+            break
+
+
+def keeps_text(value: str) -> bool:
+    """Whether the program keeps to its properties with this text.
+
+    post: _
+    """
+    return _keeps(value)
+
+
+def keeps_number(value: int) -> bool:
+    """Whether the program keeps to its properties with this number.
+
+    post: _
+    """
+    return _keeps(value)
+
+
+def _keeps(value: Any) -> bool:
+    if not hasattr(_Task, "run"):
+        return True
+    run = _with_value(value)
+    claims = list(_Task.said(**run).values())
+    try:
+        claim = _Task.check(**run)
+        label = 1 if claim["label"] else 0
+        undecided = bool((claim.get("details") or {}).get("unknown"))
+    except ValueError:
+        label, undecided = 1, True
+    if "deny" in claims:
+        return label == 1
+    return "allow" not in claims or label == 0 or undecided
+
+
+def _with_value(value: Any) -> dict[str, Any]:
+    part, before, behind = _Task.place
+    run = {name: (dict(item) if isinstance(item, dict) else item) for name, item in _Task.run.items()}
+    if part == "facts":
+        run[part][before] = value
+    else:
+        run[part] = before + str(value) + behind
+    return run
+
+
+def _found(function: Callable[..., Any], seconds: float) -> list[Any]:
+    from crosshair.core_and_libs import analyze_function, run_checkables
+    from crosshair.options import AnalysisOptionSet
+
+    options = AnalysisOptionSet(per_condition_timeout=seconds, per_path_timeout=max(1.0, seconds / 3))
+    values: list[Any] = []
+    for message in run_checkables(analyze_function(function, options)):
+        match = _CALLED.search(message.message)
+        if match is not None:
+            try:
+                values.append(ast.literal_eval(match[1]))
+            except (ValueError, SyntaxError):
+                continue
+    return values
+
+
+def _defined(source: str, tools: Mapping[str, Any]) -> Callable[..., Any]:
+    names: dict[str, Any] = dict(tools)
+    exec(compile(source, "<examined>", "exec"), names)  # noqa: S102 - what this process is for, behind its layers
+    check: Callable[..., Any] = names["check"]
+    return check
+
+
+def _path(name: str) -> Any:
+    from pathlib import Path
+
+    return Path(name)

@@ -1,0 +1,1 @@
+"""One conversation under a policy: sessions, permits, snapshots, joint checks, replanning."""

@@ -1,0 +1,821 @@
+"""A session: one conversation of an agent, whose calls are judged before they run.
+
+    check    a call is proposed; where it is allowed it takes its place, and is in flight from then on
+    use      it is about to run
+    record   its outcome is known
+    withdraw it never runs
+    finish   the conversation ends: what is still owed
+
+What is judged is what is recorded here. A session may be used by several threads; what they ask is answered one after
+the other.
+"""
+
+from __future__ import annotations
+
+import inspect
+import secrets
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import permutations
+from typing import TYPE_CHECKING, Any
+
+from guardagent._support.arguments import bound, malformed, mislabelled
+from guardagent.errors import InputError, SessionBusyError, ToolDenied, in_words
+from guardagent.policy.evaluation.failures import is_failure
+from guardagent.policy.evaluation.findings import Call, Explanation, Finding, Status
+from guardagent.policy.monitors.conversation import Conversation, Judgement
+from guardagent.policy.monitors.remedies import Remedies, message_of
+from guardagent.policy.monitors.rule import Source
+from guardagent.policy.policies import Concern, Policies
+from guardagent.session.permit import Permit
+from guardagent.session.shared_history import Journal, MovedError, OverError
+from guardagent.session.snapshot import opened, restored, sealed
+from guardagent.types import (
+    EMPTY,
+    Decision,
+    Denial,
+    Event,
+    Usage,
+    Verdict,
+    Violation,
+    freeze,
+    quick_verdict,
+    quick_violation,
+    thaw,
+)
+
+if TYPE_CHECKING:
+    from guardagent.workflow.analysis.proofs import Proofs
+    from guardagent.workflow.model.graph import Graph
+
+PERMIT_SECONDS = 300.0
+MAX_TRIES = 50  # to record an outcome while others add to the session
+MAX_ORDERED = 6  # calls proposed together of which every order is judged
+_NO_TAGS: frozenset[str] = frozenset()
+_NO_USAGE = Usage()
+
+ALLOW = Decision.ALLOW  # the member of an enumeration is slow to look up
+ALLOWED = Verdict(Decision.ALLOW, checked_by="policy")
+"""Of a call that was only asked about and that nothing stands against: one value, not timed."""
+
+
+class _Grant:
+    """An allowed or escalated call, and the session that judged it."""
+
+    __slots__ = ("call", "session")
+
+    def __init__(self, session: Session, call: Call) -> None:
+        self.session, self.call = session, call
+
+    def permit(self) -> Permit | None:
+        self.call.taken = True
+        return self.session.permit_of(self.call)
+
+
+class Session:
+    """One conversation, under the rules of a policy.
+
+    Args:
+        policies: the rules.
+        state: what `state(...)` looks at: a live mapping or object, or a callable that gives it as it is now.
+        facts: what the host knows of the whole conversation.
+        messages: the conversation as chat messages (`role`, `content`), for rules that read it: a live list, or a
+            callable that gives it as it is now.
+        id: a name for it; a random one where none is given.
+        permit_seconds: how long a permit is good for.
+        clock: gives seconds since the epoch.
+        journal: where its history is kept for others.
+    """
+
+    def __init__(
+        self,
+        policies: Policies,
+        state: Any = None,
+        facts: Mapping[str, Any] = EMPTY,
+        *,
+        messages: Any = (),
+        id: str | None = None,  # noqa: A002 - what it is
+        permit_seconds: float = PERMIT_SECONDS,
+        clock: Callable[[], float] = time.time,
+        journal: Journal | None = None,
+    ) -> None:
+        if not isinstance(facts, Mapping):
+            raise InputError(f"facts is a {type(facts).__name__}; expected a mapping of names to values")
+        self.policies = policies
+        self.id = id or secrets.token_hex(8)
+        self._facts: Mapping[str, Any] = freeze(facts)
+        self._conversation = Conversation(policies, state, self._facts, messages)
+        self._halted: str | None = None
+        self._approved = 0
+        self._permit_seconds = permit_seconds
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._journal = journal
+        self._lapsed: list[Call] = []  # withdrawn since their permits had expired, and not recorded since
+        self._told = 0  # how many of them were told
+        self._marks: list[Any] | None = None  # of a fork: what it takes to forget each call that was tried
+
+    # --- before a call
+
+    def check(
+        self,
+        tool: str,
+        args: Mapping[str, Any] = EMPTY,
+        *,
+        facts: Mapping[str, Any] | None = None,
+        action: str | None = None,
+        decision: str | None = None,
+        tags: Iterable[str] = _NO_TAGS,
+        agent: str | None = None,
+        id: str | None = None,  # noqa: A002 - as above
+        reserve: bool = True,
+    ) -> Verdict:
+        """Judges a call before it runs. An allowed one takes its place in the history and is in flight.
+
+        Args:
+            tool: the tool's name.
+            args: the arguments, exactly as the tool will get them.
+            facts: what the host knows at this call, over what it knows of the conversation.
+            action: what else the call is, for rules that speak of it.
+            decision: as `action`.
+            tags: as `action`.
+            agent: which agent of the session proposes it.
+            id: the host's id of the call.
+            reserve: false only asks: nothing is placed, and there is no permit.
+
+        Raises:
+            MovedError: others have gone on with the session; `catch_up`, and check the call again.
+        """
+        started = time.perf_counter()
+        with self._lock:
+            conversation = self._conversation
+            if conversation.trace.in_flight:
+                self._lapse()
+            call = Call(tool, args, len(conversation.calls) + 1)
+            if problem := malformed(tool, args, facts):
+                return _refused(problem, started)
+            try:
+                call.facts = self._facts if facts is None else freeze({**self._facts, **facts})
+                if reserve:
+                    call.args, call.agent, call.id = freeze(args), agent, id
+            except RecursionError:
+                return _refused(f"the arguments of {tool}, or the facts, are nested too deep", started)
+            if action is not None or decision is not None or tags is not _NO_TAGS:
+                tags = tags if isinstance(tags, str) else list(tags)
+                if problem := mislabelled(action, decision, tags):
+                    return _refused(problem, started)
+                call.labelled(action, decision, frozenset(tags))
+            call.concern = concern = self.policies.concern(call)
+            judged = self._judge(call, concern)
+            if reserve:
+                return self._answer(call, judged, started)
+            if judged is None and not conversation.trace.in_flight:
+                return ALLOWED
+            judged = judged or Judgement()
+            return self._verdict(call, judged, judged.decision(), started)
+
+    def _judge(self, call: Call, concern: Concern) -> Judgement | None:
+        if self._halted is None:
+            return self._conversation.judge(call, concern)
+        judged = Judgement()
+        judged.fail(f"the session was halted by {self._halted}")
+        return judged
+
+    def _answer(self, call: Call, judged: Judgement | None, started: float, lifted: Decision | None = None) -> Verdict:
+        """The verdict on a call that is to run; it takes its place if it may."""
+        decision = ALLOW if judged is None else judged.decision(lifted)
+        if decision is Decision.HALT and judged is not None:
+            self._halt(", ".join(source.id for source, _ in judged.broken))
+        allowed = decision is ALLOW or decision is Decision.WARN
+        grant = _Grant(self, call) if allowed or decision is Decision.ESCALATE else None
+        verdict = self._verdict(call, judged, decision, started, grant, lifted)
+        if allowed:
+            if self._marks is not None:
+                self._marks.append(self._conversation.memento(call))
+            call.expires = self._clock() + self._permit_seconds
+            self._place(call, judged)
+        return verdict
+
+    def _place(self, call: Call, judged: Judgement | None) -> None:
+        conversation, journal = self._conversation, self._journal
+        if journal is None:
+            conversation.place(call, judged)
+            return
+        memento = conversation.memento(call)
+        conversation.place(call, judged)
+        try:
+            journal.append(conversation.entry(call))
+        except BaseException:
+            conversation.forget(memento)
+            raise
+
+    def _settle(self, call: Call, output: Any, status: Status) -> None:
+        conversation, journal = self._conversation, self._journal
+        if journal is None:
+            conversation.settle(call, output, status)
+            return
+        for _ in range(MAX_TRIES):
+            if call.status is not None:
+                raise InputError(f"the outcome of {call.tool} (call {call.place}) was recorded elsewhere")
+            try:
+                conversation.settle(call, output, status, lambda: journal.append(conversation.entry(call)))
+            except MovedError:
+                self.catch_up()
+            else:
+                return
+        raise MovedError(f"others kept adding to the session; the outcome of {call.tool} was not recorded")
+
+    def _halt(self, why: str) -> None:
+        if self._journal is not None:
+            self._journal.append({"halted": why})
+        self._halted = why
+
+    def catch_up(self) -> None:
+        """Takes in what others have done who go on with this session, where it has a journal.
+
+        Raises:
+            OverError: they have ended it.
+            InputError: as `Journal.news`.
+        """
+        if self._journal is None:
+            return
+        with self._lock:
+            try:
+                news = self._journal.news()
+            except OverError:
+                self.retire("its end, elsewhere")
+                raise
+            self._halted = next((one["halted"] for one in news if "halted" in one), self._halted)
+            try:
+                self._conversation.take_in(one for one in news if "halted" not in one)
+            except Exception:
+                self.retire("its journal, which cannot be read")
+                raise
+
+    def _verdict(
+        self,
+        call: Call,
+        judged: Judgement | None,
+        decision: Decision,
+        started: float,
+        grant: _Grant | None = None,
+        lifted: Decision | None = None,
+    ) -> Verdict:
+        notes, details = self._notes() if self._conversation.trace.in_flight else ((), EMPTY)
+        if judged is None:
+            elapsed = (time.perf_counter() - started) * 1000
+            return quick_verdict(
+                decision, notes, (), (), details, None, None, "policy", _NO_USAGE, elapsed, (), (), grant
+            )
+        if lifted is not None:
+            details = {
+                **details,
+                "approved": [source.id for source, _ in judged.broken if source.on_violation is lifted],
+            }
+            judged.broken = [one for one in judged.broken if one[0].on_violation is not lifted]
+        violations, withheld = self._violations(judged, call)
+        return quick_verdict(
+            decision,
+            (*[violation.message for violation in violations], *judged.reasons, *notes),
+            violations,
+            tuple(judged.errors),
+            details,
+            None,
+            None,
+            "policy",
+            sum((asked.usage for asked in judged.asked), Usage()) if judged.asked else _NO_USAGE,
+            (time.perf_counter() - started) * 1000,
+            (),
+            (),
+            grant,
+            Denial(call.tool, violations[0].evidence["call"]["args"] if violations else call.args, tuple(withheld)),
+        )
+
+    def _violations(self, judged: Judgement, call: Call | None) -> tuple[tuple[Violation, ...], list[str]]:
+        """(the violations, what they leave out)."""
+        facts = self._facts if call is None else call.facts
+        remedies = Remedies(self._conversation, call, facts, halted=self._halted is not None)
+        shown = None if call is None else call.shown()
+        violations: list[Violation] = []
+        withheld = list(judged.withheld)
+        for source, finding in judged.broken:
+            found, remedy = _explained(source, finding, remedies)
+            evidence: dict[str, Any] = {} if shown is None else {"call": shown}
+            if found.needed:
+                evidence["needed"] = found.needed
+            if found.missing:
+                evidence["missing"] = " or ".join(found.missing)
+            evidence.update(found.evidence)
+            message = message_of(source, found, remedy, earlier=call is not None)
+            violations.append(quick_violation(source.id, message, evidence, remedy))
+            withheld += [f"{source.id}: {one}" for one in dict.fromkeys(found.withheld)]
+        return tuple(violations), withheld
+
+    def _notes(self) -> tuple[tuple[str, ...], Mapping[str, Any]]:
+        """What a host is told that has calls in flight."""
+        open_calls = self._conversation.trace.in_flight
+        if not open_calls:
+            return (), EMPTY
+        shown = [{"call": call.place, **call.shown()} for call in open_calls]
+        notes = tuple([f"{call.tool} (call {call.place}) is in flight: record its outcome" for call in open_calls])
+        return notes, {"in_flight": shown}
+
+    def check_all(self, calls: Sequence[tuple[str, Mapping[str, Any]]], **options: Any) -> list[Verdict]:
+        """Judges calls that are proposed together and may run in any order.
+
+        A call is allowed if it and those allowed before it keep the rules in whatever order they come; of more than six
+        calls, only the given order is judged. The allowed ones take their places in the given order.
+        """
+        with self._lock:
+            if not 1 < len(calls) <= MAX_ORDERED:
+                return [self.check(tool, args, **options) for tool, args in calls]
+            base = self.fork()
+            allowed: list[tuple[str, Mapping[str, Any]]] = []
+            verdicts = []
+            for call in calls:
+                denial = _in_other_orders(base, [*allowed, call], options)
+                verdict = self.check(*call, **options) if denial is None else self._held(denial, call, options)
+                allowed += [call] if verdict.label == 0 else []
+                verdicts.append(verdict)
+            return verdicts
+
+    def _held(self, denial: Verdict, call: tuple[str, Mapping[str, Any]], options: Mapping[str, Any]) -> Verdict:
+        """The verdict on a call that some order denies. What halts or escalates as it was given does so for good."""
+        asked = self.check(*call, **{**options, "reserve": False})
+        if asked.decision >= Decision.ESCALATE:
+            return self.check(*call, **options)
+        return replace(denial, decision=Decision.DENY)
+
+    def approve(self, verdict: Verdict) -> Verdict:
+        """A person has approved a call that was escalated: it is judged again as it was proposed.
+
+        The approval lifts the violations that escalated, and no others. It counts once, and only while nothing else has
+        happened in the session.
+
+        Raises:
+            InputError: this verdict is no open escalation of this session.
+        """
+        started = time.perf_counter()
+        with self._lock:
+            grant = verdict.grant
+            if not isinstance(grant, _Grant) or grant.session is not self or verdict.decision is not Decision.ESCALATE:
+                raise InputError("there is nothing to approve; expected the verdict of a call that was escalated here")
+            if grant.call.used or grant.call.place != len(self._conversation.calls) + 1:
+                raise InputError("this approval is void: it was used, or other calls came since; check the call again")
+            grant.call.used = True
+            self._approved += 1
+            call = grant.call.copied()
+            call.used = False
+            call.concern = self.policies.concern(call)
+            return self._answer(call, self._judge(call, call.concern), started, Decision.ESCALATE)
+
+    # --- permits
+
+    def permit_of(self, call: Call) -> Permit | None:
+        """The permit of a call that is in flight."""
+        with self._lock:
+            here = call in self._conversation.trace.in_flight or call in self._lapsed
+            if not here or self._marks is not None:
+                return None
+            if call.permit is None:
+                nonce = secrets.token_hex(16)
+                digest = self.policies.digest
+                call.permit = Permit(call.tool, call.args, digest, self.id, call.place, call.expires, nonce)
+            return call.permit  # type: ignore[no-any-return]
+
+    def use(
+        self,
+        permit: Permit,
+        tool: str | None = None,
+        args: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> Mapping[str, Any]:
+        """Uses a permit, just before its call runs: once, in time, and for exactly what was judged.
+
+        Args:
+            permit: of a call in flight.
+            tool: what is about to run, where the host wants it compared.
+            args: as `tool`.
+            timeout: how many seconds to wait for a check that is under way; None for as long as that takes.
+
+        Returns:
+            The arguments that were judged, as plain values.
+
+        Raises:
+            InputError: the permit is void.
+            SessionBusyError: a check is under way, and took longer than `timeout`; the permit is as it was.
+        """
+        if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
+            raise SessionBusyError("another check of the conversation is under way; the call may not run")
+        try:
+            return self._used(permit, tool, args)
+        finally:
+            self._lock.release()
+
+    def _used(self, permit: Permit, tool: str | None, args: Mapping[str, Any] | None) -> Mapping[str, Any]:
+        call = self._call_of(permit)
+        if call.used:
+            raise InputError(f"the permit of {call.tool} (call {call.place}) was used already")
+        if call.lapsed or self._clock() > call.expires:
+            raise InputError(f"the permit of {call.tool} (call {call.place}) has expired; check the call again")
+        if (tool is not None and tool != call.tool) or (args is not None and freeze(args) != call.args):
+            raise InputError(f"the permit is for another call: {call.tool} with the arguments that were judged")
+        self._conversation.began(call)
+        return thaw(call.args)  # type: ignore[no-any-return]
+
+    def withdraw(self, permit: Permit, why: str = "it was not run", *, never_ran: bool = False) -> None:
+        """A call that was allowed never runs: to the rules it has not been.
+
+        Calls that were judged since were judged as if it might never run, until its permit was used.
+
+        Args:
+            permit: of a call in flight.
+            why: why it does not run.
+            never_ran: said by whoever used the permit, and then ran nothing with it.
+
+        Raises:
+            InputError: no such call is in flight, or its permit was used: then it may be running.
+        """
+        with self._lock:
+            call = self._call_of(permit)
+            if call.lapsed:
+                return
+            if call.used and not never_ran:
+                raise InputError(
+                    f"{call.tool} (call {call.place}) may be running: its permit was used; record its outcome"
+                )
+            self._settle(call, why, "withdrawn")
+
+    def lapsed(self) -> tuple[Permit, ...]:
+        """The permits that expired unused since this was last asked: their calls were withdrawn."""
+        with self._lock:
+            told, self._told = self._lapsed[self._told :], len(self._lapsed)
+            permits = [self.permit_of(call) for call in told]
+            return tuple(permit for permit in permits if permit is not None)
+
+    def _lapse(self) -> None:
+        """Withdraws the calls whose permits were taken and have expired unused.
+
+        One whose permit nobody asked for may have run without it, and one that may have begun elsewhere, too: they stay
+        in flight.
+        """
+        if self._marks is not None:
+            return
+        now = self._clock()
+        for call in list(self._conversation.trace.in_flight):
+            if call.expires < now and call.taken and not call.used and not call.elsewhere:
+                self._settle(call, "its permit expired before it was used", "withdrawn")
+                call.lapsed = True
+                self._lapsed.append(call)
+
+    def _ran_all_the_same(self, call: Call) -> Call:
+        """A call ran without its permit being used, and had been withdrawn: it takes its place now."""
+        again = call.copied()
+        again.permit, again.used, again.lapsed = call.permit, True, False
+        again.output, again.status = None, None
+        self._place_anyhow(again)
+        at, call.permit = self._lapsed.index(call), None
+        del self._lapsed[at]
+        self._told -= at < self._told
+        return again
+
+    def _place_anyhow(self, call: Call) -> None:
+        for _ in range(MAX_TRIES):
+            try:
+                return self._place(call, self._judge(call, call.concern))
+            except MovedError:
+                self.catch_up()
+        raise MovedError(f"others kept adding to the session; {call.tool} was not recorded")
+
+    def _call_of(self, permit: Any) -> Call:
+        for call in (*self._conversation.trace.in_flight, *self._lapsed):
+            if call.permit is not None and call.permit == permit:
+                return call
+        raise InputError("this permit names no call that is in flight in this session; nothing was recorded")
+
+    # --- after a call
+
+    def record(self, output: Any = None, failed: bool | None = False, permit: Permit | None = None) -> None:  # noqa: FBT001, FBT002 - the public contract
+        """Records the outcome of a call in flight.
+
+        Args:
+            output: what the tool gave back.
+            failed: whether the call failed; None where that is not known. An output of which any part
+                matches the policy's `failed_output` failed whatever is said here.
+            permit: which call; needed when several are in flight.
+
+        Raises:
+            InputError: no such call is in flight.
+        """
+        with self._lock:
+            call = self._call_of(permit) if permit is not None else self._only_call()
+            try:
+                kept, status = freeze(output), self.status_of(output, failed)
+            except RecursionError:
+                raise InputError(f"the output of {call.tool} is nested too deep; record it as a text") from None
+            call = self._ran_all_the_same(call) if call.lapsed else call
+            self._settle(call, kept, status)
+
+    def _only_call(self) -> Call:
+        in_flight = [*self._conversation.trace.in_flight, *self._lapsed]
+        if len(in_flight) == 1:
+            return in_flight[0]
+        if not in_flight:
+            raise InputError("no call is in flight, so that there is nothing to record; check the call first")
+        names = ", ".join(f"{call.tool} (call {call.place})" for call in in_flight)
+        raise InputError(f"several calls are in flight: {names}; expected the permit of the one that is recorded")
+
+    def status_of(self, output: Any, failed: bool | None) -> Status:  # noqa: FBT001 - as in `record`
+        """How a call ended that gave back this; see `record`."""
+        if is_failure(self.policies.failed_output, output):
+            return "failed"
+        return "unknown" if failed is None else "failed" if failed else "ok"
+
+    def call(self, fn: Callable[..., Any], tool: str, args: Mapping[str, Any] = EMPTY, **options: Any) -> Any:
+        """Checks a call, runs it with the arguments that were judged, and records what came of it.
+
+        What `fn` raises passes through, the call recorded as failed. A call that is interrupted stays in flight.
+
+        Raises:
+            ToolDenied: the call may not run; with the verdict.
+        """
+        if inspect.iscoroutinefunction(fn):
+            raise InputError(f"{tool} is a coroutine function; expected `await session.acall(...)`")
+        permit = self._permitted(fn, tool, args, options)
+        try:
+            output = fn(**self.use(permit))
+        except Exception as error:
+            self.record(f"{type(error).__name__}: {error}", failed=True, permit=permit)
+            raise
+        self.record(output, permit=permit)
+        return output
+
+    async def acall(
+        self, fn: Callable[..., Awaitable[Any]], tool: str, args: Mapping[str, Any] = EMPTY, **options: Any
+    ) -> Any:
+        """As `call`, of a coroutine function."""
+        permit = self._permitted(fn, tool, args, options)
+        try:
+            output = await fn(**self.use(permit))
+        except Exception as error:
+            self.record(f"{type(error).__name__}: {error}", failed=True, permit=permit)
+            raise
+        self.record(output, permit=permit)
+        return output
+
+    def _permitted(
+        self, fn: Callable[..., Any], tool: str, args: Mapping[str, Any], options: Mapping[str, Any]
+    ) -> Permit:
+        try:
+            given = bound(fn, tool, args)
+        except InputError as error:
+            raise ToolDenied(tool, _refused(str(error), time.perf_counter())) from None
+        verdict = self.check(tool, given, **options)
+        if verdict.permit is None:
+            raise ToolDenied(tool, verdict)
+        return verdict.permit  # type: ignore[no-any-return]
+
+    def observe(
+        self, event: Event, state: Any = None, facts: Mapping[str, Any] | None = None, *, judge: bool = True
+    ) -> Verdict:
+        """Takes in a call that has happened, whatever is said of it. It halts nothing.
+
+        Args:
+            event: the call, with its outcome. Where it has no status, the policy's `failed_output` tells, as in a file;
+                where there is none, it is unknown.
+            state: what `state(...)` looks at from this call on; None leaves it.
+            facts: what the host knows at this call, over what it knows of the conversation.
+            judge: false only places it.
+        """
+        started = time.perf_counter()
+        with self._lock:
+            conversation = self._conversation
+            if state is not None:
+                conversation.trace.source = state
+            call = Call(event.tool, event.args, len(conversation.calls) + 1)
+            call.labelled(event.action, event.decision, event.tags)
+            call.facts = self._facts if facts is None else {**self._facts, **facts}
+            call.agent, call.id = event.agent, event.id
+            call.concern = self.policies.concern(call)
+            judged = conversation.judge(call, call.concern) or Judgement()
+            verdict = self._verdict(call, judged, judged.decision(), started) if judge else ALLOWED
+            self._place(call, judged)
+            failed = None if self.policies.failed_output is None else False
+            self._settle(call, freeze(event.output), event.status or self.status_of(event.output, failed))
+            return verdict
+
+    # --- the end, and in between
+
+    def finish(self) -> Verdict:
+        """The conversation ends: what is still owed is violated. Calls in flight may have ended in any way."""
+        started = time.perf_counter()
+        with self._lock:
+            self._lapse()
+            judged = self._conversation.owed()
+            notes, details = self._notes()
+            violations, withheld = self._violations(judged, None)
+            reasons = [f"at the end: {violation.message}" for violation in violations]
+            return Verdict(
+                judged.decision(),
+                (*reasons, *judged.reasons, *notes),
+                violations,
+                tuple(judged.errors),
+                details,
+                checked_by="policy",
+                elapsed_ms=(time.perf_counter() - started) * 1000,
+                denial=Denial(withheld=tuple(withheld)),
+            )
+
+    @property
+    def obligations(self) -> dict[str, str]:
+        """The id of each rule that would be violated if the conversation ended now -> what is owed."""
+        with self._lock:
+            violations, _ = self._violations(self._conversation.owed(), None)
+            return {violation.policy: violation.remedy or violation.message for violation in violations}
+
+    @property
+    def status(self) -> dict[str, str]:
+        """The id of each temporal rule -> `satisfied` for good, `violated` for good, or `open`."""
+        with self._lock:
+            return self._conversation.status()
+
+    @property
+    def history(self) -> tuple[Event, ...]:
+        """The calls that took their places, in order; those in flight have no status yet."""
+        with self._lock:
+            return self._conversation.history()
+
+    @property
+    def in_flight(self) -> tuple[Permit, ...]:
+        """The permits of the calls whose outcome has not been recorded."""
+        with self._lock:
+            permits = [self.permit_of(call) for call in self._conversation.trace.in_flight]
+            return tuple(permit for permit in permits if permit is not None)
+
+    @property
+    def halted(self) -> bool:
+        return self._halted is not None
+
+    # --- what is proved
+
+    def rely_on(self, proofs: Proofs, graph: Graph) -> None:
+        """Does not judge calls by the rules that are proved for every run of the agent's graph.
+
+        A call of a tool that is not in the graph is judged by all rules. Where one takes place, or has before, the
+        session is no longer one of the graph alone, and nothing is skipped any more.
+
+        Args:
+            proofs: of `guardagent.workflow.analysis.proofs.prove`.
+            graph: the graph as it is now.
+
+        Raises:
+            InputError: it is no result of `prove`, or of another graph, other sources or another policy.
+        """
+        from guardagent.workflow.analysis.proofs import Proofs
+
+        with self._lock:
+            self._conversation.skipped = frozenset()
+            if not isinstance(proofs, Proofs):
+                raise InputError(
+                    f"a {type(proofs).__name__} proves nothing for every run; expected what prove(...) gives"
+                )
+            if not proofs.hold_for(graph, self.policies):
+                raise InputError("the proofs are not of this graph and policy as they are now; prove them again")
+            tools = frozenset(tool for node in graph.nodes for tool in node.tools)
+            proved = [number for number, rule in enumerate(self.policies.rule_of) if rule.id in proofs.rules]
+            self._conversation.rely_on(tools, frozenset(proved))
+
+    def graph_changed(self, graph: Graph | None = None) -> None:
+        """The agent's graph is another one from now on: nothing is skipped until it is proved; here, if it is given."""
+        from guardagent.workflow.analysis.proofs import prove
+
+        with self._lock:
+            self._conversation.skipped = frozenset()
+        if graph is not None:
+            self.rely_on(prove(graph, self.policies), graph)
+
+    # --- on paper
+
+    @property
+    def sequence(self) -> int:
+        """Grows with all that happens: with every call that takes its place or is recorded, an approval, and a halt."""
+        conversation = self._conversation
+        return 2 * len(conversation.calls) - len(conversation.trace.in_flight) + self._approved + self.halted
+
+    def snapshot(self, key: bytes) -> bytes:
+        """The session, authenticated, for another process to go on with: see `Policies.restore`.
+
+        Raises:
+            InputError: the key is too short, or the session holds what is no JSON.
+        """
+        with self._lock:
+            content = {
+                "policy": self.policies.digest,
+                "session": self.id,
+                "sequence": self.sequence,
+                "facts": thaw(self._facts),
+                "halted": self._halted,
+                "approved": self._approved,
+                "permit_seconds": self._permit_seconds,
+                **self._conversation.dumped(),
+            }
+            return sealed(self, content, key)
+
+    def retire(self, why: str = "its snapshot, which was restored elsewhere") -> None:
+        """Another session has taken over: from now on this one denies everything."""
+        with self._lock:
+            self._halted = self._halted or why
+
+    @classmethod
+    def restore(
+        cls,
+        policies: Policies,
+        snapshot: bytes,
+        key: bytes,
+        *,
+        state: Any = None,
+        messages: Any = (),
+        newest: int | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> Session:
+        """Goes on with a session: see `Policies.restore`."""
+        content = opened(snapshot, key, newest)
+        if content["policy"] != policies.digest:
+            raise InputError("the snapshot was made under another policy; expected the same file and toolbox")
+        seconds = content["permit_seconds"]
+        name = content["session"]
+        session = cls(
+            policies, state, content["facts"], messages=messages, id=name, permit_seconds=seconds, clock=clock
+        )
+        session._conversation.load(content)
+        session._halted, session._approved = content["halted"], content["approved"]
+        restored(session, content)
+        return session
+
+    # --- trying things out
+
+    def fork(self) -> Session:
+        """A copy to try calls in: what is placed there never happened, and its calls have no permits."""
+        with self._lock:
+            self._lapse()
+            fork = Session(
+                self.policies,
+                facts=self._facts,
+                id=f"{self.id}/{secrets.token_hex(4)}",
+                permit_seconds=self._permit_seconds,
+                clock=self._clock,
+            )
+            fork._conversation, fork._halted, fork._marks = self._conversation.copied(), self._halted, []
+            return fork
+
+    def mark(self) -> int:
+        """A point to which a fork can be rolled back."""
+        return len(self._conversation.calls)
+
+    def rollback(self, mark: int = 0) -> int:
+        """Takes back calls that were tried in a fork, the newest first, down to a mark.
+
+        It stops at the first call that was recorded, or that is in flight in the session itself: what happened is never
+        taken back.
+
+        Returns:
+            How many calls there are now.
+        """
+        with self._lock:
+            calls = self._conversation.calls
+            while self._marks and len(calls) > mark and calls[-1].status is None:
+                self._conversation.forget(self._marks.pop())
+            return len(calls)
+
+
+def _in_other_orders(base: Session, calls: Sequence[Any], options: Mapping[str, Any]) -> Verdict | None:
+    """The denial that some other order of calls meets; the given order is judged where they take their places."""
+    for order in list(permutations(calls))[1:]:
+        trial = base.fork()
+        for tool, args in order:
+            verdict = trial.check(tool, args, **options)
+            if verdict.label:
+                names = " then ".join(name for name, _ in order)
+                said = f"proposed together; in the order {names} it would not be allowed"
+                return replace(verdict, reasons=(*verdict.reasons, said), grant=None)
+    return None
+
+
+def _explained(source: Source, finding: Finding, remedies: Remedies) -> tuple[Explanation, str | None]:
+    """What there is to say of a violation, and its remedy. A denial stands whatever goes wrong here."""
+    found = Explanation()
+    try:
+        found = finding.explain()
+        return found, remedies.remedy(source, found)
+    except Exception as error:  # noqa: BLE001 - as above
+        found.withheld += (f"what is to be said of it could not be found: {in_words(error)}",)
+        return found, None
+
+
+def _refused(problem: str, started: float) -> Verdict:
+    elapsed = (time.perf_counter() - started) * 1000
+    reasons = (f"could not be checked: {problem}",)
+    return Verdict(Decision.DENY, reasons, errors=(problem,), checked_by="policy", elapsed_ms=elapsed)

@@ -1,0 +1,92 @@
+"""What a model reads of a verdict on a step that it proposed: the step once, and a line for each cause.
+
+A line begins with what the rule's author says. What follows are values that the conversation has seen or the caller
+gave; whoever made the verdict has left out all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from guardagent.policy.language.values import shown
+from guardagent.types import Decision, Verdict, Violation, json_text, thaw
+
+MAX_DETAIL = 400  # characters
+
+_HEADS = {
+    Decision.ALLOW: "This is allowed",
+    Decision.WARN: "This is allowed, with a warning",
+    Decision.DENY: "This is not allowed",
+    Decision.ESCALATE: "This is not allowed unless a person approves it",
+    Decision.HALT: "This is not allowed, and the run is halted",
+}
+_OF_RULES = {"call", "needed", "missing", "because", "rules", "core", "reasons", "in flight", "obliged by", "event"}
+
+
+def denial_message(verdict: Verdict, *, call: bool = True) -> str:
+    """The message; empty where the step may proceed and nothing is to be said of it.
+
+    Args:
+        verdict: on the step.
+        call: whether the step is named; not where the model sees it anyway.
+    """
+    lines = list(dict.fromkeys(map(_one_line, _lines(verdict))))
+    if not lines:
+        return ""
+    denial = verdict.denial
+    step = f": {call_text(denial.tool, denial.args)}" if call and denial is not None and denial.tool else ":"
+    return "\n".join([f"{_HEADS[verdict.decision]}{step}", *[f"- {line}" for line in lines]])
+
+
+def call_text(tool: str, args: Mapping[str, Any]) -> str:
+    """A call in one line, long values cut."""
+    return _cut(_one_line(f"{tool}({', '.join(f'{name}={shown(value)}' for name, value in args.items())})"))
+
+
+def _lines(verdict: Verdict) -> Iterator[str]:
+    for violation in verdict.violations:
+        yield f"{violation.policy}: {_violation(violation)}"
+    for error in verdict.errors:
+        yield _error(error, verdict.reasons)
+    if verdict.label and not verdict.violations and not verdict.errors:
+        yield from verdict.reasons
+
+
+def _violation(violation: Violation) -> str:
+    details = "; ".join(_details(violation))
+    said = f"{violation.message.strip()} ({_cut(details)})" if details else violation.message.strip()
+    if not violation.remedy:
+        return said
+    return f"{said}{'' if said.endswith(('.', '!', '?', ')')) else '.'} To comply: {violation.remedy}"
+
+
+def _details(violation: Violation) -> Iterator[str]:
+    """What the evidence adds to the message."""
+    evidence = violation.evidence
+    if not isinstance(evidence, Mapping) or not evidence.keys() <= _OF_RULES:
+        if evidence:
+            yield f"seen: {json_text(thaw(evidence))}"
+        return
+    needed = [evidence.get("needed"), *evidence.get("rules", ())]
+    yield from (f"needed: {one}" for one in needed if one and one not in violation.message)
+    yield from evidence.get("reasons", ())
+    if open_calls := evidence.get("in flight"):
+        yield f"not known yet: how {', '.join(dict.fromkeys(one['tool'] for one in open_calls))} ended"
+
+
+def _error(error: str, reasons: tuple[str, ...]) -> str:
+    """What could not be checked; with what the rule's author says of it, which is in the reason."""
+    rule, _, problem = error.partition(": ")
+    said = next(
+        (reason for reason in reasons if problem and reason.endswith(f" (could not be checked: {problem})")), None
+    )
+    return f"{rule}: {said}" if said else f"could not be checked: {error}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_DETAIL else f"{text[:MAX_DETAIL]}…"

@@ -1,0 +1,1 @@
+"""Proofs about a workflow graph: structural checks, rules on every path, reports."""

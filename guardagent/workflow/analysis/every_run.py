@@ -1,0 +1,108 @@
+"""A rule on every run of a graph, however the graph is driven: a session may rely on nothing less.
+
+In one session a host can invoke a graph again and again, take it up at any node, retry a node, run it anew after an
+interrupt and send to it several times at once; a model can propose several calls in one message; a call can be denied,
+or fail. So what is called, one call after the other, can be any word over the tools of the graph, the empty one
+included. A rule holds for every run where its automaton, whatever such word it reads, is in an accepting state.
+
+That is known only of a graph that is known as a whole: nothing in it is a guess, widened, hidden or excused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from guardagent.policy.evaluation.findings import Call
+from guardagent.policy.language import ast
+from guardagent.policy.language.formula import Formula, atoms
+from guardagent.policy.monitors.propositional import Propositional
+from guardagent.policy.monitors.rule import Rule
+from guardagent.policy.policies import Policies
+from guardagent.workflow.analysis.order import order_of
+from guardagent.workflow.analysis.report import EveryRun, GraphFinding, RunCall
+from guardagent.workflow.model.graph import Graph, Node
+
+Sets = Mapping[str, frozenset[str]]
+_SHOWN = 3  # nodes that a message names
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """All that a graph can call in a session.
+
+    Attributes:
+        tools: every tool of its nodes.
+        obstacle: why that may not be all, or may not be so; empty where it is.
+    """
+
+    tools: tuple[str, ...]
+    obstacle: str = ""
+
+    @classmethod
+    def of(cls, graph: Graph, policies: Policies, findings: Iterable[GraphFinding]) -> Runs:
+        """Those of a graph; `findings` are its structural ones, with suppressions."""
+        several = {node.tools for node in graph.nodes}
+        tools = tuple(sorted({tool for tools in several for tool in tools}))
+        return cls(tools, _obstacle(graph, policies, findings))
+
+
+def every_run(runs: Runs, rule: Rule, sets: Sets) -> EveryRun:
+    """What is known of a rule, for every run."""
+    order = order_of(ast.AllOf(rule.rules))
+    if broken := _broken(runs.tools, compiled(rule, order.needed, sets)):
+        return broken
+    if runs.obstacle:
+        return EveryRun("undecidable", message=runs.obstacle)
+    if order.enough != order.needed and _broken(runs.tools, compiled(rule, order.enough, sets)):
+        return EveryRun("undecidable", message="it depends on more than the order of tools")
+    return EveryRun("proved", message="no run can break it, however often and wherever the graph is entered")
+
+
+def compiled(rule: Rule, formula: Formula, sets: Sets) -> Propositional:
+    """A formula's automaton; where it is all that the rule says, the rule has it already."""
+    if rule.rules == (ast.Temporal(formula),) and isinstance(rule.parts[0], Propositional):
+        return rule.parts[0]
+    return Propositional(formula, {atom[1:]: sets[atom[1:]] for atom in atoms(formula) if atom.startswith("@")})
+
+
+def hidden(node: Node) -> bool:
+    """Whether a node may call tools that its extractor could not see."""
+    return bool(node.metadata and (node.metadata.get("tools_unknown") or node.metadata.get("unknown_tools")))
+
+
+def _broken(tools: Iterable[str], rule: Propositional) -> EveryRun | None:
+    """A shortest word that breaks a rule; of those, one whose calls go well, if there is one."""
+    automaton, letters = rule.automaton, dict[int, RunCall]()
+    for failed in (False, True):
+        for tool in tools:
+            letters.setdefault(rule.alphabet.index(Call(tool, {}), ok=not failed), RunCall(tool, failed))
+    words: dict[int, tuple[RunCall, ...]] = {0: ()}
+    for state in (waiting := [0]):  # grows while it is read
+        if not automaton.accepting[state]:
+            why = "breaks it" if automaton.violated[state] else "leaves something owed, and may be all"
+            said = ", then ".join(map(str, words[state])) or "a run without calls"
+            return EveryRun("violated", words[state], f"{said}: {why}; it has to be judged while the agent runs")
+        for letter, call in letters.items():
+            if (target := automaton.table[state][letter]) not in words:
+                words[target] = (*words[state], call)
+                waiting.append(target)
+    return None
+
+
+def _obstacle(graph: Graph, policies: Policies, findings: Iterable[GraphFinding]) -> str:
+    if unsure := [node.id for node in graph.nodes if _unsure(node)]:
+        more = f" and {len(unsure) - _SHOWN} more" if len(unsure) > _SHOWN else ""
+        return f"parts of the graph are not known: {', '.join(unsure[:_SHOWN])}{more}"
+    if graph.notes:
+        return f"parts of the graph are not known: {'; '.join(graph.notes[:_SHOWN])}"
+    if policies.ignored or any(one.suppressed or one.check == "suppressions" for one in findings):
+        return "findings of the graph are suppressed"
+    return ""
+
+
+def _unsure(node: Node) -> bool:
+    said = node.metadata
+    if said and (said.get("widened") or said.get("guess") or hidden(node)):
+        return True
+    return node.kind == "tool" and not node.tools

@@ -1,0 +1,168 @@
+"""Reachability in a graph, and the shortest paths that witness it; all linear in nodes and edges."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, overload
+
+from guardagent.workflow.model.graph import Graph
+
+Neighbours = Sequence[Sequence[int]]
+
+_FIRST = -1  # what comes before a node where a search begins
+_BLOCKED = -2
+_KEPT = "numbered"
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """A large graph is millions of objects, none of them garbage: looking for some takes most of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Numbered:
+    """A graph whose nodes are numbers, their places among its nodes: for what looks at each many times.
+
+    Attributes:
+        ids: number -> id of a node.
+        numbers: the reverse.
+        sources, targets: of the edges, in their order.
+    """
+
+    ids: list[str]
+    numbers: dict[str, int]
+    sources: list[int]
+    targets: list[int]
+
+    @classmethod
+    def of(cls, graph: Graph) -> Numbered:
+        """The numbers of a graph. They are kept with it, as it never changes."""
+        found = vars(graph).get(_KEPT)
+        return found if found is not None else cls._made(graph).kept_with(graph)
+
+    @classmethod
+    def _made(cls, graph: Graph) -> Numbered:
+        ids = [node.id for node in graph.nodes]
+        numbers = {node: number for number, node in enumerate(ids)}
+        return cls(
+            ids, numbers, [numbers[edge.source] for edge in graph.edges], [numbers[edge.target] for edge in graph.edges]
+        )
+
+    def kept_with(self, graph: Graph) -> Numbered:
+        vars(graph)[_KEPT] = self
+        return self
+
+    def after(self) -> list[list[int]]:
+        """Number -> the numbers of the nodes that follow."""
+        return self._grouped(self.sources, self.targets)
+
+    def before(self) -> list[list[int]]:
+        """Number -> the numbers of the nodes that lead there."""
+        return self._grouped(self.targets, self.sources)
+
+    def _grouped(self, keys: Iterable[int], values: Iterable[int]) -> list[list[int]]:
+        groups: list[list[int]] = [[] for _ in self.ids]
+        for key, value in zip(keys, values, strict=True):
+            groups[key].append(value)
+        return groups
+
+
+class Search:
+    """Breadth first: the nodes that can be reached, and a shortest path to each.
+
+    Args:
+        ids: number -> id of a node.
+        neighbours: where each node leads to.
+        starts: where to begin.
+        blocked: nodes that are not entered.
+
+    Attributes:
+        order: the nodes that are reached, the nearest first.
+        parents: of each node the one before it on a shortest path; None where it is not reached.
+    """
+
+    def __init__(
+        self, ids: Sequence[str], neighbours: Neighbours, starts: Collection[int], blocked: Collection[int] = ()
+    ) -> None:
+        self.ids = ids
+        self.parents: list[int | None] = [None] * len(ids)
+        self.order: list[int] = []
+        parents, order = self.parents, self.order
+        for node in blocked:
+            parents[node] = _BLOCKED
+        for node in starts:
+            if parents[node] is None:
+                parents[node] = _FIRST
+                order.append(node)
+        for node in order:  # grows while it is read
+            for target in neighbours[node]:
+                if parents[target] is None:
+                    parents[target] = node
+                    order.append(target)
+        for node in blocked:
+            parents[node] = None
+
+    def __contains__(self, node: int) -> bool:
+        return self.parents[node] is not None
+
+    def path(self, node: int, then: int | None = None) -> Path:
+        """A shortest path to a node, and on to one after it; a node that is not reached stands for itself."""
+        return Path(self, node, then)
+
+
+class Path(Sequence[str]):
+    """A path to a node, put together when it is first looked at: a graph can have many findings."""
+
+    __slots__ = ("_node", "_path", "_search", "_then")
+
+    def __init__(self, search: Search, node: int, then: int | None) -> None:
+        self._search, self._node, self._then = search, node, then
+        self._path: tuple[str, ...] | None = None
+
+    def _all(self) -> tuple[str, ...]:
+        if self._path is None:
+            self._path = self._found()
+        return self._path
+
+    def _found(self) -> tuple[str, ...]:
+        ids, parents, node = self._search.ids, self._search.parents, self._node
+        if parents[node] is None:
+            return (ids[node],)
+        found = [] if self._then is None else [ids[self._then]]
+        while node >= 0:
+            found.append(ids[node])
+            node = parents[node]  # type: ignore[assignment]  # a node that was reached has one before it
+        found.reverse()
+        return tuple(found)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, index: Any) -> Any:
+        return self._all()[index]
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._all() == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._all())
+
+    def __repr__(self) -> str:
+        return " -> ".join(self._all())

@@ -1,0 +1,117 @@
+"""Suppressions: findings that an author accepts, each with a reason.
+
+    graph.add_node("sink", sink)  # guardagent: ignore dead-end -- the run may end here
+
+A comment stands in the line of the node's definition, or above it. A policy file has them under `ignore:`. One without
+a reason, and one that matches no finding, is a finding itself.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import get_args
+
+from guardagent.errors import nearest
+from guardagent.workflow.analysis.report import CheckName, GraphFinding
+from guardagent.workflow.model.graph import Graph, Node
+
+_COMMENT = re.compile(r"#\s*guardagent:\s*ignore\b\s*(?P<checks>[\w\s,-]*?)\s*(?:--\s*(?P<reason>.*))?$")
+_NAMES: dict[str, CheckName] = {name.replace("_", "-"): name for name in get_args(CheckName)} | {
+    "dead-end": "dead_ends",
+    "livelock": "reverse_reachability",
+    "tool-declaration": "tool_declarations",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Suppression:
+    """A finding that is accepted.
+
+    Attributes:
+        check: which one, as it was written.
+        node: where; None for one of the whole graph.
+        reason: why.
+        place: where the suppression stands: `file:line`.
+    """
+
+    check: str
+    node: str | None
+    reason: str
+    place: str
+
+    def matches(self, finding: GraphFinding) -> bool:
+        return check_of(self.check) == finding.check and self.node == finding.node
+
+
+def check_of(name: str) -> CheckName | None:
+    """The check that a name means, such as `dead-end` or `dead_ends`."""
+    return _NAMES.get(name.replace("_", "-"))
+
+
+def suppressed(graph: Graph, findings: Sequence[GraphFinding], given: Sequence[Suppression] = ()) -> list[GraphFinding]:
+    """The findings, marked where they are suppressed, and those that suppressions are themselves.
+
+    Args:
+        graph: whose nodes may have comments in their source.
+        findings: what was found.
+        given: suppressions from elsewhere.
+    """
+    known = [*given, *_comments(graph)]
+    marked = [_marked(finding, known) for finding in findings]
+    return [*marked, *(wrong for one in known for wrong in _wrong(one, findings))]
+
+
+def _marked(finding: GraphFinding, known: Sequence[Suppression]) -> GraphFinding:
+    reason = next((one.reason for one in known if one.reason and one.matches(finding)), None)
+    return finding if reason is None else replace(finding, suppressed=reason)
+
+
+def _wrong(one: Suppression, findings: Sequence[GraphFinding]) -> Iterator[GraphFinding]:
+    what = f"{one.place}: the suppression of {one.check or 'nothing'}{f' at {one.node}' if one.node else ''}"
+    if check_of(one.check) is None:
+        problem = f"{what} names no check{nearest(one.check, _NAMES)}"
+    elif not one.reason:
+        problem = f"{what} has no reason; expected `-- and why`"
+    elif not any(one.matches(finding) for finding in findings):
+        problem = f"{what} matches no finding; take it out"
+    else:
+        return
+    yield GraphFinding("suppressions", one.node, "error", problem)
+
+
+def _comments(graph: Graph) -> Iterator[Suppression]:
+    """The suppressions in the sources of the nodes' definitions."""
+    places: dict[str, dict[int, Node]] = {}
+    for node in graph.nodes:
+        file, line = node.metadata.get("file"), node.metadata.get("line")
+        if isinstance(file, str) and isinstance(line, int):
+            places.setdefault(file, {})[line] = node
+    for file, nodes in places.items():
+        yield from _comments_of(Path(file), nodes)
+
+
+def _comments_of(file: Path, nodes: dict[int, Node]) -> Iterator[Suppression]:
+    for line, match in _found(file):
+        node = next((nodes[at] for at in (line, line + 1, line + 2) if at in nodes), None)
+        names = [name.strip() for name in match["checks"].split(",")]
+        for name in names:
+            graph_wide = check_of(name) == "human_presence"
+            yield Suppression(
+                name, None if graph_wide or node is None else node.id, (match["reason"] or "").strip(), f"{file}:{line}"
+            )
+
+
+def _found(file: Path) -> Iterator[tuple[int, re.Match[str]]]:
+    """The comments of a file that are suppressions, each with its line."""
+    try:
+        text = file.read_text(encoding="utf-8")
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT and (match := _COMMENT.search(token.string)):
+                yield token.start[0], match
+    except (OSError, UnicodeError, tokenize.TokenError, SyntaxError):
+        return  # a source that cannot be read has no suppressions

@@ -1,0 +1,60 @@
+"""The layered graph: each link as a chain of joints, one in every layer that it passes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+
+from guardagent.workflow.drawing.layout.shapes import Link, Size
+
+
+class Chains:
+    """Nodes and joints together, by index: first the nodes, as they were given, then the joints.
+
+    Attributes:
+        count: how many are nodes.
+        sizes: of all; a joint that carries a label has that one's size.
+        layer_of: the layer of each.
+        above, below: the neighbours of each in the layers next to its own.
+        chains: for each link what it passes, from the top down; empty for one from a node to itself.
+        labelled: for each link the joint that carries its label.
+        back: the links that lead up.
+    """
+
+    def __init__(
+        self, nodes: Sequence[Size], links: Sequence[Link], back: Collection[int], layers: Sequence[int]
+    ) -> None:
+        self.count = len(nodes)
+        self.back = back
+        self.sizes = list(nodes)
+        self.layer_of = list(layers)
+        self.above: list[list[int]] = [[] for _ in nodes]
+        self.below: list[list[int]] = [[] for _ in nodes]
+        self.labelled: dict[int, int] = {}
+        self.chains = [self._chain(index, link) for index, link in enumerate(links)]
+
+    def is_joint(self, index: int) -> bool:
+        return index >= self.count
+
+    def _chain(self, index: int, link: Link) -> list[int]:
+        if link.source == link.target:
+            return []
+        upper, lower = (link.target, link.source) if index in self.back else (link.source, link.target)
+        layers = range(self.layer_of[upper] + 1, self.layer_of[lower])
+        # A condition is the source's: its label stands beside it, however far the link goes.
+        label_layer = layers[-1] if index in self.back else layers[0]
+        chain = [upper, *(self._joint(layer) for layer in layers), lower]
+        if link.label.width:
+            self.labelled[index] = joint = chain[label_layer - layers[0] + 1]
+            self.sizes[joint] = link.label
+        for one, other in pairwise(chain):
+            self.below[one].append(other)
+            self.above[other].append(one)
+        return chain
+
+    def _joint(self, layer: int) -> int:
+        self.sizes.append(Size(0, 0))
+        self.layer_of.append(layer)
+        self.above.append([])
+        self.below.append([])
+        return len(self.sizes) - 1

@@ -1,0 +1,258 @@
+"""Regions of a run, and how they are put together: for frameworks where agents hold other agents.
+
+A region is what one agent, or a group of them, adds to a graph: where a run enters it, and where it leaves it. Regions
+are worked out from the inside, and connected from the outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from guardagent.workflow.model.graph import END, START, EdgeKind, Graph, GraphBuilder, NodeKind
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A way into a region; `parallel` where it is entered together with others."""
+
+    node: str
+    kind: EdgeKind = "direct"
+    condition: str = ""
+
+
+@dataclass(frozen=True)
+class Exit:
+    """A way out of a region.
+
+    Attributes:
+        node: the last node of it.
+        condition: when a run leaves there.
+        conditional: the run could go on elsewhere instead.
+        escalated: the enclosing loop is to be left, too.
+        joins: what follows waits for all others that join.
+        back: what follows was there before: a loop begins again.
+    """
+
+    node: str
+    condition: str = ""
+    conditional: bool = False
+    escalated: bool = False
+    joins: bool = False
+    back: bool = False
+
+
+@dataclass(frozen=True)
+class Region:
+    """Where a run enters and leaves a part of a graph.
+
+    Attributes:
+        nodes: all of its nodes.
+        empty: a run can go through it without coming to any node.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    exits: tuple[Exit, ...] = ()
+    nodes: frozenset[str] = frozenset()
+    empty: bool = False
+
+
+NOTHING = Region(empty=True)
+
+
+def single(node: str, *, conditional: bool = False, condition: str = "") -> Region:
+    """The region of one node."""
+    return Region((Entry(node),), (Exit(node, condition, conditional),), frozenset({node}))
+
+
+@dataclass
+class _Draft:
+    """A node that is not finished."""
+
+    kind: NodeKind
+    label: str
+    tools: tuple[str, ...] = ()
+    gated_tools: tuple[str, ...] = ()
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+class Assembly:
+    """Collects nodes, each of which belongs to an object, and connects regions."""
+
+    def __init__(self) -> None:
+        self._drafts: dict[str, _Draft] = {}
+        self._edges: dict[tuple[str, str, EdgeKind], dict[str, None]] = {}
+        self._ids: dict[int, tuple[object, str]] = {}  # with the objects, so that their ids stay theirs
+        self._taken = {START, END}
+        self._joins: dict[str, dict[str, None]] = {}
+        self._notes: list[str] = []
+
+    def id(self, owner: object, name: str, within: tuple[str, ...] = ()) -> str:
+        """The node of an object: its name, or its place where something else is called so."""
+        if id(owner) not in self._ids:
+            self._ids[id(owner)] = (owner, self._free(name, within))
+            self._taken.add(self._ids[id(owner)][1])
+        return self._ids[id(owner)][1]
+
+    def _free(self, name: str, within: tuple[str, ...]) -> str:
+        places = ["/".join((*within[depth:], name)) for depth in range(len(within), -1, -1)]
+        numbered = (f"{places[-1]}#{number}" for number in range(2, len(self._taken) + 3))
+        return next(one for one in (*places, *numbered) if one not in self._taken)
+
+    def has(self, node: str) -> bool:
+        """Whether a node was described."""
+        return node in self._drafts
+
+    def kind(self, node: str) -> NodeKind | None:
+        """What a node was described as."""
+        return self._drafts[node].kind if node in self._drafts else None
+
+    def turn(self, node: str, kind: NodeKind) -> None:
+        """Says what kind of node it is, after all."""
+        self._drafts[node].kind = kind
+
+    def said(self, node: str, key: str) -> Any:
+        """What was said of a node under a key; None where nothing was."""
+        return self._drafts[node].metadata.get(key)
+
+    def describe(
+        self,
+        node: str,
+        kind: NodeKind,
+        label: str,
+        *,
+        tools: Iterable[str] = (),
+        gated_tools: Iterable[str] = (),
+        **metadata: Any,
+    ) -> str:
+        """Says what a node is; nothing and emptiness in `metadata` are left out."""
+        known = {key: value for key, value in metadata.items() if value not in (None, (), [], {}, False, "")}
+        self._drafts[node] = _Draft(kind, label, tuple(tools), tuple(gated_tools), known)
+        return node
+
+    def mark(self, node: str, **metadata: Any) -> None:
+        """Says more of a node."""
+        self._drafts[node].metadata.update(metadata)
+
+    def note(self, text: str) -> None:
+        """Says something that a person should know."""
+        self._notes.append(text)
+
+    def connect(self, exits: Iterable[Exit], entries: Iterable[Entry]) -> None:
+        """Connects every exit with every entry."""
+        exits, entries = tuple(exits), tuple(entries)
+        joining = {one.node for one in exits if one.joins}
+        for entry in entries:
+            for one in exits:
+                kind: EdgeKind = "loop" if one.back else "conditional" if one.conditional else entry.kind
+                self._edges.setdefault((one.node, entry.node, kind), {})[entry.condition or one.condition] = None
+            if len(joining) > 1 and entry.node != END:
+                self._joins.setdefault(entry.node, {}).update(dict.fromkeys(sorted(joining)))
+
+    def insert(self, graph: Graph, name: str) -> Region:
+        """Takes in another graph, its nodes under a name."""
+        ids = {node.id: self.id(node, node.id, (name,)) for node in graph.nodes if node.id not in (START, END)}
+        for node in graph.nodes:
+            if node.id in ids:
+                shown = {"tools": node.tools, "gated_tools": node.gated_tools, **node.metadata}
+                self.describe(ids[node.id], node.kind, node.label, **shown)
+        for edge in graph.edges:
+            if edge.source in ids and edge.target in ids:
+                self._edges.setdefault((ids[edge.source], ids[edge.target], edge.kind), {})[edge.condition] = None
+        self._notes += graph.notes
+        entries = [Entry(ids[one.target], one.kind, one.condition) for one in graph.edges if one.source == START]
+        exits = [
+            Exit(ids[one.source], one.condition, one.kind == "conditional")
+            for one in graph.edges
+            if one.target == END and one.source in ids
+        ]
+        return Region(tuple(entries), tuple(exits), frozenset(ids.values()))
+
+    def join(self, node: str, before: Iterable[str]) -> None:
+        """Says that a node waits for all of some others."""
+        self._joins.setdefault(node, {}).update(dict.fromkeys(before))
+
+    def graph(self, name: str, framework: str, whole: Region) -> Graph:
+        """The graph of a run that is one region."""
+        self.connect([Exit(START)], whole.entries)
+        self.connect(whole.exits, [Entry(END)])
+        if whole.empty:
+            self.connect([Exit(START)], [Entry(END)])
+        builder = GraphBuilder(name, framework)
+        for node, draft in self._drafts.items():
+            metadata = {**draft.metadata, **({"join": tuple(self._joins[node])} if node in self._joins else {})}
+            builder.node(
+                node, draft.kind, label=draft.label, tools=draft.tools, gated_tools=draft.gated_tools, **metadata
+            )
+        self._emit(builder)
+        for note in self._notes:
+            builder.note(note)
+        return builder.graph()
+
+    def _emit(self, builder: GraphBuilder) -> None:
+        """The edges: one for each pair and kind, with all its conditions; a router's are conditional."""
+        merged: dict[tuple[str, str, EdgeKind], dict[str, None]] = {}
+        for (source, target, kind), conditions in self._edges.items():
+            draft = self._drafts.get(source)
+            final: EdgeKind = "conditional" if draft is not None and draft.kind == "router" else kind
+            merged.setdefault((source, target, final), {}).update(conditions)
+        for (source, target, kind), conditions in sorted(merged.items(), key=lambda item: item[0][0] != START):
+            builder.edge(source, target, kind, " or ".join(filter(None, conditions)))
+
+
+def sequence(assembly: Assembly, regions: Iterable[Region]) -> Region:
+    """Regions one after another; once something has escalated, whatever follows leaves the loop around it."""
+    whole = Region(empty=True)
+    for one in regions:
+        assembly.connect(whole.exits, one.entries)
+        whole = Region(
+            (*whole.entries, *(one.entries if whole.empty else ())),
+            (*_carried(whole.exits, one), *(whole.exits if one.empty else ())),
+            whole.nodes | one.nodes,
+            whole.empty and one.empty,
+        )
+    return whole
+
+
+def _carried(before: Iterable[Exit], region: Region) -> Iterable[Exit]:
+    """The exits of a region, escalated where a run could come into it so."""
+    states = {one.escalated for one in before} or {False}
+    for one in region.exits:
+        for escalated in sorted(states):
+            yield replace(one, escalated=one.escalated or escalated)
+
+
+def alongside(assembly: Assembly, regions: Iterable[Region], cutting: Iterable[bool] = ()) -> Region:
+    """Regions that run at the same time; what follows waits for all of them.
+
+    Args:
+        assembly: where they are connected.
+        regions: the branches.
+        cutting: for each branch, whether an escalation in it ends the others, wherever they are.
+    """
+    several = tuple(regions)
+    running = [one for one in several if one.entries]
+    if len(running) < 2:
+        return sequence(assembly, several)
+    entries = [replace(entry, kind="parallel") for one in running for entry in one.entries]
+    exits = [replace(leave, joins=True) for one in running for leave in one.exits]
+    if any(leave.escalated for leave in exits):
+        exits += [replace(leave, escalated=True) for leave in exits if not leave.escalated]
+    nodes = frozenset(node for one in running for node in one.nodes)
+    cut = nodes - {leave.node for leave in exits} if any(cutting) else frozenset()
+    exits += [Exit(node, "escalate", conditional=True, escalated=True) for node in sorted(cut)]
+    return Region(tuple(entries), tuple(exits), nodes, all(one.empty for one in several))
+
+
+def either(assembly: Assembly, regions: Iterable[Region], repeated: bool) -> Region:  # noqa: FBT001
+    """One of some regions, whichever it is; any number of them in any order, where `repeated`."""
+    several = tuple(regions)
+    entries = tuple(replace(entry, kind="conditional") for one in several for entry in one.entries)
+    exits = tuple(replace(leave, conditional=True) for one in several for leave in one.exits)
+    if repeated:
+        assembly.connect(exits, entries)
+        escalated = any(leave.escalated for leave in exits)
+        exits += tuple(replace(leave, escalated=True) for leave in exits if escalated and not leave.escalated)
+    nodes = frozenset(node for one in several for node in one.nodes)
+    return Region(entries, exits, nodes, repeated or any(one.empty for one in several))

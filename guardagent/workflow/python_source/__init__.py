@@ -1,0 +1,1 @@
+"""Python read without running it: evaluation, functions, whole programs."""

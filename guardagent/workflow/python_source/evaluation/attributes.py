@@ -1,0 +1,191 @@
+"""What an attribute of a value can be: looked up without running a property or a `__getattr__`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from enum import Enum, EnumType
+from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from guardagent.workflow.python_source.evaluation import declared
+from guardagent.workflow.python_source.evaluation.scope import CodeScope
+from guardagent.workflow.python_source.evaluation.values import (
+    UNKNOWN,
+    Applied,
+    Arguments,
+    Attribute,
+    Class,
+    Function,
+    Imported,
+    Instance,
+    Made,
+    Sequence,
+    StandIn,
+    Table,
+    Values,
+    exactly,
+)
+
+if TYPE_CHECKING:
+    from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
+
+_MISSING: Any = object()
+_STAND_INS = (StandIn, Made, Sequence, Table, Applied, Attribute, Function)
+
+
+def look_up(evaluator: Evaluator, owner: object, name: str) -> Values:
+    """What an attribute of one value can be."""
+    if isinstance(owner, Imported):
+        return evaluator.imported(f"{owner.path}.{name}")
+    if isinstance(owner, StandIn) and (known := owner.attribute(name)) is not None:
+        return known
+    if isinstance(owner, Instance):
+        return _of_instance(evaluator, owner, name)
+    if isinstance(owner, Class):
+        return _of_class(evaluator, owner, name)
+    if isinstance(owner, Made) and isinstance(owner.maker, Class):
+        return _of_made(evaluator, owner, owner.maker, name)
+    if isinstance(owner, Made) and isinstance(owner.maker, type) and not is_library(owner.maker):
+        return _of_made_live(evaluator, owner, owner.maker, name)
+    if isinstance(owner, str) and name == "value" and not _is_enum(owner):  # of an enumeration that is only code
+        return exactly(owner)
+    if isinstance(owner, _STAND_INS) or (isinstance(owner, str | list | tuple | set | dict) and not _is_enum(owner)):
+        return exactly(Attribute(owner, name))
+    return _of_live(evaluator, owner, name)
+
+
+def members_of(owner: type) -> tuple[object, ...] | None:
+    """The members of an enumeration."""
+    return tuple(owner) if isinstance(owner, EnumType) else None
+
+
+def call_method(target: object) -> MethodType | None:
+    """The method by which a live object can be called, if its class has one in Python."""
+    found = inspect.getattr_static(type(target), "__call__", None)
+    return MethodType(found, target) if isinstance(found, FunctionType) else None
+
+
+def wrapped_by(target: object) -> object | None:
+    """What a live object says that it wraps, as `functools.wraps` writes it down, and `functools.cache`."""
+    return _own(target).get("__wrapped__")
+
+
+def _is_enum(owner: object) -> bool:
+    return isinstance(owner, Enum)
+
+
+def _of_live(evaluator: Evaluator, owner: object, name: str) -> Values:
+    if isinstance(owner, ModuleType):
+        return exactly(vars(owner)[name]) if name in vars(owner) else UNKNOWN
+    if isinstance(owner, EnumType) and name in owner.__members__:
+        return exactly(owner.__members__[name])
+    if isinstance(owner, Enum) and name in {"value", "name"}:
+        return exactly(owner.value if name == "value" else owner.name)
+    for one in (name, *_mangled(owner, name)):
+        found = inspect.getattr_static(owner, one, _MISSING)
+        if found is not _MISSING:
+            return _unwrapped(evaluator, owner, one, found)
+    return UNKNOWN
+
+
+def _mangled(owner: object, name: str) -> list[str]:
+    """What a private name such as `__graph` really is, in each of an object's classes."""
+    if not name.startswith("__") or name.endswith("__"):
+        return []
+    kinds = type.mro(owner) if isinstance(owner, type) else type(owner).__mro__
+    return [f"_{kind.__name__.lstrip('_')}{name}" for kind in kinds]
+
+
+def _unwrapped(evaluator: Evaluator, owner: object, name: str, found: object) -> Values:
+    """What an attribute gives that was found on an object or its class."""
+    if isinstance(found, staticmethod):
+        return exactly(found.__func__)
+    if isinstance(found, classmethod):
+        return exactly(Applied(found.__func__, _to(owner if isinstance(owner, type) else type(owner))))
+    if isinstance(found, property | functools.cached_property):
+        getter = found.fget if isinstance(found, property) else found.func
+        return evaluator.call(getter, _to(owner)) if getter is not None else UNKNOWN
+    if isinstance(found, FunctionType) and not isinstance(owner, type) and name not in _own(owner):
+        return exactly(Applied(found, _to(owner)))
+    if isinstance(found, MemberDescriptorType):
+        return exactly(found.__get__(owner)) if not isinstance(owner, type) else UNKNOWN
+    return UNKNOWN if isinstance(found, GetSetDescriptorType) else exactly(found)
+
+
+def _own(owner: object) -> dict[str, object]:
+    """What an object itself holds, without asking its class's `__getattribute__`."""
+    try:
+        own = object.__getattribute__(owner, "__dict__")
+    except AttributeError:
+        return {}
+    return own if isinstance(own, dict) else {}
+
+
+def _to(owner: object) -> Arguments:
+    return Arguments((exactly(owner),))
+
+
+def _of_instance(evaluator: Evaluator, owner: Instance, name: str) -> Values:
+    told = declared.field(evaluator, owner.of, name)
+    if told.known or not isinstance(owner.of, type | Class):
+        return told
+    if name in {"get", "pop", "setdefault"}:
+        return exactly(Attribute(owner, name))
+    found = inspect.getattr_static(owner.of, name, _MISSING) if isinstance(owner.of, type) else _MISSING
+    if isinstance(found, FunctionType):
+        return exactly(Applied(found, Arguments((exactly(owner),))))
+    if isinstance(found, property) and found.fget is not None:
+        return evaluator.call(found.fget, Arguments((exactly(owner),)))
+    return _of_class(evaluator, owner.of, name) if isinstance(owner.of, Class) else UNKNOWN
+
+
+def _of_class(evaluator: Evaluator, owner: Class, name: str) -> Values:
+    """An attribute of a class of which there is only code; its bases are asked after it."""
+    scope = CodeScope(owner.tree, owner.scope)
+    if scope.find(name):
+        found = evaluator.name(name, scope)
+        is_enum = any("Enum" in ast_name for ast_name in _bases(owner))
+        return exactly(*found.known) if is_enum and found.complete else found
+    for base in owner.tree.bases:
+        for parent in evaluator.value(base, owner.scope).known:
+            if isinstance(parent, Class) and (found := _of_class(evaluator, parent, name)).known:
+                return found
+    return UNKNOWN
+
+
+def _bases(owner: Class) -> list[str]:
+    return [getattr(base, "id", getattr(base, "attr", "")) for base in owner.tree.bases]
+
+
+def _of_made(evaluator: Evaluator, owner: Made, maker: Class, name: str) -> Values:
+    """An attribute of an object of a class in code: a method, or what its constructor sets."""
+    found = _of_class(evaluator, maker, name)
+    if found.known:
+        return Values(tuple(_method(owner, one) for one in found.known), found.complete)
+    if any("Enum" in base for base in _bases(maker)):
+        return UNKNOWN
+    return declared.set_by_constructor(evaluator, owner, maker, name) or exactly(Attribute(owner, name))
+
+
+def _of_made_live(evaluator: Evaluator, owner: Made, maker: type, name: str) -> Values:
+    """An attribute of an object that the code makes of a class of the program."""
+    found = inspect.getattr_static(maker, name, _MISSING)
+    if isinstance(found, FunctionType):
+        return exactly(Applied(found, _to(owner)))
+    if isinstance(found, property):
+        return evaluator.call(found.fget, _to(owner)) if found.fget is not None else UNKNOWN
+    told = declared.set_when_made(evaluator, owner, maker, name)
+    if told is not None:
+        return told
+    return exactly(Attribute(owner, name)) if found is _MISSING else _of_live(evaluator, maker, name)
+
+
+def is_library(kind: type) -> bool:
+    """Whether a class comes with Python: its objects are not looked into."""
+    return kind.__module__.partition(".")[0] in sys.stdlib_module_names
+
+
+def _method(owner: Made, found: object) -> object:
+    return Applied(found, Arguments((exactly(owner),))) if isinstance(found, Function) else found

@@ -1,0 +1,735 @@
+"""Works out what an expression can be, running nothing: every node it does not know can be anything."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import itertools
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
+from types import FunctionType, MethodType
+from typing import Any, TypeGuard
+
+from guardagent.workflow.python_source.evaluation import attributes, builtin_calls, declared
+from guardagent.workflow.python_source.evaluation.changes import HARMLESS_NAMES, changed_elsewhere, changes_nothing
+from guardagent.workflow.python_source.evaluation.locate import find_tree
+from guardagent.workflow.python_source.evaluation.scope import (
+    ADDED,
+    EACH,
+    Binding,
+    CodeScope,
+    LiveScope,
+    LoopScope,
+    Scope,
+    statements,
+)
+from guardagent.workflow.python_source.evaluation.values import (
+    CYCLE,
+    NOTHING,
+    REST,
+    UNKNOWN,
+    Alias,
+    Applied,
+    Arguments,
+    Attribute,
+    Class,
+    Function,
+    Imported,
+    Instance,
+    Made,
+    Sequence,
+    Table,
+    Values,
+    exactly,
+    is_true,
+    text,
+)
+
+MOST_STEPS = 50_000
+MOST_CALLS = 12
+MOST_TEXTS = 64
+MOST_LETTERS = 2_000
+MOST_ITEMS = 1_000
+STRUCTURED = "with_structured_output"
+_TYPING = ("typing.", "typing_extensions.", "langgraph.types.Command")
+_Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+_BOOLEANS = Values((True, False))
+
+
+class Evaluator:
+    """Evaluates expressions in their scopes.
+
+    Args:
+        live: names are live objects, and what a function imports is looked up among the modules that are loaded.
+        follow: whether to read the code of a live function that is called; else its result is unknown.
+        constants: the value of something that is imported, by its path.
+    """
+
+    most_steps = MOST_STEPS
+
+    def __init__(
+        self,
+        *,
+        live: bool = True,
+        follow: Callable[[FunctionType], bool] = lambda _function: True,
+        constants: Mapping[str, object] | None = None,
+    ) -> None:
+        self.live, self.follow, self.constants = live, follow, constants or {}
+        self._steps = 0
+        self._calls: list[ast.AST] = []
+        self._open: set[tuple[int, int]] = set()
+
+    def begin_anew(self) -> None:
+        """Forgets how much was worked out: for the next function."""
+        self._steps = 0
+
+    def value(self, node: ast.AST | None, scope: Scope) -> Values:
+        """What an expression can be; NOTHING is taken for a part that depends on itself."""
+        self._steps += 1
+        if node is None or self._steps > self.most_steps:
+            return UNKNOWN
+        key = (id(node), id(scope))
+        if key in self._open:
+            return CYCLE
+        visit = getattr(self, f"_{type(node).__name__.lower()}", None)
+        if visit is None:
+            return UNKNOWN
+        self._open.add(key)
+        try:
+            result: Values = visit(node, scope)
+        except RecursionError:
+            return UNKNOWN
+        finally:
+            self._open.discard(key)
+        return result
+
+    def name(self, name: str, scope: Scope | None) -> Values:
+        """What a name can be."""
+        while scope is not None:
+            if bindings := scope.find(name):
+                outside = isinstance(scope, CodeScope) and name in scope.outer
+                if outside or all(binding.grows for binding in bindings):
+                    around = self.name(name, scope.parent)
+                    return self._grown(around | self._bound(bindings, scope), bindings, scope)
+                return self._changed(name, self._grown(self._bound(bindings, scope), bindings, scope), scope)
+            scope = _around(scope)
+        return UNKNOWN
+
+    def elements(self, values: Values) -> Values:
+        """What the elements of a collection can be."""
+        return _union((self._elements(one) for one in values.known), values)
+
+    def call(self, target: object, arguments: Arguments, line: int = 0) -> Values:
+        """What a call of something can give."""
+        if isinstance(target, Applied):
+            return self.call(target.function, _joined(target.arguments, arguments), line)
+        if isinstance(target, functools.partial):
+            return self.call(target.func, _joined(_live_arguments(target.args, target.keywords), arguments), line)
+        if isinstance(target, MethodType):
+            return self.call(target.__func__, _joined(_live_arguments((target.__self__,), {}), arguments), line)
+        if isinstance(target, Function):
+            return self.returned(target, arguments)
+        if (made := builtin_calls.result(self, target, arguments)) is not None:
+            return made
+        if isinstance(target, FunctionType):
+            return self._call_live(target, arguments)
+        if isinstance(target, Made):
+            found = self.attribute(target, "__call__")
+            callable_ = [one for one in found.known if not isinstance(one, Attribute)]
+            return _union((self.call(one, arguments, line) for one in callable_), found) if callable_ else UNKNOWN
+        if isinstance(target, type | Imported | Class | Attribute):
+            return exactly(Made(target, arguments, line))
+        inner = self.called(target)
+        return self.call(inner, arguments, line) if inner is not None else UNKNOWN
+
+    def called(self, target: object) -> object | None:
+        """What runs where a live object is called: its own method, or what it says that it wraps; None if not known."""
+        method = attributes.call_method(target)
+        if method is not None and self.follow(method.__func__):  # type: ignore[arg-type]
+            return method
+        return attributes.wrapped_by(target)
+
+    def function(self, function: FunctionType) -> Function | None:
+        """A live function with its code; None where the source is not to be had."""
+        tree = find_tree(function.__code__)
+        if tree is None:
+            return None
+        return Function(tree, LiveScope.of(function), _live_defaults(function), function.__code__.co_filename)
+
+    def returned(self, function: Function, arguments: Arguments) -> Values:
+        """What a function can return or yield, called with some arguments."""
+        again = self._calls.count(function.tree)
+        if again > 1:  # it is being worked out for whatever arguments
+            return CYCLE
+        if len(self._calls) >= MOST_CALLS:
+            return UNKNOWN
+        scope = self.inside(function, Arguments(open=True) if again else arguments)
+        self._calls.append(function.tree)
+        try:
+            return _union((self.value(one, scope) for one in _results(function)), NOTHING)
+        finally:
+            self._calls.pop()
+
+    def inside(self, function: Function, arguments: Arguments) -> CodeScope:
+        """The scope of a function's body, called with some arguments."""
+        return CodeScope(function.tree, function.scope, self._parameters(function, arguments))
+
+    def arguments(self, node: ast.Call, scope: Scope) -> Arguments:
+        """What a call passes."""
+        positional: list[Values] = []
+        keywords: dict[str, Values] = {}
+        is_open = False
+        for argument in node.args:
+            values = self.value(argument.value if isinstance(argument, ast.Starred) else argument, scope)
+            items = self._in_order(values) if isinstance(argument, ast.Starred) else [values]
+            if items is None or REST in keywords:  # what place it has is not known, then
+                more = self.elements(values) if isinstance(argument, ast.Starred) else values
+                keywords[REST] = keywords.get(REST, NOTHING) | more
+            else:
+                positional.extend(items)
+        keywords |= {one.arg: self.value(one.value, scope) for one in node.keywords if one.arg}
+        for splat in (one for one in node.keywords if not one.arg):
+            pairs, whole = _texts_of(self.value(splat.value, scope))
+            is_open = is_open or not whole
+            keywords |= pairs
+        return Arguments(tuple(positional), keywords, is_open)
+
+    # What follows is one method for each kind of node.
+
+    def _constant(self, node: ast.Constant, _scope: Scope) -> Values:
+        return exactly(node.value)
+
+    def _name(self, node: ast.Name, scope: Scope) -> Values:
+        return self.name(node.id, scope)
+
+    def _attribute(self, node: ast.Attribute, scope: Scope) -> Values:
+        owner = self.value(node.value, scope)
+        return _union((self.attribute(one, node.attr) for one in owner.known), owner)
+
+    def attribute(self, owner: object, name: str) -> Values:
+        """What an attribute of one value can be."""
+        return attributes.look_up(self, owner, name)
+
+    def _subscript(self, node: ast.Subscript, scope: Scope) -> Values:
+        owner = self.value(node.value, scope)
+        if isinstance(node.slice, ast.Slice):
+            return self._sliced(owner, node.slice, scope)
+        if any(isinstance(one, Imported) and one.path.startswith(_TYPING) for one in owner.known):
+            return exactly(Alias(node, scope))
+        key = self.value(node.slice, scope)
+        return _union((self.item(one, key) for one in owner.known), owner)
+
+    def _sliced(self, owner: Values, part: ast.Slice, scope: Scope) -> Values:
+        """A part of a collection: some of its elements, where it is not known which."""
+        items = self._in_order(owner)
+        ends = [self.value(one, scope).known if one else (None,) for one in (part.lower, part.upper, part.step)]
+        if items is not None and not owner.cyclic and all(len(one) == 1 and _is_place(one[0]) for one in ends):
+            return exactly(Sequence(tuple(items[slice(*(one[0] for one in ends))])))
+        inner = self.elements(owner)
+        return Values((Sequence((inner,), ordered=False),), cyclic=inner.cyclic)
+
+    def item(self, owner: object, key: Values) -> Values:
+        """What a collection holds under a key."""
+        if isinstance(owner, Instance):
+            names = key.strings
+            return _union((declared.field(self, owner.of, name) for name in names), key) if names else UNKNOWN
+        return _pick(self.pairs(owner), key)
+
+    def pairs(self, owner: object) -> list[tuple[Values, Values]] | None:
+        """The keys and values of a dictionary, or the places and elements of a sequence; None where not known."""
+        if isinstance(owner, Table):
+            return list(owner.items)
+        if isinstance(owner, Sequence):
+            return [(exactly(place) if owner.ordered else UNKNOWN, one) for place, one in enumerate(owner.items)]
+        if isinstance(owner, Mapping) and isinstance(owner, dict):
+            return [(exactly(key), exactly(one)) for key, one in dict.items(owner)]
+        if isinstance(owner, list | tuple):
+            return [(exactly(place), exactly(one)) for place, one in enumerate(owner)]
+        return None
+
+    def _ifexp(self, node: ast.IfExp, scope: Scope) -> Values:
+        test = self.value(node.test, scope)
+        if test.complete and not test.cyclic and len(test.known) == 1 and isinstance(test.known[0], bool):
+            return self.value(node.body if test.known[0] else node.orelse, scope)
+        return self.value(node.body, scope) | self.value(node.orelse, scope)
+
+    def _boolop(self, node: ast.BoolOp, scope: Scope) -> Values:
+        """The operands that can be the result: of `a and b`, `a` is so only where it is empty."""
+        if isinstance(node.op, ast.And):
+            return self.value(node.values[-1], scope) | exactly(None)
+        result = NOTHING
+        for one in node.values[:-1]:
+            values = self.value(one, scope)
+            result |= Values(tuple(v for v in values.known if is_true(v) is not False), values.complete, values.cyclic)
+            if values.complete and values.known and not values.cyclic and all(map(is_true, values.known)):
+                return result
+        return result | self.value(node.values[-1], scope)
+
+    def _compare(self, node: ast.Compare, scope: Scope) -> Values:
+        """Whether two plain values are the same, where each can only be one."""
+        left, right = self.value(node.left, scope), self.value(node.comparators[0], scope)
+        both = [*left.known, *right.known]
+        certain = left.complete and right.complete and not (left.cyclic or right.cyclic)
+        if len(node.ops) > 1 or not certain or len(left.known) != 1 or len(right.known) != 1:
+            return _BOOLEANS
+        if isinstance(node.ops[0], ast.Is | ast.IsNot) and right.known[0] is None:
+            return exactly((left.known[0] is None) == isinstance(node.ops[0], ast.Is))
+        if not isinstance(node.ops[0], ast.Eq | ast.NotEq) or any(type(one) not in {str, int, bool} for one in both):
+            return _BOOLEANS
+        return exactly((left.known[0] == right.known[0]) == isinstance(node.ops[0], ast.Eq))
+
+    def _unaryop(self, node: ast.UnaryOp, scope: Scope) -> Values:
+        if isinstance(node.op, ast.Not):
+            return _BOOLEANS
+        number = self.value(node.operand, scope)
+        if isinstance(node.op, ast.USub) and number.known and isinstance(number.known[0], int) and number.complete:
+            return exactly(-number.known[0])
+        return UNKNOWN
+
+    def _namedexpr(self, node: ast.NamedExpr, scope: Scope) -> Values:
+        return self.value(node.value, scope)
+
+    def _await(self, node: ast.Await, scope: Scope) -> Values:
+        return self.value(node.value, scope)
+
+    def _lambda(self, node: ast.Lambda, scope: Scope) -> Values:
+        return exactly(Function(node, scope))
+
+    def _functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Values:
+        """A function defined in code, as its decorators leave it, where those can be told."""
+        result = exactly(Function(node, scope))
+        for decorator in reversed(node.decorator_list):
+            result = self._decorated(self.value(decorator, scope), result, node)
+        return result
+
+    _asyncfunctiondef = _functiondef
+
+    def _decorated(self, decorators: Values, function: Values, node: ast.AST) -> Values:
+        if not decorators.complete:  # a decorator that is not known mostly leaves the function as it is
+            return function
+        line = getattr(node, "lineno", 0)
+        results = _union((self.call(one, Arguments((function,)), line) for one in decorators.known), NOTHING)
+        return results if results.complete else function
+
+    def _classdef(self, node: ast.ClassDef, scope: Scope) -> Values:
+        return exactly(Class(node, scope))
+
+    def _list(self, node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> Values:
+        items: list[Values] = []
+        ordered = not isinstance(node, ast.Set)
+        for one in node.elts:
+            if isinstance(one, ast.Starred):
+                parts = self._in_order(self.value(one.value, scope))
+                ordered = ordered and parts is not None
+                items.extend(parts if parts is not None else [self.elements(self.value(one.value, scope))])
+            else:
+                items.append(self.value(one, scope))
+        return exactly(Sequence(tuple(items), ordered))
+
+    _tuple = _set = _list
+
+    def _dict(self, node: ast.Dict, scope: Scope) -> Values:
+        items: list[tuple[Values, Values]] = []
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is not None:
+                items.append((self.value(key, scope), self.value(value, scope)))
+                continue
+            merged = self.value(value, scope)
+            found = [self.pairs(one) for one in merged.known]
+            if not merged.complete or None in found:
+                items.append((UNKNOWN, UNKNOWN))
+            items.extend(pair for pairs in found for pair in pairs or ())
+        return exactly(Table(tuple(items)))
+
+    def _listcomp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, scope: Scope) -> Values:
+        rounds = self._rounds_of(node, scope)
+        if rounds is not None:
+            items = tuple(self.value(node.elt, one) for one in rounds)
+            return exactly(Sequence(items, ordered=not isinstance(node, ast.SetComp)))
+        return exactly(Sequence((self.value(node.elt, LoopScope(node, scope)),), ordered=False))
+
+    _setcomp = _generatorexp = _listcomp
+
+    def _dictcomp(self, node: ast.DictComp, scope: Scope) -> Values:
+        rounds = self._rounds_of(node, scope)
+        if rounds is not None:
+            return exactly(Table(tuple((self.value(node.key, one), self.value(node.value, one)) for one in rounds)))
+        inner = LoopScope(node, scope)
+        return exactly(Table(((self.value(node.key, inner), self.value(node.value, inner)),)))
+
+    def _rounds_of(self, node: _Comprehension, scope: Scope) -> list[CodeScope] | None:
+        """The scope of each round of a comprehension, where it is known how many there are and none is left out."""
+        if len(node.generators) != 1 or node.generators[0].ifs:
+            return None
+        values = self.value(node.generators[0].iter, scope)
+        items = self._in_order(values)
+        if items is None or values.cyclic or len(items) > MOST_TEXTS:
+            return None
+        return [CodeScope(ast.Pass(), scope, self._unpacked(node.generators[0].target, item)) for item in items]
+
+    def _unpacked(self, target: ast.expr, values: Values) -> dict[str, Values]:
+        """What the names of a target are bound to."""
+        if isinstance(target, ast.Name):
+            return {target.id: values}
+        parts = target.elts if isinstance(target, ast.Tuple | ast.List) else []
+        items = self._in_order(values)
+        whole = (
+            items is not None and len(items) == len(parts) and not any(isinstance(one, ast.Starred) for one in parts)
+        )
+        found: dict[str, Values] = {}
+        for place, part in enumerate(parts):
+            found |= self._unpacked(part, items[place] if whole and items is not None else UNKNOWN)
+        if isinstance(target, ast.Starred) and isinstance(target.value, ast.Name):
+            found[target.value.id] = UNKNOWN
+        return found
+
+    def _joinedstr(self, node: ast.JoinedStr, scope: Scope) -> Values:
+        return self.texts([self.value(part, scope) for part in node.values])
+
+    def _formattedvalue(self, node: ast.FormattedValue, scope: Scope) -> Values:
+        return self.value(node.value, scope) if node.conversion == -1 and node.format_spec is None else UNKNOWN
+
+    def texts(self, parts: list[Values]) -> Values:
+        """The texts that some parts make one after another."""
+        total = 1
+        for part in parts:
+            total *= len(part.known)
+            whole = part.complete and all(isinstance(one, str | int) for one in part.known)
+            if part.cyclic or not whole or total > MOST_TEXTS:
+                return UNKNOWN
+        texts = ("".join(map(str, chosen)) for chosen in itertools.product(*(part.known for part in parts)))
+        if sum(len(str(one)) for part in parts for one in part.known) > MOST_LETTERS:
+            return UNKNOWN
+        return Values(tuple(texts))
+
+    def _binop(self, node: ast.BinOp, scope: Scope) -> Values:
+        if isinstance(node.op, ast.BitOr):
+            left, right = self.value(node.left, scope), self.value(node.right, scope)
+            if any(isinstance(one, type | Class | Alias) for one in (*left.known, *right.known)):
+                return exactly(Alias(node, scope))
+            return self._merged(left, right)
+        if not isinstance(node.op, ast.Add):
+            return UNKNOWN
+        left, right = self.value(node.left, scope), self.value(node.right, scope)
+        both = left.known + right.known
+        if any(isinstance(one, Sequence | list | tuple) for one in both):
+            return self._chained(left, right)
+        return self.texts([left, right]) if all(isinstance(one, str) for one in both) else UNKNOWN
+
+    def _chained(self, left: Values, right: Values) -> Values:
+        """Two lists, one after the other."""
+        first, second = self._in_order(left), self._in_order(right)
+        certain = first is not None and second is not None and not (left.cyclic or right.cyclic)
+        if certain and len(first or ()) + len(second or ()) <= MOST_ITEMS:
+            return exactly(Sequence((*(first or ()), *(second or ()))))
+        items = self.elements(left) | self.elements(right)
+        return Values((Sequence((items,), ordered=False),), cyclic=items.cyclic)
+
+    def _merged(self, left: Values, right: Values) -> Values:
+        """Two dictionaries in one."""
+        found = [self.pairs(one) for one in left.known + right.known]
+        if not (left.complete and right.complete) or None in found:
+            return UNKNOWN
+        return exactly(Table(tuple(pair for pairs in found for pair in pairs or ())))
+
+    def _call(self, node: ast.Call, scope: Scope) -> Values:
+        if isinstance(node.func, ast.Attribute) and node.func.attr == STRUCTURED:  # of whichever model
+            return exactly(Made(Attribute(None, STRUCTURED), self.arguments(node, scope), node.lineno))
+        callee = self.value(node.func, scope)
+        if not callee.known:
+            return UNKNOWN
+        arguments = self.arguments(node, scope)
+        return _union((self.call_at(target, arguments, node, scope) for target in callee.known), callee)
+
+    def call_at(self, target: object, arguments: Arguments, node: ast.Call, _scope: Scope) -> Values:
+        """What a call at some place of the code can give."""
+        return self.call(target, arguments, node.lineno)
+
+    def _yield(self, _node: ast.Yield, _scope: Scope) -> Values:
+        return UNKNOWN
+
+    def _import(self, node: ast.Import, name: str) -> Values:
+        alias = next(one for one in node.names if (one.asname or one.name.partition(".")[0]) == name)
+        return self.imported(alias.name if alias.asname else alias.name.partition(".")[0])
+
+    def _importfrom(self, node: ast.ImportFrom, name: str, package: str) -> Values:
+        alias = next(one for one in node.names if (one.asname or one.name) == name)
+        parents = package.split(".")[: 1 - node.level or None] if node.level else []
+        return self.imported(".".join([*filter(None, parents), *filter(None, [node.module]), alias.name]))
+
+    def imported(self, path: str) -> Values:
+        """What lies at a path: a constant that is told, a live object that is loaded, or the path as such."""
+        if path in self.constants:
+            return exactly(self.constants[path])
+        if self.live:
+            if path in sys.modules:
+                return exactly(sys.modules[path])
+            module, _, name = path.rpartition(".")
+            if module in sys.modules and name in vars(sys.modules[module]):
+                return exactly(vars(sys.modules[module])[name])
+        return exactly(Imported(path))
+
+    # What a name is bound to.
+
+    def _bound(self, bindings: Iterable[Binding], scope: Scope) -> Values:
+        result = NOTHING
+        for binding in bindings:
+            result |= self._one_bound(binding, scope)
+        return result
+
+    def _changed(self, name: str, values: Values, scope: Scope) -> Values:
+        """A collection that something else in its function gets hold of, and that can hold anything then."""
+        if not isinstance(scope, CodeScope) or not any(isinstance(one, Sequence | Table) for one in values.known):
+            return values
+        if not changed_elsewhere(scope.tree, name, lambda call: self._leaves_alone(call, scope)):
+            return values
+        return Values(tuple(self._with(one, [UNKNOWN]) for one in values.known), values.complete, values.cyclic)
+
+    def _leaves_alone(self, call: ast.Call, scope: Scope) -> bool:
+        """Whether a call leaves the collections that it is given as they are."""
+        name = getattr(call.func, "id", getattr(call.func, "attr", ""))
+        if name in HARMLESS_NAMES:
+            return True
+        callee = self.value(call.func, scope)
+        trees = [self._tree_of(one) for one in callee.known]
+        return bool(trees) and callee.complete and all(tree is not None and changes_nothing(tree) for tree in trees)
+
+    def _tree_of(self, target: object) -> ast.AST | None:
+        if isinstance(target, Applied):
+            return self._tree_of(target.function)
+        if isinstance(target, FunctionType):
+            return find_tree(target.__code__) if self.follow(target) else None
+        return target.tree if isinstance(target, Function) else None
+
+    def _one_bound(self, binding: Binding, scope: Scope) -> Values:
+        source = binding.source
+        if binding.grows:
+            return NOTHING
+        if source is None or isinstance(source, Values):
+            return UNKNOWN if source is None else source
+        if isinstance(source, ast.Import | ast.ImportFrom):
+            return self._import_any(source, binding, scope)
+        if isinstance(scope, LoopScope) and source is scope.tree.generators[0].iter:
+            # the first iterable of a comprehension belongs to the scope around it: `[x for x in x]`
+            return self._stepped(self.value(source, scope.parent or scope), binding.steps)
+        return self._stepped(self.value(source, scope), binding.steps)
+
+    def _import_any(self, source: ast.Import | ast.ImportFrom, binding: Binding, scope: Scope) -> Values:
+        name = str(binding.steps[0])
+        if isinstance(source, ast.Import):
+            return self._import(source, name)
+        return self._importfrom(source, name, _package(scope))
+
+    def _grown(self, values: Values, bindings: Iterable[Binding], scope: Scope) -> Values:
+        """The collection that a name is bound to, with what is added to it anywhere."""
+        added = [self._added(binding, scope) for binding in bindings if binding.grows]
+        if not added:
+            return values
+        return Values(tuple(self._with(one, added) for one in values.known), values.complete, values.cyclic)
+
+    def _added(self, binding: Binding, scope: Scope) -> Values:
+        source = binding.source
+        values = source if isinstance(source, Values) else self.value(source, scope)
+        if ADDED not in binding.steps:
+            return self._stepped(values, binding.steps)
+        pairs = [self.pairs(one) if isinstance(one, Table | dict) else None for one in values.known]
+        if None in pairs or not pairs:
+            return self.elements(values)
+        return _union((value for some in pairs for _, value in some or ()), values)
+
+    def _with(self, collection: object, added: list[Values]) -> object:
+        if isinstance(collection, Table | dict):
+            pairs = self.pairs(collection) or []
+            return Table((*pairs, *((UNKNOWN, one) for one in added)))
+        if isinstance(collection, Sequence | list | set | tuple):
+            return Sequence((self._elements(collection), *added), ordered=False)
+        return collection
+
+    def _stepped(self, values: Values, steps: Iterable[int | str]) -> Values:
+        for step in steps:
+            if step == EACH:
+                values = self.elements(values)
+            else:
+                key = exactly(step)
+                values = _union((self.item(one, key) for one in values.known), values)
+        return values
+
+    def _elements(self, one: object) -> Values:
+        if isinstance(one, Table | dict):
+            return _union((key for key, _ in self.pairs(one) or ()), NOTHING)
+        if isinstance(one, Sequence):
+            return _union(one.items, NOTHING)
+        if isinstance(one, list | tuple | set | frozenset) or _is_short(one):
+            return Values(tuple(one))
+        if isinstance(one, type) and (members := attributes.members_of(one)) is not None:
+            return Values(members)
+        return UNKNOWN
+
+    def in_order(self, values: Values) -> list[Values] | None:
+        """The elements of a collection one by one; None where their number or order is not known."""
+        return self._in_order(values)
+
+    def _in_order(self, values: Values) -> list[Values] | None:
+        """The elements of a collection one by one; None where their number or order is not known."""
+        if len(values.known) != 1 or not values.complete:
+            return None
+        one = values.known[0]
+        if isinstance(one, Sequence):
+            return list(one.items) if one.ordered else None
+        if isinstance(one, Table):
+            keys = [key for key, _ in one.items]
+            return keys if all(key.strings and len(key.strings) == 1 for key in keys) else None
+        if _is_short(one):
+            return [exactly(item) for item in one]
+        return [exactly(item) for item in one] if isinstance(one, list | tuple) else None
+
+    # Calls.
+
+    def _call_live(self, function: FunctionType, arguments: Arguments) -> Values:
+        wrapped = getattr(function, "__wrapped__", None)
+        if not self.follow(function):
+            if isinstance(wrapped, FunctionType):
+                return self.call(wrapped, arguments)
+            return Values((Made(function, arguments),), complete=False)
+        readable = self.function(function)
+        return self.returned(readable, arguments) if readable else UNKNOWN
+
+    def _parameters(self, function: Function, arguments: Arguments) -> dict[str, Values]:
+        spec = function.tree.args
+        names = [one.arg for one in (*spec.posonlyargs, *spec.args)]
+        given = dict(zip(names, arguments.positional, strict=False))
+        every = {*names, *(one.arg for one in spec.kwonlyargs)}
+        given |= {name: one for name, one in arguments.keywords.items() if name in every}
+        for parameter in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
+            if parameter.arg not in given:
+                more = REST in arguments.keywords and parameter not in spec.kwonlyargs
+                given[parameter.arg] = self._default(function, parameter, is_open=arguments.open or more)
+        if spec.vararg:
+            rest = arguments.positional[len(names) :]
+            if REST in arguments.keywords:
+                rest = (*rest, arguments.keywords[REST])
+            listed = exactly(Sequence(tuple(rest), ordered=REST not in arguments.keywords))
+            given[spec.vararg.arg] = UNKNOWN if arguments.open else listed
+        if spec.kwarg:
+            named = [(exactly(name), one) for name, one in arguments.keywords.items() if name not in {*every, REST}]
+            unnamed = [(UNKNOWN, UNKNOWN)] if arguments.open else []
+            given[spec.kwarg.arg] = exactly(Table((*named, *unnamed))) if named or not unnamed else UNKNOWN
+        return given
+
+    def _default(self, function: Function, parameter: ast.arg, *, is_open: bool) -> Values:
+        """What a parameter is that no argument is given for: its default, or something of its declared type."""
+        told = declared.instance(self, parameter.annotation, function.scope)
+        default = self._default_value(function, parameter.arg)
+        if default is None:
+            return told
+        return default | told if is_open else default
+
+    def _default_value(self, function: Function, name: str) -> Values | None:
+        if function.defaults is not None:
+            return function.defaults.get(name)
+        spec = function.tree.args
+        ordered = [*spec.posonlyargs, *spec.args]
+        pairs = [
+            *zip(ordered[len(ordered) - len(spec.defaults) :], spec.defaults, strict=True),
+            *zip(spec.kwonlyargs, spec.kw_defaults, strict=True),
+        ]
+        found = next((one for parameter, one in pairs if parameter.arg == name), None)
+        return None if found is None else self.value(found, function.scope)
+
+
+def _around(scope: Scope) -> Scope | None:
+    """The scope around another one: a method does not see the names of its class."""
+    parent = scope.parent
+    while parent is not None and isinstance(getattr(parent, "tree", None), ast.ClassDef):
+        parent = parent.parent
+    return parent
+
+
+def _is_short(value: object) -> TypeGuard[str | range]:
+    """Whether a value is a text or a range of which the elements are worth going through."""
+    return (type(value) is str or type(value) is range) and len(value) <= MOST_TEXTS
+
+
+def _is_place(value: object) -> bool:
+    return value is None or type(value) is int
+
+
+def _package(scope: Scope | None) -> str:
+    """The package of the code that a scope is of, for its relative imports."""
+    while scope is not None and not isinstance(scope, LiveScope):
+        scope = scope.parent
+    return str(scope.names.get("__package__") or "") if scope else ""
+
+
+def _union(several: Iterable[Values], base: Values) -> Values:
+    """All of some values; incomplete where what they are of is so."""
+    result = Values((), base.complete, base.cyclic) if base is not NOTHING else NOTHING
+    for one in several:
+        result |= one
+    return result
+
+
+def _pick(pairs: list[tuple[Values, Values]] | None, key: Values) -> Values:
+    """What belongs to a key; all of it, where the key is not known."""
+    if pairs is None:
+        return UNKNOWN
+    wanted = set(map(_comparable, key.known))
+    if key.cyclic or not key.complete or UNKNOWN in wanted:
+        return _union((value for _, value in pairs), NOTHING)
+    return _union((value for own, value in pairs if _meets(own, wanted)), NOTHING)
+
+
+def _meets(own: Values, wanted: set[object]) -> bool:
+    keys = set(map(_comparable, own.known))
+    return not own.complete or UNKNOWN in keys or bool(keys & wanted)
+
+
+def _comparable(key: object) -> object:
+    """A key by which two can be told to be the same; UNKNOWN for one whose own code would have to say."""
+    if isinstance(key, Enum):
+        return text(key) if isinstance(key, str) else id(key)
+    return key if key is None or type(key) in {str, int, bool} else UNKNOWN
+
+
+def _results(function: Function) -> Iterator[ast.AST | None]:
+    """What a function returns or yields; nothing for a bare return."""
+    if isinstance(function.tree, ast.Lambda):
+        yield function.tree.body
+        return
+    for node in statements(function.tree):
+        if isinstance(node, ast.Return | ast.Yield) and node.value is not None:
+            yield node.value
+
+
+def _joined(first: Arguments, then: Arguments) -> Arguments:
+    return Arguments(first.positional + then.positional, {**first.keywords, **then.keywords}, first.open or then.open)
+
+
+def _live_arguments(positional: Iterable[object], keywords: Mapping[str, object]) -> Arguments:
+    return Arguments(tuple(map(exactly, positional)), {name: exactly(one) for name, one in keywords.items()})
+
+
+def _live_defaults(function: FunctionType) -> dict[str, Values]:
+    code, defaults = function.__code__, function.__defaults__ or ()
+    names = code.co_varnames[: code.co_argcount]
+    found: dict[str, Any] = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
+    return {name: exactly(one) for name, one in (found | (function.__kwdefaults__ or {})).items()}
+
+
+def _texts_of(values: Values) -> tuple[dict[str, Values], bool]:
+    """The keyword arguments that `**values` passes, as far as they are known, and whether there are no others."""
+    found: dict[str, Values] = {}
+    whole = values.complete
+    for one in values.known:
+        if not isinstance(one, Table | dict):
+            whole = False
+            continue
+        pairs = one.items if isinstance(one, Table) else [(exactly(key), exactly(value)) for key, value in one.items()]
+        for key, value in pairs:
+            if key.strings is None or len(key.strings) != 1:
+                whole = False
+                continue
+            name = next(iter(key.strings))
+            found[name] = found.get(name, NOTHING) | value
+    return found, whole

@@ -1,0 +1,189 @@
+"""Where names are looked up: the code of a function or a file, and what is live around it."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import FunctionType
+from typing import Protocol
+
+from guardagent.workflow.python_source.evaluation import changes
+from guardagent.workflow.python_source.evaluation.values import NOTHING, FunctionTree, Values, exactly
+
+EACH = "each"
+"""A step into a value: any of its elements. A number is the element of that place."""
+
+ADDED = "added"
+"""What a collection or dictionary adds to another by `update`, `extend` and the like."""
+
+_Step = int | str
+_INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+
+
+@dataclass(frozen=True)
+class Binding:
+    """One way in which a name gets a value.
+
+    Attributes:
+        source: an expression, a definition or an import; what it can be, where that is known; None where it is not.
+        steps: how to get from it to the value; of an import, the name.
+        grows: the value is one more element of a collection.
+    """
+
+    source: ast.AST | Values | None
+    steps: tuple[_Step, ...] = ()
+    grows: bool = False
+
+
+class Scope(Protocol):
+    """What gives a name its values, if it is known here; else `parent` has to be asked."""
+
+    @property
+    def parent(self) -> Scope | None: ...
+
+    def find(self, name: str) -> list[Binding]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class LiveScope:
+    """The live globals and cells of a function."""
+
+    names: Mapping[str, object]
+    cells: Mapping[str, object] = field(default_factory=dict)
+    parent: None = None
+
+    @classmethod
+    def of(cls, function: FunctionType) -> LiveScope:
+        cells = {}
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+            try:
+                cells[name] = cell.cell_contents
+            except ValueError:  # not yet given a value
+                continue
+        return cls(function.__globals__, cells)
+
+    def find(self, name: str) -> list[Binding]:
+        for names in (self.cells, self.names, vars(builtins)):
+            if name in names:
+                return [Binding(exactly(names[name]))]
+        return []
+
+
+@dataclass(frozen=True, eq=False)
+class CodeScope:
+    """The names of one function, class or file: its parameters, and what is assigned anywhere in it."""
+
+    tree: ast.AST
+    parent: Scope | None
+    given: Mapping[str, Values] = field(default_factory=dict)
+
+    def find(self, name: str) -> list[Binding]:
+        given = [Binding(self.given[name])] if name in self.given else []
+        return given + self._bindings.get(name, [])
+
+    @cached_property
+    def outer(self) -> frozenset[str]:
+        """The names that are declared to be of an outer scope."""
+        nodes = [node for node in statements(self.tree) if isinstance(node, ast.Global | ast.Nonlocal)]
+        return frozenset(name for node in nodes for name in node.names)
+
+    @cached_property
+    def _bindings(self) -> dict[str, list[Binding]]:
+        found: dict[str, list[Binding]] = {}
+        for node in statements(self.tree):
+            for name, binding in _bound_by(node):
+                found.setdefault(name, []).append(binding)
+            for name in _changed_inside(node) if isinstance(node, _INNER) else ():
+                found.setdefault(name, []).append(Binding(None, grows=True))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class LoopScope:
+    """The names of a comprehension."""
+
+    tree: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+    parent: Scope | None
+
+    def find(self, name: str) -> list[Binding]:
+        pairs = [pair for part in self.tree.generators for pair in _targets(part.target, part.iter, (EACH,))]
+        return [binding for bound, binding in pairs if bound == name]
+
+
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes of a function, class or file, without those inside inner functions, classes and comprehensions."""
+    body = tree.body if isinstance(tree, FunctionTree | ast.ClassDef | ast.Module) else tree
+    pending: list[ast.AST] = list(reversed(body)) if isinstance(body, list) else [body]
+    while pending:
+        node = pending.pop()
+        yield node
+        if not isinstance(node, (*_INNER, *_COMPREHENSIONS)):
+            pending.extend(reversed(list(ast.iter_child_nodes(node))))
+
+
+def _bound_by(node: ast.AST) -> Iterable[tuple[str, Binding]]:
+    """The names to which a node gives a value."""
+    match node:
+        case ast.Assign():
+            return [pair for target in node.targets for pair in _targets(target, node.value)]
+        case ast.AnnAssign(value=ast.expr() as value) | ast.NamedExpr(value=value):
+            return _targets(node.target, value)
+        case ast.AugAssign(target=ast.Name(id=name)):
+            return [(name, Binding(ast.BinOp(ast.Name(name, ast.Load()), node.op, node.value)))]
+        case ast.For() | ast.AsyncFor():
+            return _targets(node.target, node.iter, (EACH,))
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return [(node.name, Binding(node))]
+        case ast.Import() | ast.ImportFrom():
+            return [(name, Binding(node, (name,))) for name in map(_import_name, node.names)]
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)):
+            return [(name, binding) for binding in _changed_by(node, method)]
+        case ast.withitem(optional_vars=ast.expr() as target):
+            return [(name, Binding(None)) for name in _names(target)]
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+            return [(name, Binding(None))]
+    return []
+
+
+def _changed_by(node: ast.Call, method: str) -> list[Binding]:
+    """What a method of a collection adds to it."""
+    if method in changes.SHUFFLES:
+        return [Binding(NOTHING, grows=True)]
+    if method in changes.ADDS and node.args:
+        return [Binding(node.args[-1], grows=True)]
+    if method in changes.ADDS_ALL:
+        named = [Binding(one.value, () if one.arg else (ADDED,), grows=True) for one in node.keywords]
+        return [*(Binding(one, (ADDED,), grows=True) for one in node.args), *named]
+    return []
+
+
+def _changed_inside(tree: ast.AST) -> set[str]:
+    """The names of collections that the functions inside a function change."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call | ast.Assign | ast.AugAssign)]
+    return {name for node in calls for name, binding in _bound_by(node) if binding.grows}
+
+
+def _import_name(alias: ast.alias) -> str:
+    return alias.asname or alias.name.partition(".")[0]
+
+
+def _targets(target: ast.AST, value: ast.AST, steps: tuple[_Step, ...] = ()) -> list[tuple[str, Binding]]:
+    """What an assignment binds: `a, b = value` binds a to its first element."""
+    match target:
+        case ast.Name(id=name):
+            return [(name, Binding(value, steps))]
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            if any(isinstance(part, ast.Starred) for part in parts):
+                return [(name, Binding(None)) for name in _names(target)]
+            return [pair for place, part in enumerate(parts) for pair in _targets(part, value, (*steps, place))]
+        case ast.Subscript(value=ast.Name(id=name)):
+            return [(name, Binding(value, steps, grows=True))]
+    return []
+
+
+def _names(target: ast.AST) -> list[str]:
+    return [node.id for node in ast.walk(target) if isinstance(node, ast.Name)]

@@ -1,0 +1,203 @@
+"""What an expression can be: the values that are known, and whether there can be others."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from guardagent.workflow.python_source.evaluation.scope import Scope
+
+_NAMED = (type, FunctionType, BuiltinFunctionType, MethodType)
+
+FunctionTree = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values that an expression can have.
+
+    Attributes:
+        known: live objects, and the stand-ins of this module for what exists only when the program runs.
+        complete: there are no others.
+        cyclic: it was asked for while it was being worked out, so that what is computed from it may go on growing.
+    """
+
+    known: tuple[Any, ...] = ()
+    complete: bool = True
+    cyclic: bool = False
+
+    def __or__(self, other: Values) -> Values:
+        fresh = tuple(one for one in other.known if not any(one is old or _same(one, old) for old in self.known))
+        return Values(self.known + fresh, self.complete and other.complete, self.cyclic or other.cyclic)
+
+    @property
+    def strings(self) -> frozenset[str] | None:
+        """All values, where each is a text."""
+        if self.complete and all(isinstance(one, str) for one in self.known):
+            return frozenset(str(text(one)) for one in self.known)
+        return None
+
+
+NOTHING = Values()
+UNKNOWN = Values(complete=False)
+CYCLE = Values(cyclic=True)
+
+
+def is_true(value: object) -> bool | None:
+    """Whether a value counts as true; None where its own code would have to say."""
+    if isinstance(value, Sequence | Table):
+        return bool(value.items) if not value.items or isinstance(value, Table) or value.ordered else None
+    if value is None or type(value) in {str, int, bool, list, tuple, dict, set, frozenset}:
+        return bool(value)
+    return True if isinstance(value, Function | Class | Applied | StandIn | FunctionType | type) else None
+
+
+def exactly(*known: object) -> Values:
+    return Values(known)
+
+
+def _same(one: object, other: object) -> bool:
+    return type(one) is type(other) and isinstance(one, str | int | bool | None) and one == other
+
+
+def text(value: str) -> str:
+    """A text as such: a member of an enumeration of texts is its value."""
+    return str.__str__(value)
+
+
+@dataclass(frozen=True, eq=False)
+class Arguments:
+    """What a call passes; `open` where it passes more than can be told.
+
+    Under the keyword `REST` stands what else it can pass by place: the elements of a list of which the length is open.
+    """
+
+    positional: tuple[Values, ...] = ()
+    keywords: Mapping[str, Values] = field(default_factory=dict)
+    open: bool = False
+
+    def get(self, keyword: str, position: int | None = None) -> Values | None:
+        """An argument by its name or its place; None where it is not given."""
+        if keyword in self.keywords:
+            return self.keywords[keyword]
+        if position is not None and position < len(self.positional):
+            return self.positional[position]
+        return UNKNOWN if self.open or (position is not None and REST in self.keywords) else None
+
+
+REST = "*"
+
+
+class StandIn:
+    """What stands for an object of the program that only exists when it runs; so do its attributes."""
+
+    def attribute(self, name: str) -> Values | None:  # noqa: ARG002 - for those that know one
+        """What an attribute is, where it is known."""
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Imported:
+    """Something from a module that is not loaded, or not to be loaded: known by its path only."""
+
+    path: str
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """What calling something gives that is not looked into: an object of a class, mostly."""
+
+    maker: object
+    arguments: Arguments
+    line: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A function whose code can be read, with the scope in which it was defined."""
+
+    tree: FunctionTree
+    scope: Scope
+    defaults: Mapping[str, Values] | None = None
+    file: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Class:
+    """A class of which only the code is there."""
+
+    tree: ast.ClassDef
+    scope: Scope
+
+
+@dataclass(frozen=True, eq=False)
+class Applied:
+    """A function with some of its arguments: a partial function, or a method of an object."""
+
+    function: object
+    arguments: Arguments
+
+
+@dataclass(frozen=True, eq=False)
+class Attribute:
+    """An attribute of a value that tells nothing of it, such as the method of a literal."""
+
+    owner: object
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Sequence:
+    """A list, a tuple or a set in code: what it can have as elements, in order where `ordered`."""
+
+    items: tuple[Values, ...]
+    ordered: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A dictionary in code: what its keys can be, and what belongs to each."""
+
+    items: tuple[tuple[Values, Values], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """Some object of a class; what is declared of its fields is known."""
+
+    of: object
+
+
+@dataclass(frozen=True, eq=False)
+class Alias(StandIn):
+    """An annotation that is given a name, such as `Literal["a", "b"]`."""
+
+    node: ast.AST
+    scope: Scope
+
+
+def path_of(value: object) -> str:
+    """The dotted path by which a class or function is known; empty for anything else."""
+    if isinstance(value, Imported):
+        return value.path
+    if isinstance(value, Attribute):
+        owner = path_of(value.owner)
+        return f"{owner}.{value.name}" if owner else ""
+    if not isinstance(value, _NAMED):  # any other object may run code of its own when it is asked for its name
+        return ""
+    return f"{value.__module__}.{value.__qualname__}"
+
+
+def is_called(value: object, package: str, name: str) -> bool:
+    """Whether a class or function is that of a package, wherever in it it lies."""
+    path = path_of(value).split(".")
+    return path[0] == package and path[-1] == name
+
+
+def made_by(value: object, package: str, name: str) -> bool:
+    """Whether a value was made by that class or function of a package."""
+    return isinstance(value, Made) and is_called(value.maker, package, name)

@@ -1,0 +1,1 @@
+"""The bodies of functions: what they call, and how they can end."""

@@ -1,0 +1,297 @@
+"""The code of a program's functions, and of those that they call as far as they are the program's own."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import FunctionType, MethodType
+from typing import Any
+
+from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
+from guardagent.workflow.python_source.evaluation.flow import Flow
+from guardagent.workflow.python_source.evaluation.scope import CodeScope, Scope, statements
+from guardagent.workflow.python_source.evaluation.values import (
+    Applied,
+    Arguments,
+    Attribute,
+    Function,
+    Values,
+    exactly,
+    is_called,
+    path_of,
+)
+from guardagent.workflow.python_source.functions.functions import Readable, asks_by, definition, look_into
+
+MOST_FUNCTIONS = 200
+_ONLY_SAY = {"debug", "info", "warning", "error", "exception", "log"}
+_ONLY_GIVE = {
+    *(f"builtins.{name}" for name in "bool dict enumerate float int len list max min print range repr".split()),
+    *(f"builtins.{name}" for name in "reversed round set sorted str sum tuple zip".split()),
+    "uuid.uuid4",
+    "time.time",
+}
+
+
+@dataclass(frozen=True)
+class Body:
+    """A function that is called, with what is known in it."""
+
+    function: Function
+    scope: Scope
+
+    @cached_property
+    def calls(self) -> tuple[ast.Call, ...]:
+        return tuple(node for node in ast.walk(self.function.tree) if isinstance(node, ast.Call))
+
+
+class Code:
+    """The code of something that can be called: a function, a method, a partial function, an object.
+
+    Attributes:
+        library: the top package of the framework, whose own code is not gone into.
+    """
+
+    library = ""
+
+    def __init__(self, target: object) -> None:
+        self.target = target
+        self._python, self.given = _python_of(target)
+        self.evaluator = Evaluator(follow=self._is_own)
+        if isinstance(self._python, Readable):
+            self.evaluator, _ = self._python.readable()
+            self.evaluator.begin_anew()
+
+    @cached_property
+    def place(self) -> dict[str, Any]:
+        """The file and line of its definition, where there are such."""
+        file, line = definition(self.target)
+        return {"file": file, "line": line}
+
+    @cached_property
+    def body(self) -> Body | None:
+        """Its body; None where the source is not to be had."""
+        function = self._code_of(self._python)
+        return Body(function, self._inside(function, self.given)) if function else None
+
+    def _code_of(self, python: FunctionType | Readable | None) -> Function | None:
+        if isinstance(python, Readable):
+            return python.readable()[1]
+        return self.evaluator.function(python) if python else None
+
+    @cached_property
+    def bodies(self) -> list[Body]:
+        """Its body, and those of the program's own functions that it calls."""
+        if self.body is None:
+            return []
+        found, seen = [self.body], {self.body.function.tree}
+        for body in found:  # grows while it is read
+            for callee in self._callees(body):
+                if callee.function.tree not in seen and len(found) < MOST_FUNCTIONS:
+                    seen.add(callee.function.tree)
+                    found.append(callee)
+        return found
+
+    def shown(self, values: Values) -> Values:
+        """Values in its code, with functions as an extractor expects them."""
+        python = self._python
+        if not isinstance(python, Readable):
+            return values
+        return Values(tuple(map(python.shown, values.known)), values.complete, values.cyclic)
+
+    def _callees(self, body: Body) -> Iterator[Body]:
+        for call in body.calls:
+            for one in self.evaluator.value(call.func, body.scope).known:
+                if (callee := self.opened(one)) is not None:
+                    yield callee
+
+    def opened(self, callee: object, arguments: Arguments | None = None) -> Body | None:
+        """The body of something that is called, if it is the program's own."""
+        first: tuple[Values, ...] = ()
+        while isinstance(callee, Applied):
+            first, callee = callee.arguments.positional + first, callee.function
+        python, bound = _python_of(callee)
+        if python is not None and not self._is_own(python):
+            return None
+        bound = Arguments(bound.positional + first, open=True)
+        function = callee if isinstance(callee, Function) else self._code_of(python)
+        if function is None:
+            return None
+        if arguments is not None:
+            bound = Arguments(bound.positional + arguments.positional, arguments.keywords, arguments.open)
+        return Body(function, self._inside(function, bound))
+
+    def _inside(self, function: Function, given: Arguments) -> Scope:
+        try:
+            return self.evaluator.inside(function, given)
+        except RecursionError:  # a type that is declared by itself: then nothing is known of the parameters
+            return CodeScope(function.tree, function.scope)
+
+    def _is_own(self, function: FunctionType | Readable) -> bool:
+        """Whether a function is the program's, not the framework's or another library's."""
+        if isinstance(function, Readable):
+            return True
+        root = (function.__module__ or "").partition(".")[0]
+        library = root == self.library or root in sys.stdlib_module_names
+        return not library and "site-packages" not in function.__code__.co_filename
+
+    @cached_property
+    def asks(self) -> bool:
+        """Whether it asks a person, at least under a condition."""
+        return look_into(self.target).asks_for_input
+
+    @cached_property
+    def always_asks(self) -> bool:
+        """Whether it asks a person whatever way it takes."""
+        return self.body is not None and self._always(self.body.function, self.body.scope, frozenset())
+
+    def _always(self, function: Function, scope: Scope, open_trees: frozenset[int]) -> bool:
+        inner = open_trees | {id(function.tree)}
+        return Flow.through(function.tree, lambda call: self._surely(call, scope, inner)).always_asks
+
+    def _surely(self, call: ast.Call, scope: Scope, open_trees: frozenset[int]) -> bool:
+        """Whether a call asks a person, whatever happens in it."""
+        callees = self.evaluator.value(call.func, scope)
+        if not callees.known or not callees.complete:
+            return False
+        bodies = [None if self.is_question(one) else self.opened(one) for one in callees.known]
+        return all(
+            self.is_question(one)
+            or (body is not None and id(body.function.tree) not in open_trees
+                and self._always(body.function, body.scope, open_trees))
+            for one, body in zip(callees.known, bodies, strict=True)
+        )  # fmt: skip
+
+    def is_question(self, callee: object) -> bool:
+        """Whether calling something asks a person."""
+        return asks_by(callee) is not None
+
+    def makes(self, package: str, name: str) -> bool:
+        """Whether it makes an object of a class of a package."""
+        return any(
+            is_called(one, package, name)
+            for body in self.bodies
+            for call in body.calls
+            for one in self.evaluator.value(call.func, body.scope).known
+        )
+
+    def given_to(self, *methods: str, names: Iterable[str]) -> Iterator[tuple[Values, Body, ast.Call]]:
+        """What it gives, first or by one of some names, to methods of some names."""
+        for body in self.bodies:
+            for call in body.calls:
+                if is_method(call, *methods):
+                    yield self.evaluator.value(_argument(call, *names), body.scope), body, call
+
+    @cached_property
+    def only_gives(self) -> bool:
+        """Whether it visibly does nothing but give a value."""
+        if self.body is None:
+            return False
+        acts = any(
+            isinstance(node, ast.Global | ast.Nonlocal | ast.Await) for node in ast.walk(self.body.function.tree)
+        )
+        return not acts and all(self._is_harmless(call, self.body.scope) for call in self.body.calls)
+
+    def _is_harmless(self, call: ast.Call, scope: Scope) -> bool:
+        if isinstance(call.func, ast.Attribute) and call.func.attr in _ONLY_SAY:
+            return True
+        callees = self.evaluator.value(call.func, scope)
+        of_text = all(isinstance(one, Attribute) and isinstance(one.owner, str) for one in callees.known)
+        known = bool(callees.known) and callees.complete
+        return known and (of_text or all(path_of(one) in _ONLY_GIVE for one in callees.known))
+
+    @cached_property
+    def falls_through(self) -> bool:
+        """Whether it can end without returning anything."""
+        tree = self.body.function.tree if self.body else None
+        if not isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef):
+            return False
+        bare = any(isinstance(node, ast.Return) and node.value is None for node in statements(tree))
+        return bare or not _ends(tree.body)
+
+    @cached_property
+    def answer(self) -> bool | None:
+        """What it returns, where that is always true or always false."""
+        if self.body is None:
+            return None
+        given = self.evaluator.returned(self.body.function, self.given)
+        found = {*given.known, *([None] if self.falls_through else [])} if _are_plain(given.known) else {True, False}
+        if not given.complete or given.cyclic or len(truths := {bool(one) for one in found}) != 1:
+            return None
+        return truths.pop()
+
+    @cached_property
+    def is_generator(self) -> bool:
+        tree = self.body.function.tree if self.body else ast.Pass()
+        return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in statements(tree))
+
+
+def decided(code: Code, name: str) -> str | None:
+    """What a function that decides on each call comes to: None where it never holds, empty where always, else it."""
+    return name if code.answer is None else "" if code.answer else None
+
+
+def _python_of(target: object) -> tuple[FunctionType | Readable | None, Arguments]:
+    """The Python function of what can be called, with what it is given already."""
+    bound: list[Values] = []
+    while not isinstance(target, FunctionType):
+        if isinstance(target, Readable):
+            return target, Arguments((*target.given.positional, *bound), target.given.keywords, open=True)
+        if isinstance(target, functools.partial):
+            bound, target = [*map(exactly, target.args), *bound], target.func
+        elif isinstance(target, MethodType):
+            bound, target = [exactly(target.__self__), *bound], target.__func__
+        elif isinstance(method := inspect.getattr_static(type(target), "__call__", None), FunctionType):
+            bound, target = [exactly(target), *bound], method
+        else:
+            return None, Arguments(tuple(bound), open=True)
+    wrapped = inspect.unwrap(target)
+    function = wrapped if isinstance(wrapped, FunctionType) else target
+    return function, Arguments(tuple(bound), open=True)
+
+
+def is_method(call: ast.Call, *names: str) -> bool:
+    """Whether a call is that of a method of one of some names."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr in names
+
+
+def _argument(call: ast.Call, *names: str) -> ast.expr | None:
+    """The first argument of a call, or that of one of some names."""
+    if call.args:
+        return call.args[0]
+    return next((one.value for one in call.keywords if one.arg in names), None)
+
+
+def _are_plain(values: Iterable[object]) -> bool:
+    return all(one is None or isinstance(one, bool | int | str) for one in values)
+
+
+def _ends(block: Sequence[ast.stmt]) -> bool:
+    """Whether control never comes to what follows a block."""
+    return any(_leaves(one) for one in block)
+
+
+def _leaves(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Return() | ast.Raise():
+            return True
+        case ast.If(body=body, orelse=orelse):
+            return _ends(body) and _ends(orelse)
+        case ast.With(body=body) | ast.AsyncWith(body=body):
+            return _ends(body)
+        case ast.While(test=ast.Constant(value=True), body=body):
+            return not any(isinstance(node, ast.Break) for inner in body for node in ast.walk(inner))
+        case ast.Try():
+            whole = _ends([*statement.body, *statement.orelse])
+            return _ends(statement.finalbody) or (whole and all(_ends(one.body) for one in statement.handlers))
+        case ast.Match(cases=cases):
+            return all(_ends(one.body) for one in cases) and any(_takes_all(one) for one in cases)
+    return False
+
+
+def _takes_all(case: ast.match_case) -> bool:
+    return case.guard is None and isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None

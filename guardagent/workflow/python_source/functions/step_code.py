@@ -1,0 +1,182 @@
+"""What the functions of one step of a workflow do: which tools, agents and graphs they run, and whom they ask."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from guardagent.workflow.extraction.tool_box import Toolbox
+from guardagent.workflow.model.graph import NodeKind
+from guardagent.workflow.python_source.evaluation.values import Arguments, Instance, Made, Values, exactly
+from guardagent.workflow.python_source.functions.functions import Body, Use, definition, look_into
+from guardagent.workflow.python_source.functions.reading import Code, is_method
+
+_MODEL_METHODS = {
+    *"complete acomplete chat achat stream_chat astream_chat stream_complete astream_complete predict apredict".split(),
+    *"structured_predict astructured_predict chat_with_tools achat_with_tools model_request model_request_sync".split(),
+}
+_MODEL_CALLS = ("completions.create", "responses.create", "messages.create", "generate_content")
+
+
+class Reader(Protocol):
+    """What a framework has to say of what a step's functions use.
+
+    Attributes:
+        runs: the names of the methods by which agents and workflows are run.
+    """
+
+    runs: frozenset[str]
+
+    def used(self, step: Step, use: Use) -> None:
+        """Takes down what a method of an object does, where the framework knows the object."""
+        raise NotImplementedError
+
+    def knows(self, owner: object) -> bool:
+        """Whether it is one that `used` can tell everything of."""
+        raise NotImplementedError
+
+    def may_run(self, kind: object) -> bool:
+        """Whether objects of a class are agents or workflows."""
+        raise NotImplementedError
+
+
+@dataclass
+class Step:
+    """What the functions of one step do.
+
+    Attributes:
+        box: the tools that they call, themselves or through agents.
+        model_chooses: they may call none of them.
+        calls_model: a model is asked something.
+        graphs: the workflows that they run, by name.
+        bodies: the functions, looked into.
+    """
+
+    functions: tuple[object, ...]
+    box: Toolbox = field(default_factory=Toolbox)
+    model_chooses: bool = False
+    calls_model: bool = False
+    asks: bool = False
+    always_asks: bool = False
+    graphs: dict[str, Any] = field(default_factory=dict)
+    bodies: list[Body] = field(default_factory=list)
+
+    def kind(self, *, chooses: bool) -> NodeKind:
+        """What kind of node it is; `chooses` where it alone decides what comes next."""
+        if self.box.names:
+            return "tool"
+        if self.asks:
+            return "human"
+        if self.graphs:
+            return "subgraph"
+        if chooses:
+            return "router"
+        unread = any(not body.source_known for body in self.bodies)
+        return "llm" if self.calls_model or unread else "passthrough"
+
+    def metadata(self) -> dict[str, Any]:
+        """What else there is to say of it."""
+        file, line = definition(self.functions[0]) if self.functions else (None, None)
+        asks = ("always" if self.always_asks else "sometimes") if self.asks else None
+        return {
+            **self.box.metadata(),
+            "file": file,
+            "line": line,
+            "asks": asks,
+            "model_chooses": self.model_chooses and bool(self.box.names),
+        }
+
+    def run(self, graph: Any, name: str) -> None:
+        """Takes down a workflow that is run."""
+        if any(one is graph for one in self.graphs.values()):
+            return
+        while name in self.graphs:
+            name += "'"
+        self.graphs[name] = graph
+
+    def call(self, name: str, functions: Iterable[object], use: Use) -> None:
+        """Takes down a tool that is called: it is gated if it always asks a person, or one was asked before."""
+        gate = "" if use.asked else asking(self.box, name, functions)
+        self.box.add(name, gate)
+        self.model_chooses = self.model_chooses or not use.sure
+
+    def unknown(self, source: str, *, chooses: bool = True) -> None:
+        """Takes down something whose tools are known only when it runs."""
+        every = f"{source}.*"
+        self.box.add(every)
+        self.model_chooses = self.model_chooses or chooses
+        if every not in self.box.unknown:
+            self.box.unknown.append(every)
+
+
+def asking(box: Toolbox, name: str, functions: Iterable[object]) -> str | None:
+    """The gate of a tool whose functions ask a person: empty where each always does."""
+    bodies = [look_into(one) for one in functions]
+    box.unseen.extend(f"the tool {name}: {what}" for body in bodies for what in body.unseen)
+    always = bool(bodies) and all(body.always_asks for body in bodies)
+    if any(body.asks for body in bodies) and not always:
+        box.notes.append(f"the tool {name} asks a person under a condition, and so is not gated")
+    return "" if always else None
+
+
+def step_of(reader: Reader, functions: Iterable[object], library: str) -> Step:
+    """What some functions do that make up one step."""
+    step = Step(tuple(functions))
+    for function in step.functions:
+        body = look_into(function)
+        step.bodies.append(body)
+        step.box.unseen.extend(body.unseen if body.source_known else ["its code is not to be had"])
+        step.asks, step.always_asks = step.asks or body.asks, step.always_asks or body.always_asks
+        step.calls_model = step.calls_model or any(map(_calls_model, body.calls))
+        for use in body.uses:
+            reader.used(step, use)
+        _note_unknown(reader, step, code_of(function, library))
+    return step
+
+
+def code_of(function: object, library: str) -> Code:
+    """The code of a function of a program that uses a library."""
+    code = Code(function)
+    code.library = library
+    if isinstance(function, functools.partial):
+        named = {name: exactly(one) for name, one in function.keywords.items()}
+        code.given = Arguments(code.given.positional, {**code.given.keywords, **named}, open=True)
+    return code
+
+
+def _calls_model(call: str) -> bool:
+    return call.rpartition(".")[2] in _MODEL_METHODS or call.endswith(_MODEL_CALLS)
+
+
+def _note_unknown(reader: Reader, step: Step, code: Code) -> None:
+    """Takes down agents that are run, and of which nothing is known."""
+    for call, owners in owners_of(code, reader.runs):
+        known = [one for one in owners.known if not _is_unclear(reader, one)]
+        if owners.complete and len(known) == len(owners.known) and known:
+            continue
+        name = ast.unparse(call.func.value).removeprefix("self.") if isinstance(call.func, ast.Attribute) else "it"
+        step.unknown(_last(name))
+        step.box.notes.append(f"what {name} runs is known only when it does")
+
+
+def _is_unclear(reader: Reader, one: object) -> bool:
+    """Whether a value is an agent or a workflow, and it is not known which."""
+    if reader.knows(one):
+        return False
+    kind = one.of if isinstance(one, Instance) else one.maker if isinstance(one, Made) else None
+    return kind is not None and reader.may_run(kind)
+
+
+def owners_of(code: Code, methods: frozenset[str]) -> Iterator[tuple[ast.Call, Values]]:
+    """The calls of methods of some names, each with whose they are."""
+    for body in code.bodies:
+        for call in body.calls:
+            if is_method(call, *methods) and isinstance(call.func, ast.Attribute):
+                yield call, code.evaluator.value(call.func.value, body.scope)
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2] or name

@@ -1,0 +1,67 @@
+"""A function of which there is only code, for extractors that look into functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from guardagent.workflow.python_source.evaluation.values import Applied, Arguments, Function
+from guardagent.workflow.python_source.functions.functions import Body, Readable, look_into_code
+
+if TYPE_CHECKING:
+    from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
+    from guardagent.workflow.python_source.programs.interpret import Interpreter
+
+
+@dataclass(eq=False)
+class Code(Readable):
+    """A function of the program, with the arguments that it is given already."""
+
+    function: object
+    interpreter: Interpreter
+    name: str = ""
+
+    @property
+    def __name__(self) -> str:
+        return self.name or getattr(unbound(self.function)[0].tree, "name", "<lambda>")
+
+    def __call__(self, *_given: object) -> None:
+        """Nothing of the program is ever run."""
+        raise TypeError(f"{self.__name__} is only read, never called")
+
+    def body(self, given: Arguments | None = None) -> Body:
+        function, own = unbound(self.function)
+        return look_into_code(function, self.interpreter, joined(own, given or Arguments()))
+
+    def readable(self) -> tuple[Evaluator, Function | None]:
+        return self.interpreter, unbound(self.function)[0]
+
+    def shown(self, value: object) -> object:
+        return self.interpreter.shown(value) if isinstance(value, Function | Applied) else value
+
+    @property
+    def given(self) -> Arguments:  # type: ignore[override]
+        return unbound(self.function)[1]
+
+    def place(self) -> tuple[str | None, int | None]:
+        function, _ = unbound(self.function)
+        wrapped = self.interpreter.wrapped.get(id(function.tree), ())
+        if wrapped and isinstance(wrapped[0], Function):
+            function = wrapped[0]
+        return function.file or str(self.interpreter.file), function.tree.lineno
+
+
+def unbound(function: object) -> tuple[Function, Arguments]:
+    """The function itself, and the arguments that it is given already."""
+    given = Arguments()
+    while isinstance(function, Applied):
+        given = joined(function.arguments, given)
+        function = function.function
+    assert isinstance(function, Function)
+    return function, given
+
+
+def joined(first: Arguments, then: Arguments) -> Arguments:
+    """The arguments of a call, after those given before."""
+    keywords = {**first.keywords, **then.keywords}
+    return Arguments(first.positional + then.positional, keywords, first.open or then.open)

@@ -1,0 +1,547 @@
+"""Objects that stand for those of a framework, in a program of which there is only code.
+
+A reader tells the classes of its framework (`Kind`). Where the program makes an object of one, or of its own class that
+comes from one, an object of a Python class is made that has the same name, module and bases, so that the framework's
+extractor can go over it as over a live one. Its attributes are what the code can have given them; the extractor reads
+them as live values: lists, texts, functions (`Code`), and `Untold` for what the source does not determine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from guardagent.frameworks.langgraph.extractor.open import GraphOfCode
+from guardagent.workflow.extraction.frameworks import Either, Untold
+from guardagent.workflow.python_source.evaluation.values import (
+    NOTHING,
+    REST,
+    UNKNOWN,
+    Applied,
+    Arguments,
+    Class,
+    Function,
+    Imported,
+    Made,
+    Sequence,
+    StandIn,
+    Table,
+    Values,
+    exactly,
+    path_of,
+    text,
+)
+from guardagent.workflow.python_source.programs.live_function import Code
+from guardagent.workflow.python_source.programs.scopes import Object
+
+if TYPE_CHECKING:
+    from guardagent.workflow.python_source.programs.interpret import Interpreter
+
+REQUIRED: Any = ...
+"""What stands in a `Kind`'s fields for one that has no default."""
+
+Method = Callable[["Framed", Arguments, int], Values]
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """A class of a framework, as far as graphs depend on it.
+
+    Attributes:
+        name: its name.
+        module: the module that defines it.
+        base: the class that it comes from.
+        fields: what its constructor takes, in order, with the defaults: after those of its base.
+        several: the fields that hold lists; what is not known of one stands in it as an `Untold`.
+        ordered: those of them in which the order matters; what can be one of several stands in it as an `Either`.
+        apart: those in which it matters whether each element is there: one that may not be is an `Either`, too.
+        doubtful: what an attribute is taken to be where it is not known; else it is an `Untold`, which is false.
+        settle: what its constructor does besides keeping what it is given.
+        methods: what its methods give, and do; of any other method it is not known.
+        positional: what its constructor takes without a name, in order, where that is not all that it takes.
+        also: other names by which programs know it.
+        suffix: how the names of classes end that are not told one by one, and are taken to be of this kind.
+    """
+
+    name: str
+    module: str
+    base: Kind | None = None
+    fields: Mapping[str, object] = field(default_factory=dict)
+    several: frozenset[str] = frozenset()
+    ordered: frozenset[str] = frozenset()
+    apart: frozenset[str] = frozenset()
+    doubtful: Mapping[str, object] = field(default_factory=dict)
+    settle: Callable[[Framed], None] | None = None
+    methods: Mapping[str, Method] = field(default_factory=dict)
+    positional: tuple[str, ...] | None = None
+    also: tuple[str, ...] = ()
+    suffix: str = ""
+
+    @cached_property
+    def lineage(self) -> tuple[Kind, ...]:
+        """It, and what it comes from."""
+        return (self, *(self.base.lineage if self.base else ()))
+
+    @cached_property
+    def all_fields(self) -> dict[str, object]:
+        return {**(self.base.all_fields if self.base else {}), **self.fields}
+
+    @cached_property
+    def type(self) -> type[Framed]:
+        """The Python class of the objects that stand for its own."""
+        return type(self.name, (self.base.type if self.base else Framed,), {"__module__": self.module})
+
+    @cached_property
+    def package(self) -> str:
+        """The package from which programs import it, or from a module of it."""
+        parts = self.module.split(".")
+        return ".".join(parts[:2] if parts[0] == "google" else parts[:1])
+
+
+class Framed(Object):
+    """An object of a framework's class, or of a class of the program that comes from one.
+
+    Attributes:
+        interpreter: what goes through the program.
+        kind: the framework's class.
+        line: where it is made.
+        file: the file that makes it.
+    """
+
+    def __init__(self, interpreter: Interpreter, kind: Kind, made_of: object, place: tuple[str, int]) -> None:
+        super().__init__(made_of)
+        self.interpreter, self.kind = interpreter, kind
+        self.file, self.line = place
+        interpreter.objects.append(self)
+
+    def attribute(self, name: str) -> Values | None:
+        """What one of its attributes can be."""
+        return self.interpreter.attribute(self, name)
+
+    def given(self, name: str) -> Values | None:
+        """What an attribute can be, where anything says so."""
+        if name in self.attributes:
+            return self.attributes[name]
+        return self.interpreter.declared_by_class(self, name)
+
+    def __getattr__(self, name: str) -> Any:
+        """What the extractor sees of it."""
+        if name.startswith("__") and name not in self.__attributes():
+            raise AttributeError(name)
+        values = self.given(name)
+        if values is None and name in self.kind.all_fields:
+            values = UNKNOWN  # its constructor has not come to say
+        if values is None:
+            raise AttributeError(f"{type(self).__name__} has no {name} that is known")
+        return stage_of(self.interpreter).attribute(self, name, values)
+
+    def __attributes(self) -> dict[str, Values]:
+        found: dict[str, Values] = object.__getattribute__(self, "attributes")
+        return found
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        """Its attributes as the extractor sees them: `vars` of it."""
+        return {name: getattr(self, name) for name in list(self.attributes)}
+
+    def parts(self) -> Iterator[object]:
+        """The objects that it holds, and that they hold."""
+        found: dict[int, Framed] = {}
+        pending: list[Framed] = [self]
+        while pending:
+            inner = [one for name, values in pending.pop().attributes.items() if name != "parent_agent"
+                     for one in _flat(values) if isinstance(one, Framed) and id(one) not in found]  # fmt: skip
+            found |= {id(one): one for one in inner}
+            pending += inner
+        yield from (one for one in found.values() if one is not self)
+
+
+def _flat(values: Values) -> Iterator[object]:
+    for one in values.known:
+        if isinstance(one, Sequence):
+            for item in one.items:
+                yield from item.known
+        else:
+            yield one
+
+
+# Making them.
+
+
+def kind_of(interpreter: Interpreter, target: object) -> Kind | None:
+    """The class of a framework that a name stands for."""
+    if isinstance(target, Kind):
+        return target
+    if not isinstance(target, Imported):
+        return None
+    return interpreter.kinds.of(target.path)
+
+
+class Kinds:
+    """The classes of all frameworks that are known, as programs import them."""
+
+    def __init__(self, kinds: Iterable[Kind]) -> None:
+        self._named: dict[str, list[Kind]] = {}
+        self._ending: list[Kind] = []
+        self._made: dict[str, Kind] = {}
+        for kind in kinds:
+            for name in (kind.name, *kind.also):
+                self._named.setdefault(name, []).append(kind)
+            if kind.suffix:
+                self._ending.append(kind)
+
+    def of(self, path: str) -> Kind | None:
+        """The class of a path; one that is not told is taken for what its name says."""
+        module, _, name = path.rpartition(".")
+        for kind in self._named.get(name, ()):
+            if module == kind.package or module.startswith(f"{kind.package}."):
+                return kind
+        if path not in self._made and name[:1].isupper():
+            like = [one for one in self._ending if name.endswith(one.suffix) and module.startswith(one.package)]
+            if like:
+                self._made[path] = Kind(name, module, like[0])
+        return self._made.get(path)
+
+
+def make(interpreter: Interpreter, kind: Kind, arguments: Arguments, line: int, **more: Values) -> Framed:
+    """An object of a framework's class, with some attributes that its constructor is not given."""
+    place = str(interpreter.file_now), line
+    made = _same_of_round(interpreter, (kind, place), arguments, lambda: kind.type(interpreter, kind, kind, place))
+    made.attributes |= more
+    fill(made, kind, arguments)
+    return made
+
+
+def _same_of_round(interpreter: Interpreter, key: object, arguments: Arguments, new: Callable[[], Framed]) -> Framed:
+    """A new object; in a loop of which the rounds are not known, one of a name stands for those of all rounds."""
+    if not interpreter.rounds:
+        return new()
+    named_ = arguments.keywords.get("name") or (arguments.positional or (NOTHING,))[0]
+    full = (key, named_.strings)
+    if full not in interpreter.rounds[-1]:
+        interpreter.rounds[-1][full] = new()
+    return interpreter.rounds[-1][full]
+
+
+def fill(made: Framed, kind: Kind, arguments: Arguments) -> None:
+    """What the constructor of a framework's class does."""
+    order = kind.positional if kind.positional is not None else tuple(kind.all_fields)
+    for name, default in kind.all_fields.items():
+        given = arguments.get(name, order.index(name) if name in order else None)
+        if given is not None:
+            before = made.attributes.get(name, NOTHING) if made.interpreter.rounds else NOTHING
+            made.attributes[name] = before | given
+        elif name not in made.attributes and made.interpreter.member(made.made_of, name) is None:
+            made.attributes[name] = as_values(default) if default is not REQUIRED else UNKNOWN
+    for name, given in arguments.keywords.items():
+        if name != REST:
+            made.attributes.setdefault(name, given)
+    for one in reversed(kind.lineage):
+        if one.settle is not None:
+            one.settle(made)
+
+
+def as_values(value: object) -> Values:
+    """A plain value as the code has it: its lists and dictionaries can still grow."""
+    if isinstance(value, list | tuple):
+        return exactly(Sequence(tuple(map(as_values, value))))
+    if isinstance(value, dict):
+        return exactly(Table(tuple((exactly(key), as_values(one)) for key, one in value.items())))
+    return exactly(value)
+
+
+def framework_kind(interpreter: Interpreter, made_of: Class, inside: frozenset[int] = frozenset()) -> Kind | None:
+    """The framework's class that a class of the program comes from; None where it comes from none."""
+    for base in bases_of(interpreter, made_of):
+        found: Kind | None = None
+        if not isinstance(base, Class):
+            found = kind_of(interpreter, base)
+        elif id(base.tree) not in inside:
+            found = framework_kind(interpreter, base, inside | {id(made_of.tree)})
+        if found is not None:
+            return found
+    return None
+
+
+def bases_of(interpreter: Interpreter, made_of: Class) -> list[object]:
+    """What a class of the program names as its bases."""
+    return [one for base in made_of.tree.bases for one in interpreter.value(base, made_of.scope).known]
+
+
+def object_of(interpreter: Interpreter, made_of: Class, arguments: Arguments, line: int) -> Framed | None:
+    """A new object of a class of the program, before its constructor; None where it comes from no framework."""
+    kind = framework_kind(interpreter, made_of)
+    if kind is None:
+        return None
+    kind_, place = stage_of(interpreter).type_of(made_of, kind), (str(interpreter.file_now), line)
+    return _same_of_round(
+        interpreter, (id(made_of.tree), place), arguments, lambda: kind_(interpreter, kind, made_of, place)
+    )
+
+
+def copy_of(one: Framed, arguments: Arguments) -> Framed:
+    """A copy of an object with some attributes changed."""
+    made = type(one)(one.interpreter, one.kind, one.made_of, (one.file, one.line))
+    made.attributes = {**one.attributes, **arguments.keywords}
+    return made
+
+
+# How the extractor sees them.
+
+
+def stage_of(interpreter: Interpreter) -> Stage:
+    """What turns the values of a program's code into live ones."""
+    if interpreter.stage is None:
+        interpreter.stage = Stage(interpreter)
+    return interpreter.stage
+
+
+class Stage:
+    """Turns the values that code can have into live ones, each once.
+
+    Attributes:
+        notes: what is not known from the source of what the extractor has looked at.
+    """
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        self.interpreter = interpreter
+        self.notes: dict[str, None] = {}
+        self._attributes: dict[tuple[int, str], tuple[Values, Any]] = {}
+        self._functions: dict[object, Code] = {}
+        self._types: dict[int, type] = {}
+        self._others: dict[int, tuple[object, Any]] = {}
+
+    def attribute(self, owner: Framed, name: str, values: Values) -> Any:
+        """What an attribute of an object is to the extractor."""
+        seen = self._attributes.get((id(owner), name))
+        if seen is not None and seen[0] is values:
+            return seen[1]
+        result = self._attribute(owner, name, values)
+        self._attributes[id(owner), name] = values, result
+        return result
+
+    def _attribute(self, owner: Framed, name: str, values: Values) -> Any:
+        what = f"{name} of {named(owner)}"
+        if any(name in kind.several for kind in owner.kind.lineage):
+            ordered = any(name in kind.ordered for kind in owner.kind.lineage)
+            apart = any(name in kind.apart for kind in owner.kind.lineage)
+            return self.several(values, what, owner.line, ordered=ordered, apart=apart)
+        if len(values.known) != 1 or not values.complete:
+            return self._unclear(owner, name, values, what)
+        shown = self.one(values.known[0], what, owner.line)
+        if isinstance(shown, Untold) and not _is_made(values.known[0]):
+            return self._unclear(owner, name, values, what)
+        return self._unclear(owner, name, values, what) if self._must_be_plain(owner, name, shown) else shown
+
+    def _must_be_plain(self, owner: Framed, name: str, shown: object) -> bool:
+        """Whether something that only exists when the program runs is where an extractor expects a plain value."""
+        return isinstance(shown, Untold) and (
+            name == "name" or any(name in kind.doubtful for kind in owner.kind.lineage)
+        )
+
+    def _unclear(self, owner: Framed, name: str, values: Values, what: str) -> Any:
+        """An attribute that can be one of several, or anything."""
+        self.note(f"line {owner.line}: {what} is not known from the source")
+        for kind in owner.kind.lineage:
+            if name in kind.doubtful:
+                return kind.doubtful[name]
+        if name == "name":
+            return next((text(one) for one in values.known if isinstance(one, str)), f"line {owner.line}")
+        objects = [one for one in values.known if isinstance(one, Framed)]
+        if objects:
+            return Either([*objects, *([] if values.complete else [Untold(name)])])
+        return self._strange(values.known[0]) if values.known else Untold(name)
+
+    def note(self, said: str) -> None:
+        self.notes[said] = None
+
+    def several(self, values: Values, what: str, line: int, *, ordered: bool = False, apart: bool = False) -> list[Any]:
+        """The elements of a list, whichever of several it is."""
+        lists = [list(self._elements(one, what, line, ordered=ordered)) for one in values.known]
+        if not values.complete:
+            lists.append([self._untold(what, line)])
+        kept = [one for one in values.known if one is not None]
+        in_order = all(isinstance(one, list | tuple) or (isinstance(one, Sequence) and one.ordered) for one in kept)
+        if ordered and in_order and values.complete:
+            return _one_of(lists) if len(lists) > 1 else [one for several in lists for one in several]
+        unique = list({id(one): one for several in lists for one in several}.values())
+        if ordered and unique:
+            return [Either(unique, repeated=True)]
+        if not apart:
+            return lists[0] if len(lists) == 1 else unique
+        certain = (
+            set.intersection(*({id(one) for one in several} for several in lists)) if in_order and lists else set()
+        )
+        return [one if id(one) in certain else Either([[], [one]]) for one in unique]
+
+    def _elements(self, one: object, what: str, line: int, *, ordered: bool) -> Iterator[Any]:
+        if one is None:
+            return
+        if isinstance(one, list | tuple | set | frozenset):
+            one = Sequence(tuple(map(exactly, one)))
+        if not isinstance(one, Sequence):
+            yield self._untold(what, line, one)
+            return
+        for item in one.items:
+            parts = [self.one(each, what, line) for each in item.known]
+            if not item.complete:
+                parts.append(self._untold(what, line))
+            if ordered and one.ordered and len(parts) > 1:
+                yield Either(parts)
+            else:
+                yield from parts
+
+    def _untold(self, what: str, line: int, one: object = None) -> Untold:
+        self.note(f"line {line}: not all {what} are known from the source")
+        return Untold(what.partition(" ")[0]) if one is None else self._strange(one)
+
+    def one(self, value: Any, what: str = "", line: int = 0) -> Any:
+        """What one value is to the extractor."""
+        if isinstance(value, Function | Applied):
+            return self.function(value)
+        if isinstance(value, Sequence):
+            return self.several(exactly(value), what, line)
+        if isinstance(value, Table):
+            return self._table(value, what, line)
+        if isinstance(value, Class):
+            return self.type_of(value, None)
+        if isinstance(value, Object) and not isinstance(value, Framed):
+            return self._object(value)
+        if isinstance(value, StandIn | Made | Imported) or type(value).__module__.startswith("guardagent."):
+            return value if isinstance(value, _SHOWN) else self._strange(value)
+        return text(value) if isinstance(value, str) else value
+
+    def _table(self, table: Table, what: str, line: int) -> dict[Any, Any]:
+        """A dictionary; a key that is not known is left out, and said."""
+        found: dict[Any, Any] = {}
+        for key, values in table.items:
+            if len(key.known) != 1 or not key.complete:
+                self.note(f"line {line}: {what} is not known from the source")
+                continue
+            whole = len(values.known) == 1 and values.complete
+            shown = self.one(key.known[0], what, line)
+            known = self.one(values.known[0], what, line) if whole else Untold(str(shown))
+            found[shown if isinstance(shown, str | int | Framed | Code) or shown is None else id(shown)] = known
+        return found
+
+    def _object(self, value: Object) -> Any:
+        """An object of a class of the program's own: something that can be called, or not known."""
+        methods = self.interpreter.attribute(value, "__call__").known
+        if methods and isinstance(methods[0], Applied):
+            code = self.function(methods[0])
+            code.name = _last(value)
+            return code
+        return self._strange(value)
+
+    def _strange(self, value: object) -> Any:
+        if id(value) not in self._others:
+            self._others[id(value)] = value, Untold(_last(value) or "unknown", callable_=isinstance(value, Imported))
+        return self._others[id(value)][1]
+
+    def function(self, function: Function | Applied) -> Code:
+        """A function, always the same one."""
+        key = identity(function)
+        if key not in self._functions:
+            self._functions[key] = Code(function, self.interpreter)
+        return self._functions[key]
+
+    def type_of(self, made_of: Class, kind: Kind | None) -> Any:
+        """The Python class of a class of the program, with its methods."""
+        if id(made_of.tree) not in self._types:
+            self._types[id(made_of.tree)] = self._type(made_of, kind)
+        return self._types[id(made_of.tree)]
+
+    def _type(self, made_of: Class, kind: Kind | None) -> type:
+        bases: list[type] = []
+        for base in bases_of(self.interpreter, made_of):
+            if isinstance(base, Class) and base.tree is not made_of.tree:
+                inner = framework_kind(self.interpreter, base)
+                if inner is not None or kind is None:
+                    bases.append(self.type_of(base, inner))
+            elif (own := kind_of(self.interpreter, base)) is not None:
+                bases.append(own.type)
+        methods = {
+            name: self.function(found) for name in _methods(made_of)
+            if isinstance(found := self.interpreter.member(made_of, name), Function | Applied)
+        }  # fmt: skip
+        space = {**methods, "__module__": "__main__"}
+        try:
+            return type(made_of.tree.name, tuple(dict.fromkeys(bases)), space)
+        except TypeError:  # bases that do not go together
+            return type(made_of.tree.name, (kind.type,) if kind else (), space)
+
+
+class Live:
+    """What a reader puts among the values of code that the extractor is to see as it is."""
+
+
+_SHOWN = (Framed, Code, Live, Untold, GraphOfCode)
+
+
+@dataclass(frozen=True, eq=False)
+class Reference(Live):
+    """What gives an object when it is called, as a weak reference does."""
+
+    target: object
+
+    def __call__(self) -> object:
+        return self.target
+
+
+def _one_of(lists: list[list[Any]]) -> list[Any]:
+    """One of several lists: what they begin and end with alike, and what they have in between."""
+    least = min(map(len, lists))
+    alike = [len({id(one[place]) for one in lists}) == 1 for place in range(least)]
+    begin = alike.index(False) if False in alike else least
+    rest = [one[begin:] for one in lists]
+    least = min(map(len, rest))
+    alike = [len({id(one[-1 - place]) for one in rest}) == 1 for place in range(least)]
+    end = alike.index(False) if False in alike else least
+    middle = [one[: len(one) - end] for one in rest]
+    between = [Either(middle)] if any(middle) else []
+    return [*lists[0][:begin], *between, *(rest[0][len(rest[0]) - end :])]
+
+
+def named(one: Framed) -> str:
+    """What an object is called, for notes."""
+    names = [name for name in one.attributes.get("name", NOTHING).known if isinstance(name, str)]
+    return text(names[0]) if names else f"the {type(one).__name__}"
+
+
+def _is_made(value: object) -> bool:
+    """Whether a value is an object of some class, by how that is written."""
+    return isinstance(value, Made) and _last(value.maker)[:1].isupper()
+
+
+def _methods(made_of: Class) -> list[str]:
+    import ast
+
+    defined = [node for node in made_of.tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    kept = [node.name for node in defined if not any(_is_property(one) for one in node.decorator_list)]
+    return [name for name in kept if not name.startswith("__") or name == "__call__"]
+
+
+def _is_property(decorator: object) -> bool:
+    return getattr(decorator, "id", getattr(decorator, "attr", "")) in {"property", "cached_property", "computed_field"}
+
+
+def identity(function: object) -> object:
+    """By what a function can be known again: a method is made anew whenever it is asked for."""
+    if not isinstance(function, Applied):
+        return function
+    given = function.arguments
+    bound = [*given.positional, *given.keywords.values()]
+    return identity(function.function), tuple(id(one) for values in bound for one in values.known)
+
+
+def _last(one: object) -> str:
+    """The name of what is defined elsewhere, or of the class of an object."""
+    if isinstance(one, Made):
+        named_ = (one.arguments.get("name") or UNKNOWN).strings
+        return next(iter(named_)) if named_ else _last(one.maker)
+    if isinstance(one, Object) and isinstance(one.made_of, Class):
+        return one.made_of.tree.name
+    name = getattr(one, "name", "")
+    return path_of(one).rpartition(".")[2] or (name if isinstance(name, str) else "")

@@ -1,0 +1,191 @@
+"""Reads the graph of a workflow from a Python file alone: nothing of it is imported or run.
+
+The file is gone through statement by statement (`interpret.py`), and one reader per framework understands what is
+called of that framework. A reader is a module of this package with
+
+    FRAMEWORK: str                                       its name in reports
+    PACKAGES: tuple[str, ...]                            the top packages whose names it understands
+    CONSTANTS: dict[str, object]                         what some of its names stand for, by their paths
+    called(interpreter, target, arguments, line)         what a call gives, with its effect; None where it is no other's
+    is_workflow(value: object) -> bool                   whether a value stands for a workflow
+    extract(value, name: str) -> Graph                   its graph
+
+so that adding one is adding a file. It may have more: `KINDS`, the classes of the framework, for which stand-ins are
+made (`stand_ins.py`), which are extracted as live objects are; where `a | b` or `a & b` means something to it, `piped`
+or `anded(interpreter, left, right)`; and `opened(interpreter, value)`, which gives what `extract` is called with.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+from guardagent.errors import ContentError, GuardError, InputError, UnknownNameError
+from guardagent.workflow.extraction.listed import framework_modules
+from guardagent.workflow.model.graph import Graph
+from guardagent.workflow.python_source.evaluation.values import Applied, Class, Function, Values, exactly
+from guardagent.workflow.python_source.programs.interpret import Interpreter
+from guardagent.workflow.python_source.programs.scopes import FlowScope, Object
+
+_USUAL = ("graph", "app", "workflow", "agent", "crew", "team", "flow", "root_agent", "main")
+
+
+def graph_of_source(path: Path, name: str = "") -> Graph:
+    """The graph of the workflow that a file defines.
+
+    Args:
+        path: the Python file.
+        name: the variable, or the function that gives the workflow; by default the one workflow of the file, or of
+            several the one that is called as workflows usually are.
+
+    Raises:
+        InputError: there is no such file, it is no Python, or it defines no workflow that is known.
+    """
+    interpreter = Interpreter(path, _readers())
+    scope = interpreter.run(_parsed(path))
+    found = _workflows(interpreter, scope, name)
+    if name:
+        if name not in found:
+            raise UnknownNameError("workflow", name, found, str(path))
+        return _graph(interpreter, found[name], f"{path}:{name}")
+    if not found:
+        known = ", ".join(reader.FRAMEWORK for reader in _readers())
+        raise InputError(f"{path}: defines no workflow that could be found in its source; expected one of {known}")
+    chosen = _chosen(found, interpreter.started)
+    graph = _graph(interpreter, found[chosen], str(path))
+    others = [other for other in found if found[other] is not found[chosen]]
+    if not others:
+        return graph
+    note = f"{path}: of {', '.join(found)}, this is {chosen}; verify {path}:NAME for another"
+    return replace(graph, notes=(*graph.notes, note))
+
+
+def _parsed(path: Path) -> ast.Module:
+    try:
+        return ast.parse(path.read_bytes(), filename=str(path))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}; expected a Python file") from None
+    except SyntaxError as error:
+        raise ContentError(f"not Python: {error.msg}", path, error.lineno) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise InputError(f"{path}: not Python: {error}") from None
+
+
+def _workflows(interpreter: Interpreter, scope: FlowScope, name: str) -> dict[str, object]:
+    """The workflows that the file's names stand for; where there are none, those that its functions give."""
+    found = {where: value for where, value in _held(scope.names) if _reader_of(value) is not None}
+    if name in found or (found and not name):
+        return found
+    found |= {} if name else _run_by_program(interpreter)
+    for one, values in list(scope.names.items()):
+        for value in values.known if not name or one == name.partition(".")[0] else ():
+            found |= _given(interpreter, one, value)
+    return (
+        found or _run_by_program(interpreter, name) or _in_modules(scope, name) or _made_by_program(interpreter, name)
+    )
+
+
+def _in_modules(scope: FlowScope, name: str) -> dict[str, object]:
+    """The workflows of the modules that a file imports as such, where it has none itself."""
+    modules = {
+        place: one
+        for place, values in scope.names.items()
+        for one in values.known
+        if isinstance(one, Object) and one.made_of is None
+    }
+    return {
+        f"{place}.{inner}": one
+        for place, module in modules.items()
+        for inner, values in module.attributes.items()
+        for one in values.known
+        if _reader_of(one) is not None and name in ("", f"{place}.{inner}")
+    }
+
+
+def _run_by_program(interpreter: Interpreter, name: str = "") -> dict[str, object]:
+    """The workflows that the program's functions make and run, where nothing holds them or gives them."""
+    run = [one for one in interpreter.started if _reader_of(one) is not None]
+    return {name or str(getattr(one, "name", "workflow")): one for one in dict.fromkeys(run)}
+
+
+def _made_by_program(interpreter: Interpreter, name: str) -> dict[str, object]:
+    """The workflows that the program's functions make and hand on to something that is not known."""
+    made = [one for one in interpreter.objects if _reader_of(one) is not None]
+    inner = {id(part) for one in made for part in getattr(one, "parts", lambda: ())()}
+    return {str(getattr(one, "name", "workflow")): one for one in made if id(one) not in inner and not name}
+
+
+def _given(interpreter: Interpreter, name: str, value: object) -> dict[str, object]:
+    """The workflows that a function returns, or that an object of a class holds or builds."""
+    if isinstance(value, Function | Applied):
+        made = _workflow_of(interpreter.run_function(value))
+        return {} if made is None else {name: made}
+    if not isinstance(value, Class):
+        return {}
+    one = interpreter.make(value)
+    held = {place: inner for place, inner in _held({name: exactly(one)}) if _reader_of(inner) is not None}
+    if held:
+        return held
+    methods = [node.name for node in value.tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    built = {
+        f"{name}.{method}": _workflow_of(interpreter.run_function(found))
+        for method in methods
+        if not method.startswith("__")
+        for found in interpreter.attribute(one, method).known
+        if isinstance(found, Function | Applied)
+    }
+    return {place: inner for place, inner in built.items() if inner is not None}
+
+
+def _workflow_of(values: Values) -> object | None:
+    return next((value for value in values.known if _reader_of(value) is not None), None)
+
+
+def _held(names: dict[str, Values]) -> Iterable[tuple[str, object]]:
+    """What the names of a file stand for, and the attributes of the objects that they stand for."""
+    for name, values in names.items():
+        for value in values.known:
+            yield name, value
+            if isinstance(value, Object) and isinstance(value.made_of, Class) and _reader_of(value) is None:
+                for attribute, inner in value.attributes.items():
+                    yield from ((f"{name}.{attribute}", one) for one in inner.known)
+
+
+def _chosen(found: dict[str, object], started: list[object]) -> str:
+    """Which of several is meant: one with a usual name, one that the program runs, or the last that is no part."""
+    usual = [name for name in _USUAL if name in found]
+    run = [name for name in found if any(found[name] is one for one in started)]
+    if usual or run:
+        return (usual or run)[0]
+    inner = {id(part) for value in found.values() for part in getattr(value, "parts", lambda: ())()}
+    outer = [name for name, value in found.items() if id(value) not in inner]
+    return (outer or list(found))[-1]
+
+
+def _graph(interpreter: Interpreter, value: object, name: str) -> Graph:
+    reader = _reader_of(value)
+    assert reader is not None
+    if hasattr(reader, "opened"):
+        value = reader.opened(interpreter, value)
+    try:
+        return reader.extract(value, name)  # type: ignore[no-any-return]
+    except GuardError:
+        raise
+    except Exception as error:  # an object of which the code tells less than the extractor needs
+        raise InputError(
+            f"{name}: its graph could not be told from the source alone: {type(error).__name__}: {error}; "
+            f"expected a program whose agents are made by plain calls. Verify the object, as in FILE.py:NAME"
+        ) from error
+
+
+def _reader_of(value: object) -> ModuleType | None:
+    return next((reader for reader in _readers() if reader.is_workflow(value)), None)
+
+
+@cache
+def _readers() -> tuple[ModuleType, ...]:
+    return framework_modules("source")
