@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from guardagent.models import Message
-from tests.answers import CODE, MISSPELT, PLAN, PROGRAM, block
 from tests.bench.fakes import write_lines
+from tests.programs.generation.answers import CODE, MISSPELT, PLAN, PROGRAM, block
 from tests.runs import ehr_input, ehr_log
 
 LENIENT = block(PROGRAM.replace("ALLOWED = {", 'ALLOWED = {"diagnosis": ["diagnosisname", "patientunitstayid"],'))

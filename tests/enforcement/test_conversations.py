@@ -12,8 +12,8 @@ import pytest
 from guardagent import InputError
 from guardagent.enforcement import HostCall, Outcome
 from guardagent.enforcement.conversations import key_of
-from tests.adapters.scenarios import HALTED, guard_of
 from tests.enforcement.guards import AUTHENTICATED, LIMIT, ONCE, done, guard, ran, refund
+from tests.frameworks.scenarios import HALTED, guard_of
 
 
 @pytest.mark.parametrize("name", [None, "", 7, b"c", ["c"], {}, float("nan"), object()])

@@ -18,9 +18,9 @@ import pytest
 from guardagent import Decision, InputError
 from guardagent.enforcement import Approval, HostCall, Ledger, MemoryLedger, SqliteLedger, ToolGuard, ToolSpec
 from guardagent.enforcement.tool_guard import applied
-from tests.adapters.scenarios import APPROVED, guard_of
 from tests.enforcement.guards import done, yes
 from tests.enforcement.processes import at_once
+from tests.frameworks.scenarios import APPROVED, guard_of
 
 
 def call(amount: Any = 500, **more: Any) -> HostCall:

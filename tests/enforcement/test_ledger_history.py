@@ -14,9 +14,9 @@ import pytest
 
 from guardagent import Decision, InputError
 from guardagent.enforcement import HostCall, Outcome, SqliteLedger, ToolGuard
-from tests.adapters.scenarios import HALTED, guard_of
 from tests.enforcement.guards import AUTHENTICATED, ONCE, done, guard, ran, refund
 from tests.enforcement.processes import at_once
+from tests.frameworks.scenarios import HALTED, guard_of
 
 LOGIN = HostCall("authenticate", {}, "c")
 TOTAL = "forall(refund(amount=a), sum(f:refund(amount=b), true, b) + a <= 100)"

@@ -13,8 +13,8 @@ from guardagent import Decision, InputError, Verdict
 from guardagent.enforcement import HostCall, Outcome, ToolGuard
 from guardagent.enforcement.tool_guard import gave_up
 from guardagent.policy.load import compile_rules
-from tests.adapters.scenarios import ASKS, HALTED, broken_rules, guard_of
 from tests.enforcement.guards import LIMIT, ONCE, done, guard, ran, refund
+from tests.frameworks.scenarios import ASKS, HALTED, broken_rules, guard_of
 
 
 @pytest.mark.parametrize("fault", sorted(broken_rules()))

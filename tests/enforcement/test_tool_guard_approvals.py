@@ -11,8 +11,8 @@ import pytest
 from guardagent import Decision, InputError
 from guardagent.enforcement import Approval, ApprovalRequest, HostCall, ToolGuard
 from guardagent.enforcement.tool_guard import applied
-from tests.adapters.scenarios import APPROVED, guard_of
 from tests.enforcement.guards import done, yes
+from tests.frameworks.scenarios import APPROVED, guard_of
 
 
 def call(amount: Any = 500, **more: Any) -> HostCall:

@@ -13,8 +13,8 @@ from guardagent.enforcement.conversations import Conversation
 from guardagent.errors import InputError
 from guardagent.log import AuditLog, verify_log
 from guardagent.policy.load import compile_rules
-from tests.adapters.scenarios import APPROVED, guard_of
 from tests.enforcement.guards import LIMIT, MemoryLog, done, guard, ran, refund
+from tests.frameworks.scenarios import APPROVED, guard_of
 
 
 def test_each_verdict_and_outcome_is_written() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from guardagent import GuardAgent, InputError
 from guardagent.testing import ScriptedModel
-from tests.answers import CODE, MISSPELT, PLAN
+from tests.programs.generation.answers import CODE, MISSPELT, PLAN
 from tests.runs import ehr_input, ehr_log
 
 

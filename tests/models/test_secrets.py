@@ -13,9 +13,9 @@ import pytest
 from guardagent import GuardAgent, ModelError
 from guardagent.models import Message
 from guardagent.models.backends.openai import Backend
-from tests.answers import CODE, PLAN
 from tests.models.conftest import KEY, Serve
 from tests.models.server import Reply, status, text
+from tests.programs.generation.answers import CODE, PLAN
 from tests.runs import ehr_input, ehr_log
 
 OTHER = "another-secret-value"

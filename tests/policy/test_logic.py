@@ -22,7 +22,7 @@ from guardagent.session.session import Session
 from tests.policy.data_cases import FUNCTIONS, STATES, TAGS, Maker
 from tests.policy.naive_data import Step
 from tests.policy.naive_values import UNKNOWN, Truth
-from tests.policy.test_data_rules import Run, answer, case_of
+from tests.properties.test_data_rules import Run, answer, case_of
 
 TRIPLES = 300  # in each of the runs
 RUNS = 4

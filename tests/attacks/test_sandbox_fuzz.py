@@ -1,0 +1,78 @@
+"""Mutated attacks and programs: whatever comes in, the host gets a verdict in time and goes on.
+
+`GUARDAGENT_FUZZ=20000 pytest tests/attacks/test_sandbox_fuzz.py` runs it for longer.
+"""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from guardagent import ProgramError
+from guardagent.sandbox.engines._policy import compiled
+from guardagent.sandbox.gate import admit
+from tests.attacks.attack import LIMITS, judge, wrapped
+
+FOLDER = Path(__file__).parent
+CORPUS = [wrapped(attack["code"]) for attack in yaml.safe_load((FOLDER / "attacks.yaml").read_text())]
+CORPUS += [path.read_text() for path in sorted((FOLDER.parent / "sandbox" / "programs").glob("*.py"))]
+BITS = sorted({bit for source in CORPUS for bit in source.replace("(", "( ").replace(".", " . ").split()})
+EXAMPLES = int(os.environ.get("GUARDAGENT_FUZZ", "60"))
+FUNCTIONS = frozenset({"check_access", "check_rule"})
+fuzz = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> str:
+    """A program of the corpus with lines of others put in and words replaced."""
+    lines = draw(st.sampled_from(CORPUS)).splitlines()
+    for _ in range(draw(st.integers(0, 3))):
+        place = draw(st.integers(0, len(lines) - 1))
+        other = draw(st.sampled_from(draw(st.sampled_from(CORPUS)).splitlines() or [""]))
+        lines[place] = lines[place][: len(lines[place]) - len(lines[place].lstrip())] + other.strip()
+    text = "\n".join(lines)
+    for _ in range(draw(st.integers(0, 3))):
+        words = text.split(" ")
+        words[draw(st.integers(0, len(words) - 1))] = draw(st.sampled_from(BITS))
+        text = " ".join(words)
+    return text
+
+
+@fuzz
+@given(st.one_of(mutated(), st.text(max_size=200), st.lists(st.sampled_from(BITS)).map(" ".join)))
+def test_the_gate_and_the_transformation_answer(source: str) -> None:
+    """They admit a program or refuse it with a line, and nothing else."""
+    for read in (admit, compiled):
+        try:
+            read(source, FUNCTIONS)
+        except ProgramError as error:
+            assert str(error).startswith(("line ", "the program has"))  # noqa: PT017 - either may happen
+
+
+@pytest.mark.parametrize("engine", ["monty", "restricted"])
+@fuzz
+@given(source=mutated())
+def test_every_run_ends_in_time_with_a_verdict(engine: str, source: str) -> None:
+    """No crash and no hang; and no allowance, except with a check that really allowed."""
+    started = time.monotonic()
+    verdict = judge(engine, source)
+    assert time.monotonic() - started < LIMITS.seconds + 2
+    if verdict.label == 0:
+        checks = [call for call in verdict.calls if call.is_check]
+        assert checks
+        assert not any(call.denied or call.error for call in checks)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["(", "[", "{", "not ", "-", "~", "lambda: ", ".b", "x[", "if 1:\n ", "f'{", "await ", "1+", "a if b else ", "*"],
+)
+def test_depth_of_every_kind_is_refused(piece: str) -> None:
+    """The host's own parser and walker are never exhausted."""
+    for count in (1000, 90_000 // len(piece)):
+        with pytest.raises(ProgramError):
+            admit(f"def check(agent_input, agent_output, facts):\n    x = {piece * count}1{piece}", FUNCTIONS)

@@ -1,0 +1,66 @@
+"""The examples of the README and of docs/ are run as they stand, each page in a folder of its own."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.runs import ehr_input, ehr_log
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
+SKIPPED = ("make ", "guardagent bench ")  # they run this suite, or need a data set
+
+
+def run_python(text: str, folder: Path) -> None:
+    """Runs a block, and compares what it prints with its `#> ` lines."""
+    expected = [line[3:] for line in text.splitlines() if line.startswith("#> ")]
+    ran = subprocess.run([sys.executable, "-c", text], cwd=folder, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines() == expected
+
+
+def run_console(text: str, folder: Path) -> None:
+    """Runs the lines that begin with `$ `; each must end well, or with a verdict."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    for line in re.findall(r"^\$ (.*?)(?:  +#.*)?$", text, re.MULTILINE):
+        if line.startswith(SKIPPED):
+            continue
+        environment = {**os.environ, "PATH": path}
+        ran = subprocess.run(["/bin/sh", "-c", line], cwd=folder, env=environment, capture_output=True, check=False)
+        assert ran.returncode in (0, 1), (line, ran.stderr)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
+    """Files are written, Python runs and prints what the page shows, commands end well."""
+    (tmp_path / "input.txt").write_text(ehr_input("nursing"))
+    (tmp_path / "log.txt").write_text(ehr_log())
+    for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
+        if block["file"]:
+            path = tmp_path / block["file"]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block["text"])
+        elif block["kind"] == "python":
+            run_python(block["text"], tmp_path)
+        elif block["kind"] == "console":
+            run_console(block["text"], tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    """A relative link names a file that is there."""
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+def test_every_toolbox_function_is_on_its_page() -> None:
+    """The table in docs/toolbox.md names what `toolbox list` lists."""
+    from guardagent import Toolbox
+
+    text = (ROOT / "docs" / "toolbox.md").read_text(encoding="utf-8")
+    assert [name for name in Toolbox.load() if f"`{name}(" not in text] == []

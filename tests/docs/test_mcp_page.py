@@ -1,0 +1,42 @@
+"""The programs of docs/hosts/mcp.md run as they stand."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastmcp")
+
+from tests.docs.test_docs import BLOCK, run_python
+
+PAGE = Path(__file__).parents[2] / "docs" / "hosts" / "mcp.md"
+
+
+def test_the_programs_of_the_page(tmp_path: Path) -> None:
+    """Both block a real call, and print what the page shows."""
+    programs = 0
+    for block in BLOCK.finditer(PAGE.read_text(encoding="utf-8")):
+        if block["file"]:
+            (tmp_path / block["file"]).write_text(block["text"])
+        elif block["kind"] == "python":
+            run_python(block["text"], tmp_path)
+            programs += 1
+            assert len(block["text"].splitlines()) < 40
+    assert programs == 2
+
+
+def test_every_option_is_on_the_page() -> None:
+    """Whatever the command takes is explained."""
+    said = subprocess.run(
+        [sys.executable, "-m", "guardagent", "mcp-proxy", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"},
+    )
+    options = {word for word in said.stdout.split() if word.startswith("--") and len(word) > 3} - {"--help"}
+    page = PAGE.read_text(encoding="utf-8")
+    assert sorted(one for one in options if one not in page) == []

@@ -1,0 +1,191 @@
+"""The extractor of Google ADK's agents and workflows, on programs with the graph that is expected of each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guardagent.errors import InputError
+from guardagent.frameworks.adk import extractor as adk
+from guardagent.workflow.extraction import extract
+from guardagent.workflow.model.graph import Graph
+from tests.frameworks.program_files import PROGRAMS, Case, cases, conditions, load, shape, stated
+
+pytest.importorskip("google.adk", reason="Google ADK is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+CASES: dict[str, Case] = cases("adk_*.py")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_program_gives_the_graph_expected(name: str) -> None:
+    """Nodes, kinds, edges with kinds, tools, gates and what is widened are exactly as written down."""
+    build, expected = CASES[name]
+    graph = extract(build(), name)
+    assert shape(graph) == stated(expected)
+    assert {key: conditions(graph).get(key) for key in expected.get("conditions", {})} == expected.get("conditions", {})
+
+
+def test_the_reference_programs_give_the_graphs_expected(shared: Path) -> None:
+    """The programs beside the checkout give what is stated of them."""
+    for name, (build, expected) in load(shared / "workflows" / "programs" / "adk_programs.py").CASES.items():
+        found = shape(extract(build(), name))
+        assert found["nodes"] == expected["nodes"], name
+        assert {edge[:2] for edge in found["edges"]} == set(expected["edges"]), name
+        assert found["tools"] == expected.get("tools", {}), name
+        gates = [tool for tools in found["gated"].values() for tool in tools]
+        assert gates == expected.get("gates", {}).get("tool", []), name
+        for edge, condition in expected.get("conditions", {}).items():
+            assert conditions(extract(build(), name))[edge] == condition, name
+
+
+def built(name: str) -> Graph:
+    return extract(CASES[name][0](), name)
+
+
+def test_what_is_not_known_is_said_with_its_reason() -> None:
+    """A note names the node, the line of its code, and what is assumed instead."""
+    (note,) = built("agent_that_is_not_known").notes
+    assert note.startswith("own: line ")
+    assert note.endswith("runs is not known; any agent that it holds is assumed to follow at any time")
+
+
+def test_a_route_that_cannot_be_known_is_said() -> None:
+    """The note says why the end of the branch is among the edges."""
+    assert built("route_that_cannot_be_known").notes == (
+        "echo: not all the routes that it takes could be known; where no edge names the route, the branch ends",
+    )
+
+
+def test_a_loop_without_an_end_is_said() -> None:
+    """A loop that nothing visibly ends has no way out, and a note tells what is missing."""
+    graph = built("loop_without_an_end")
+    assert graph.notes == ("for_ever: the loop has no max_iterations, and nothing in it is seen to escalate",)
+    assert not any(edge.target == "__end__" for edge in graph.edges)
+
+
+def test_a_person_who_is_asked_now_and_then_is_said_to_be() -> None:
+    """A question under a condition is told apart from one that is always asked."""
+    sometimes = built("question_in_a_helper")
+    assert sometimes.by_id["asks_by_a_helper"].metadata["asks"] == "sometimes"
+    assert sometimes.notes == ("asks_by_a_helper: a person is asked there under a condition only",)
+    assert built("person_who_routes").by_id["approve"].metadata["asks"] == "always"
+
+
+def test_a_function_that_decides_on_a_gate_is_named() -> None:
+    """A tool that does not always wait is gated, and its node says what decides."""
+    assert dict(built("confirmation_by_a_function").by_id["a"].metadata["gated_when"]) == {"mail": "is_large"}
+    assert built("nodes_that_need_a_confirmation").by_id["two"].metadata["asked_when"] == "is_risky"
+
+
+def test_tools_that_look_like_gates_are_told() -> None:
+    """Of a tool that asks under a condition, or acts before it is answered, a note says why it is no gate."""
+    (sometimes,) = built("confirmation_asked_under_a_condition").notes
+    assert sometimes == "a: the tool pay_much asks a person under a condition, and so is not gated"
+    (acts,) = built("long_running_tool_that_acts").notes
+    assert acts.endswith("does something before it is answered: it is not taken for an approval")
+
+
+def test_a_node_says_where_it_is_defined() -> None:
+    """File and line are those of the function's definition, so that a finding can be shown there."""
+    node = built("routes").by_id["grade"]
+    line = Path(node.metadata["file"]).read_text(encoding="utf-8").splitlines()[node.metadata["line"] - 1]
+    assert line == "def grade(node_input: str):"
+
+
+def test_an_agent_says_where_its_name_is_written() -> None:
+    """Where just one call in the program gives the name, that is the agent's place; a computed name has none."""
+    said = built("agent_that_is_written_out").by_id["the_only_one_of_this_name"].metadata
+    lines = (PROGRAMS / "adk_agents.py").read_text(encoding="utf-8").splitlines()
+    assert lines[said["line"] - 1].startswith("NAMED = LlmAgent(")
+    assert "line" not in built("one_agent").by_id["a"].metadata
+
+
+def test_a_join_says_what_it_waits_for() -> None:
+    """The nodes before a join, and those before what follows a parallel agent, are in the metadata."""
+    joins = [node.metadata.get("join") for node in built("fork_and_join").nodes]
+    assert [one for one in joins if one] == [("one", "two")]
+    nested = built("workflows_side_by_side").by_id["join"]
+    assert nested.metadata["join"] == ("two", "b/two")
+
+
+def test_sets_of_unknown_tools_are_told() -> None:
+    """What is not known of a set of tools stands in the metadata, and in a note."""
+    graph = built("set_of_tools")
+    assert graph.by_id["a"].metadata["unknown_tools"] == ("box_Set.*",)
+    assert graph.notes == ("a: which tools box_Set.* has is known only when the agent runs",)
+
+
+def test_the_graph_is_the_same_every_time() -> None:
+    """Nodes and edges come in the same order, those of the entry first."""
+    assert built("transfers_inside_a_row").to_dict() == built("transfers_inside_a_row").to_dict()
+    assert built("transfers_inside_a_row").edges[0].source == "__start__"
+
+
+def test_an_mcp_server_is_known_by_its_filter() -> None:
+    """The tools of a server are those that its filter names, with its prefix; a confirmation gates them all."""
+    stdio = pytest.importorskip("mcp", reason="MCP is not installed").StdioServerParameters
+    kinds = pytest.importorskip("google.adk.tools.mcp_tool")
+    where = kinds.StdioConnectionParams(server_params=stdio(command="no-such-command"))
+    agent: Any = pytest.importorskip("google.adk.agents").LlmAgent
+    some = kinds.McpToolset(
+        connection_params=where, tool_filter=["read"], tool_name_prefix="fs", require_confirmation=True
+    )
+    node = extract(agent(name="a", tools=[some, kinds.McpToolset(connection_params=where)])).by_id["a"]
+    assert (node.tools, node.gated_tools) == (("fs_read", "McpToolset.*"), ("fs_read",))
+
+
+def test_the_graph_of_another_framework_inside_an_agent_is_taken_in() -> None:
+    """An agent around a LangGraph is what that graph is."""
+    langgraph = pytest.importorskip("langgraph.graph", reason="LangGraph is not installed")
+    agents = pytest.importorskip("google.adk.agents")
+    around = pytest.importorskip("google.adk.agents.langgraph_agent").LangGraphAgent
+    inner = langgraph.StateGraph(dict)
+    inner.add_node("one", lambda state: state)
+    inner.add_edge(langgraph.START, "one")
+    inner.add_edge("one", langgraph.END)
+    parts = [around(name="inside", graph=inner.compile()), agents.LlmAgent(name="a", model="m")]
+    graph = extract(agents.SequentialAgent(name="s", sub_agents=parts))
+    assert [(edge.source, edge.target) for edge in graph.edges] == [
+        ("__start__", "one"),
+        ("one", "a"),
+        ("a", "__end__"),
+    ]
+
+
+def test_an_agent_elsewhere_is_a_step() -> None:
+    """A remote agent is a model's step, of which the class is told."""
+    pytest.importorskip("a2a", reason="A2A is not installed")
+    remote = pytest.importorskip("google.adk.agents.remote_a2a_agent").RemoteA2aAgent
+    agent: Any = pytest.importorskip("google.adk.agents").LlmAgent
+    far = remote(name="far", agent_card="https://agents.example/card.json")
+    graph = extract(agent(name="root", sub_agents=[far]))
+    assert (graph.by_id["far"].kind, graph.by_id["far"].metadata["runs_as"]) == ("llm", "RemoteA2aAgent")
+
+
+def test_a_version_that_keeps_things_elsewhere_is_refused() -> None:
+    """Where an attribute without a public name is gone, the error names the version and what to do."""
+    tools: Any = pytest.importorskip("google.adk.tools")
+    agent: Any = pytest.importorskip("google.adk.agents").LlmAgent
+    changed = tools.FunctionTool(len)
+    del changed._require_confirmation
+    with pytest.raises(
+        InputError, match=r"google-adk \d+\.\d+.*FunctionTool has no _require_confirmation.*install a version"
+    ):
+        extract(agent(name="a", tools=[changed]))
+
+
+def test_what_holds_no_agent_is_refused() -> None:
+    """An object that is nothing of the framework is not recognised; a tool of it is no workflow."""
+    assert not adk.recognises(object())
+    tool = pytest.importorskip("google.adk.tools").FunctionTool(len)
+    with pytest.raises(InputError, match="is no workflow"):
+        extract(tool)
+
+
+def test_the_programs_are_found() -> None:
+    """There are many of them, of each kind."""
+    assert len(CASES) > 90
+    assert len(list(PROGRAMS.glob("adk_*.py"))) == 4

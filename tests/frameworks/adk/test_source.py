@@ -1,0 +1,220 @@
+"""Programs of Google ADK read from their source alone."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guardagent.errors import InputError
+from guardagent.workflow.python_source.source_graph import graph_of_source
+from tests.frameworks.langgraph.test_source import sections, told
+from tests.frameworks.program_files import PROGRAMS, conditions, load, shape
+
+Write = Callable[..., Path]
+
+HEAD = """
+import os
+from google.adk.agents import BaseAgent, LlmAgent, LoopAgent, ParallelAgent, SequentialAgent
+from google.adk.events import Event, EventActions, RequestInput
+from google.adk.tools import AgentTool, FunctionTool, ToolContext, agent_tool, exit_loop, google_search
+from google.adk.workflow import START, Workflow, node
+from elsewhere import far, strange_agent
+
+def mail(to: str) -> str:
+    return to
+"""
+
+STYLES = """
+# a pipeline: a:llm b:tool+mail! (>a a>b b>)
+from google.adk import Agent
+a = Agent(name="a", model="m")
+root_agent = SequentialAgent(name="row", sub_agents=[a, Agent(name="b", tools=[FunctionTool(mail, require_confirmation=True)])])
+
+# transfers, agents as tools: root:tool+google_search+pipe a:llm b:tool+mail (>root root?a a?root root?b b>root root?) a?)
+helper = SequentialAgent(name="pipe", sub_agents=[LlmAgent(name="b", tools=[mail])])
+root_agent = LlmAgent(
+    name="root", sub_agents=[LlmAgent(name="a")], tools=[google_search, agent_tool.AgentTool(agent=helper)]
+)
+
+# a loop with a checker: write:llm Check:router (>write write>Check Check?write Check?)
+class Check(BaseAgent):
+    name: str = "Check"
+
+    async def _run_async_impl(self, context):
+        done = context.session.state.get("status") == "ok"
+        if done:
+            yield Event(author=self.name, actions=EventActions(escalate=True))
+        else:
+            yield Event(author=self.name)
+
+root_agent = LoopAgent(name="l", max_iterations=int(os.getenv("N", "3")), sub_agents=[LlmAgent(name="write"), Check()])
+
+# a loop over names, side by side: w0:llm w1:llm end:tool+exit_loop (*w0 (*w1 w0>end w1>end end>)
+workers = []
+for place in range(2):
+    workers.append(LlmAgent(name=f"w{place}"))
+both = ParallelAgent(name="both", sub_agents=workers)
+root_agent = SequentialAgent(name="all", sub_agents=[both, LlmAgent(name="end", tools=[exit_loop])])
+
+# a step that may be left out: a:llm b:llm c:llm (>a a>c a?b b?c c>)
+steps = [LlmAgent(name="a")]
+if os.getenv("REVIEW"):
+    steps.append(LlmAgent(name="b"))
+steps.append(LlmAgent(name="c"))
+root_agent = SequentialAgent(name="all", sub_agents=steps)
+
+# one of two: a:llm b:llm c:llm (?a (?b a?c b?c c>)
+first = LlmAgent(name="a") if os.getenv("A") else LlmAgent(name="b")
+root_agent = SequentialAgent(name="all", sub_agents=[first, LlmAgent(name="c")])
+
+# an order that is not known: a:llm b:llm (?a (?b a?a a?b b?a b?b a?) b?) (>)
+chosen = {LlmAgent(name="a"), LlmAgent(name="b")}
+root_agent = SequentialAgent(name="all", sub_agents=[one for one in chosen if far(one)])
+
+# an agent of its own code: story:passthrough w:llm c:llm (>story story>w w?c w?) w>) c?w c?)
+class Story(BaseAgent):
+    writer: LlmAgent
+    critic: LlmAgent
+
+    def __init__(self, name, writer, critic):
+        super().__init__(name=name, writer=writer, critic=critic, sub_agents=[writer, critic])
+
+    async def _run_async_impl(self, ctx):
+        async for event in self.writer.run_async(ctx):
+            yield event
+        if ctx.session.state["bad"]:
+            async for event in self.critic.run_async(ctx):
+                yield event
+            if ctx.session.state["again"]:
+                async for event in self.writer.run_async(ctx):
+                    yield event
+                return
+
+root_agent = Story("story", LlmAgent(name="w"), LlmAgent(name="c"))
+
+# a workflow: grade:router approve:human fix:passthrough (>grade grade?approve grade?fix approve>) fix>grade
+def grade(node_input: str):
+    return Event(route="good" if node_input else "bad")
+
+def approve(node_input: str):
+    yield RequestInput(message="ok?")
+
+@node(name="fix")
+def mend(node_input: str):
+    return node_input
+
+flow = Workflow(name="flow", edges=[(START, grade, {"good": approve, "bad": mend}), (mend, grade)])
+
+# made and run in a function: a:llm (>a a>)
+from google.adk.runners import InMemoryRunner
+async def main():
+    runner = InMemoryRunner(agent=LlmAgent(name="a"), app_name="x")
+    await runner.run_debug("hi")
+
+# what is defined elsewhere: a:tool+far+far.*+FooToolset.* (>a a>)
+from google.adk.tools.foo import FooToolset
+root_agent = LlmAgent(name="a", tools=[far, FooToolset(url="x")])
+"""
+
+CASES = sections(STYLES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_program_in_some_style_gives_its_graph(write: Write, name: str) -> None:
+    """However a program puts its agents together, its source alone gives the graph."""
+    expected, code = CASES[name]
+    assert sorted(told(graph_of_source(write("program.py", HEAD + code))).split()) == sorted(expected.split())
+
+
+def test_the_framework_is_not_imported(write: Write) -> None:
+    """Nothing of the program is imported or run."""
+    before = set(sys.modules)
+    graph_of_source(write("program.py", HEAD + CASES["a workflow"][1] + "\nraise SystemExit\n"))
+    assert not [name for name in set(sys.modules) - before if name.startswith("google")]
+
+
+def test_an_agent_from_elsewhere_can_do_anything(write: Write) -> None:
+    """It can call any tool, end the loop around it, and transfer; its node is widened, and a note says why."""
+    loop = 'l = LoopAgent(name="l", sub_agents=[LlmAgent(name="a"), strange_agent])\n'
+    path = write("program.py", f'{HEAD}{loop}root_agent = LlmAgent(name="r", sub_agents=[strange_agent, l])\n')
+    assert told(graph_of_source(path, "l")) == (
+        "a:llm strange_agent:tool+strange_agent.* (>a a>strange_agent strange_agent@a strange_agent?)"
+    )
+    graph = graph_of_source(path)
+    assert {("r", "strange_agent"), ("strange_agent", "r")} <= {(edge.source, edge.target) for edge in graph.edges}
+    assert graph.by_id["strange_agent"].metadata["widened"]
+    assert any("which agent this is could not be known" in note for note in graph.notes)
+
+
+def test_a_workflow_whose_edges_are_not_known_is_widened(write: Write) -> None:
+    """Every node can follow every other, and one that is not known."""
+    code = 'def one(x): pass\ndef two(x): pass\nw = Workflow(name="w", edges=[(START, one, two), *far()])\n'
+    graph = graph_of_source(write("program.py", HEAD + code))
+    pairs = {(edge.source, edge.target) for edge in graph.edges}
+    assert {("two", "one"), ("two", "unknown"), ("unknown", "one"), ("one", "one")} <= pairs
+    assert any("not all edges of w are known from the source" in note for note in graph.notes)
+
+
+def test_programs_that_make_no_sense_are_refused_or_read(write: Write) -> None:
+    """Agents inside themselves, of wrong things, without names: at worst an error in words."""
+    code = """
+    a = LlmAgent()
+    l = LoopAgent(name="l", sub_agents=[a, 3, None, "x"], max_iterations="3")
+    l.sub_agents.append(l)
+    a.sub_agents.append(l)
+    a.tools = [AgentTool(), FunctionTool(3), 5, None, [a], a]
+    w = Workflow(name="w", edges=[(START, mail, {"a": (mail, a), 3: far}), 3, [a, mail], (mail,), (START, far(), mail)])
+    class Cyclic(Cyclic): pass
+    class Own(BaseAgent):
+        async def _run_async_impl(self, ctx):
+            async for event in self.nobody.run_async(ctx): yield event
+    o = Own(sub_agents=[w, l, Cyclic()])
+    """
+    path = write("program.py", HEAD + textwrap.dedent(code))
+    for name in "alwo":
+        try:
+            graph_of_source(path, name)
+        except InputError as error:
+            assert str(path) in str(error) or "google-adk" in str(error)  # noqa: PT017 - it need not be refused
+
+
+NOT_IN_THE_SOURCE = {
+    "code_without_source": "its class is made by exec",
+    "tools_of_a_specification": "its tools are made of a specification when the set of tools is made",
+}
+
+
+def programs(shared: Path) -> Iterator[tuple[Path, str, Callable[[], Any]]]:
+    """The programs of the tests, and those beside the checkout."""
+    beside = shared / "workflows" / "programs" / "adk_programs.py"
+    for path in [*sorted(PROGRAMS.glob("adk_*.py")), beside]:
+        yield from ((path, name, build) for name, (build, _) in load(path).CASES.items())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_source_and_object_give_the_same_graph(shared: Path) -> None:
+    """On every program but those whose source does not say it, the two ways agree, with the conditions of edges."""
+    pytest.importorskip("google.adk", reason="Google ADK is not installed")
+    from guardagent.workflow.extraction import extract
+
+    for path, name, build in programs(shared):
+        if name not in NOT_IN_THE_SOURCE:
+            of_object, of_source = extract(build(), name), graph_of_source(path, build.__name__)
+            assert shape(of_source) == shape(of_object), name
+            assert conditions(of_source) == conditions(of_object), name
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_the_source_does_not_say_is_said_to_be_unknown() -> None:
+    """Of a set of tools that is made of a specification only the set is known; a class made by exec is none."""
+    pytest.importorskip("google.adk", reason="Google ADK is not installed")
+    graph = graph_of_source(PROGRAMS / "adk_toolboxes.py", "tools_of_a_specification")
+    assert graph.by_id["a"].tools == ("OpenAPIToolset.*",)
+    assert graph.by_id["a"].metadata["widened"]
+    with pytest.raises(InputError, match="unknown workflow 'code_without_source'"):
+        graph_of_source(PROGRAMS / "adk_custom.py", "code_without_source")

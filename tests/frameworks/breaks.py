@@ -1,0 +1,111 @@
+"""What attacks have broken once, and where each of it is held: for the second table of docs/conformance.md.
+
+A cell names the tests, as FILE::TEST under tests/; the scenario that is played there, as `=SCENARIO`; or the reason why
+there is no such test.
+"""
+
+from __future__ import annotations
+
+from tests.testing.conformance_cannot import CANNOT
+
+PYTHON, LANGGRAPH, OPENAI, PROXY, FASTMCP, COMMANDS = (
+    "Plain Python",
+    "LangChain, LangGraph",
+    "OpenAI Agents SDK",
+    "MCP proxy",
+    "FastMCP middleware",
+    "commands",
+)
+HOSTS = (PYTHON, LANGGRAPH, OPENAI, PROXY, FASTMCP, COMMANDS)
+RUN_NOTHING = "cannot occur because a command runs no agent's tools"
+NOTHING_IS_SENT = "cannot occur because nothing is sent between the verdict and the tool"
+NO_PROOF = "cannot occur because an adapter relies on no proof: sessions do, and take no other than for every run"
+OWN_POLICIES = "cannot occur because attaching a guard is to run its policies, which are the operator's own"
+NO_JSON_RPC = "cannot occur because there is no message of JSON-RPC that two readers could read in two ways"
+NO_RESOURCES = "cannot occur because resources are no events there"
+READ_BY_HOST = "cannot occur because the guard gets what its host has read, whose limits are the host's"
+WHEN_MADE = "cannot occur because a tool is guarded before the agent can have it"
+
+CASE = "test_arguments.py::test_names_that_some_reader_takes_for_one_deny_everywhere"
+APPROVAL = "enforcement/test_approval.py::test_no_value_leaves_its_line"
+PROOFS = (
+    "workflow/analysis/test_proofs.py::test_a_report_is_no_proof "
+    "frameworks/langgraph/test_sessions.py::test_no_session_breaks_what_is_proved_for_every_run"
+)
+
+
+def _everywhere(cell: str, **others: str) -> dict[str, str]:
+    named = {"python": PYTHON, "langgraph": LANGGRAPH, "openai": OPENAI, "proxy": PROXY, "fastmcp": FASTMCP}
+    return {**dict.fromkeys(HOSTS[:-1], cell), COMMANDS: RUN_NOTHING, **{named[one]: others[one] for one in others}}
+
+
+BREAKS: dict[str, dict[str, str]] = {
+    "a judged call is sent again by the transport": _everywhere(
+        NOTHING_IS_SENT, proxy="frameworks/mcp/test_http.py::test_a_call_that_ran_is_never_sent_again"
+    ),
+    "what is proved of a graph as drawn is relied on in every run": {**_everywhere(NO_PROOF), COMMANDS: PROOFS},
+    "one approval, several executions": _everywhere("=approve twice"),
+    "an answer approves another call than was shown": _everywhere("=another call than was shown"),
+    "a serializer hides the value that the tool gets": _everywhere(
+        "",
+        python="frameworks/python/test_adapter.py::test_what_is_no_json_value_is_denied",
+        langgraph="frameworks/langgraph/test_values.py::test_no_serializer_hides_a_value",
+        openai="frameworks/openai_agents/test_arguments.py::test_no_serializer_hides_what_a_tool_gets",
+        proxy="cannot occur because arguments are the JSON that is judged, up to the server",
+        fastmcp="frameworks/mcp/test_middleware.py::test_a_serializer_hides_nothing",
+    ),
+    "a failure that stands beside other content counts as success": _everywhere("=failed output"),
+    "to read a policy or a prompt runs what it names": {
+        **_everywhere(OWN_POLICIES),
+        COMMANDS: "cli/test_workflow.py::test_nothing_of_a_policy_is_run "
+        "test_prompts.py::test_a_wrong_template_denies_and_says_where",
+    },
+    "a server's tools that come or change later are taken": _everywhere("=late tools of a server"),
+    "names that differ in case only, at any depth": _everywhere(CASE),
+    "members of a message that clients read without regard to case": _everywhere(
+        NO_JSON_RPC, proxy="frameworks/mcp/test_proxy.py::test_nothing_is_smuggled_to_the_client"
+    ),
+    "another spelling of a resource's URI": _everywhere(
+        NO_RESOURCES,
+        proxy="frameworks/mcp/test_proxy.py::test_a_rule_about_a_resource_is_not_got_round",
+        fastmcp="enforcement/test_uri.py::test_a_rule_about_a_resource_holds_for_its_other_spellings",
+    ),
+    "an argument draws a line of its own in what a person is asked": _everywhere(APPROVAL),
+    "a native module beside a locked file": {
+        **_everywhere(OWN_POLICIES),
+        COMMANDS: "test_lock.py::test_nothing_takes_the_place_of_a_locked_file "
+        "test_lock.py::test_what_no_import_shows_is_not_imported",
+    },
+    "a final answer that a tool gives is not judged": _everywhere("=final answer"),
+    "a sub-agent under another id has a fresh history": _everywhere("=sub-agent under another id"),
+    "so has one in a thread that a tool starts by hand": _everywhere("=sub-agent in a thread of its own"),
+    "input without end costs memory and time": {
+        **_everywhere(READ_BY_HOST, proxy="frameworks/mcp/test_proxy.py::test_a_message_without_end_ends_it"),
+        COMMANDS: "test_lines.py::test_a_line_that_is_too_long_is_one_error",
+    },
+    "tools run before the guard is attached": _everywhere(
+        WHEN_MADE, fastmcp="frameworks/mcp/test_middleware.py::test_nothing_runs_unjudged_before_the_first_request"
+    ),
+}
+"""Break -> host -> cell."""
+
+
+def cells() -> dict[str, dict[str, str]]:
+    """Host -> break -> why it has no test; as `matrix` takes it."""
+    return {
+        host: {row: reason for row, of_hosts in BREAKS.items() if (reason := _reason(of_hosts[host], host))}
+        for host in HOSTS
+    }
+
+
+def tests() -> list[str]:
+    """All tests that are named."""
+    named = (one for of_hosts in BREAKS.values() for cell in of_hosts.values() for one in cell.split())
+    return sorted({one for one in named if "::" in one})
+
+
+def _reason(cell: str, host: str) -> str | None:
+    """None where it is held."""
+    if cell.startswith("="):
+        return CANNOT[host].get(cell[1:])
+    return None if "::" in cell else cell

@@ -1,0 +1,103 @@
+"""Agents of LangChain and graphs of LangGraph whose model follows a script: for the tests of that host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+pytest.importorskip("langchain")
+
+from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.tools import StructuredTool, tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.prebuilt import tools_condition
+
+from guardagent.enforcement import ToolGuard
+from guardagent.frameworks.langgraph.adapter import GuardMiddleware, guarded_tool_node, unless_given_up
+from tests.frameworks.scenarios import Shop
+
+REFUND = "refund"
+
+
+class Scripted(GenericFakeChatModel):
+    """The host's fake model, which takes tools and ignores them."""
+
+    def bind_tools(self, tools: Any, **options: Any) -> Any:
+        return self
+
+
+def says(*turns: Any) -> Scripted:
+    """A model that says these turns: a text, or calls as (tool, args), each with an id of its own; then `done`."""
+    return Scripted(messages=_messages(turns))
+
+
+def _messages(turns: Any) -> Iterator[AIMessage]:
+    at = 0
+    for turn in turns:
+        calls = []
+        for name, args in [] if isinstance(turn, str) else turn:
+            at += 1
+            calls.append({"name": name, "args": args, "id": f"c{at}"})
+        yield AIMessage(content=turn if isinstance(turn, str) else "", tool_calls=calls)
+    while True:
+        yield AIMessage(content="done")
+
+
+def tools_of_shop(shop: Shop) -> list[Any]:
+    """The shop's tools, as the host makes them of functions."""
+    return [tool(shop.authenticate), tool(shop.refund), tool(shop.wire), tool(shop.get_order), tool(shop.break_down)]
+
+
+def awaited_tools(shop: Shop) -> list[Any]:
+    """The same with a refund that only a coroutine does."""
+    refund = StructuredTool.from_function(coroutine=shop.arefund, name=REFUND)
+    return [refund, *(one for one in tools_of_shop(shop) if one.name != REFUND)]
+
+
+def thread(name: str = "t") -> Any:
+    return {"configurable": {"thread_id": name}}
+
+
+def user(text: str = "please") -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}]}
+
+
+def agent(
+    guard: ToolGuard,
+    model: Any,
+    tools: Any,
+    *after: AgentMiddleware,
+    before: Any = (),
+    nested: bool = False,
+    **options: Any,
+) -> Any:
+    """`create_agent` with the guard, and with middlewares that stand after it, nearer to the tools."""
+    options.setdefault("checkpointer", InMemorySaver())
+    return create_agent(model, tools, middleware=[*before, GuardMiddleware(guard, nested=nested), *after], **options)
+
+
+class State(TypedDict):
+    messages: Annotated[list[Any], add_messages]
+
+
+def graph(guard: ToolGuard, model: Any, tools: Any, *, checkpointer: Any = True, **options: Any) -> Any:
+    """A graph written by hand, with a guarded ToolNode: all calls of a message run in one task."""
+    builder = StateGraph(State)
+    builder.add_node("model", lambda state: {"messages": [model.invoke(state["messages"])]})
+    builder.add_node("tools", guarded_tool_node(guard, tools, **options))
+    builder.add_edge(START, "model")
+    builder.add_conditional_edges("model", tools_condition)
+    builder.add_conditional_edges("tools", unless_given_up("model"), ["model", "__end__"])
+    return builder.compile(checkpointer=InMemorySaver() if checkpointer is True else checkpointer)
+
+
+def results(state: Any) -> list[Any]:
+    """The messages of tools."""
+    return [one for one in state["messages"] if one.type == "tool"]

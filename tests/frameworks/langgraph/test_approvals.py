@@ -1,0 +1,321 @@
+"""LangChain and LangGraph: one approval is one execution, of the call that was shown, however a service deploys it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("langchain")
+pytest.importorskip("langgraph")
+
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command, RetryPolicy, Send, interrupt
+
+from guardagent.enforcement import SqliteLedger, ToolGuard
+from guardagent.errors import InputError
+from guardagent.frameworks.langgraph.adapter import approve, edit, guarded_tool_node, reject
+from tests.frameworks.langgraph.agents import State, agent, awaited_tools, graph, results, says, thread, tools_of_shop
+from tests.frameworks.langgraph.agents import user as asks
+from tests.frameworks.scenarios import APPROVED, Shop, guard_of
+
+BOTH = pytest.mark.parametrize("build", [agent, graph], ids=["agent", "graph"])
+PAID = [("W1", 500)]
+
+
+def refund(amount: Any = 500, order: str = "W1") -> tuple[str, dict[str, Any]]:
+    return ("refund", {"order_id": order, "amount": amount})
+
+
+class Service:
+    """Builds its agent anew for each request, as web services do; what lasts is a checkpointer, a guard and a shop."""
+
+    def __init__(self, build: Any, guard: ToolGuard, *turns: Any, tools: Callable[[Shop], Any] = tools_of_shop) -> None:
+        self.shop, self.saver, self.model = Shop(), InMemorySaver(), says(*turns)
+        self.build, self.guard, self.tools = build, guard, tools
+
+    def agent(self, guard: ToolGuard | None = None) -> Any:
+        return self.build(guard or self.guard, self.model, self.tools(self.shop), checkpointer=self.saver)
+
+    def asked(self) -> Any:
+        """The questions with which the first run stops."""
+        return self.agent().invoke(asks(), thread())["__interrupt__"]
+
+    def go_on(self, command: Any, config: Any = None, guard: ToolGuard | None = None) -> Any:
+        return self.agent(guard).invoke(command, config or thread())
+
+
+@pytest.fixture
+def guard(tmp_path: Path) -> ToolGuard:
+    return guard_of(tmp_path, APPROVED)
+
+
+def at_once(shown: Any, agents: list[Any]) -> None:
+    """All of them get the same answer."""
+    start = threading.Barrier(len(agents), timeout=10)
+
+    def click(made: Any) -> None:
+        start.wait()
+        made.invoke(approve(shown), thread())
+
+    with ThreadPoolExecutor(len(agents)) as pool:
+        list(pool.map(click, agents))
+
+
+# --- the same answer again
+
+
+@BOTH
+def test_an_answer_that_comes_twice_pays_once(build: Any, guard: ToolGuard) -> None:
+    """One request after the other, each with an agent of its own."""
+    service = Service(build, guard, [refund()], "done")
+    shown = service.asked()
+    service.go_on(approve(shown))
+    service.go_on(approve(shown))
+    assert service.shop.refunds == PAID
+
+
+@BOTH
+def test_two_clicks_at_once_pay_once(build: Any, guard: ToolGuard) -> None:
+    """Both requests find the run interrupted."""
+    service = Service(build, guard, [refund()], *["done"] * 4)
+    at_once(service.asked(), [service.agent() for _ in range(4)])
+    assert service.shop.refunds == PAID
+
+
+@BOTH
+def test_two_clicks_at_once_pay_once_with_await(build: Any, guard: ToolGuard) -> None:
+    """The same in one event loop."""
+    service = Service(build, guard, [refund()], *["done"] * 4, tools=awaited_tools)
+
+    async def run() -> None:
+        shown = (await service.agent().ainvoke(asks(), thread()))["__interrupt__"]
+        await asyncio.gather(*(service.agent().ainvoke(approve(shown), thread()) for _ in range(4)))
+
+    asyncio.run(run())
+    assert service.shop.refunds == PAID
+
+
+@BOTH
+@pytest.mark.parametrize("fork", [False, True])
+def test_an_old_checkpoint_pays_nothing_again(build: Any, guard: ToolGuard, *, fork: bool) -> None:
+    """Neither with the old answer nor without, on the old checkpoint or on a fork of it."""
+    service = Service(build, guard, [refund()], *["done"] * 9)
+    shown = service.asked()
+    old = service.agent().get_state(thread()).config
+    service.go_on(approve(shown))
+    if fork:
+        old = service.agent().update_state(old, {"messages": [HumanMessage("as before")]}, as_node="model")
+    for command in (approve(shown), None, approve(shown), Command(resume=True)):
+        found = service.go_on(command, old)
+        while again := found.get("__interrupt__"):
+            found = service.go_on(approve(again), old)
+    assert service.shop.refunds == PAID
+
+
+# --- several processes, which a guard each stands for: they share nothing but the checkpoints, and a file
+
+
+@BOTH
+def test_processes_with_one_ledger_pay_once(build: Any, tmp_path: Path) -> None:
+    """All of them get the answer, at once."""
+    guards = [guard_of(tmp_path, APPROVED, ledger=SqliteLedger(tmp_path / "ledger")) for _ in range(3)]
+    service = Service(build, guards[0], [refund()], *["done"] * 9)
+    at_once(service.asked(), [service.agent(one) for one in guards])
+    assert service.shop.refunds == PAID
+
+
+@BOTH
+def test_processes_without_a_ledger_refuse_what_was_asked_elsewhere(build: Any, tmp_path: Path) -> None:
+    """The reason says how to share one. The process that has asked goes on, once."""
+    guards = [guard_of(tmp_path, APPROVED) for _ in range(3)]
+    service = Service(build, guards[0], [refund()], *["done"] * 9)
+    shown, old = service.asked(), service.agent().get_state(thread()).config
+    refused = [service.go_on(approve(shown), old, guard) for guard in guards[1:]]
+    assert service.shop.refunds == []
+    assert all("SqliteLedger" in results(one)[-1].content for one in refused)
+    service.go_on(approve(shown), old)
+    assert service.shop.refunds == PAID
+
+
+@BOTH
+def test_the_hosts_own_approvals_count_once_in_each_process(build: Any, tmp_path: Path) -> None:
+    """That is what the option costs."""
+    guards = [guard_of(tmp_path, APPROVED, approvals="this host's") for _ in range(3)]
+    service = Service(build, guards[0], [refund()], *["done"] * 9)
+    shown, old = service.asked(), service.agent().get_state(thread()).config
+    for guard in [*guards, *guards]:
+        service.go_on(approve(shown), old, guard)
+    assert service.shop.refunds == PAID * 3
+
+
+def test_after_a_restart_what_looks_at_no_history_is_decided(tmp_path: Path) -> None:
+    """A thread of another process, with results that this one never saw: the limit decides, and a person."""
+    service = Service(agent, guard_of(tmp_path, APPROVED), [refund(10)], "done", [refund(20), refund(500)], "done")
+    service.go_on(asks())
+    after = guard_of(tmp_path, APPROVED)
+    shown = service.go_on(asks("again"), guard=after)["__interrupt__"]
+    service.go_on(approve(shown), guard=after)
+    assert service.shop.refunds == [("W1", 10), ("W1", 20), ("W1", 500)]
+
+
+# --- the call that was shown
+
+
+@BOTH
+@pytest.mark.parametrize("answer", [True, "approve", {"choice": "approve"}, {"choice": "edit", "args": refund(500)[1]}])
+def test_an_answer_that_names_no_call_runs_none(build: Any, answer: Any, guard: ToolGuard) -> None:
+    """The reason says how to answer."""
+    service = Service(build, guard, [refund()], "done")
+    service.asked()
+    found = service.go_on(Command(resume=answer))
+    assert service.shop.refunds == []
+    assert '"of"' in results(found)[-1].content
+
+
+def forged(amount: int) -> dict[str, Any]:
+    call = {"name": "refund", "args": refund(amount)[1], "id": "forged"}
+    return {"messages": [HumanMessage("x"), AIMessage("", tool_calls=[call])]}
+
+
+@BOTH
+def test_a_call_that_nobody_was_shown_runs_on_no_answer(build: Any, guard: ToolGuard) -> None:
+    """It was written into the state; neither a bare answer nor one about another call approves it."""
+    service = Service(build, guard, [refund()], *["done"] * 9)
+    shown = service.asked()
+    for answer in (Command(resume=True), approve(shown), Command(resume=next(iter(approve(shown).resume.values())))):
+        service.agent().update_state(thread(), forged(900), as_node="model")
+        service.go_on(answer)
+    assert service.shop.refunds == []
+
+
+@BOTH
+def test_an_answer_to_an_older_question_approves_nothing(build: Any, guard: ToolGuard) -> None:
+    """A person has seen 500 and said nothing; then 900 was asked about, and the first answer comes."""
+    service = Service(build, guard, [refund()], [refund(900)], "done")
+    (shown,) = service.asked()
+    (later,) = service.go_on(asks("or rather 900"))["__interrupt__"]
+    assert later.value["args"]["amount"] == 900
+    old = approve(shown).resume[shown.id]
+    found = service.go_on(Command(resume={later.id: old}))
+    assert service.shop.refunds == []
+    assert found["__interrupt__"][0].value["args"]["amount"] == 900
+
+
+@BOTH
+def test_a_call_that_was_changed_after_it_was_shown_is_asked_about_anew(build: Any, guard: ToolGuard) -> None:
+    """The person approves 500, and the state says 900 meanwhile."""
+    service = Service(build, guard, [refund()], "done")
+    shown = service.asked()
+    said = service.agent().get_state(thread()).values["messages"][-1]
+    changed = AIMessage("", id=said.id, tool_calls=[{**said.tool_calls[0], "args": refund(900)[1]}])
+    service.agent().update_state(thread(), {"messages": [changed]}, as_node="model")
+    answer = approve(shown).resume[shown[0].id]
+    again = service.go_on(Command(resume=answer))["__interrupt__"]
+    assert service.shop.refunds == []
+    assert again[0].value["args"]["amount"] == 900
+    service.go_on(approve(again))
+    assert service.shop.refunds == [("W1", 900)]
+
+
+def test_an_answer_that_changes_the_state_at_once_approves_nothing(guard: ToolGuard) -> None:
+    """A Command may do both."""
+    service = Service(agent, guard, [refund()], "done")
+    shown = service.asked()
+    said = service.agent().get_state(thread()).values["messages"][-1]
+    changed = AIMessage("", id=said.id, tool_calls=[{**said.tool_calls[0], "args": refund(900)[1]}])
+    service.go_on(Command(resume=approve(shown).resume, update={"messages": [changed]}))
+    assert ("W1", 900) not in service.shop.refunds
+
+
+# --- many at once
+
+
+@BOTH
+def test_two_calls_of_one_step_are_approved_by_one_line(build: Any, guard: ToolGuard) -> None:
+    """In streams, too, with and without await; whatever is asked about is approved, once each."""
+    service = Service(build, guard, [refund(500, "A"), refund(600, "B"), refund(70, "C")], "done", tools=awaited_tools)
+
+    async def run() -> None:
+        command: Any = asks()
+        while command is not None:
+            stream = service.agent().astream(command, thread(), stream_mode="updates")
+            shown = [part["__interrupt__"] async for part in stream if "__interrupt__" in part]
+            command = approve([one for part in shown for one in part]) if shown else None
+
+    asyncio.run(run())
+    assert sorted(service.shop.refunds) == [("A", 500), ("B", 600), ("C", 70)]
+
+
+def test_each_question_is_answered_by_itself(guard: ToolGuard) -> None:
+    """One is approved, and the other is asked about again; then it is edited."""
+    service = Service(agent, guard, [refund(500, "A"), refund(600, "B")], "done")
+    first, second = sorted(service.asked(), key=lambda one: one.value["args"]["amount"])
+    (left,) = service.go_on(approve(first))["__interrupt__"]
+    assert left.value["digest"] == second.value["digest"]
+    service.go_on(edit(left, {"order_id": "B", "amount": 60}, by="Ann"))
+    assert sorted(service.shop.refunds) == [("A", 500), ("B", 60)]
+
+
+def spread(guard: ToolGuard, shop: Shop, times: int, **options: Any) -> Any:
+    """A graph that sends one and the same call to its tools several times."""
+    builder = StateGraph(State)
+    builder.add_node("tools", guarded_tool_node(guard, tools_of_shop(shop)), **options)
+    builder.add_conditional_edges(START, lambda state: [Send("tools", state)] * times, ["tools"])
+    return builder.compile(checkpointer=InMemorySaver())
+
+
+def test_one_call_that_is_sent_several_times_pays_once(guard: ToolGuard) -> None:
+    """It was shown once, or several times; it is one call."""
+    shop = Shop()
+    made = spread(guard, shop, 3)
+    found = made.invoke(forged(500), thread())
+    while shown := found.get("__interrupt__"):
+        found = made.invoke(approve(shown), thread())
+    assert shop.refunds == PAID
+
+
+def test_a_node_that_is_retried_after_the_tool_has_paid_pays_once(guard: ToolGuard) -> None:
+    """The tool pays, and its connection breaks; the host tries the node again."""
+    shop = Shop()
+
+    def pay(order_id: str, amount: int) -> str:
+        """Pays."""
+        shop.refund(order_id, amount)
+        raise ConnectionError("no answer")
+
+    builder = StateGraph(State)
+    node = guarded_tool_node(guard, [tool("refund")(pay)], handle_tool_errors=False)
+    builder.add_node("tools", node, retry_policy=RetryPolicy(initial_interval=0.01, max_attempts=4))
+    builder.add_edge(START, "tools")
+    made = builder.compile(checkpointer=InMemorySaver())
+    shown = made.invoke(forged(500), thread())["__interrupt__"]
+    for command in (approve(shown), None, approve(shown)):
+        made.invoke(command, thread())
+    assert shop.refunds == PAID
+
+
+# --- the helpers
+
+
+def test_a_question_of_a_tool_itself_is_no_question_of_the_guard(guard: ToolGuard) -> None:
+    """An approval is for nothing else. And an edit is for one call."""
+    builder = StateGraph(State)
+    builder.add_node("ask", lambda _: {"messages": [interrupt("which account?")]})
+    builder.add_edge(START, "ask")
+    shown = builder.compile(checkpointer=InMemorySaver()).invoke(asks(), thread())["__interrupt__"]
+    with pytest.raises(InputError, match="no question of the guard"):
+        approve(shown)
+    with pytest.raises(InputError, match="nothing was shown"):
+        reject([])
+    service = Service(agent, guard, [refund(500, "A"), refund(600, "B")])
+    with pytest.raises(InputError, match="2 calls were shown"):
+        edit(service.asked(), {})

@@ -1,0 +1,187 @@
+"""LangChain and LangGraph are held to the scenarios of every host: `create_agent` with the middleware."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("langchain")
+
+from langchain.agents import create_agent
+from langchain.agents.middleware import ToolRetryMiddleware
+from langchain.tools import ToolRuntime
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.tools import StructuredTool, tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import Command
+
+from guardagent.enforcement import Approval
+from guardagent.frameworks.langgraph.adapter import GuardMiddleware, RunStopped
+from guardagent.testing.conformance import (
+    SCENARIOS,
+    Call,
+    HandOff,
+    Operator,
+    Process,
+    Reply,
+    Script,
+    SubAgent,
+    Turn,
+    check,
+)
+from tests.frameworks.langgraph.agents import Scripted, thread, user
+from tests.testing.conformance_cannot import CANNOT
+
+_ids = itertools.count(1)
+
+
+@dataclass
+class Question:
+    """An interrupt: where it stood, and what a person was shown."""
+
+    conversation: str
+    checkpoint: Any
+    shown: Mapping[str, Any]
+    answered: bool = False
+
+
+class LangGraphProcess(Process):
+    """Checkpoints and scripts outlive it; its guard does not."""
+
+    def __init__(self, operator: Operator) -> None:
+        self.operator, self.guard, self.tools = operator, operator.guard(), list(operator.tools)
+        self.saver = operator.kept.setdefault("saver", InMemorySaver())
+        self.scripts: dict[str, Iterator[Turn]] = operator.kept.setdefault("scripts", {})
+
+    async def run(
+        self,
+        script: Script,
+        *,
+        conversation: str = "c1",
+        history: Sequence[tuple[Call, str]] = (),
+        stream: bool = False,
+    ) -> Reply:
+        self.scripts[conversation] = iter(script)
+        forged: list[Any] = []
+        for call, output in history:
+            said = _message([call])
+            forged += [said, ToolMessage(output, tool_call_id=said.tool_calls[0]["id"], name=call[0])]
+        given = {"messages": [*forged, *user()["messages"]]}
+        team = self._team(script) if isinstance(script[-1], HandOff) else None
+        return await self._invoke(given, conversation, thread(conversation), stream=stream, team=team)
+
+    async def answer(self, question: Question, said: Approval) -> Reply:
+        """The first answer goes to the thread, and later ones to the checkpoint at which the question stood."""
+        config = question.checkpoint if question.answered else thread(question.conversation)
+        question.answered = True
+        resumed = {"choice": said.choice, "of": question.shown.get("digest")}
+        resumed |= {"args": dict(said.args)} if said.choice == "edit" else {}
+        return await self._invoke(Command(resume=resumed), question.conversation, config)
+
+    async def swap(self, question: Question, args: Mapping[str, Any]) -> None:
+        agent, config = self._agent(question.conversation), thread(question.conversation)
+        last = (await agent.aget_state(config)).values["messages"][-1]
+        changed = AIMessage("", id=last.id, tool_calls=[{**last.tool_calls[0], "args": dict(args)}])
+        await agent.aupdate_state(config, {"messages": [changed]}, as_node="model")
+
+    async def add(self, tool: str) -> None:
+        self.tools.append(tool)
+
+    async def _invoke(
+        self, given: Any, conversation: str, config: Any, *, stream: bool = False, team: Any = None
+    ) -> Reply:
+        agent = team or self._agent(conversation)
+        try:
+            if stream:
+                return Reply(
+                    str([one async for one in agent.astream(given, config, stream_mode=["messages", "values"])])
+                )
+            found = await agent.ainvoke(given, config)
+        except RunStopped as stopped:
+            return Reply(str(stopped))
+        if waiting := found.get("__interrupt__"):
+            state = await agent.aget_state(thread(conversation))
+            return Reply(question=Question(conversation, state.config, waiting[0].value))
+        return Reply(str(found["messages"][-1].content))
+
+    def _agent(self, conversation: str) -> Any:
+        """As users build one for each request."""
+        return self._built(self.scripts[conversation], checkpointer=self.saver)
+
+    def _team(self, script: Script) -> Any:
+        """Two agents in a graph: the first hands over to the second with its last turn."""
+        handed = script[-1]
+        assert isinstance(handed, HandOff)
+        builder = StateGraph(MessagesState)
+        builder.add_node("first", self._built(iter(script)), destinations=("second",))
+        builder.add_node("second", self._built(iter(handed.script)))
+        builder.add_edge(START, "first")
+        return builder.compile(self.saver)
+
+    def _built(self, script: Iterator[Turn], **options: Any) -> Any:
+        sub_agents: list[SubAgent] = []
+
+        def turns() -> Iterator[AIMessage]:
+            for turn in script:
+                if isinstance(turn, SubAgent):
+                    sub_agents.append(turn)
+                yield _message(turn)
+            while True:
+                yield AIMessage("done")
+
+        async def delegate() -> str:
+            """Has another agent work."""
+            one = sub_agents.pop()
+            config = None if one.where == "task" else thread("apart")
+            found = await one.run(self._built(iter(one.script)).ainvoke(user(), config))
+            return str(found["messages"][-1].content)
+
+        tools = [*map(self._tool, self.tools), StructuredTool.from_function(coroutine=delegate), transfer]
+        retries = self.operator.retries
+        retry = [ToolRetryMiddleware(max_retries=retries, initial_delay=0.0)] if retries else []
+        middleware = [*retry, GuardMiddleware(self.guard)]
+        return create_agent(Scripted(messages=turns()), tools, middleware=middleware, **options)
+
+    def _tool(self, name: str) -> Any:
+        function = self.operator.shop.tool(name)
+        return StructuredTool.from_function(coroutine=function, return_direct=name in self.operator.direct)
+
+
+@tool
+def transfer(runtime: ToolRuntime) -> Command[Any]:
+    """Hands over to the second agent."""
+    said = ToolMessage("over to you", tool_call_id=runtime.tool_call_id)
+    return Command(goto="second", graph=Command.PARENT, update={"messages": [*runtime.state["messages"], said]})
+
+
+def _message(turn: Turn) -> AIMessage:
+    if isinstance(turn, str):
+        return AIMessage(turn)
+    calls: Any = turn
+    if isinstance(turn, SubAgent | HandOff):
+        calls = [("delegate" if isinstance(turn, SubAgent) else "transfer", {})]
+    return AIMessage(
+        "", tool_calls=[{"name": name, "args": dict(args), "id": f"c{next(_ids)}"} for name, args in calls]
+    )
+
+
+class LangGraphHost:
+    name = "LangChain, LangGraph"
+    cannot = CANNOT[name]
+
+    @asynccontextmanager
+    async def process(self, operator: Operator) -> AsyncIterator[LangGraphProcess]:
+        yield LangGraphProcess(operator)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_conformance(scenario: str, tmp_path: Path) -> None:
+    """What the shop really did is what the rules allow."""
+    check(LangGraphHost(), scenario, tmp_path)

@@ -1,0 +1,238 @@
+"""The extractor of LlamaIndex, on programs with the graph that is expected of each, and against runs."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import itertools
+import random
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from guardagent.frameworks.llama_index import extractor as llama_index
+from guardagent.workflow.extraction import extract
+from guardagent.workflow.model.graph import END, START, Graph
+from tests.frameworks.program_files import Case, cases, conditions, shape, stated
+
+events: Any = pytest.importorskip("workflows.events", reason="LlamaIndex's workflows are not installed")
+agents: Any = pytest.importorskip("llama_index.core.agent.workflow", reason="llama-index-core is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+CASES: dict[str, Case] = cases("llama_index_*.py")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_program_gives_the_graph_expected(name: str) -> None:
+    """Nodes, kinds, edges with kinds, tools, gates and what is widened are exactly as written down."""
+    build, expected = CASES[name]
+    graph = extract(build(), name)
+    assert shape(graph) == stated(expected)
+    assert {key: conditions(graph).get(key) for key in expected.get("conditions", {})} == expected.get("conditions", {})
+
+
+def built(name: str) -> Graph:
+    return extract(CASES[name][0](), name)
+
+
+def test_a_step_says_where_it_is_written_and_what_it_takes() -> None:
+    """The function of a step is found in its file; its events and workers stand in the metadata."""
+    said = built("SendAndCollect").by_id["work"].metadata
+    line = Path(said["file"]).read_text(encoding="utf-8").splitlines()[said["line"] - 1]
+    assert line.strip().startswith("async def work")
+    assert (said["takes"], said["num_workers"]) == (("A",), 2)
+    assert built("SendAndCollect").by_id["gather"].metadata["join"]
+
+
+def test_what_is_not_known_is_said() -> None:
+    """Which event is sent, who runs and what asks now and then stand in the notes."""
+    (note,) = built("EventThatIsNotKnown").notes
+    assert note.startswith(
+        "one: which event it sends by ctx.send_event(await ctx.store.get('next')) could not be known"
+    )
+    runs, calls = sorted(built("agent_that_is_not_known").notes, reverse=True)
+    assert runs == "one: what agent runs is known only when it does"
+    assert calls.startswith("one: may call tools that cannot be seen")
+    assert built("agent_with_tools").notes == (
+        "a: the tool may_pay asks a person under a condition, and so is not gated",
+    )  # fmt: skip
+    assert built("StepThatLeadsNowhere").notes == ("one: nothing takes its A",)
+
+
+def test_only_workflows_of_the_library_are_recognised() -> None:
+    """A class of the program's own that is called Workflow is none."""
+    assert not llama_index.recognises(type("Workflow", (), {"__module__": "own"})())
+    assert llama_index.recognises(CASES["OneStep"][0]())
+
+
+def test_the_graph_is_the_same_every_time() -> None:
+    """Nodes and edges come in the same order, those of the entry first."""
+    assert built("Choices").to_dict() == built("Choices").to_dict()
+    assert built("Choices").edges[0].source == START
+
+
+HEAD = """
+import random
+from typing import Any
+from workflows import Context, Workflow, step
+from workflows.events import Event, HumanResponseEvent, InputRequiredEvent, StartEvent, StopEvent
+
+LOG = []
+RANDOM = random.Random(0)
+
+class E0(Event): by: str
+class E1(Event): by: str
+class E2(Event): by: str
+class E3(Event): by: str
+class Last(Event): by: str
+class Stop(StopEvent): by: str = ""
+class Ask(InputRequiredEvent): by: str
+class Told(HumanResponseEvent): by: str
+
+def ran(event, name):
+    LOG.append((getattr(event, "by", "__start__"), name))
+    if len(LOG) > 25:
+        raise OSError("long enough")
+
+def pick(*some): return RANDOM.choice(some)
+def made(kind, by): return kind(by=by)
+def emit(ctx: Context, event: E1): ctx.send_event(event)
+TABLE = {"a": E0, "b": E1, "c": E2}
+
+class Flow(Workflow):
+    @step
+    async def last(self, ev: Last) -> Stop:
+        ran(ev, "last")
+        return Stop(by="last")
+
+    def some(self, by, first, second):
+        return first(by=by) if RANDOM.random() < 0.5 else second(by=by)
+
+"""
+KINDS = ("E0", "E1", "E2", "E3", "Stop", "Ask", "Last")
+
+
+def _step(choice: random.Random, name: str, taken: str) -> str:
+    """A step that gives some events, in one of many ways to write it."""
+    a, b = (choice.choice(KINDS) for _ in range(2))
+    sent = choice.choice(KINDS[:4])
+    by = f'by="{name}"'
+    declared, body = choice.choice([
+        (f"{a}", [f"return {a}({by})"]),
+        (f"{a} | {b}", [f"return {a}({by}) if RANDOM.random() < 0.5 else {b}({by})"]),
+        (f"{a} | {b}", ["if RANDOM.random() < 0.5:", f"    return {a}({by})", f"return pick({b}({by}), {a}({by}))"]),
+        ("Event", [f"found = [{a}({by})]", f"found.append({b}({by}))", "return RANDOM.choice(found)"]),
+        ("Event", [f"return self.some('{name}', {a}, {b})"]),
+        ("Event", [f"return TABLE[pick('a', 'b', 'c')]({by})"]),
+        ("Event", [f"return made({a}, '{name}')"]),
+        (f"{a}", [f"return pick({a}({by}), {b}({by}))"]),
+        (f"{sent} | None", ["for _ in range(RANDOM.randint(1, 3)):", f"    ctx.send_event({sent}({by}))"]),
+        (f"{sent} | {a}", [f"ctx.send_event({sent}({by}))", f"return {a}({by})"]),
+        ("E1 | None", [f"emit(ctx, E1({by}))"]),
+        (f"{a} | None", [f"return {a}({by}) if RANDOM.random() < 0.8 else None"]),
+        ("None", [f"ctx.write_event_to_stream(Ask({by}))"]),
+    ])  # fmt: skip
+    head = [
+        "    @step",
+        f"    async def {name}(self, ctx: Context, ev: {taken}) -> {declared}:",
+        f"        ran(ev, '{name}')",
+    ]
+    return "\n".join([*head, *(f"        {line}" for line in body)]) + "\n\n"
+
+
+def _program(seed: int, folder: Path) -> ModuleType:
+    choice = random.Random(seed)  # noqa: S311 - no secret
+    taken = {"s0": "StartEvent | E0", "s1": "E1", "s2": choice.choice(["E2", "E2 | E0"]), "s3": "E3", "s4": "Told"}
+    path = folder / "llama_index_run_program.py"
+    path.write_text(HEAD + "".join(_step(choice, name, event) for name, event in taken.items()))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+async def _run(module: ModuleType, flow: Any) -> str | None:
+    """Runs a workflow, and answers when it asks; which step ended it."""
+    handler = flow.run()
+    try:
+        async for event in handler.stream_events():
+            if type(event).__name__ == "Ask":
+                module.LOG.append((event.by, "Ask"))
+                handler.ctx.send_event(module.Told(by="Ask"))
+        return str((await handler).by)
+    except Exception:  # noqa: BLE001 - how a run fails is of no matter here
+        return None
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_runs_go_along_the_edges(seed: int, tmp_path: Path) -> None:
+    """With steps that choose at random, in all kinds of Python, each is led to from the one whose event it takes."""
+    module = _program(seed, tmp_path)
+    flow = module.Flow(timeout=0.5, disable_validation=True)
+    edges = {(edge.source, edge.target) for edge in extract(flow).edges}
+    for run in range(3):
+        module.LOG.clear()
+        module.RANDOM.seed(run)
+        ended_by = asyncio.run(_run(module, flow))
+        assert module.LOG
+        ended = [(ended_by, END)] if ended_by else []
+        assert {*module.LOG, *ended} <= edges, Path(tmp_path, "llama_index_run_program.py").read_text(encoding="utf-8")
+
+
+class Chooser:
+    """Makes agents whose model hands off, calls a tool or answers, at random, and notes who is asked."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)  # noqa: S311 - no secret
+        self.steps: list[str] = []
+
+    def agent(self, name: str, names: list[str], **more: Any) -> Any:
+        outer = self
+        mock: Any = pytest.importorskip("llama_index.core.llms.mock")
+
+        class Agent(agents.FunctionAgent):  # type: ignore[misc]
+            async def take_step(self, *_given: Any, **_more: Any) -> Any:
+                outer.steps.append(name)
+                calls = outer.calls([one for one in names if one != name]) if len(outer.steps) < 25 else []
+                response = outer.message("done")
+                return agents.AgentOutput(response=response, tool_calls=calls, raw={}, current_agent_name=name)
+
+        def read(text: str) -> str:
+            """Reads."""
+            return text
+
+        return Agent(name=name, description=name, tools=[read], llm=mock.MockLLM(), **more)
+
+    def message(self, text: str) -> Any:
+        return pytest.importorskip("llama_index.core.llms").ChatMessage(role="assistant", content=text)
+
+    def calls(self, names: list[str]) -> list[Any]:
+        kind: Any = pytest.importorskip("llama_index.core.tools").ToolSelection
+        call = self.random.choice(["handoff", "read", "handoff", None])
+        given = {"to_agent": self.random.choice(names), "reason": "x"} if call == "handoff" else {"text": "x"}
+        return [kind(tool_id=f"c{len(self.steps)}", tool_name=call, tool_kwargs=given)] if call else []
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_runs_of_teams_go_along_the_edges(seed: int) -> None:
+    """With agents that hand off at random, each change from one to another is an edge, and so is the end."""
+    chooser = Chooser(seed)
+    names = ["a", "b", "c"]
+    allowed = [chooser.random.choice([None, chooser.random.sample(names, 1), []]) for _ in names]
+    team = [chooser.agent(name, names, can_handoff_to=to) for name, to in zip(names, allowed, strict=True)]
+    flow = agents.AgentWorkflow(agents=team, root_agent="a", timeout=5)
+    edges = {(edge.source, edge.target) for edge in extract(flow).edges}
+
+    async def run() -> None:
+        await flow.run(user_msg="x", max_iterations=60)
+
+    asyncio.run(run())
+    path = [START, *chooser.steps, END]
+    changes = {(one, other) for one, other in itertools.pairwise(path) if one != other}
+    assert chooser.steps
+    assert changes <= edges

@@ -1,0 +1,153 @@
+"""The middlewares of MCP are held to the scenarios: in a FastMCP server, and in one of the mcp library."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastmcp")
+
+from fastmcp import FastMCP
+from fastmcp.server import create_proxy
+from mcp.client import Client
+from mcp.server.mcpserver import MCPServer
+from mcp_types import ElicitResult
+
+from guardagent.enforcement import Approval
+from guardagent.frameworks.mcp.adapter import GuardMiddleware, GuardServerMiddleware
+from guardagent.testing.conformance import (
+    SCENARIOS,
+    Call,
+    Desk,
+    HandOff,
+    Operator,
+    Process,
+    Reply,
+    Script,
+    SubAgent,
+    check,
+)
+from tests.frameworks.mcp.forms import filled
+from tests.testing.conformance_cannot import CANNOT
+
+
+@dataclass
+class Form:
+    """A result that asks: the client calls again, with the answer and the state."""
+
+    client: Any
+    tool: str
+    args: Mapping[str, Any]
+    result: Any
+
+    def call_again(self, said: Approval, client: Any) -> Any:
+        answers = {name: ElicitResult(**filled(said)) for name in self.result.input_requests}
+        more = {"input_responses": answers, "request_state": self.result.request_state}
+        return client.session.call_tool(self.tool, dict(self.args), allow_input_required=True, **more)
+
+
+class MiddlewareProcess(Process):
+    """A server for each conversation, which all have one guard; and a client of each."""
+
+    def __init__(self, operator: Operator, serve: Callable[..., Any], open_clients: AsyncExitStack) -> None:
+        self.operator, self.guard, self._serve, self._open = operator, operator.guard(), serve, open_clients
+        self._behind: list[Any] = []  # servers that get tools later
+        self._clients: dict[str, Any] = {}
+        self._desk = Desk()
+
+    async def run(
+        self,
+        script: Script,
+        *,
+        conversation: str = "c1",
+        history: Sequence[tuple[Call, str]] = (),
+        stream: bool = False,
+    ) -> Reply:
+        self._desk = Desk()
+        return await self._desk.run(self._talk(await self.client(conversation), script))
+
+    async def answer(self, question: Any, said: Approval) -> Reply:
+        form = question.shown
+        mine = form.client in self._clients.values()
+        if question.answer.done() or not mine:
+            await form.call_again(said, form.client if mine else await self.client("c1"))
+        return await Desk.answer(question, said) if mine else Reply()
+
+    async def swap(self, question: Any, args: Mapping[str, Any]) -> None:
+        question.shown.args = args
+
+    async def add(self, tool: str) -> None:
+        for server in self._behind:
+            server.add_tool(self.operator.shop.tool(tool))
+
+    async def _talk(self, client: Any, script: Script) -> Reply:
+        for turn in script:
+            if isinstance(turn, SubAgent | HandOff):  # both are agents of this client
+                await self._talk(client, turn.script)
+            elif not isinstance(turn, str):
+                await asyncio.gather(*(self._call(client, name, args) for name, args in turn))
+        return Reply("done")
+
+    async def _call(self, client: Any, tool: str, args: Mapping[str, Any]) -> None:
+        result = await client.session.call_tool(tool, dict(args), allow_input_required=True)
+        while getattr(result, "input_requests", None):
+            form = Form(client, tool, args, result)
+            result = await form.call_again(await self._desk.put(form).answer, client)
+
+    async def client(self, conversation: str) -> Any:
+        if conversation not in self._clients:
+            server, behind, served = self._serve(self.guard, conversation)
+            self._behind.append(behind)
+            for name in self.operator.tools:
+                server.add_tool(self.operator.shop.tool(name))
+            client = Client(served, mode="2026-07-28", elicitation_callback=_never)
+            self._clients[conversation] = await self._open.enter_async_context(client)
+        return self._clients[conversation]
+
+
+async def _never(context: Any, params: Any) -> Any:
+    raise AssertionError("a result asks, and no request of the server")
+
+
+def fastmcp(guard: Any, conversation: str) -> tuple[Any, Any, Any]:
+    """A server, one behind it that is somebody else's, and what serves both."""
+    server, behind = FastMCP("shop"), FastMCP("behind")
+    server.mount(create_proxy(behind))
+    server.add_middleware(GuardMiddleware(guard, conversation=lambda context: conversation))
+    return server, behind, server._mcp_server
+
+
+def mcp(guard: Any, conversation: str) -> tuple[Any, Any, Any]:
+    """As above; this library knows no server behind another one."""
+    server = MCPServer("shop")
+    middleware = GuardServerMiddleware(guard, conversation=lambda context: conversation)
+    server._lowlevel_server.middleware.append(middleware)
+    return server, server, server
+
+
+class MiddlewareHost:
+    def __init__(self, name: str, serve: Callable[..., Any]) -> None:
+        self.name, self.cannot, self._serve = name, CANNOT[name], serve
+
+    @asynccontextmanager
+    async def process(self, operator: Operator) -> AsyncIterator[MiddlewareProcess]:
+        async with AsyncExitStack() as open_clients:
+            process = MiddlewareProcess(operator, self._serve, open_clients)
+            await process.client("c1")
+            yield process
+
+
+HOSTS = [MiddlewareHost("FastMCP middleware", fastmcp), MiddlewareHost("mcp middleware", mcp)]
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_conformance(scenario: str, host: MiddlewareHost, tmp_path: Path) -> None:
+    """What the shop really did is what the rules allow."""
+    check(host, scenario, tmp_path)

@@ -1,0 +1,162 @@
+"""The MCP proxy is held to the scenarios: a process over stdio, before a server that is another one."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guardagent.enforcement import Approval
+from guardagent.testing.conformance import (
+    SCENARIOS,
+    Call,
+    Desk,
+    HandOff,
+    Operator,
+    Process,
+    Reply,
+    Script,
+    SubAgent,
+    check,
+)
+from tests.frameworks.mcp.forms import filled
+from tests.frameworks.mcp.helpers import RawClient, client_of
+from tests.testing.conformance_cannot import CANNOT
+
+SERVER = Path(__file__).parent / "servers" / "conformance_shop.py"
+
+
+@dataclass
+class Form:
+    """A question as the client shows it: a request of the server with an id, or since 2026-07-28 a result that asks.
+
+    Attributes:
+        client: was asked.
+        id: of the request.
+        params: of the call that the client makes again, with the answer.
+    """
+
+    client: RawClient
+    id: Any = None
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+class ProxyProcess(Process):
+    """Each conversation has a client, and a proxy with a server of its own, as clients start them."""
+
+    def __init__(self, operator: Operator, open_clients: AsyncExitStack, *, modern: bool) -> None:
+        self.operator, self._open, self._modern = operator, open_clients, modern
+        self._clients: dict[str, RawClient] = {}
+        self._desk = Desk()
+
+    async def run(
+        self,
+        script: Script,
+        *,
+        conversation: str = "c1",
+        history: Sequence[tuple[Call, str]] = (),
+        stream: bool = False,
+    ) -> Reply:
+        self._desk = Desk()
+        return await self._desk.run(self._talk(await self._client(conversation), script))
+
+    async def answer(self, question: Any, said: Approval) -> Reply:
+        """Sends the form back. Of a second answer nobody in the client knows any more: it is sent all the same."""
+        form = question.shown
+        mine = form.client in self._clients.values()
+        client = form.client if mine else await self._client("c1")
+        if form.id is not None:
+            await client.send({"jsonrpc": "2.0", "id": form.id, "result": filled(said)})
+        elif question.answer.done() or not mine:
+            await client.request("tools/call", answered(form.params, said))
+        return await Desk.answer(question, said) if mine else Reply()
+
+    async def swap(self, question: Any, args: Mapping[str, Any]) -> None:
+        question.shown.params["arguments"] = dict(args)
+
+    async def add(self, tool: str) -> None:
+        (self.operator.shop.folder / f"also {tool}").touch()
+        for client in self._clients.values():
+            await client.request("tools/list")
+
+    async def _talk(self, client: RawClient, script: Script) -> Reply:
+        for turn in script:
+            if isinstance(turn, SubAgent | HandOff):  # both are agents of this client
+                await self._talk(client, turn.script)
+            elif not isinstance(turn, str):
+                await asyncio.gather(*(self._call(client, name, args) for name, args in turn))
+        return Reply("done")
+
+    async def _call(self, client: RawClient, tool: str, args: Mapping[str, Any]) -> None:
+        params = {"name": tool, "arguments": dict(args)}
+        result = await self._result(client, params)
+        while "inputRequests" in result:
+            form = Form(client, params={**params, **result})
+            result = await self._result(client, answered(form.params, await self._desk.put(form).answer))
+
+    async def _result(self, client: RawClient, params: dict[str, Any]) -> dict[str, Any]:
+        request = await client.ask("tools/call", params)
+        try:
+            return dict((await client.answered(request)).get("result", {}))
+        except asyncio.CancelledError:
+            await client.notify("notifications/cancelled", {"requestId": request})
+            raise
+
+    async def _client(self, conversation: str) -> RawClient:
+        if conversation not in self._clients:
+            operator = self.operator
+            proxy = [
+                "-m",
+                "guardagent",
+                "mcp-proxy",
+                "--policies",
+                str(operator.policies),
+                "--conversation",
+                conversation,
+            ]
+            proxy += ["--ledger", str(operator.ledger)] if operator.ledger else []
+            server = [sys.executable, str(SERVER), str(operator.shop.folder), *operator.tools]
+            command = [sys.executable, *proxy, "--", *server]
+            client = await self._open.enter_async_context(client_of(command, operator.shop.folder, modern=self._modern))
+            client.answer = lambda method, params: self._desk.put(Form(client, client.others[-1]["id"])) and None
+            await client.begin(elicitation={})
+            self._clients[conversation] = client
+        return self._clients[conversation]
+
+
+def answered(params: Mapping[str, Any], said: Approval) -> dict[str, Any]:
+    """The call again, with the form that its result asked for."""
+    answers = {name: filled(said) for name in params["inputRequests"]}
+    given = {name: params[name] for name in ("name", "arguments", "requestState")}
+    return {**given, "inputResponses": answers}
+
+
+class ProxyHost:
+    name = "MCP proxy"
+    cannot = CANNOT[name]
+
+    def __init__(self, *, modern: bool) -> None:
+        self._modern = modern
+
+    @asynccontextmanager
+    async def process(self, operator: Operator) -> AsyncIterator[ProxyProcess]:
+        async with AsyncExitStack() as open_clients:
+            yield ProxyProcess(operator, open_clients, modern=self._modern)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_conformance(scenario: str, tmp_path: Path) -> None:
+    """What the shop really did is what the rules allow. Since 2026-07-28 a client keeps what a person is asked."""
+    check(ProxyHost(modern=True), scenario, tmp_path)
+
+
+@pytest.mark.parametrize("scenario", ["resume", "approve twice", "edit", "cancel"])
+def test_conformance_of_clients_that_shake_hands(scenario: str, tmp_path: Path) -> None:
+    """Before it, the server asks while the call is under way."""
+    check(ProxyHost(modern=False), scenario, tmp_path)

@@ -1,0 +1,77 @@
+"""Agents of the OpenAI Agents SDK whose model follows a script."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from agents import Agent, RunConfig, Runner, function_tool
+from agents.testing import ScriptedModel, assistant_message, function_call
+
+from guardagent.enforcement import ToolGuard
+from guardagent.frameworks.openai_agents.adapter import guarded
+from tests.frameworks.scenarios import Shop
+
+_numbers = itertools.count(1)
+QUIET = {"tracing_disabled": True}
+
+
+def calls(*proposed: tuple[str, Any] | str) -> list[Any]:
+    """One turn of the model: tool and arguments of each call, or what it says."""
+    return [
+        assistant_message(one)
+        if isinstance(one, str)
+        else function_call(one[0], one[1] if isinstance(one[1], str) else json.dumps(one[1]), call_id=_id())
+        for one in proposed
+    ]
+
+
+def _id() -> str:
+    return f"call_{next(_numbers)}"
+
+
+def refund(amount: Any, order_id: str = "W1") -> tuple[str, Any]:
+    """A refund that the model proposes."""
+    return "refund", {"order_id": order_id, "amount": amount}
+
+
+def tool(function: Callable[..., Any], name: str | None = None, **options: Any) -> Any:
+    """A function tool; not strict, so that arguments may be left out."""
+    return function_tool(function, name_override=name or function.__name__, strict_mode=False, **options)
+
+
+def shop_tools(shop: Shop, **options: Any) -> list[Any]:
+    """The shop's tools."""
+    functions: list[Callable[..., Any]] = [shop.authenticate, shop.refund, shop.wire, shop.break_down]
+    return [tool(one, **options) for one in functions]
+
+
+def agent_of(guard: ToolGuard, tools: Iterable[Any], *turns: list[Any], **options: Any) -> Any:
+    """A guarded agent whose model follows a script."""
+    unguarded = options.pop("unguarded", ())
+    agent = Agent(options.pop("name", "clerk"), tools=list(tools), model=ScriptedModel(turns), **options)
+    return guarded(agent, guard, unguarded=unguarded)
+
+
+def config(conversation: str = "c1", **options: Any) -> RunConfig:
+    """A RunConfig without tracing."""
+    return RunConfig(tracing_disabled=True, group_id=conversation, **options)
+
+
+def ran(agent: Any, said: Any = "please", conversation: str = "c1", **options: Any) -> Any:
+    """The result of a run."""
+    return asyncio.run(arun(agent, said, conversation, **options))
+
+
+async def arun(agent: Any, said: Any = "please", conversation: str = "c1", **options: Any) -> Any:
+    """As `ran`."""
+    context = options.pop("context", {"conversation_id": conversation})
+    return await Runner.run(agent, said, context=context, run_config=config(conversation), **options)
+
+
+def outputs(result: Any) -> list[str]:
+    """What the model was told of its calls."""
+    return [str(item.output) for item in result.new_items if item.type == "tool_call_output_item"]

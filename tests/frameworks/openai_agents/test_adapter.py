@@ -1,0 +1,456 @@
+"""The OpenAI Agents SDK: what a guarded agent really does, with the SDK's own scripted model."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("agents.testing")
+
+from agents import Agent, RunContextWrapper, Runner, RunState, SQLiteSession, ToolsToFinalOutputResult, function_tool
+
+from guardagent.enforcement import Approval, ApprovalRequest
+from guardagent.errors import InputError
+from guardagent.frameworks.openai_agents.adapter import GuardedRunner, RunHalted, answer, conversation, guarded, request
+from guardagent.frameworks.openai_agents.adapter._host import check
+from tests.frameworks.openai_agents.runs import agent_of, arun, calls, config, outputs, ran, refund, shop_tools, tool
+from tests.frameworks.scenarios import (
+    APPROVED,
+    ASKS,
+    AT_MOST_ONE,
+    AUTHENTICATED,
+    HALTED,
+    LIMIT,
+    MISSPELT,
+    Shop,
+    broken_rules,
+    guard_of,
+)
+
+LOGIN = ("authenticate", {"email": "a@b.c", "code": "1234"})
+
+
+# --- deny, replan, give up
+
+
+def test_a_denied_refund_is_replanned(tmp_path: Path) -> None:
+    """500 is blocked with its reason, 50 is paid, and the run goes on to its answer."""
+    shop = Shop()
+    agent = agent_of(guard_of(tmp_path, LIMIT), shop_tools(shop), calls(refund(500)), calls(refund(50)), calls("done"))
+    result = ran(agent)
+    assert shop.refunds == [("W1", 50)]
+    assert "refund 100 or less" in outputs(result)[0]
+    assert result.final_output == "done"
+
+
+def test_the_same_in_a_synchronous_and_in_a_streamed_run(tmp_path: Path) -> None:
+    """`run_sync` and `run_streamed` are guarded as `run` is."""
+    shop = Shop()
+    turns = [calls(refund(500)), calls(refund(50)), calls("done")] * 2
+    agent = agent_of(guard_of(tmp_path, LIMIT), shop_tools(shop), *turns)
+    Runner.run_sync(agent, "please", context={"conversation_id": "c1"}, run_config=config())
+
+    async def streamed() -> None:
+        result = Runner.run_streamed(agent, "please", context={"conversation_id": "c1"}, run_config=config())
+        async for _ in result.stream_events():
+            pass
+
+    asyncio.run(streamed())
+    assert shop.refunds == [("W1", 50)] * 2
+
+
+def test_after_three_replans_control_returns_to_the_user(tmp_path: Path) -> None:
+    """The fourth denied turn ends the run with the reason as its answer; the next run begins anew."""
+    shop = Shop()
+    turns = [calls(refund(500 + n)) for n in range(4)] + [calls(refund(500)), calls(refund(50)), calls("done")]
+    agent = agent_of(guard_of(tmp_path, LIMIT), shop_tools(shop), *turns)
+    assert "control returns to the user" in ran(agent).final_output
+    assert ran(agent).final_output == "done"
+    assert shop.refunds == [("W1", 50)]
+
+
+def test_a_denial_is_no_tool_output_at_which_the_agent_stops(tmp_path: Path) -> None:
+    """`stop_on_first_tool` and `stop_at_tool_names` stop at what a tool gave, and not at a denial."""
+    for stops in ("stop_on_first_tool", {"stop_at_tool_names": ["refund"]}):
+        shop = Shop()
+        turns = [calls(refund(500)), calls(refund(50))]
+        agent = agent_of(guard_of(tmp_path, LIMIT), shop_tools(shop), *turns, tool_use_behavior=stops)
+        assert ran(agent).final_output == "refunded 50 of W1"
+        assert shop.refunds == [("W1", 50)]
+
+
+def test_the_operators_own_end_of_a_run_stays(tmp_path: Path) -> None:
+    """A function as `tool_use_behavior` is asked as before."""
+    shop = Shop()
+
+    def ends(context: Any, results: list[Any]) -> ToolsToFinalOutputResult:
+        return ToolsToFinalOutputResult(is_final_output=True, final_output=f"{len(results)} done")
+
+    agent = agent_of(guard_of(tmp_path, LIMIT), shop_tools(shop), calls(refund(50)), tool_use_behavior=ends)
+    assert ran(agent).final_output == "1 done"
+    assert shop.refunds == [("W1", 50)]
+
+
+def test_a_rule_that_halts_ends_the_run(tmp_path: Path) -> None:
+    """The caller gets RunHalted with the verdict; no later call of the conversation runs either."""
+    shop = Shop()
+    agent = agent_of(
+        guard_of(tmp_path, HALTED), shop_tools(shop), calls(("wire", {"amount": 5})), calls(refund(5)), calls("done")
+    )
+    with pytest.raises(RunHalted) as stopped:
+        ran(agent)
+    assert stopped.value.verdict.rules == ("no_wire",)
+    assert "halted" in outputs(ran(agent))[0]
+    assert (shop.wired, shop.refunds) == ([], [])
+
+
+# --- history
+
+
+def test_only_a_login_that_succeeded_counts(tmp_path: Path) -> None:
+    """Deny, fail to authenticate, deny, authenticate, allow."""
+    shop = Shop()
+    wrong = ("authenticate", {"email": "a@b.c", "code": "0"})
+    turns = [calls(one) for one in (refund(5), wrong, refund(6), LOGIN, refund(7))]
+    agent = agent_of(guard_of(tmp_path, AUTHENTICATED), shop_tools(shop), *turns, calls("done"))
+    ran(agent)
+    assert (shop.logins, shop.refunds) == (["a@b.c"], [("W1", 7)])
+
+
+def test_an_exception_is_a_failure_although_the_model_gets_a_text(tmp_path: Path) -> None:
+    """What `failure_error_function` makes of an exception does not pass for an output."""
+    shop = Shop()
+
+    def authenticate(email: str) -> str:
+        raise ConnectionError(email)
+
+    tools = [tool(authenticate), tool(shop.refund)]
+    turns = [calls(("authenticate", {"email": "a"})), calls(refund(5)), calls("done")]
+    result = ran(agent_of(guard_of(tmp_path, AUTHENTICATED), tools, *turns))
+    assert shop.refunds == []
+    assert "An error occurred" in outputs(result)[0]
+
+
+def test_two_identical_refunds_at_once(tmp_path: Path) -> None:
+    """Under "at most one" one of two parallel calls is paid."""
+    shop = Shop()
+    agent = agent_of(guard_of(tmp_path, AT_MOST_ONE), shop_tools(shop), calls(refund(5), refund(5)), calls("done"))
+    ran(agent)
+    assert shop.refunds == [("W1", 5)]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_cancelled_call_stays_in_flight(tmp_path: Path, streamed: bool) -> None:
+    """It may have paid: the retry is denied."""
+    shop = Shop(waits=True)
+    turns = [calls(refund(5)), calls(refund(5)), calls("done")]
+    agent = agent_of(guard_of(tmp_path, AT_MOST_ONE), [tool(shop.arefund, "refund")], *turns)
+
+    async def cancelled() -> None:
+        if streamed:
+            result = Runner.run_streamed(agent, "please", context={"conversation_id": "c1"}, run_config=config())
+            reading = asyncio.create_task(_read(result))
+            await shop.started.wait()
+            result.cancel()
+            await reading
+        else:
+            running = asyncio.create_task(arun(agent))
+            await shop.started.wait()
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+        await asyncio.sleep(0)
+        shop.waits = False
+        await arun(agent)
+
+    asyncio.run(cancelled())
+    assert shop.refunds == [("W1", 5)]
+
+
+async def _read(result: Any) -> None:
+    async for _ in result.stream_events():
+        pass
+
+
+def test_a_call_that_timed_out_stays_in_flight(tmp_path: Path) -> None:
+    """The SDK tells the model of the timeout and goes on: a second refund is denied."""
+    shop = Shop(waits=True)
+    slow = tool(shop.arefund, "refund", timeout=0.05)
+    result = ran(agent_of(guard_of(tmp_path, AT_MOST_ONE), [slow], calls(refund(5)), calls(refund(5)), calls("done")))
+    assert shop.refunds == [("W1", 5)]
+    assert "timed out" in outputs(result)[0]
+
+
+@pytest.mark.parametrize("kind", broken_rules())
+def test_rules_that_do_not_work_deny(tmp_path: Path, kind: str) -> None:
+    """A rule that raises, hangs, returns the wrong type or cannot answer pays nothing."""
+    shop = Shop()
+    guard = guard_of(tmp_path, ASKS, **broken_rules()[kind])
+    result = ran(agent_of(guard, shop_tools(shop), calls(refund(5)), calls("done")))
+    assert shop.refunds == []
+    assert "could not be checked" in outputs(result)[0]
+
+
+# --- a person
+
+
+def _interrupted(tmp_path: Path, *turns: list[Any], **options: Any) -> tuple[Shop, Any, Any]:
+    shop = Shop()
+    agent = agent_of(guard_of(tmp_path, APPROVED, **options), shop_tools(shop), *turns)
+    return shop, agent, ran(agent)
+
+
+def test_an_escalated_call_waits_and_runs_once_when_approved(tmp_path: Path) -> None:
+    """The interruption shows every argument; the same call a second time is asked about again."""
+    shop, agent, result = _interrupted(tmp_path, calls(refund(500)), calls(refund(500)), calls("done"))
+    assert shop.refunds == []
+    asked = request(result.interruptions[0])
+    assert asked.args == {"order_id": "W1", "amount": 500}
+    assert "needs a person's approval" in asked.text()
+    state = result.to_state()
+    state.approve(result.interruptions[0])
+    again = ran(agent, state)
+    assert shop.refunds == [("W1", 500)]
+    assert len(again.interruptions) == 1
+
+
+def test_a_standing_approval_covers_no_second_call(tmp_path: Path) -> None:
+    """`always_approve` lets the SDK skip the question: the guard denies what nobody was asked about."""
+    shop, agent, result = _interrupted(tmp_path, calls(refund(500)), calls(refund(500)), calls("done"))
+    state = result.to_state()
+    state.approve(result.interruptions[0], always_approve=True)
+    ended = ran(agent, state)
+    assert shop.refunds == [("W1", 500)]
+    assert "standing approval" in outputs(ended)[-1]
+
+
+def test_a_rejected_call_does_not_run(tmp_path: Path) -> None:
+    """The model is told what the person said."""
+    shop, agent, result = _interrupted(tmp_path, calls(refund(500)), calls("done"))
+    state = result.to_state()
+    answer(state, result.interruptions[0], Approval("reject", reason="too much"))
+    assert "too much" in outputs(ran(agent, state))[0]
+    assert shop.refunds == []
+
+
+def test_an_edited_call_is_judged_again(tmp_path: Path) -> None:
+    """Edited to 60 it pays 60; edited to 5000, or to what does not fit, it pays nothing."""
+    for amount, paid in ((60, [("W1", 60)]), ("60", [("W1", 60)]), (5000, []), (700, []), ("x", [])):
+        shop, agent, result = _interrupted(tmp_path, calls(refund(500)), calls("done"))
+        state = result.to_state()
+        answer(state, result.interruptions[0], Approval("edit", {"order_id": "W1", "amount": amount}))
+        ran(agent, state)
+        assert shop.refunds == paid, amount
+
+
+def test_what_would_not_help_is_not_asked(tmp_path: Path) -> None:
+    """2000 breaks a rule that no approval lifts: denied without an interruption."""
+    shop, _, result = _interrupted(tmp_path, calls(refund(2000)), calls("done"))
+    assert (result.interruptions, shop.refunds, result.final_output) == ([], [], "done")
+
+
+def test_an_approved_state_that_is_resumed_again_pays_once(tmp_path: Path) -> None:
+    """The approval was for one call."""
+    shop, agent, result = _interrupted(tmp_path, calls(refund(500)), calls("done"), calls("done"))
+    state = result.to_state()
+    state.approve(result.interruptions[0])
+    text = state.to_string()
+
+    async def replayed() -> Any:
+        again = await RunState.from_string(agent, text, context_override=RunContextWrapper({"conversation_id": "c1"}))
+        return await arun(agent, again, context=None)
+
+    ran(agent, state)
+    asyncio.run(replayed())
+    assert shop.refunds == [("W1", 500)]
+
+
+def test_of_several_calls_the_escalated_one_alone_waits(tmp_path: Path) -> None:
+    """5 is paid at once, 5000 is denied, 500 waits."""
+    shop, agent, result = _interrupted(tmp_path, calls(refund(500), refund(5), refund(5000)), calls("done"))
+    assert (shop.refunds, len(result.interruptions)) == ([("W1", 5)], 1)
+    state = result.to_state()
+    state.approve(result.interruptions[0])
+    ran(agent, state)
+    assert shop.refunds == [("W1", 5), ("W1", 500)]
+
+
+def test_resuming_without_an_answer_runs_nothing(tmp_path: Path) -> None:
+    """A state that nobody answered is interrupted again."""
+    shop, agent, result = _interrupted(tmp_path, calls(refund(500)), calls("done"))
+    again = ran(agent, result.to_state())
+    assert (len(again.interruptions), shop.refunds) == (1, [])
+
+
+def test_an_approver_is_asked_instead(tmp_path: Path) -> None:
+    """With an approver nothing is left to the SDK; its edit is what the tool gets."""
+
+    def approve(asked: ApprovalRequest) -> Approval:
+        return Approval("edit", {**asked.args, "amount": 70}) if asked.args["amount"] == 500 else Approval("reject")
+
+    shop, _, result = _interrupted(tmp_path, calls(refund(500)), calls(refund(600)), calls("done"), approver=approve)
+    assert (result.interruptions, shop.refunds) == ([], [("W1", 70)])
+
+
+def test_the_operators_own_approval_stays(tmp_path: Path) -> None:
+    """A tool with `needs_approval` is asked about though no rule escalates."""
+    shop = Shop()
+    tools = shop_tools(shop, needs_approval=True)
+    result = ran(agent_of(guard_of(tmp_path, APPROVED), tools, calls(refund(5)), calls("done")))
+    assert (len(result.interruptions), shop.refunds) == (1, [])
+
+
+# --- conversations
+
+
+def test_a_run_without_a_conversation_is_denied(tmp_path: Path) -> None:
+    """The denial says what to configure."""
+    shop = Shop()
+    agent = agent_of(guard_of(tmp_path, LIMIT), shop_tools(shop), calls(refund(5)), calls("done"))
+    result = asyncio.run(Runner.run(agent, "please"))
+    assert shop.refunds == []
+    assert "names no conversation" in outputs(result)[0]
+
+
+def test_where_the_conversation_is_found(tmp_path: Path) -> None:
+    """Context, group, the SDK's session through GuardedRunner, and `conversation`: each names one of its own."""
+    shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE)
+    agent = agent_of(guard, shop_tools(shop), *([calls(refund(5)), calls("done")] * 6))
+
+    async def five() -> None:
+        await Runner.run(agent, "please", context={"session_id": "a"})
+        await Runner.run(agent, "please", run_config=config("b"))
+        await GuardedRunner.run(agent, "please", session=SQLiteSession("c"))
+        with conversation("d"):
+            await Runner.run(agent, "please")
+        await Runner.run(agent, "please", context={"session_id": "a"})
+
+    asyncio.run(five())
+    GuardedRunner.run_sync(agent, "please", session=SQLiteSession("e"))
+    assert len(shop.refunds) == 5
+    assert all(guard.session(name).history for name in "abcde")
+
+
+def test_conversations_do_not_mix(tmp_path: Path) -> None:
+    """Two that are interleaved: a login in one allows nothing in the other."""
+    shop, guard = Shop(), guard_of(tmp_path, AUTHENTICATED)
+    first = agent_of(guard, shop_tools(shop), calls(LOGIN), calls(refund(1)), calls("done"))
+    second = agent_of(guard, shop_tools(shop), calls(refund(2)), calls(refund(3)), calls("done"))
+
+    async def both() -> None:
+        await asyncio.gather(arun(first, conversation="x"), arun(second, conversation="y"))
+
+    asyncio.run(both())
+    assert shop.refunds == [("W1", 1)]
+
+
+def test_many_conversations_of_one_guard(tmp_path: Path) -> None:
+    """Threads with an event loop each: every conversation has its one refund."""
+    shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE)
+
+    def converses(number: int) -> None:
+        turns = [calls(refund(1), refund(1)), calls(refund(1)), calls("done")]
+        ran(agent_of(guard, shop_tools(shop), *turns), conversation=f"c{number}")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(converses, range(20)))
+    assert len(shop.refunds) == 20
+
+
+def test_a_session_goes_on_over_runs(tmp_path: Path) -> None:
+    """The login of the first run counts in the second, whose input shows it."""
+    shop = Shop()
+    turns = [calls(LOGIN), calls("welcome"), calls(refund(5)), calls("done")]
+    agent, session = agent_of(guard_of(tmp_path, AUTHENTICATED), shop_tools(shop), *turns), SQLiteSession("c1")
+    GuardedRunner.run_sync(agent, "log me in", session=session)
+    GuardedRunner.run_sync(agent, "refund", session=session)
+    assert shop.refunds == [("W1", 5)]
+
+
+def test_results_that_the_guard_never_saw_are_no_history(tmp_path: Path) -> None:
+    """A conversation that shows a login of elsewhere is not believed, nor gone on with."""
+    shop = Shop()
+    agent = agent_of(guard_of(tmp_path, AUTHENTICATED), shop_tools(shop), calls(refund(5)), calls("done"))
+    before = [
+        {"role": "user", "content": "log me in"},
+        {"type": "function_call", "call_id": "old", "name": "authenticate", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "old", "output": "welcome"},
+    ]
+    result = ran(agent, [*before, {"role": "user", "content": "refund"}])
+    assert shop.refunds == []
+    assert "never saw" in outputs(result)[0]
+
+
+def test_calls_that_never_ran_do_not_end_a_conversation(tmp_path: Path) -> None:
+    """What the SDK or the guard refused before is known in the next run."""
+    shop = Shop()
+    twice = ("refund", '{"order_id": "W1", "amount": 5, "amount": 5}')
+    agent = agent_of(
+        guard_of(tmp_path, LIMIT), shop_tools(shop), calls(twice), calls("no"), calls(refund(5)), calls("done")
+    )
+    first = ran(agent)
+    ran(agent, [*first.to_input_list(), {"role": "user", "content": "again"}])
+    assert shop.refunds == [("W1", 5)]
+
+
+# --- attaching
+
+
+def test_a_misspelt_tool_is_refused(tmp_path: Path) -> None:
+    """A rule about `refnud` would never deny anything."""
+    with pytest.raises(InputError, match="did you mean 'refund'"):
+        agent_of(guard_of(tmp_path, MISSPELT), shop_tools(Shop()))
+
+
+def test_an_old_sdk_is_refused() -> None:
+    """The message says which version is needed, and how it is installed."""
+    with pytest.raises(InputError, match=r"0.6.1 is too old.*openai-agents\]"):
+        check("0.6.1", "pip install 'guardagent[openai-agents]'")
+    check("1.0rc1", "")
+
+
+def test_two_guards_are_refused(tmp_path: Path) -> None:
+    """An agent, or a tool, has one guard; the same guard twice changes nothing."""
+    guard, tools = guard_of(tmp_path, LIMIT), shop_tools(Shop())
+    agent = agent_of(guard, tools)
+    assert guarded(agent, guard) is agent
+    with pytest.raises(InputError, match="another guard"):
+        guarded(agent, guard_of(tmp_path, LIMIT))
+    with pytest.raises(InputError, match="another guard"):
+        agent_of(guard_of(tmp_path, LIMIT), agent.tools)
+
+
+def test_tools_that_are_added_later_and_clones_are_guarded(tmp_path: Path) -> None:
+    """A tool of a clone, or one that is appended, is judged as those that were there."""
+    shop = Shop()
+    agent = agent_of(guard_of(tmp_path, LIMIT), [], calls(refund(500)), calls("done"))
+    agent.tools.append(tool(shop.refund))
+    ran(agent)
+    turns = agent_of(guard_of(tmp_path, LIMIT), [], calls(refund(500)), calls("done"))
+    ran(turns.clone(tools=[tool(shop.refund)]))
+    assert shop.refunds == []
+
+
+def test_the_tool_that_one_has_in_hand_is_not_changed(tmp_path: Path) -> None:
+    """The agent gets guarded copies: another agent may use the tool without a guard, or with its own."""
+    refunding = function_tool(Shop().refund)
+    before = refunding.on_invoke_tool
+    guarded(Agent("clerk", tools=[refunding]), guard_of(tmp_path, LIMIT))
+    assert refunding.on_invoke_tool is before
+
+
+def test_a_block_that_says_so_is_a_failure(tmp_path: Path) -> None:
+    """In the second of the blocks that a tool gives back."""
+    shop = Shop()
+
+    def authenticate(email: str) -> Any:
+        return [{"type": "text", "text": "looked"}, {"type": "text", "text": f"Error: no user {email}"}]
+
+    tools = [tool(authenticate), tool(shop.refund)]
+    turns = [calls(("authenticate", {"email": "a"})), calls(refund(5)), calls("done")]
+    ran(agent_of(guard_of(tmp_path, AUTHENTICATED), tools, *turns))
+    assert shop.refunds == []

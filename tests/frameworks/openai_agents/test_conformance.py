@@ -1,0 +1,213 @@
+"""The OpenAI Agents SDK is held to the scenarios: `guarded(agent, guard)`, an agent built for each run."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("agents")
+
+from agents import (
+    Agent,
+    OutputGuardrailTripwireTriggered,
+    RunConfig,
+    RunContextWrapper,
+    RunState,
+    StopAtTools,
+    function_tool,
+)
+from agents.mcp import MCPServer
+from agents.testing import ScriptedModel, assistant_message, function_call
+from mcp.types import CallToolResult, TextContent, Tool
+
+from guardagent.enforcement import Approval
+from guardagent.frameworks.openai_agents.adapter import GuardedRunner, RunHalted, answer, guarded, request
+from guardagent.testing.conformance import (
+    SCENARIOS,
+    Call,
+    HandOff,
+    Operator,
+    Process,
+    Reply,
+    Script,
+    Shop,
+    SubAgent,
+    check,
+)
+from tests.testing.conformance_cannot import CANNOT
+
+_ids = itertools.count(1)
+CONFIG = RunConfig(tracing_disabled=True)
+
+
+@dataclass(frozen=True)
+class Question:
+    """An interruption of a run whose state was stored, and the digest of the call that was shown."""
+
+    conversation: str
+    team: Any
+    key: str
+    shown: str
+
+
+class OpenAIProcess(Process):
+    """States, sessions and the models' scripts outlive it; its guard does not."""
+
+    def __init__(self, operator: Operator) -> None:
+        self.operator, self.guard = operator, operator.guard()
+        self.server = Served(operator.shop)
+        self.states: dict[str, str] = operator.kept
+
+    async def run(
+        self,
+        script: Script,
+        *,
+        conversation: str = "c1",
+        history: Sequence[tuple[Call, str]] = (),
+        stream: bool = False,
+    ) -> Reply:
+        said: list[Any] = [{"role": "user", "content": "please"}]
+        for call, output in history:
+            made = function_call(call[0], json.dumps(call[1]), call_id=f"shown_{next(_ids)}")
+            said += [made, {"type": "function_call_output", "call_id": made.call_id, "output": output}]
+        return await self._go_on(said, conversation, self._team(script), stream=stream)
+
+    async def answer(self, question: Question, said: Approval) -> Reply:
+        agent = self._agent(question.team)
+        context = RunContextWrapper({"conversation_id": question.conversation})
+        state = await RunState.from_string(agent, self.states[question.key], context_override=context)
+        answer(state, state.get_interruptions()[0], replace(said, of=question.shown))
+        return await self._go_on(state, question.conversation, question.team)
+
+    async def swap(self, question: Question, args: Mapping[str, Any]) -> None:
+        state, new = json.loads(self.states[question.key]), json.dumps(args)
+        self.states[question.key] = json.dumps(state, default=str).replace(
+            _escaped('"amount": 500'), _escaped(new[1:-1])
+        )
+        assert _escaped('"amount": 900') in self.states[question.key]
+
+    async def add(self, tool: str) -> None:
+        self.server.tools.append(tool)
+
+    async def _go_on(self, said: Any, conversation: str, team: Any, *, stream: bool = False) -> Reply:
+        agent, shown = self._agent(team), ""
+        options = {"context": {"conversation_id": conversation}, "run_config": CONFIG}
+        try:
+            if stream:
+                streamed = GuardedRunner.run_streamed(agent, said, **options)
+                async for event in streamed.stream_events():
+                    shown += str(event)
+                return Reply(shown)
+            result = await GuardedRunner.run(agent, said, **options)
+        except (OutputGuardrailTripwireTriggered, RunHalted):
+            return Reply(shown)
+        if not result.interruptions:
+            return Reply(str(result.final_output))
+        key = f"state {next(_ids)}"
+        self.states[key] = result.to_state().to_string()
+        return Reply(question=Question(conversation, team, key, request(result.interruptions[0]).digest))
+
+    # --- agents, as users build them
+
+    def _team(self, script: Script) -> Any:
+        """The models of an agent, of the one it hands over to, and of its sub-agents: they outlive the agents."""
+        turns: list[list[Any]] = []
+        inner: list[tuple[SubAgent, Any]] = []
+        second = None
+        for turn in script:
+            if isinstance(turn, HandOff):
+                second = self._team(turn.script)
+                turns.append([function_call("transfer_to_second", "{}", call_id=f"call_{next(_ids)}")])
+            elif isinstance(turn, SubAgent):
+                inner.append((turn, self._team(turn.script)))
+                turns.append([function_call(f"delegate_{len(inner)}", '{"input": "x"}', call_id=f"call_{next(_ids)}")])
+            else:
+                turns.append(_said(turn))
+        return ScriptedModel([*turns, *[[assistant_message("done")]] * 9]), second, inner
+
+    def _agent(self, team: Any) -> Any:
+        return guarded(self._built("first", *team), self.guard)
+
+    def _built(self, name: str, model: Any, second: Any, inner: list[tuple[SubAgent, Any]]) -> Any:
+        tools = [function_tool(self.operator.shop.tool(one), strict_mode=False) for one in self.operator.tools]
+        for at, (sub_agent, team) in enumerate(inner, 1):
+            agent = self._built("inner", *team)
+            as_tool = agent.as_tool(f"delegate_{at}", "delegates")
+            tools.append(as_tool if sub_agent.where == "task" else self._apart(sub_agent, agent, at))
+        handoffs = [self._built("second", *second)] if second else []
+        direct = StopAtTools(stop_at_tool_names=sorted(self.operator.direct))
+        return Agent(
+            name, tools=tools, handoffs=handoffs, model=model, tool_use_behavior=direct, mcp_servers=[self.server]
+        )
+
+    def _apart(self, sub_agent: SubAgent, agent: Any, number: int) -> Any:
+        async def delegate(input: str) -> str:  # noqa: A002 - as an agent as a tool has it
+            work = GuardedRunner.run(
+                guarded(agent, self.guard), input, context={"conversation_id": "apart"}, run_config=CONFIG
+            )
+            return str((await sub_agent.run(work)).final_output)
+
+        return function_tool(delegate, name_override=f"delegate_{number}", strict_mode=False)
+
+
+class Served(MCPServer):
+    """An MCP server that has no tools at the start."""
+
+    def __init__(self, shop: Shop) -> None:
+        super().__init__()
+        self.shop, self.tools = shop, list[str]()
+
+    @property
+    def name(self) -> str:
+        return "shop"
+
+    async def connect(self) -> None: ...
+
+    async def cleanup(self) -> None: ...
+
+    async def list_tools(self, run_context: Any = None, agent: Any = None) -> list[Any]:
+        properties = {"order_id": {"type": "string"}, "amount": {"type": "integer"}}
+        return [Tool(name=one, inputSchema={"type": "object", "properties": properties}) for one in self.tools]
+
+    async def call_tool(self, tool_name: str, arguments: Any, meta: Any = None) -> Any:
+        said = await self.shop.tool(tool_name)(**(arguments or {}))
+        return CallToolResult(content=[TextContent(type="text", text=said)])
+
+    async def list_prompts(self) -> Any:
+        raise NotImplementedError
+
+    async def get_prompt(self, name: str, arguments: Any = None) -> Any:
+        raise NotImplementedError
+
+
+def _said(turn: Any) -> list[Any]:
+    if isinstance(turn, str):
+        return [assistant_message(turn)]
+    return [function_call(name, json.dumps(args), call_id=f"call_{next(_ids)}") for name, args in turn]
+
+
+def _escaped(text: str) -> str:
+    """As it stands in a string within JSON."""
+    return json.dumps(text)[1:-1]
+
+
+class OpenAIHost:
+    name = "OpenAI Agents SDK"
+    cannot = CANNOT[name]
+
+    @asynccontextmanager
+    async def process(self, operator: Operator) -> AsyncIterator[OpenAIProcess]:
+        yield OpenAIProcess(operator)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_conformance(scenario: str, tmp_path: Path) -> None:
+    """What the shop really did is what the rules allow."""
+    check(OpenAIHost(), scenario, tmp_path)

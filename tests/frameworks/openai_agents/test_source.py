@@ -1,0 +1,199 @@
+"""Programs of the OpenAI Agents SDK read from their source alone."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from guardagent.errors import InputError
+from guardagent.workflow.python_source.source_graph import graph_of_source
+from tests.frameworks.langgraph.test_source import sections, told
+from tests.frameworks.program_files import PROGRAMS, conditions, load, shape
+
+Write = Callable[..., Path]
+
+HEAD = """
+import os
+from agents import Agent, Runner, function_tool, handoff
+from elsewhere import far, strange_agent
+
+@function_tool
+def fetch(url: str) -> str:
+    return url
+
+@function_tool(name_override="post", needs_approval=True)
+def mail(to: str) -> str:
+    return to
+"""
+
+STYLES = """
+# agents that hand off both ways: desk:llm seat:tool+fetch (>desk desk?seat desk?) seat?desk seat?)
+from agents.extensions.handoff_prompt import RECOMMENDED_PROMPT_PREFIX
+desk = Agent(name="desk")
+seat = Agent[dict](name="seat", instructions=f"{RECOMMENDED_PROMPT_PREFIX} seats", tools=[fetch])
+desk.handoffs.append(handoff(agent=seat, on_handoff=lambda context: None))
+seat.handoffs = [*seat.handoffs, desk]
+async def main():
+    await Runner.run(desk, "x")
+if __name__ == "__main__":
+    import asyncio
+    asyncio.run(main())
+
+# made inside what runs it: a:tool+post!+use_b b:tool+fetch (>a a?b b>a a?)
+async def main():
+    b = Agent(name="b", tools=[fetch])
+    a = Agent(name="a", tools=[mail])
+    a.tools.append(b.as_tool("use_b", "uses"))
+    await Runner.run(starting_agent=a, input="x")
+
+# by a class: boss:tool+post! french:llm spanish:llm (>boss boss?french boss?spanish boss?) french>) spanish>)
+class Team:
+    def __init__(self, languages=("french", "spanish")):
+        self.pool = {name: self.one(name) for name in languages}
+        self.boss = Agent(name="boss", tools=[mail], handoffs=list(self.pool.values()))
+
+    def one(self, name):
+        return Agent(name=name, instructions=f"speak {name}")
+
+# by a class that comes from the framework's: a:tool+fetch b:tool+fetch (>a a?b a?) b>)
+class Reader(Agent):
+    def __init__(self, name, **more):
+        super().__init__(name=name, tools=[fetch], **more)
+
+agent = Reader("a", handoffs=[Reader("b")])
+
+# with a list that grows elsewhere: a:tool+one+two (>a a>)
+TOOLS = []
+def register(function):
+    TOOLS.append(function_tool(function))
+    return function
+
+@register
+def one(x: str): pass
+
+agent = Agent(name="a", tools=TOOLS)
+
+@register
+def two(x: str): pass
+
+# under a condition: a:tool+fetch+post! b:llm (>a a?b a?) b>)
+agent = Agent(name="a", tools=[fetch])
+if os.environ.get("MAIL"):
+    agent.tools.append(mail)
+    agent.handoffs.insert(0, Agent(name="b"))
+
+# a copy with other tools: b:tool+post! c:llm (>b b?c b?) c>)
+a = Agent(name="a", tools=[fetch], handoffs=[Agent(name="c")])
+agent = a.clone(name="b", tools=[mail])
+
+# tools that are defined elsewhere: a:tool+far+far.*+b.* (>a a>)
+from agents.mcp import MCPServerSse
+agent = Agent(name="a", tools=[far], mcp_servers=[MCPServerSse(name="b", params={"url": "x"})])
+
+# a tool that runs an agent: a:tool+ask inner:tool+fetch (>a a?inner inner>a a?)
+inner = Agent(name="inner", tools=[fetch])
+@function_tool
+async def ask(question: str) -> str:
+    return (await Runner.run(inner, question)).final_output
+
+agent = Agent(name="a", tools=[ask])
+
+# servers with and without a list: a:tool+read+pages.* (>a a>)
+from agents.mcp import MCPServerStdio
+pages = MCPServerStdio(name="pages", params={}, tool_filter={"allowed_tool_names": ["read", os.environ["TOOL"]]})
+async def main():
+    async with pages as server:
+        return Agent(name="a", mcp_servers=[server])
+
+# with all names of the framework: a:tool+web_search b:llm (>a a?b a?) b>)
+from agents import *
+agent = Agent(name="a", tools=[WebSearchTool()], handoffs=[handoff(Agent(name="b"))])
+
+# as many as a file says: a:llm line_16:llm (>a a?line_16 a?) line_16>)
+import json
+agent = Agent(name="a")
+for entry in json.load(open("agents.json")):
+    agent.handoffs.append(Agent(name=entry["name"]))
+"""
+
+CASES = sections(STYLES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_program_in_some_style_gives_its_graph(write: Write, name: str) -> None:
+    """However a program puts its agents together, its source alone gives the graph."""
+    expected, code = CASES[name]
+    graph = told(graph_of_source(write("program.py", HEAD + code))).replace("line 16", "line_16")
+    assert sorted(graph.split()) == sorted(expected.split())
+
+
+def test_the_framework_is_not_imported(write: Write) -> None:
+    """Nothing of the program is imported or run, and its places are told all the same."""
+    before = set(sys.modules)
+    graph = graph_of_source(write("program.py", HEAD + CASES["a copy with other tools"][1] + "\nraise SystemExit\n"))
+    assert not [name for name in set(sys.modules) - before if name.partition(".")[0] == "agents"]
+    said = graph.by_id["b"].metadata
+    assert Path(said["file"]).name == "program.py"
+    assert "Agent(name=" in Path(said["file"]).read_text(encoding="utf-8").splitlines()[said["line"] - 1]
+
+
+def test_helpers_in_other_files_are_read(write: Write) -> None:
+    """Agents of a package beside the program, by relative imports too."""
+    write("team/__init__.py", "from .writer import writer\n")
+    write("team/tools.py", "from agents import function_tool\n@function_tool\ndef send(x: str): return input('ok?')\n")
+    write(
+        "team/writer.py",
+        "from agents import Agent\nfrom . import tools\nwriter = Agent('writer', tools=[tools.send])\n",
+    )
+    path = write("program.py", "from agents import Agent\nfrom team import writer\na = Agent('a', handoffs=[writer])\n")
+    assert told(graph_of_source(path)) == "a:llm writer:tool+send! (>a a?writer a?) writer>)"
+    path = write("other.py", "import team.tools\nimport agents as sdk\na = sdk.Agent('a', tools=[team.tools.send])\n")
+    assert told(graph_of_source(path)) == "a:tool+send! (>a a>)"
+    assert told(graph_of_source(write("third.py", "from team import writer as module\nimport team\n")))
+    assert told(graph_of_source(write("fourth.py", "import team\n"))) == "writer:tool+send! (>writer writer>)"
+
+
+def test_whom_it_hands_off_to_is_not_known(write: Write) -> None:
+    """An agent from elsewhere can be any, call any tool and hand off to any; so the notes say."""
+    graph = graph_of_source(write("program.py", HEAD + 'agent = Agent("a", handoffs=[strange_agent], tools=far())\n'))
+    assert {("a", "strange_agent"), ("strange_agent", "a")} <= {(edge.source, edge.target) for edge in graph.edges}
+    assert graph.by_id["strange_agent"].tools == ("strange_agent.*",)
+    assert graph.by_id["a"].tools == ("far.*",)
+    assert all(graph.by_id[name].metadata["widened"] for name in ("a", "strange_agent"))
+    assert any("not all tools of a are known from the source" in note for note in graph.notes)
+
+
+def test_programs_that_make_no_sense_are_refused_or_read(write: Write) -> None:
+    """Agents without names, of wrong things, in endless loops: at worst an error in words."""
+    code = """
+    a = Agent()
+    b = Agent("b", None, 3, tools=[1, None, a, [a]], handoffs=[handoff(), handoff(3), handoff(a, "x")], mcp_servers=[1])
+    class Loop(Agent):
+        def __init__(self): super().__init__(name="l", tools=self.make())
+        def make(self): return [self.as_tool(), *self.make()]
+    def deep(x): return Agent(name=x, handoffs=[deep(x + "y")])
+    deep("a"), Loop()
+    while a: b = b.clone(handoffs=[b])
+    for i in range(10**6): a.handoffs.append(Agent(name=f"n{i}"))
+    """
+    path = write("program.py", HEAD + __import__("textwrap").dedent(code))
+    for name in ("a", "b", "deep", "Loop"):
+        try:
+            graph_of_source(path, name)
+        except InputError as error:
+            assert str(path) in str(error) or "openai-agents" in str(error)  # noqa: PT017 - it need not be refused
+
+
+def test_source_and_object_give_the_same_graph() -> None:
+    """On every program of the tests the two ways agree, with the conditions of the edges."""
+    pytest.importorskip("agents", reason="the OpenAI Agents SDK is not installed")
+    from guardagent.workflow.extraction import extract
+
+    for path in sorted(PROGRAMS.glob("openai_*.py")):
+        for name, (build, _) in load(path).CASES.items():
+            of_object, of_source = extract(build(), name), graph_of_source(path, build.__name__)
+            assert shape(of_source) == shape(of_object), name
+            assert conditions(of_source) == conditions(of_object), name

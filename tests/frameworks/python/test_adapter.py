@@ -1,0 +1,659 @@
+"""Plain Python: guarded functions. What counts is what the shop has really done."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guardagent import Decision, InputError, ToolDenied
+from guardagent.enforcement import Approval, Outcome
+from guardagent.frameworks.python.adapter import attach, conversation, current_conversation, guard_tools, guarded
+from tests.frameworks.scenarios import (
+    APPROVED,
+    ASKS,
+    AT_MOST_ONE,
+    AUTHENTICATED,
+    HALTED,
+    LIMIT,
+    MISSPELT,
+    Shop,
+    broken_rules,
+    guard_of,
+)
+
+HALT = Decision.HALT
+
+
+def denied(call: Callable[..., Any], *args: Any, **named: Any) -> ToolDenied:
+    with pytest.raises(ToolDenied) as error:
+        call(*args, **named)
+    return error.value
+
+
+def in_the_shop(tmp_path: Path, policy: str, *names: str, **options: Any) -> tuple[Shop, list[Any]]:
+    """A shop, and those of its tools, guarded."""
+    shop = Shop()
+    guard = guard_of(tmp_path, policy, **options)
+    return shop, guard_tools([getattr(shop, name) for name in names], guard, conversation="c")
+
+
+# --- the scenarios of every host --------------------------------------------------------------------------------------
+
+
+def test_a_refund_is_blocked_and_a_smaller_one_runs(tmp_path: Path) -> None:
+    """The denial tells the model what would be in order."""
+    shop, (refund,) = in_the_shop(tmp_path, LIMIT, "refund")
+    assert "refund 100 or less" in str(denied(refund, "W1", amount=500))
+    assert refund("W1", amount=50) == "refunded 50 of W1"
+    assert shop.refunds == [("W1", 50)]
+
+
+def test_only_a_login_that_went_well_counts(tmp_path: Path) -> None:
+    """Deny, fail to log in, deny, log in, allow."""
+    shop, (refund, authenticate) = in_the_shop(tmp_path, AUTHENTICATED, "refund", "authenticate")
+    denied(refund, "W1", 5)
+    authenticate("ann@example.com", code="0000")
+    denied(refund, "W1", 5)
+    authenticate("ann@example.com")
+    refund("W1", 5)
+    assert (shop.logins, shop.refunds) == (["ann@example.com"], [("W1", 5)])
+
+
+@pytest.mark.parametrize(
+    ("said", "paid"),
+    [
+        (True, [("W1", 500)]),
+        (False, []),
+        ({"choice": "edit", "args": {"order_id": "W1", "amount": 70}}, [("W1", 70)]),
+        ({"choice": "edit", "args": {"order_id": "W1", "amount": 7000}}, []),
+        ({"choice": "edit", "args": {"order_id": "W1"}}, []),
+        ({"choice": "edit", "args": {"order_id": "W1", "amount": 70, "Amount": 7}}, []),
+        ({"choice": "edit", "args": {"order_id": "W1", "amount": "70"}}, []),
+    ],
+    ids=str,
+)
+def test_a_person_approves_rejects_or_edits(said: Any, paid: list[Any], tmp_path: Path) -> None:
+    """What is left out of an edit gets the tool's default, 500, and is asked about again."""
+    answers = iter([said])
+    shop, (refund,) = in_the_shop(tmp_path, APPROVED, "refund", approver=lambda request: next(answers, False))
+    if paid:
+        refund("W1", 500)
+    else:
+        denied(refund, "W1", 500)
+    assert shop.refunds == paid
+
+
+def test_an_approval_covers_one_call(tmp_path: Path) -> None:
+    """The same call a second time is asked about again."""
+    asked: list[Any] = []
+
+    def once(request: Any) -> bool:
+        asked.append(request.args)
+        return len(asked) == 1
+
+    shop, (refund,) = in_the_shop(tmp_path, APPROVED, "refund", approver=once)
+    refund("W1")
+    denied(refund, "W1")
+    assert (shop.refunds, len(asked)) == ([("W1", 500)], 2)
+
+
+def test_without_an_approver_nothing_is_approved(tmp_path: Path) -> None:
+    """The caller is told that a person would have to."""
+    shop, (refund,) = in_the_shop(tmp_path, APPROVED, "refund")
+    assert denied(refund, "W1").verdict.decision is Decision.ESCALATE
+    assert shop.refunds == []
+
+
+def test_halt_stops_everything(tmp_path: Path) -> None:
+    """No tool runs any more in this conversation."""
+    shop, (wire, refund) = in_the_shop(tmp_path, HALTED, "wire", "refund")
+    assert denied(wire, 5).verdict.decision is HALT
+    denied(refund, "W1", 5)
+    assert (shop.wired, shop.refunds) == ([], [])
+
+
+def test_two_identical_parallel_refunds_are_one(tmp_path: Path) -> None:
+    """Two threads at once, and two tasks."""
+    shop, (refund,) = in_the_shop(tmp_path, AT_MOST_ONE, "refund")
+    together = threading.Barrier(2)
+
+    def pay(_: int) -> None:
+        together.wait(10)
+        with suppress(ToolDenied):
+            refund("W1", 5)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(pay, range(2)))
+    assert shop.refunds == [("W1", 5)]
+
+    shop, (arefund,) = in_the_shop(tmp_path, AT_MOST_ONE.replace("refund(", "arefund("), "arefund")
+
+    async def main() -> None:
+        await asyncio.gather(arefund("W1", 5), arefund("W1", 5), return_exceptions=True)
+
+    asyncio.run(main())
+    assert shop.refunds == [("W1", 5)]
+
+
+def test_a_call_that_is_cancelled_and_retried_pays_once(tmp_path: Path) -> None:
+    """It was cancelled after it had paid: it stays in flight."""
+    shop = Shop(waits=True)
+    guard = guard_of(tmp_path, AT_MOST_ONE)
+    refund = guarded(guard, conversation="c", name="refund")(shop.arefund)
+
+    async def main() -> None:
+        task = asyncio.ensure_future(refund("W1", 5))
+        await shop.started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        shop.waits = False
+        with pytest.raises(ToolDenied):
+            await refund("W1", 5)
+
+    asyncio.run(main())
+    assert shop.refunds == [("W1", 5)]
+
+
+def test_a_call_that_is_interrupted_stays_in_flight(tmp_path: Path) -> None:
+    """Ctrl-C in mid-tool passes through."""
+    guard, paid = guard_of(tmp_path, AT_MOST_ONE), []
+
+    @guarded(guard, conversation="c")
+    def refund(order_id: str) -> None:
+        paid.append(order_id)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        refund("W1")
+    denied(refund, "W1")
+    assert paid == ["W1"]
+
+
+@pytest.mark.parametrize("fault", sorted(broken_rules()))
+def test_rules_that_do_not_work_deny(fault: str, tmp_path: Path) -> None:
+    """They raise, hang, or answer what is no answer."""
+    shop, (refund,) = in_the_shop(tmp_path, ASKS, "refund", **broken_rules()[fault])
+    denied(refund, "W1", 5)
+    arefund = guarded(guard_of(tmp_path, ASKS, **broken_rules()[fault]), conversation="c", name="refund")(shop.arefund)
+    with pytest.raises(ToolDenied):
+        asyncio.run(arefund("W1", 5))
+    assert shop.refunds == []
+
+
+# --- arguments --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"amount": 500},
+        {"amount": "500"},
+        {"amount": "5_00"},
+        {},
+        {"amount": 50, "Amount": 500},
+        {"amount": float("inf")},
+        {"amount": float("nan")},
+        {"amount": [500]},
+        {"amount": None},
+        {"amount": True},
+        {"value": 500},
+        {"order_id": "W2", "amount": 500},
+    ],
+    ids=repr,
+)
+def test_nothing_gets_past_a_limit(args: dict[str, Any], tmp_path: Path) -> None:
+    """By place or by name, as a text, left out, beside."""
+    shop, (refund,) = in_the_shop(tmp_path, LIMIT, "refund")
+    denied(refund, **{"order_id": "W1", **args})
+    denied(refund, "W1", **args)
+    denied(refund, "W1", *args.values(), 500)
+    assert shop.refunds == []
+
+
+def test_a_middleware_outside_is_judged_and_one_inside_is_refused(tmp_path: Path) -> None:
+    """What changes 50 to 500 after the judgement is not attached at all."""
+    paid: list[int] = []
+
+    def raises_it(fn: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(fn)
+        def more(order_id: str, amount: int) -> Any:
+            return fn(order_id, amount * 10)
+
+        return more
+
+    def refund(order_id: str, amount: int) -> None:
+        paid.append(amount)
+
+    guard = guard_of(tmp_path, LIMIT)
+    outside = raises_it(guarded(guard, conversation="c")(refund))
+    denied(outside, "W1", 50)
+    with pytest.raises(InputError, match="decorated"):
+        guarded(guard, conversation="c")(raises_it(refund))
+    with pytest.raises(InputError, match="decorated"):
+        guard_tools([outside], guard)
+    assert paid == []
+
+
+def test_the_tool_gets_a_copy_that_nobody_else_can_change(tmp_path: Path) -> None:
+    """Another thread changes the list after the judgement; and the shop keeps its defaults."""
+    paid: list[Any] = []
+    lines = [{"amount": 50}]
+
+    def turns(conversation: str) -> dict[str, Any]:
+        return {"answer": lambda: lines[0].update(amount=500) is None}
+
+    guard = guard_of(tmp_path, ASKS, state=turns)
+
+    @guarded(guard, conversation="c")
+    def refund(order_id: str, lines: list[dict[str, int]], seen: list[int] = []) -> None:  # noqa: B006 - is what is tried
+        paid.append(lines)
+        seen.append(1)
+        paid.append(len(seen))
+
+    refund("W1", lines)
+    refund("W2", [{"amount": 5}])
+    assert lines == [{"amount": 500}]
+    assert paid == [[{"amount": 50}], 1, [{"amount": 5}], 1]
+
+
+def holds_itself() -> list[Any]:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+class Text(str):
+    """A text that may lie."""
+
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [object(), b"5", {1}, Shop(), {5: 5}, holds_itself(), Text("W1"), 1j, Decision.ALLOW],
+    ids=lambda one: type(one).__name__,
+)
+def test_what_is_no_json_value_is_denied(value: Any, tmp_path: Path) -> None:
+    """It cannot be copied, or not be judged; deep inside as well."""
+    shop, (refund,) = in_the_shop(tmp_path, LIMIT, "refund")
+    denied(refund, value, 5)
+    denied(refund, {"deep": [value]}, 5)
+    assert shop.refunds == []
+
+
+def test_what_the_program_gives_is_not_judged(tmp_path: Path) -> None:
+    """A connection is handed over as it is; everything else as ever."""
+    guard, shop = guard_of(tmp_path, LIMIT), Shop()
+
+    @guarded(guard, conversation="c", unjudged=["shop"])
+    def refund(shop: Shop, order_id: str, amount: int = 500) -> None:
+        shop.refund(order_id, amount)
+
+    refund(shop, "W1", amount=5)
+    denied(refund, shop, "W1")
+    denied(refund, shop=shop, order_id="W1")
+    assert shop.refunds == [("W1", 5)]
+    assert dict(guard.session("c").history[0].args) == {"order_id": "W1", "amount": 5}
+
+
+def test_other_names_are_judged_by_name(tmp_path: Path) -> None:
+    """What a function takes as `**more` is as good an argument as any."""
+    guard, paid = guard_of(tmp_path, LIMIT), []
+
+    @guarded(guard, conversation="c")
+    def refund(order_id: str, **more: Any) -> None:
+        paid.append(more)
+
+    refund("W1", amount=5)
+    denied(refund, "W1", amount=500)
+    denied(refund, "W1")
+    assert paid == [{"amount": 5}]
+
+
+# --- kinds of functions -----------------------------------------------------------------------------------------------
+
+
+def test_methods_are_guarded_in_their_class(tmp_path: Path) -> None:
+    """Plain, of the class and static: the instance is not judged, everything else is."""
+    guard = guard_of(tmp_path, LIMIT.replace("refund(", "refund|refund_all|refund_one("))
+
+    class Till:
+        paid: list[Any] = []  # noqa: RUF012 - shared on purpose
+
+        @guarded(guard, conversation="c")
+        def refund(self, amount: int = 500) -> None:
+            self.paid.append(amount)
+
+        @classmethod
+        @guarded(guard, conversation="c")
+        def refund_all(cls, amount: int = 500) -> None:
+            cls.paid.append(amount)
+
+        @staticmethod
+        @guarded(guard, conversation="c")
+        def refund_one(amount: int = 500) -> None:
+            Till.paid.append(amount)
+
+    till = Till()
+    for number, call in enumerate([till.refund, Till.refund_all, till.refund_all, Till.refund_one, till.refund_one], 1):
+        call(number)
+        denied(call)
+        denied(call, amount=500)
+    Till.refund(till, 6)
+    denied(Till.refund, till)
+    assert Till.paid == [1, 2, 3, 4, 5, 6]
+
+
+def generator() -> Iterator[int]:
+    yield 1
+
+
+async def agenerator() -> Any:
+    yield 1
+
+
+def listed(*amounts: int) -> None: ...
+
+
+def by_place(amount: int, /) -> None: ...
+
+
+def with_odd_default(amount: Any = object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("fn", "why"),
+    [
+        (generator, "is a generator"),
+        (agenerator, "is a generator"),
+        (listed, "by place only"),
+        (by_place, "by place only"),
+        (with_odd_default, "the default of amount"),
+        (lambda amount: None, "no function with a name"),
+        (functools.partial(by_place, 5), "no function with a name"),
+        (7, "no function with a name"),
+        (dict.fromkeys, "by place only|what arguments"),
+    ],
+)
+def test_what_cannot_be_judged_is_an_error_at_attach(fn: Any, why: str, tmp_path: Path) -> None:
+    """It says why."""
+    with pytest.raises(InputError, match=why):
+        guard_tools([fn], guard_of(tmp_path, LIMIT))
+
+
+def test_a_callable_with_a_name_is_a_tool(tmp_path: Path) -> None:
+    """A partial, or an object."""
+    shop = Shop()
+
+    class Refund:
+        def __call__(self, order_id: str, amount: int = 500) -> str:
+            return shop.refund(order_id, amount)
+
+    tools: list[Callable[..., Any]] = [functools.partial(shop.refund, order_id="W1"), Refund()]
+    for number, fn in enumerate(tools):
+        refund = guarded(guard_of(tmp_path, LIMIT), name="refund", conversation="c")(fn)
+        refund(order_id="W1", amount=number)
+        denied(refund, order_id="W1")
+        denied(refund, "W1", amount=500)
+    assert shop.refunds == [("W1", 0), ("W1", 1)]
+
+
+def test_work_that_only_begins_is_not_taken_for_done(tmp_path: Path) -> None:
+    """A plain function that gives back a coroutine or a generator; neither ever runs."""
+    shop = Shop()
+    guard = guard_of(tmp_path, LIMIT)
+
+    def refund(order_id: str, amount: int) -> Awaitable[str]:
+        return shop.arefund(order_id, amount)
+
+    with pytest.raises(InputError, match="whose work is not done"):
+        guarded(guard, conversation="c")(refund)("W1", 5)
+    assert (shop.refunds, guard.session("c").history[0].status) == ([], "failed")
+
+
+def test_work_that_goes_on_is_neither_done_nor_undone(tmp_path: Path) -> None:
+    """A function that leaves its work to a thread: it may still pay, so that it is not paid again."""
+    shop = Shop()
+    rule = AT_MOST_ONE.replace("count(f:refund(order_id=o)) ==", "count(f:refund(order_id=o), !failed(f)) ==")
+    with ThreadPoolExecutor(1) as pool:
+
+        def refund(order_id: str, amount: int) -> Any:
+            return pool.submit(shop.refund, order_id, amount)
+
+        pays = guarded(guard_of(tmp_path, rule), conversation="c")(refund)
+        with pytest.raises(TimeoutError, match="whose work is not done"):
+            pays("W1", 5)
+        denied(pays, "W1", 5)
+    assert shop.refunds == [("W1", 5)]
+
+
+def test_a_lazy_list_is_not_taken_for_done(tmp_path: Path) -> None:
+    """What `map` gives would log in only when somebody reads it."""
+    shop = Shop()
+    guard = guard_of(tmp_path, AUTHENTICATED)
+
+    def authenticate(emails: list[str]) -> Iterator[str]:
+        return map(shop.authenticate, emails)
+
+    with pytest.raises(InputError, match="returned a map"):
+        guarded(guard, conversation="c")(authenticate)(["a@b.c"])
+    denied(guarded(guard, conversation="c")(shop.refund), "W1", 5)
+
+
+def test_each_try_of_a_retry_is_judged(tmp_path: Path) -> None:
+    """A loop around the guard that tries again: the first try may have paid."""
+    shop = Shop()
+
+    def refund(order_id: str, amount: int) -> None:
+        shop.refund(order_id, amount)
+        raise TimeoutError
+
+    pays = guarded(guard_of(tmp_path, AT_MOST_ONE), conversation="c")(refund)
+    for _ in range(3):
+        with suppress(TimeoutError, ToolDenied):
+            pays("W1", 5)
+    assert shop.refunds == [("W1", 5)]
+
+
+def test_one_approval_is_for_one_run(tmp_path: Path) -> None:
+    """The same call at once in three threads: the person is asked about each."""
+    shop, said = Shop(), [True, False, False]
+    (refund,) = guard_tools([shop.refund], guard_of(tmp_path, APPROVED, approver=lambda asked: said.pop()))
+
+    def clicks(_: int) -> None:
+        with suppress(ToolDenied), conversation("c"):
+            refund("W1", 500)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(clicks, range(3)))
+    assert (shop.refunds, said) == ([("W1", 500)], [])
+
+
+def test_a_tool_that_raises_has_failed(tmp_path: Path) -> None:
+    """Its error passes through; and an outcome may be read from what it gives back."""
+    shop = Shop()
+    guard = guard_of(tmp_path, LIMIT)
+    break_down = guarded(guard, conversation="c")(shop.break_down)
+    refund = guarded(guard, conversation="c", outcome=lambda said: Outcome(said, failed="5" in said))(shop.refund)
+    with pytest.raises(ConnectionError):
+        break_down()
+    refund("W1", 5)
+    assert [event.status for event in guard.session("c").history] == ["failed", "failed"]
+
+
+# --- conversations ----------------------------------------------------------------------------------------------------
+
+
+def test_a_conversation_that_is_missing_is_an_error(tmp_path: Path) -> None:
+    """It says what to configure, and nothing runs; in a thread of one's own as well."""
+    shop = Shop()
+    (refund,) = guard_tools([shop.refund], guard_of(tmp_path, LIMIT))
+    names: list[Any] = [None, "", 7]
+    for name in names:
+        with pytest.raises(InputError, match="with conversation"):
+            guarded(guard_of(tmp_path, LIMIT), conversation=functools.partial(lambda one: one, name))(shop.refund)(
+                "W1", 5
+            )
+    with pytest.raises(InputError, match="with conversation"):
+        refund("W1", 5)
+    with conversation("c"), ThreadPoolExecutor(1) as pool, pytest.raises(InputError):
+        pool.submit(refund, "W1", 5).result()
+    assert shop.refunds == []
+
+
+def test_two_conversations_do_not_mix(tmp_path: Path) -> None:
+    """Interleaved in one thread, and in tasks."""
+    shop = Shop()
+    guard = guard_of(tmp_path, AUTHENTICATED)
+    refund, authenticate = guard_tools([shop.refund, shop.authenticate], guard)
+    with conversation("a"):
+        authenticate("ann@example.com")
+        with conversation("b"):
+            denied(refund, "W1", 5)
+        refund("W1", 5)
+    assert current_conversation() is None
+
+    async def converse(name: str) -> list[Any]:
+        with conversation(name):
+            if name == "c":
+                authenticate("cem@example.com")
+            await asyncio.sleep(0)
+            try:
+                return [refund(name, 1)]
+            except ToolDenied:
+                return []
+
+    async def main() -> Any:
+        return await asyncio.gather(*map(converse, "cdcd"))
+
+    assert asyncio.run(main()) == [["refunded 1 of c"], [], ["refunded 1 of c"], []]
+
+
+def test_sub_agents_share_the_conversation(tmp_path: Path) -> None:
+    """A tool that is an agent: its calls, tasks and threads of `to_thread` belong to the root's conversation."""
+    shop = Shop()
+    guard = guard_of(tmp_path, AUTHENTICATED)
+    refund, authenticate = guard_tools([shop.refund, shop.authenticate], guard)
+
+    @guarded(guard)
+    async def clerk(order_id: str) -> Any:
+        with conversation(current_conversation() or "", agent="clerk"):
+            return await asyncio.create_task(asyncio.to_thread(refund, order_id, 5))
+
+    async def main() -> None:
+        with conversation("root", agent="boss"):
+            with pytest.raises(ToolDenied):
+                await clerk("W1")
+            authenticate("ann@example.com")
+            await clerk("W1")
+
+    asyncio.run(main())
+    assert shop.refunds == [("W1", 5)]
+    agents = [(event.tool, event.agent) for event in guard.session("root").history]
+    assert agents == [("clerk", "boss"), ("authenticate", "boss"), ("clerk", "boss"), ("refund", "clerk")]
+
+
+@pytest.mark.parametrize("where", ["task", "thread", "copied"])
+def test_a_sub_agent_has_no_conversation_of_its_own(tmp_path: Path, where: str) -> None:
+    """Whatever name it gives: what the root has done counts for it."""
+    shop = Shop()
+    guard = guard_of(tmp_path, AT_MOST_ONE)
+    refund = guarded(guard)(shop.refund)
+
+    def works() -> None:
+        with conversation("mine"), suppress(ToolDenied):
+            refund("W1", 6)
+        with suppress(ToolDenied):
+            guarded(guard, conversation="mine too")(shop.refund)("W1", 7)
+
+    @guarded(guard)
+    async def clerk() -> None:
+        if where == "task":
+            await asyncio.create_task(asyncio.to_thread(works))
+        elif where == "thread":
+            await asyncio.to_thread(works)
+        else:
+            thread = threading.Thread(target=contextvars.copy_context().run, args=(works,))
+            thread.start()
+            thread.join()
+
+    with conversation("root"):
+        refund("W1", 5)
+        asyncio.run(clerk())
+    assert shop.refunds == [("W1", 5)]
+
+
+# --- attaching --------------------------------------------------------------------------------------------------------
+
+
+def test_a_misspelt_tool_in_a_policy_is_clear_at_attach(tmp_path: Path) -> None:
+    """With `guard_tools` at once; with decorators by `attach`, or at the first call, which does not run."""
+    shop = Shop()
+    guard = guard_of(tmp_path, MISSPELT)
+    with pytest.raises(InputError, match=r"'refnud'.*did you mean 'refund'"):
+        guard_tools([shop.refund], guard)
+    refund = guarded(guard_of(tmp_path, MISSPELT), conversation="c")(shop.refund)
+    for _ in range(2):
+        with pytest.raises(InputError, match="did you mean 'refund'"):
+            refund("W1", 5)
+    with pytest.raises(InputError):
+        attach(guard)
+    assert shop.refunds == []
+
+
+def test_attaching_reports_what_no_rule_concerns(tmp_path: Path) -> None:
+    """All guarded functions count together."""
+    guard, shop = guard_of(tmp_path, LIMIT), Shop()
+    guarded(guard)(shop.refund)
+    guarded(guard)(shop.wire)
+    assert attach(guard).tools_without_rules == ("wire",)
+
+
+def test_two_tools_of_one_name_are_an_error(tmp_path: Path) -> None:
+    """Rules could not tell them apart; the same one may be defined anew."""
+    guard = guard_of(tmp_path, LIMIT)
+    guarded(guard, name="refund")(Shop().wire)
+    guarded(guard, name="refund")(Shop().wire)
+    with pytest.raises(InputError, match="two tools are named 'refund'"):
+        guarded(guard)(Shop().refund)
+
+
+def test_aliases_lead_to_the_rules(tmp_path: Path) -> None:
+    """A function may have another name than the rules have for it."""
+    shop, (wire,) = in_the_shop(tmp_path, LIMIT, "wire", aliases={"wire": "refund"})
+    denied(wire, 500)
+    wire(50)
+    assert shop.wired == [50]
+
+
+def test_a_guarded_function_looks_like_itself(tmp_path: Path) -> None:
+    """For whoever makes a schema of it, or documentation."""
+    refund = guarded(guard_of(tmp_path, LIMIT))(Shop.refund)
+    assert (refund.__name__, refund.__doc__) == (Shop.refund.__name__, Shop.refund.__doc__)
+    assert inspect.signature(refund) == inspect.signature(Shop.refund)
+    assert inspect.iscoroutinefunction(guarded(guard_of(tmp_path, LIMIT))(Shop.arefund))
+
+
+def test_an_edit_may_not_touch_what_the_program_gives(tmp_path: Path) -> None:
+    """A person edits what the model proposed, and nothing else."""
+    shop = Shop()
+    edit = Approval("edit", {"shop": 1, "order_id": "W1", "amount": 5})
+    guard = guard_of(tmp_path, APPROVED, approver=lambda request: edit)
+
+    @guarded(guard, conversation="c", unjudged=["shop"])
+    def refund(shop: Shop, order_id: str, amount: int) -> None:
+        shop.refund(order_id, amount)
+
+    denied(refund, shop, "W1", 500)
+    assert shop.refunds == []

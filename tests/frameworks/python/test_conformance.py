@@ -1,0 +1,112 @@
+"""Plain Python is held to the scenarios of every host: `arun_agent` with the shop's coroutine functions."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guardagent.enforcement import Approval
+from guardagent.frameworks.python.adapter import arun_agent
+from guardagent.testing.conformance import (
+    SCENARIOS,
+    Call,
+    Desk,
+    HandOff,
+    Operator,
+    Process,
+    Reply,
+    Script,
+    SubAgent,
+    Turn,
+    check,
+)
+from tests.testing.conformance_cannot import CANNOT
+
+_ids = itertools.count(1)
+
+
+class PythonProcess(Process):
+    def __init__(self, operator: Operator) -> None:
+        self.operator, self.tools = operator, list(operator.tools)
+        self.guard = operator.guard(approver=Desk.ask)
+
+    async def run(
+        self,
+        script: Script,
+        *,
+        conversation: str = "c1",
+        history: Sequence[tuple[Call, str]] = (),
+        stream: bool = False,
+    ) -> Reply:
+        return await Desk().run(self._talk(iter(script), _messages(history), conversation))
+
+    async def answer(self, question: Any, said: Approval) -> Reply:
+        return await Desk.answer(question, said)
+
+    async def add(self, tool: str) -> None:
+        self.tools.append(tool)
+
+    async def _talk(self, script: Iterator[Turn], messages: list[Any], conversation: str | None) -> Reply:
+        sub_agents: list[SubAgent] = []
+        handed: list[HandOff] = []
+
+        async def model(messages: list[Any]) -> dict[str, Any]:
+            turn = next(script, "done")
+            if isinstance(turn, HandOff):
+                handed.append(turn)
+                turn = "My colleague goes on."
+            if isinstance(turn, SubAgent):
+                sub_agents.append(turn)
+                turn = [("delegate", {})]
+            return _message(turn)
+
+        async def delegate() -> str:
+            sub_agent = sub_agents.pop()
+            conversation = None if sub_agent.where == "task" else "apart"
+            reply: Reply = await sub_agent.run(self._talk(iter(sub_agent.script), _messages(()), conversation))
+            return reply.shown
+
+        tools = {**{name: self.operator.shop.tool(name) for name in self.tools}, "delegate": delegate}
+        answer = await arun_agent(model, messages, tools, self.guard, conversation=conversation)
+        if handed:
+            return await self._talk(iter(handed[0].script), answer.messages, conversation)
+        return Reply(answer.text)
+
+
+def _messages(history: Sequence[tuple[Call, str]]) -> list[Any]:
+    messages: list[Any] = [{"role": "user", "content": "please"}]
+    for call, output in history:
+        said = _message([call])
+        messages += [said, {"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": output}]
+    return messages
+
+
+def _message(turn: str | Sequence[Call]) -> dict[str, Any]:
+    if isinstance(turn, str):
+        return {"role": "assistant", "content": turn}
+    calls = [
+        {"id": f"call_{next(_ids)}", "type": "function", "function": {"name": name, "arguments": json.dumps(args)}}
+        for name, args in turn
+    ]
+    return {"role": "assistant", "content": None, "tool_calls": calls}
+
+
+class PythonHost:
+    name = "Plain Python"
+    cannot = CANNOT[name]
+
+    @asynccontextmanager
+    async def process(self, operator: Operator) -> AsyncIterator[PythonProcess]:
+        yield PythonProcess(operator)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_conformance(scenario: str, tmp_path: Path) -> None:
+    """What the shop really did is what the rules allow."""
+    check(PythonHost(), scenario, tmp_path)

@@ -1,0 +1,239 @@
+"""A denied call never comes back from a model that is asked over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guardagent import Decision, InputError, ModelError, Session, aguarded_chat, guarded_chat, load_policies
+from guardagent.models import load_model
+from guardagent.testing import ScriptedChat, ScriptedModel
+from guardagent.types import thaw
+from tests.generation.chat.conftest import ASK, FIND, REFUND, TOO_MUCH, TOOLS, Chat
+from tests.generation.chat.replies import candidates, message, proposes
+from tests.models.conftest import Serve, until
+from tests.models.server import status
+
+
+def names(session: Session) -> list[str]:
+    """What has happened since the customer was found."""
+    return [event.tool for event in session.history[1:]]
+
+
+def test_a_call_that_complies_comes_back_and_is_in_flight(chat: Chat, session: Session) -> None:
+    """With the arguments that were judged, its verdict and its permit; the tokens are counted."""
+    turn, server = chat([proposes(REFUND, text="I refund it.")])
+    (call,) = turn.calls
+    assert (turn.outcome, turn.text, turn.asked, call.id) == ("calls", "I refund it.", 1, "id_1")
+    assert (call.tool, dict(call.args), call.verdict.decision) == ("refund", {"amount": 50, "note": "none"}, "allow")
+    assert (turn.usage.calls, turn.usage.prompt_tokens, turn.usage.completion_tokens) == (1, 100, 10)
+    assert session.use(call.permit, "refund", call.args) == {"amount": 50, "note": "none"}
+    session.record("done", permit=call.permit)
+    assert [event.status for event in session.history] == ["ok", "ok"]
+    assert server.requests[0]["tools"] == TOOLS
+    assert turn.message()["tool_calls"][0]["function"]["arguments"] == '{"amount": 50, "note": "none"}'
+
+
+def test_a_model_that_keeps_proposing_the_denied_call(chat: Chat, session: Session) -> None:
+    """Three times it is asked, then there is a safe ending; the second and third time nothing is checked."""
+    turn, server = chat([proposes(TOO_MUCH)])
+    assert (turn.outcome, turn.calls, turn.text) == ("refused", (), "I cannot do this. At most 100.")
+    assert (turn.asked, len(server.requests), turn.repeated, turn.usage.calls) == (3, 3, 2, 3)
+    assert [(one.attempt, one.tool, one.repeated) for one in turn.refusals] == [
+        (1, "refund", False),
+        (2, "refund", True),
+        (3, "refund", True),
+    ]
+    assert turn.verdict is not None
+    assert turn.verdict.rules == ("small",)
+    assert names(session) == []
+    assert "it is excluded" in server.requests[2]["messages"][-1]["content"]
+
+
+def test_a_model_that_complies_at_the_second_attempt(chat: Chat, session: Session) -> None:
+    """It is told why, and what would mend it, in place of a result; the caller's messages stay as they are."""
+    turn, server = chat([proposes(TOO_MUCH, text="All of it."), proposes(REFUND)])
+    assert ([call.tool for call in turn.calls], turn.text, turn.asked) == (["refund"], "", 2)
+    asked, refused, result = server.requests[1]["messages"]
+    assert asked == ASK[0]
+    assert refused["tool_calls"][0]["id"] == result["tool_call_id"]
+    why = "- small: At most 100. (needed: amount (500) <= 100) To comply: Refund less."
+    assert result["content"] == f"Not run. This is not allowed:\n{why}"
+    assert names(session) == ["refund"]
+
+
+def test_an_allowed_call_beside_a_denied_one_is_not_released_either(chat: Chat, session: Session) -> None:
+    """All of a turn may run, or nothing does; the model is told of each."""
+    turn, server = chat([proposes(REFUND, TOO_MUCH), proposes(REFUND)])
+    assert [(call.tool, thaw(call.args)["amount"]) for call in turn.calls] == [("refund", 50)]
+    assert names(session) == ["refund"]
+    allowed, denied = server.requests[1]["messages"][-2:]
+    assert "Nothing stands against this one" in allowed["content"]
+    assert "At most 100" in denied["content"]
+
+    turn, _ = chat([proposes(REFUND, TOO_MUCH)], attempts=1)
+    assert (turn.outcome, turn.calls, names(session)) == ("refused", (), ["refund"])
+
+
+def test_a_call_that_is_denied_only_in_company_may_come_by_itself(chat: Chat, session: Session) -> None:
+    """What is excluded is the turn, not the call."""
+    twice, once = [("pay", {"to": "ann"}), ("pay", {"to": "bob"})], ("pay", {"to": "bob"})
+    turn, _ = chat([proposes(*twice), proposes(*twice), proposes(once)])
+    assert [dict(call.args) for call in turn.calls] == [{"to": "bob"}]
+    assert turn.asked == 3
+    assert turn.repeated == 2
+    assert names(session) == ["pay"]
+
+
+def test_several_calls_that_comply_together_are_released_together(chat: Chat, session: Session) -> None:
+    """In their order, each with a permit of its own."""
+    turn, _ = chat([proposes(FIND, REFUND)])
+    assert [call.tool for call in turn.calls] == names(session) == ["find", "refund"]
+    for call in turn.calls:
+        session.record("done", permit=call.permit)
+    assert session.in_flight == ()
+
+
+def test_a_halt_ends_it_at_once(chat: Chat, session: Session) -> None:
+    """Also as one of several; the session is halted, and what is proposed afterwards comes back as halted."""
+    turn, server = chat([proposes(REFUND, ("delete", {"id": 1}))])
+    assert (turn.outcome, turn.calls, turn.waiting) == ("halted", (), ("delete", {"id": 1}))
+    assert turn.verdict is not None
+    assert (turn.verdict.decision, turn.verdict.permit) == (Decision.HALT, None)
+    assert (session.halted, names(session), len(server.requests)) == (True, [], 1)
+    assert chat([proposes(REFUND)])[0].outcome == "halted"
+
+
+def test_an_escalated_call_waits_for_a_person(chat: Chat, session: Session) -> None:
+    """It has no permit until it is approved."""
+    turn, server = chat([proposes(("close", {"id": 7}))])
+    assert (turn.outcome, turn.calls, turn.waiting, len(server.requests)) == ("escalated", (), ("close", {"id": 7}), 1)
+    assert turn.verdict is not None
+    assert turn.verdict.permit is None
+    assert session.use(session.approve(turn.verdict).permit, "close", {"id": 7}) == {"id": 7}
+
+
+def test_the_first_candidate_that_complies_wholly_is_taken(chat: Chat, session: Session) -> None:
+    """Of three: one is mixed, one complies, and the third is not looked at."""
+    mixed, good, halts = message(REFUND, TOO_MUCH), message(REFUND), message(("delete", {"id": 1}))
+    turn, server = chat([candidates(mixed, good, halts)], candidates=3)
+    assert (len(turn.calls), turn.asked, names(session), session.halted) == (1, 1, ["refund"], False)
+    assert server.requests[0]["n"] == 3
+    assert server.requests[0]["temperature"] > 0
+    assert [refusal.tool for refusal in turn.refusals] == ["refund"]
+
+
+def test_an_escalated_candidate_comes_back_only_where_none_complies(chat: Chat, session: Session) -> None:
+    """And it can still be approved."""
+    waits, denied = message(("close", {"id": 1})), message(TOO_MUCH)
+    turn, _ = chat([candidates(waits, denied)], candidates=2)
+    assert (turn.outcome, turn.waiting) == ("escalated", ("close", {"id": 1}))
+    assert turn.verdict is not None
+    session.record(failed=True, permit=session.approve(turn.verdict).permit)
+    assert chat([candidates(waits, message(REFUND))], candidates=2)[0].calls[0].tool == "refund"
+
+
+def test_an_endpoint_without_several_candidates_is_asked_for_one(chat: Chat) -> None:
+    """It says so once."""
+    turn, server = chat([status(400, "Unsupported", "n"), proposes(TOO_MUCH), proposes(REFUND)], candidates=2)
+    assert ([call.tool for call in turn.calls], turn.asked) == (["refund"], 2)
+    assert ["n" in request for request in server.requests] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("ending", "said"),
+    [("refusal", "I cannot do this. At most 100."), ("nothing", ""), ("question", "At most 100. How should I go on?")],
+)
+def test_the_safe_ending_is_a_refusal_a_question_or_nothing(chat: Chat, ending: str, said: str) -> None:
+    """Never a call."""
+    turn, _ = chat([proposes(TOO_MUCH)], ending=ending, attempts=1)
+    assert turn.text.endswith(said)
+    assert (turn.outcome, turn.message().get("tool_calls")) == ("refused", None)
+
+
+def test_a_text_comes_back_as_it_is(chat: Chat) -> None:
+    """There is nothing to judge."""
+    turn, _ = chat([proposes(text="Which order?")])
+    assert (turn.outcome, turn.text, turn.calls, turn.verdict) == ("text", "Which order?", (), None)
+
+
+@pytest.mark.parametrize("code", [500, 401])
+def test_an_endpoint_that_fails_leaves_nothing_in_flight(chat: Chat, session: Session, code: int) -> None:
+    """Whatever was refused before."""
+    left = [proposes(TOO_MUCH)]
+    with pytest.raises(ModelError, match=f"HTTP {code}"):
+        chat(lambda _: left.pop() if left else status(code))
+    assert names(session) == []
+
+
+def test_an_endpoint_that_recovers_is_asked_again(chat: Chat) -> None:
+    """As for plain text."""
+    turn, server = chat([status(503), proposes(REFUND)])
+    assert (turn.calls[0].tool, turn.asked, len(server.requests)) == ("refund", 1, 2)
+
+
+def test_the_same_in_an_event_loop(serve: Serve, session: Session) -> None:
+    """With a model that has a coroutine for it, and with one that has none."""
+
+    async def ask(model: Any) -> list[str]:
+        turn = await aguarded_chat(model, ASK, TOOLS, session, stream=False)
+        session.record("done", permit=turn.calls[0].permit)
+        return [call.tool for call in turn.calls]
+
+    serve([proposes(TOO_MUCH), proposes(REFUND)])
+    assert asyncio.run(ask(load_model("openai/test"))) == ["refund"]
+    assert asyncio.run(ask(ScriptedChat([TOO_MUCH, REFUND]))) == ["refund"]
+
+
+def test_who_is_cancelled_has_nothing_in_flight(serve: Serve, session: Session) -> None:
+    """The request ends at the server, too."""
+    server = serve(lambda _: status(500, seconds=30))
+
+    async def cancelled() -> None:
+        asking = asyncio.create_task(aguarded_chat("openai/test", ASK, TOOLS, session))
+        await asyncio.to_thread(until, lambda: server.open == 1)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        await asyncio.to_thread(until, lambda: server.open == 0)
+
+    asyncio.run(cancelled())
+    assert names(session) == []
+
+
+@pytest.mark.parametrize("asked", range(15))
+def test_what_changes_between_two_looks_releases_nothing_halfway(write: Callable[..., Path], asked: int) -> None:
+    """The state turns against the calls after so many questions: in flight is what was released, and nothing else."""
+    answers = iter([True] * asked)
+    rules = write("door.yaml", "version: 1\npolicies: [{id: open, temporal: 'forall(pay(), state.open == true)'}]")
+    session = load_policies(rules).session(state=lambda: {"open": next(answers, False)})
+    turn = guarded_chat(
+        ScriptedChat([[("pay", {"to": "ann"}), ("pay", {"to": "bob"})]]), ASK, TOOLS, session, attempts=1
+    )
+    assert [call.permit for call in turn.calls] == list(session.in_flight)
+    assert len(turn.calls) in (0, 2)
+    assert (turn.outcome == "calls") == (asked >= 10)
+
+
+def test_a_model_that_only_writes_texts_cannot_be_offered_tools(session: Session) -> None:
+    """That is said before it is asked."""
+    model: Any = ScriptedModel(["Hello."])
+    with pytest.raises(InputError, match="'scripted' cannot be offered tools; expected an OpenAI-compatible one"):
+        guarded_chat(model, ASK, TOOLS, session)
+    assert model.asked == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"attempts": 0}, {"candidates": True}, {"ending": "shout"}, {"reserve": False}],
+)
+def test_a_wrong_option_is_refused_before_anything_is_asked(session: Session, options: dict[str, Any]) -> None:
+    """As a wrong tool is."""
+    model = ScriptedChat(["Hello."])
+    with pytest.raises(InputError):
+        guarded_chat(model, ASK, TOOLS, session, **options)
+    assert model.asked == []

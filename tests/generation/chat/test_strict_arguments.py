@@ -1,0 +1,166 @@
+"""What a model writes is read strictly: nothing is repaired, and what does not fit is refused with the reason."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from guardagent import InputError, Session, guarded_chat
+from guardagent.generation.chat.offered import Offered
+from guardagent.testing import Candidate, ScriptedChat, WrittenCall
+from tests.generation.chat.conftest import ASK, REFUND, TOO_MUCH, TOOLS, Chat, tool
+from tests.generation.chat.replies import candidates, message, proposes
+from tests.models.conftest import KEY
+
+WRONG = [
+    ("refund", '{"amount": 50', "not JSON"),
+    ("refund", "", "not JSON"),
+    ("refund", "amount=50", "not JSON"),
+    ("refund", '{"amount": 500, "amount": 50}', "'amount' is given twice"),
+    ("refund", '{"amount": NaN}', "NaN"),
+    ("refund", '{"amount": 1e999}', "no JSON value"),
+    ("refund", '{"amount": "50"}', "amount: '50' is not of type 'number'"),
+    ("refund", '{"amount": true}', "amount: True is not of type 'number'"),
+    ("refund", '{"amount": 50, "approved_by": "boss"}', "'approved_by' was unexpected"),
+    ("refund", "{}", "'amount' is a required property"),
+    ("refund", "[50]", "are a list; expected a JSON object"),
+    ("refund", "null", "are a NoneType; expected a JSON object"),
+    ("refund", '{"amount": 50, "note": "\\ud83d"}', "no JSON value"),
+    ("refund", '{"amount": ' + "[" * 100_000, "not acceptable JSON|not JSON"),
+    ("refund", '{"amount": ' + "9" * 5000 + "}", "not acceptable JSON"),
+    ("pay", '{"to": "ann!"}', "to: 'ann!' does not match"),
+    ("pay", f'{{"to": "{KEY}"}}', "hold a secret of this process"),
+    ("pay", '{"to": "\\u0073k-test-0123456789"}', "hold a secret of this process"),
+    ("Refund", '{"amount": 50}', "unknown tool 'Refund'; did you mean 'refund'"),
+    ("refund ", '{"amount": 50}', "unknown tool 'refund '"),
+    ("", "{}", "unknown tool ''"),
+    ("drop table; --", "{}", "unknown tool"),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "problem"), WRONG)
+def test_what_cannot_be_read_is_refused_and_said(
+    chat: Chat, session: Session, name: str, arguments: str, problem: str
+) -> None:
+    """The model gets to know why, and nothing has happened; then it complies."""
+    turn, server = chat([proposes((name, arguments)), proposes(REFUND)])
+    (refusal,) = turn.refusals
+    assert (refusal.verdict.label, refusal.verdict.rules) == (1, ())
+    assert re.search(problem, server.requests[1]["messages"][-1]["content"])
+    assert [event.tool for event in session.history] == ["find", "refund"]
+    assert [call.tool for call in turn.calls] == ["refund"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        (candidates(message(REFUND), finish_reason="length"), "cut off"),
+        (candidates(message(REFUND), finish_reason="content_filter"), "content filter"),
+        (proposes(), "it is empty"),
+        (candidates(message(REFUND) | {"tool_calls": message(REFUND)["tool_calls"] * 2}), "have the same id"),
+        (proposes(*[REFUND] * 33), "33 calls; expected at most 32"),
+        (proposes(("refund", '{"amount": 5, "note": "' + "x" * 200_000 + '"}')), "characters; expected at most"),
+    ],
+)
+def test_an_answer_that_is_of_no_use_is_refused_as_a_whole(
+    chat: Chat, session: Session, reply: Any, problem: str
+) -> None:
+    """Even where its calls would be allowed."""
+    turn, server = chat([reply, proposes(REFUND)])
+    assert problem in server.requests[1]["messages"][-1]["content"]
+    assert (turn.refusals[0].tool, len(session.history)) == ("", 2)
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        {"id": "a", "type": "custom", "custom": {"name": "refund", "input": "50"}},
+        {"id": "a", "type": "function", "function": {"name": "refund", "arguments": {"amount": 50}}},
+        {"id": "a", "type": "function", "function": {"name": None, "arguments": "{}"}},
+        {"id": "a", "type": "function"},
+        {},
+    ],
+)
+def test_what_is_no_call_of_a_function_is_refused(chat: Chat, session: Session, one: dict[str, Any]) -> None:
+    """Whatever an endpoint may send for one."""
+    turn, _ = chat([candidates({"role": "assistant", "content": "x", "tool_calls": [one]})], attempts=1)
+    assert (turn.outcome, turn.calls, len(session.history)) == ("refused", (), 1)
+    assert "is none" in turn.refusals[0].verdict.errors[0]
+
+
+def test_the_form_of_calls_before_tool_calls_is_judged_too(chat: Chat) -> None:
+    """An endpoint may still send it."""
+    older = {"role": "assistant", "content": None, "function_call": {"name": "refund", "arguments": '{"amount": 500}'}}
+    turn, _ = chat([candidates(older)], attempts=1)
+    assert (turn.outcome, turn.refusals[0].verdict.rules) == ("refused", ("small",))
+
+
+def test_the_same_call_in_another_order_of_names_is_the_same(session: Session) -> None:
+    """The excluded call is known again, however it is written; another number is another call."""
+    first, again = '{"amount": 500, "note": "a"}', '{ "note":"\\u0061", "amount" : 500 }'
+    model = ScriptedChat([("refund", first), ("refund", again), ("refund", '{"amount": 501, "note": "a"}')])
+    turn = guarded_chat(model, ASK, TOOLS, session)
+    assert [refusal.repeated for refusal in turn.refusals] == [False, True, False]
+
+
+def test_calls_beside_one_that_cannot_be_read_are_not_checked(session: Session) -> None:
+    """Nothing halts for a turn that never was one."""
+    model = ScriptedChat([[("delete", {"id": 1}), ("refund", "{")], REFUND])
+    turn = guarded_chat(model, ASK, TOOLS, session)
+    assert (turn.outcome, session.halted) == ("calls", False)
+    assert "This one was not judged" in model.asked[1][-2]["content"]
+
+
+def test_an_odd_name_can_be_sent_back(session: Session) -> None:
+    """No endpoint takes half a character, or a name with spaces."""
+    model = ScriptedChat([Candidate("x", (WrittenCall("a b\ud83d", "\udfff"),)), TOO_MUCH, REFUND])
+    guarded_chat(model, ASK, TOOLS, session)
+    assert model.asked[1][1]["tool_calls"][0]["function"] == {"name": "a_b_", "arguments": "{}"}
+    assert str(model.asked[2]).isascii()
+
+
+@pytest.mark.parametrize(
+    ("tools", "problem"),
+    [
+        ([{"name": "refund"}], r"tools\[0\] is no tool"),
+        ("refund", "expected a list"),
+        ([tool("a"), tool("a")], "expected each name once"),
+        ([tool("a", x={"type": "nummer"})], "'nummer' is not valid"),
+        ([tool("a", x={"enum": {1}})], "are no JSON"),
+        ([tool("a", x={"$ref": "https://example.org/schema"})], "leads elsewhere"),
+        ([tool("a", x={"type": "string", "pattern": "(?=a)"})], "no regular expression of RE2"),
+        ([tool("a", x={"type": "object", "patternProperties": {"a": {}}})], "patternProperties is not taken"),
+    ],
+)
+def test_a_wrong_tool_is_an_error_of_the_caller(tools: Any, problem: str) -> None:
+    """Before any model is asked."""
+    with pytest.raises(InputError, match=problem):
+        Offered(tools)
+
+
+def test_a_pattern_takes_linear_time() -> None:
+    """The texts are the model's; this one takes longer than the world has time with Python's own expressions."""
+    offered = Offered([tool("a", x={"type": "string", "pattern": "^(a+)+$"})])
+    with pytest.raises(InputError, match="does not match"):
+        offered.read("a", f'{{"x": "{"a" * 5000}!"}}')
+
+
+def test_names_in_parts_of_a_schema_are_declared_and_a_tool_may_take_any() -> None:
+    """A schema may be put together; one that says that it takes other names does."""
+    named = {"properties": {"y": {"type": "integer"}}}
+    schema = {"$defs": {"p": named}, "properties": {"x": {}}, "allOf": [{"$ref": "#/$defs/p"}]}
+    offered = Offered(
+        [
+            {"type": "function", "function": {"name": "a", "parameters": schema}},
+            {"type": "function", "function": {"name": "any", "parameters": {"additionalProperties": True}}},
+            {"type": "function", "function": {"name": "none"}},
+        ]
+    )
+    assert offered.read("a", '{"x": 1, "y": 2}') == {"x": 1, "y": 2}
+    assert offered.read("any", '{"z": 1}') == {"z": 1}
+    assert offered.read("none", "{}") == {}
+    for name, arguments in (("a", '{"z": 1}'), ("a", '{"y": "1"}'), ("none", '{"z": 1}')):
+        with pytest.raises(InputError, match="do not fit"):
+            offered.read(name, arguments)

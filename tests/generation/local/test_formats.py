@@ -1,0 +1,185 @@
+"""Calls are recognised in each format, however the text is cut into tokens."""
+
+import json
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from guardagent import InputError
+from guardagent.generation.local.formats import Format, find_format, format_names
+from guardagent.generation.local.members import Members, Unreadable, loaded
+from guardagent.generation.local.tools import read_tools
+from guardagent.generation.local.turn import Misfit, Turn
+from guardagent.generation.local.vocabulary import vocabulary_of
+from tests.generation.local import tiny
+
+TOOLS = [tiny.tool("pay", ["to"], to={"type": "string"}, parts={"type": "array"}, sum={"type": "number"})]
+ARGS = {"to": 'a "b", {c}: [d]\\ é', "parts": [1, {"x": ["}", None]}, []], "sum": -1.5e3}
+PAY, REST = tiny.written("pay", ARGS), tiny.written("pay", {"to": "e"})
+BLOCKS = {
+    "hermes": f"so: <tool_call>\n{PAY}\n</tool_call> and <tool_call>\n{REST}\n</tool_call>!",
+    "llama3": f"{PAY}; {REST}".replace("arguments", "parameters"),
+    "mistral": f"[TOOL_CALLS] [{PAY}, {REST}]",
+}
+
+
+def bytes_read(form: Format, text: bytes, sizes: list[int]) -> list[tuple[str, dict[str, Any], bool]]:
+    """What a format reads in a text that comes in pieces."""
+    found, so_far, reader, free = [], bytearray(), None, 0
+    pieces = iter([*sizes, *[1] * len(text)])
+    while len(so_far) < len(text):
+        start = len(so_far)
+        so_far += text[start : start + next(pieces)]
+        while start < len(so_far):
+            if reader is None:
+                opening = form.opening(so_far, free)
+                if opening is None:
+                    break
+                reader, start = form.reader(), opening[1]
+                continue
+            found += reader.read(so_far, start)
+            start, reader, free = len(so_far), None if reader.is_closed else reader.copy(), len(so_far)
+    return [(one.tool, dict(one.args), one.is_whole) for one in found]
+
+
+@given(form=st.sampled_from(sorted(BLOCKS)), sizes=st.lists(st.integers(1, 6)))
+def test_what_is_read_does_not_depend_on_the_pieces(form: str, sizes: list[int]) -> None:
+    """Names, arguments and calls, in the order in which they are complete."""
+    expected = []
+    for args in (ARGS, {"to": "e"}):
+        so_far = [dict(list(args.items())[:count]) for count in range(len(args) + 1)]
+        expected += [("pay", one, False) for one in so_far] + [("pay", args, True)]
+    assert bytes_read(find_format(form, "", []), BLOCKS[form].encode(), sizes) == expected
+
+
+VOCABULARIES = {
+    "hermes": {"added": ["<tool_call>", "</tool_call>"]},
+    "hermes, marks in pieces": {},
+    "llama3": {"special": ["<|python_tag|>"]},
+    "mistral": {"special": ["[TOOL_CALLS]"]},
+    "mistral, names before": {"special": ["[TOOL_CALLS]", "[ARGS]"]},
+    "mistral, names and ids": {"special": ["[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"]},
+}
+TURNS = {
+    "hermes": f"<tool_call>\n{PAY}\n</tool_call>",
+    "llama3": f"{PAY}; {REST}".replace("arguments", "parameters"),
+    "llama3, tagged": f"<|python_tag|>{PAY}".replace("arguments", "parameters"),
+    "mistral": f"[TOOL_CALLS] [{PAY}, {REST}]",
+    "mistral, names before": '[TOOL_CALLS]pay[ARGS]{"to": "e"}[TOOL_CALLS]pay[ARGS]{"to": "e"}',
+    "mistral, names and ids": '[TOOL_CALLS]pay[CALL_ID]abcdefgh1[ARGS]{"to": "e"}',
+}
+GRAMMARS = [
+    ("hermes", "hermes"), ("hermes, marks in pieces", "hermes"), ("llama3", "llama3"), ("llama3", "llama3, tagged"),
+    ("mistral", "mistral"), ("mistral, names before", "mistral, names before"),
+    ("mistral, names and ids", "mistral, names and ids"),
+]  # fmt: skip
+
+
+def opened(kind: str, choice: Any = "auto") -> tuple[Turn, Any]:
+    of = tiny.tokenizer([PAY, REST], **VOCABULARIES[kind])  # type: ignore[arg-type]
+    vocabulary = vocabulary_of(of, [of.eos_token_id])
+    form = vocabulary.format(kind.split(",", maxsplit=1)[0])
+    return Turn(vocabulary, form, list(read_tools(TOOLS).values()), choice), of
+
+
+def is_allowed(turn: Turn, token: int) -> bool:
+    bits = turn.allowed()
+    return bits is None or bool(bits[token // 8] >> token % 8 & 1)
+
+
+@pytest.mark.parametrize("choice", ["auto", "required"])
+@pytest.mark.parametrize(("kind", "text"), GRAMMARS)
+def test_the_grammar_lets_calls_through(kind: str, text: str, choice: str) -> None:
+    """Every token of a turn as the format writes it; its calls are found."""
+    if choice == "required" and "tagged" in text:
+        pytest.skip("a tag is not what a turn is made to begin with")
+    turn, of = opened(kind, choice)
+    calls = []
+    for token in of(TURNS[text])["input_ids"]:
+        assert is_allowed(turn, token), of.decode(turn.tokens)
+        calls += [dict(one.args) for one in turn.push(token) if one.is_whole]
+    assert calls
+    assert all(args in (ARGS, {"to": "e"}) for args in calls)
+    assert turn.free_text() == ""
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        '{"name": "steal"',
+        '{"arguments"',
+        '{"name": "pay", "arguments": {"to": 5',
+        '{"name": "pay", "arguments": {"x"',
+        "x",
+    ],
+)
+def test_the_grammar_lets_nothing_else_through(wrong: str) -> None:
+    """No other tool, argument or type, and no other order."""
+    turn, of = opened("hermes")
+    for token in of(f"<tool_call>\n{wrong}")["input_ids"]:
+        if not is_allowed(turn, token):
+            return
+        turn.push(token)
+    pytest.fail(f"{wrong} was let through")
+
+
+def test_an_opening_within_a_token_is_held_to_the_grammar_too() -> None:
+    """A token that opens a block and goes on in it fits where a call can begin so, and nowhere else."""
+    of = tiny.tokenizer(['x<tool_call>\n{"name"', "x<tool_call>no"], words=False)
+    vocabulary = vocabulary_of(of, [of.eos_token_id])
+    turn = Turn(vocabulary, vocabulary.format("hermes"), list(read_tools(TOOLS).values()))
+    right, wrong = (of(text)["input_ids"] for text in ('x<tool_call>\n{"name"', "x<tool_call>no"))
+    assert len(right) == len(wrong) == 1
+    with pytest.raises(Misfit):
+        turn.push(wrong[0])
+    assert turn.push(right[0]) == []
+    assert turn.free_text() == "x"
+    for token in of(': "pay", "arguments": {"to')["input_ids"]:
+        assert is_allowed(turn, token)
+        turn.push(token)
+    turn.cut(1)
+    assert turn.block is not None
+    turn.cut(0)
+    assert turn.block is None
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(value=st.dictionaries(st.text(), JSON, max_size=4), ascii_only=st.booleans())
+def test_members_are_found_where_they_are_complete(value: dict[str, Any], ascii_only: bool) -> None:
+    """The members of an object and of the objects in it, with their values, and then the object."""
+    text = json.dumps(value, ensure_ascii=ascii_only).encode(errors="surrogatepass")
+    found = [(one.path, loaded(text[one.start : one.end])) for one in Members(2).read(text, 0, len(text))]
+    expected: list[Any] = []
+    for key, one in value.items():
+        expected += [((key, inner), part) for inner, part in one.items()] if isinstance(one, dict) else []
+        expected.append(((key,), one))
+    assert found == [*expected, ((), value)]
+
+
+@pytest.mark.parametrize("text", [b'{"a": 1, "a": 2}', b"1e999", b"NaN", b'"\xff"', b"[" * 10_000, b"1" * 5000])
+def test_what_cannot_be_judged_is_said_to_be_so(text: bytes) -> None:
+    """A key that comes twice, a number that is none, half a character, and what Python does not read."""
+    with pytest.raises(Unreadable):
+        loaded(text)
+
+
+def test_the_format_is_told_by_the_chat_template_or_the_tokens() -> None:
+    """Each has marks of its own; where there are none, it is asked for."""
+    assert find_format("auto", "…<tool_call>…", []) is find_format("hermes", "", [])
+    assert find_format("auto", "", ["<|python_tag|>"]) is find_format("llama3", "", [])
+    assert find_format("auto", "", ["[TOOL_CALLS]"]) is find_format("mistral", "", [])
+    assert {*format_names()} >= {"hermes", "llama3", "mistral"}
+    for name in ("auto", "hermse"):
+        with pytest.raises(InputError, match="'hermes'"):
+            find_format(name, "", [])

@@ -1,0 +1,147 @@
+"""A function that the toolbox lacks: proposed with tests, and run by nobody before a person has accepted it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Ran
+from tests.models.server import text
+from tests.programs.generation.answers import block
+
+from .conftest import RIGHT, Compiler
+
+ASKED = '{"missing_function": "check_fines", "why": "no function knows\\nwho owes a fine"}\n'
+SOURCE = '''\
+raise SystemExit("run")
+
+
+def check_fines(member: str) -> tuple[bool, dict[str, str]]:
+    """Whether a member owes a fine."""
+    return member == "M-1", {"fine": member} if member == "M-1" else {}
+'''
+TESTS = """\
+def test_fines():
+    assert check_fines("M-1")[0]
+"""
+PROPOSAL = ASKED + block(SOURCE) + block(TESTS)
+
+
+def test_a_proposal_is_written_and_nothing_of_it_runs(compiler: Compiler) -> None:
+    """Beside the output, in place of a program; the model is not asked again."""
+    exit_status, report = compiler(PROPOSAL)
+    assert (exit_status, report["written"], report["passed"], report["model_calls"]) == (1, None, False, 2)
+    function, tests = map(Path, report["proposed"])
+    assert (function, tests.name) == (compiler.out.parent / "proposed" / "check_fines.py", "test_check_fines.py")
+    assert function.read_text().startswith(
+        "# Proposed by a model, and run by nobody so far. Why: no function knows who"
+    )
+    assert tests.read_text().startswith("from check_fines import check_fines\n")
+    assert report["proposals"][0]["name"] == "check_fines"
+    function.write_text("edited")
+    assert Path(compiler(PROPOSAL)[1]["proposed"][0]) == function.parent / "2" / "check_fines.py"
+    assert function.read_text() == "edited"
+
+
+def test_the_report_says_what_a_person_has_to_do(compiler: Compiler) -> None:
+    """In words, without --json; also where the plan is a proposal already."""
+    compiler._serve([text(PROPOSAL)])
+    run = ["--agent", "lending", *compiler.folders, "--examples", compiler.home / "examples.jsonl"]
+    ran = compiler.run("compile", *run, "--model", "openai/test", "-o", compiler.out)
+    assert ran.status == 1
+    assert "the toolbox lacks a function: check_fines: no function knows who owes a fine" in ran.out
+    assert "guardagent toolbox accept" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (PROPOSAL.replace("check_fines", "check_loans"), "is in the toolbox"),
+        (ASKED + block(SOURCE), "two ```python blocks"),
+        (PROPOSAL.replace('    """Whether a member owes a fine."""\n', ""), "has no docstring"),
+        (PROPOSAL.replace("owes a fine.", "owes\u202ea fine."), "which nobody sees"),
+        (PROPOSAL.replace("def check_fines", "def other(): pass\n\n\ndef check_fines"), "defines other too"),
+        (PROPOSAL.replace('"why"', '"because"'), "is one JSON object"),
+        (PROPOSAL.replace("return member", "return ("), "not Python"),
+    ],
+)
+def test_a_proposal_that_is_not_whole_goes_back(compiler: Compiler, answer: str, said: str) -> None:
+    """As any answer that is of no use; the next one may be a program."""
+    exit_status, report = compiler(answer, block(RIGHT))
+    assert (exit_status, report["proposed"], said in compiler.asked[2]) == (0, [], True), compiler.asked[2]
+
+
+def test_a_program_of_another_candidate_is_enough(compiler: Compiler) -> None:
+    """Then nothing is proposed."""
+    exit_status, report = compiler(PROPOSAL, text("1. a\n2. b\n3. c\n4. d"), block(RIGHT), options=("--candidates", 2))
+    assert (exit_status, report["chosen"], report["proposed"]) == (0, 2, [])
+
+
+@pytest.fixture
+def proposed(write: Callable[..., Path]) -> Path:
+    write("proposed/test_check_fines.py", "from check_fines import check_fines\n\n\n" + TESTS)
+    write("mine/other.py", 'def other() -> None:\n    """Another."""\n')
+    return write("proposed/check_fines.py", SOURCE.partition("\n")[2])
+
+
+def test_a_person_accepts_it(cli: Callable[..., Ran], proposed: Path) -> None:
+    """After it was shown, and its tests have passed; the toolbox then holds the function, its tests beside it."""
+    mine = proposed.parents[1] / "mine"
+    ran = cli("toolbox", "accept", proposed, "--toolbox", mine, "--yes")
+    assert (ran.status, "def check_fines" in ran.out, "def test_fines" in ran.out) == (0, True, True)
+    assert sorted(path.name for path in mine.iterdir()) == ["_test_check_fines.py", "check_fines.py", "other.py"]
+    assert "check_fines" in cli("toolbox", "list", "--toolbox", mine).out
+    again = cli("toolbox", "accept", proposed, "--toolbox", mine, "--yes")
+    assert (again.status, "is in the toolbox already" in again.err) == (2, True)
+
+
+def test_its_folder_is_made(cli: Callable[..., Ran], proposed: Path) -> None:
+    """Where there is none yet, and only once the tests have passed."""
+    new = proposed.parents[1] / "new" / "tools"
+    assert cli("toolbox", "accept", proposed, "--toolbox", new, "--yes").status == 0
+    assert (new / "check_fines.py").is_file()
+
+
+@pytest.mark.parametrize(
+    ("tests", "said"),
+    [
+        ("def test_fines():\n    assert not check_fines('M-1')[0]\n", "AssertionError"),
+        ("def test_fines(member):\n    pass\n", "missing 1 required positional argument"),
+        ("def fines():\n    pass\n", "there is no test_ function"),
+        ("def test_fines():\n    raise SystemExit(0)\n", "before their end"),
+        ("import os\n\n\ndef test_fines():\n    assert 'GUARDAGENT_X' in os.environ\n", "AssertionError"),
+        ("def test_fines():\n    raise ValueError('\\x1b[31mred')\n", "ValueError: \ufffd[31mred"),
+    ],
+)
+def test_what_fails_its_tests_is_not_added(
+    cli: Callable[..., Ran], proposed: Path, monkeypatch: pytest.MonkeyPatch, tests: str, said: str
+) -> None:
+    """Exit 1, with what they said; not even the folder is made."""
+    monkeypatch.setenv("GUARDAGENT_X", "secret")
+    proposed.with_name("test_check_fines.py").write_text("from check_fines import check_fines\n\n\n" + tests)
+    ran = cli("toolbox", "accept", proposed, "--toolbox", proposed.parents[1] / "new", "--yes")
+    assert (ran.status, said in ran.out, "Nothing was added" in ran.out) == (1, True, True), ran.out
+    assert not (proposed.parents[1] / "new").exists()
+
+
+def test_nothing_is_added_or_run_without_a_person(cli: Callable[..., Ran], proposed: Path) -> None:
+    """Nobody at a terminal, no tests, a file for a folder, characters that hide: exit 2, and nothing is written."""
+    mine, ran_at = proposed.parents[1] / "mine", proposed.parents[1] / "ran"
+    proposed.write_text(f"open({str(ran_at)!r}, 'w')\n\n\n" + proposed.read_text())
+    command = [sys.executable, "-m", "guardagent", "toolbox", "accept", str(proposed), "--toolbox", str(mine)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    assert (ran.returncode, "--yes" in ran.stderr) == (2, True)
+    a_file = cli("toolbox", "accept", proposed, "--toolbox", mine / "other.py", "--yes")
+    assert (a_file.status, "is a file; expected a folder" in a_file.err) == (2, True)
+    proposed.write_text(SOURCE.replace("owes", "owes\u202e"))
+    ran_here = cli("toolbox", "accept", proposed, "--toolbox", mine, "--yes")
+    assert (ran_here.status, "which nobody sees" in ran_here.err) == (2, True)
+    proposed.with_name("test_check_fines.py").unlink()
+    without = cli("toolbox", "accept", proposed, "--toolbox", mine, "--yes")
+    assert (without.status, "expected the tests" in without.err) == (2, True)
+    assert [path.name for path in mine.iterdir()] == ["other.py"]
+    assert not ran_at.exists()

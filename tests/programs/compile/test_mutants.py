@@ -1,0 +1,110 @@
+"""Mutants: right programs with one fault each. Compiling refuses them, and none of the right ones."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from guardagent.models.backends.scripted import ScriptedModel
+from guardagent.models.meter import Meter
+from guardagent.models.prompts import Prompts
+from guardagent.programs.compile import Means, Subject, compile_program
+from guardagent.programs.compile.report import Report
+from guardagent.sandbox import load_sandbox
+from guardagent.sandbox.toolbox import Toolbox
+from tests.programs.generation.answers import block
+
+from .conftest import PLAN
+
+MUTANTS = Path(__file__).parent / "mutants"
+REQUESTS = ("reports", "rentals", "payments")
+ALL = pytest.mark.skipif("MUTANTS" not in os.environ, reason="MUTANTS=1 asks for all of them, which takes minutes")
+# No clause of the request says where the reply stands, or that there is one.
+PASS = {"a log without a reply has an empty answer", "the reply may stand anywhere"}
+ADVICE = {
+    "regular expressions for SQL": ["line 27 looks for SQL with a regular expression; columns_rea"],
+    "amounts are read with a regular expression": [],  # it calls json.loads too
+}
+FEW = {
+    "reports": {"first role wins": "conflicting_fields", "regular expressions for SQL": "sql_forms"},
+    "rentals": {"missing days are zero": "missing_fields", "days are one too many": "property_5"},
+    "payments": {
+        "records that are cut off are passed over": "broken_records",
+        "amounts are read with a regular expression": "json_layout",
+        "the sum may not reach its limit": "property_2",
+        "the total leaves out what is denied": "details",
+        "the answer is altered": "answers",
+    },
+}
+
+
+def right(request: str) -> dict[str, str]:
+    """Name -> the source of each right program."""
+    return {path.stem: path.read_text() for path in sorted((MUTANTS / request / "right").glob("*.py"))}
+
+
+def mutants(request: str, file: str = "mutants.diff") -> Iterator[tuple[str, str]]:
+    """(fault, source) of each mutant of a file."""
+    for part in re.split(r"^## ", (MUTANTS / request / file).read_text(), flags=re.MULTILINE)[1:]:
+        head, _, body = part.partition("\n")
+        fault, _, name = head.rpartition(": ")
+        source = right(request)[name]
+        for hunk in re.split(r"\n\n+", body.strip("\n")):
+            old, new = ("".join(f"{line[1:]}\n" for line in hunk.split("\n") if line[0] == sign) for sign in "-+")
+            assert source.count(old) == 1, (fault, old)
+            source = source.replace(old, new)
+        yield fault, source
+
+
+def compiled(request: str, source: str, folder: Path, inputs: int = 2000, rounds: int = 1) -> Report:
+    """The report of compiling with a model that answers with this program, in every round."""
+    home = MUTANTS / request
+    tools = folder / request
+    tools.mkdir(exist_ok=True)
+    shutil.copy(home / "toolbox.py", tools)
+    request_text, specification = ((home / f"{name}.md").read_text() for name in ("request", "specification"))
+    answer = block(source) + block((home / "properties.py").read_text())
+    means = Means(Meter(ScriptedModel([PLAN, answer, answer])), load_sandbox(), Prompts())
+    subject = Subject(request_text, specification, Toolbox.load(tools))
+    return compile_program(subject, home / "examples.jsonl", means, rounds=rounds, crosshair=0, inputs=inputs).report
+
+
+@pytest.mark.parametrize(("request_name", "fault"), [(name, fault) for name, faults in FEW.items() for fault in faults])
+def test_a_fault_is_found(request_name: str, fault: str, tmp_path: Path) -> None:
+    """By the examination that is made for it."""
+    report = compiled(request_name, dict(mutants(request_name))[fault], tmp_path, inputs=300, rounds=0)
+    assert not report.passed
+    assert FEW[request_name][fault] in {tried.name for tried in report.attempt.tried if tried.failures}
+    assert [one[:60] for one in report.attempt.advice] == ADVICE.get(fault, [])
+
+
+@pytest.mark.parametrize("request_name", ["rentals", "payments"])
+def test_a_right_program_passes(request_name: str, tmp_path: Path) -> None:
+    """With fewer runs than usual."""
+    source = next(iter(right(request_name).values()))
+    report = compiled(request_name, source, tmp_path, inputs=100, rounds=0)
+    assert report.passed, report.to_text()
+
+
+@ALL
+@pytest.mark.parametrize("request_name", REQUESTS)
+def test_no_right_program_is_refused(request_name: str, tmp_path: Path) -> None:
+    """However it is written."""
+    refused = {
+        name for name, source in right(request_name).items() if not compiled(request_name, source, tmp_path).passed
+    }
+    assert not refused
+
+
+@ALL
+@pytest.mark.parametrize("file", ["mutants.diff", "blind.diff"])
+@pytest.mark.parametrize("request_name", REQUESTS)
+def test_every_mutant_is_refused(request_name: str, file: str, tmp_path: Path) -> None:
+    """But those of which no clause says that they are wrong."""
+    passed = {fault for fault, source in mutants(request_name, file) if compiled(request_name, source, tmp_path).passed}
+    assert passed <= PASS

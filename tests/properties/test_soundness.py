@@ -1,0 +1,211 @@
+"""On two thousand graphs and rules made up at random: what is proved holds on every path, and every witness breaks it.
+
+Traces are judged by the definitions of formulas and by sessions, neither of which knows of graphs; paths are followed
+call by call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import product
+
+import pytest
+
+from guardagent import Policies
+from guardagent.policy.evaluation.findings import Call
+from guardagent.policy.evaluation.library import CompileError
+from guardagent.policy.language import ast
+from guardagent.policy.language.formula import Formula
+from guardagent.policy.language.grammar import TemporalError
+from guardagent.policy.load import compile_rules
+from guardagent.policy.monitors.alphabet import Letter
+from guardagent.policy.monitors.propositional import Propositional
+from guardagent.types import Event
+from guardagent.workflow.analysis.report import RuleResult
+from guardagent.workflow.analysis.rules import rule_results
+from guardagent.workflow.model.graph import Graph
+from tests.policy.naive import holds
+from tests.properties.test_all_traces import Naive
+from tests.workflow.any_cases import SETS, TOOLS, Maker
+from tests.workflow.graphs import is_path
+from tests.workflow.naive_product import Paths, Trace, found
+
+LONGEST = 5
+TIMES = 3  # around a cycle
+BATCH = 100
+WAYS = 4  # in which arguments, outputs, facts and labels are drawn for a trace
+
+
+def letter_of(tool: str) -> Letter:
+    held = frozenset([f"tool:{tool}", *(f"@{name}" for name, tools in SETS.items() if tool in tools)])
+    return Letter(held, held)
+
+
+LETTERS = {tool: letter_of(tool) for tool in TOOLS}
+ANY_LETTER = [*LETTERS.values(), Letter(frozenset(), frozenset())]
+
+
+class Case:
+    """A graph, a rule, and what is said of it."""
+
+    def __init__(self, seed: int, rule: Callable[[Maker], str]) -> None:
+        self.maker = Maker(seed)
+        self.graph: Graph = self.maker.graph()
+        self.policies = self._compiled(rule)
+        (self.result,) = rule_results(self.graph, self.policies)
+        self.text = self.policies.rules[0].source.text
+        self.paths = Paths(self.graph)
+
+    def _compiled(self, rule: Callable[[Maker], str]) -> Policies:
+        """What is refused is made anew: NOT exists(...) of an outcome, and seq(...) of a step twice."""
+        while True:
+            try:
+                return compile_rules([rule(self.maker)], tags=SETS)
+            except (CompileError, TemporalError):
+                continue
+
+    @property
+    def formula(self) -> Formula:
+        (rule,) = self.policies.rules[0].rules
+        assert isinstance(rule, ast.Temporal)
+        return rule.formula
+
+    def breaks(self, trace: Trace, *, ends: bool) -> bool:
+        """Whether a session says that a trace breaks the rule, whatever else is drawn for its calls."""
+        session = self.policies.session(facts={"sure": self.maker.truth()})
+        told = [session.observe(self.event(tool)).violations for tool in trace]
+        return any(told) or (ends and bool(session.finish().violations))
+
+    def may_run(self, trace: Trace, *, ends: bool) -> bool:
+        """Whether a session says nothing against it, not even that something is unknown."""
+        session = self.policies.session(facts={"sure": self.maker.truth()})
+        told = [session.observe(self.event(tool)).label for tool in trace]
+        return not any(told) and not (ends and session.finish().label)
+
+    def event(self, tool: str) -> Event:
+        action, decision = self.maker.one_of((None, None), ("write", None), (None, "yes"))
+        tags = self.maker.one_of(frozenset(), frozenset({"pii"}))
+        output = self.maker.one_of(None, 1, 2)
+        return Event(tool, self.maker.arguments(), output, "ok", action=action, decision=decision, tags=tags)
+
+
+def calls(result: RuleResult) -> Trace:
+    return tuple(tool for said in result.emitted for tool in said)
+
+
+def unrolled(result: RuleResult) -> tuple[Trace, Trace]:
+    """(the calls on the way into the cycle, those of going around it several times)."""
+    into = len(result.witness) - len(result.cycle)
+    around = tuple(tool for said in result.emitted[into:] for tool in said)
+    return tuple(tool for said in result.emitted[:into] for tool in said), around * TIMES
+
+
+def can_be_called(paths: Paths, node: str, said: Sequence[str]) -> bool:
+    """Whether a run can call these tools in a node, and no others."""
+    return all(tool in paths.calls(node, called=at > 0) for at, tool in enumerate(said)) and (
+        bool(said) or paths.may_leave(node, called=False)
+    )
+
+
+def check_witness(case: Case) -> None:
+    """It is a path that a run can take, and sessions say that it breaks the rule, however its calls are made."""
+    result, graph = case.result, case.graph
+    assert result.witness[0] == graph.entry_id
+    assert len(result.witness) == 1 or is_path(graph, result.witness)
+    last = result.witness[-1]
+    whole = result.emitted[:-1] if result.mechanism == "bad_prefix" else result.emitted
+    assert all(can_be_called(case.paths, *one) for one in zip(result.witness, whole, strict=False))
+    if result.mechanism == "postponed_by_cycle":
+        assert is_path(graph, result.cycle)
+        assert result.cycle[-1] == result.witness[-len(result.cycle) - 1] == last
+        into, around = unrolled(result)
+        ends = [(*into, *around[:length]) for length in range(len(around) + 1)]
+        assert all(case.breaks(trace, ends=True) and not case.breaks(trace, ends=False) for trace in ends)
+    elif result.mechanism == "unmet_at_end":
+        assert case.paths.may_end(last, called=bool(result.emitted[-1]))
+        assert all(case.breaks(calls(result), ends=True) for _ in range(WAYS))
+    else:
+        assert all(case.breaks((*calls(result), *case.maker.some(TOOLS)), ends=True) for _ in range(WAYS))
+
+
+# --- propositional rules: exactly what is so is said
+
+
+def keeps(formula: Formula, trace: Trace) -> bool:
+    """Whether a whole trace keeps a rule, by the definitions."""
+    return holds(formula, [LETTERS[tool] for tool in trace]) if trace else bool(Naive(0).holds(formula)[0])
+
+
+def can_be_kept(formula: Formula, trace: Trace) -> bool:
+    """Whether it is kept after three more steps at most."""
+    letters = [LETTERS[tool] for tool in trace]
+    ways = [way for length in (1, 2, 3) for way in product(ANY_LETTER, repeat=length)]
+    return keeps(formula, trace) or any(holds(formula, [*letters, *way]) for way in ways)
+
+
+@pytest.mark.parametrize("batch", range(10))
+def test_propositional_rules(batch: int) -> None:
+    """Proved: each trace of up to five calls keeps the rule. Violated: on a shortest path, in the way that is said."""
+    for seed in range(batch * BATCH, (batch + 1) * BATCH):
+        case = Case(seed, Maker.rule)
+        if case.result.status == "proved":
+            traces = case.paths.traces(LONGEST)
+            assert all(keeps(case.formula, trace) for trace, ended in traces if ended), (seed, case.text)
+        else:
+            check_witness(case)
+            check_by_definition(case)
+        check_against_all_paths(case)
+
+
+def check_by_definition(case: Case) -> None:
+    trace = calls(case.result)
+    assert not keeps(case.formula, trace)
+    if case.result.mechanism == "bad_prefix":
+        assert not can_be_kept(case.formula, trace)
+        assert not trace or case.breaks(trace, ends=False)
+
+
+def check_against_all_paths(case: Case) -> None:
+    """What is said is what follows when all paths are gone call by call."""
+    rule = Propositional(case.formula, SETS)
+    letters = {tool: rule.alphabet.index(Call(tool, {}), ok=True) for tool in TOOLS}
+    truth, result = found(case.graph, rule.automaton, letters), case.result
+    assert result.status == ("violated" if truth.steps or truth.postponed else "proved"), case.text
+    assert (result.mechanism == "postponed_by_cycle") is (result.status == "violated" and truth.steps is None)
+    assert truth.steps is None or len(result.witness) == truth.steps
+
+
+# --- other rules: what is said is so
+
+
+def check_that_it_is_so(case: Case) -> None:
+    if case.result.status == "violated":
+        check_witness(case)
+    if case.result.status == "proved":
+        traces = sorted(case.paths.traces(LONGEST))
+        for trace, ended in traces[:: 1 + len(traces) // 40]:
+            assert all(case.may_run(trace, ends=ended) for _ in range(WAYS)), (case.text, trace)
+
+
+@pytest.mark.parametrize("batch", range(6))
+def test_rules_over_data(batch: int) -> None:
+    """Whatever the arguments, outputs and facts are."""
+    for seed in range(batch * BATCH, (batch + 1) * BATCH):
+        check_that_it_is_so(Case(seed, partial(Maker.rule_over_data, plain=False)))
+
+
+@pytest.mark.parametrize("batch", range(2))
+def test_rules_with_labels(batch: int) -> None:
+    """Whatever actions, decisions and tags a host gives."""
+    for seed in range(batch * BATCH, (batch + 1) * BATCH):
+        check_that_it_is_so(Case(seed, Maker.rule_with_labels))
+
+
+@pytest.mark.parametrize("batch", range(2))
+def test_rules_over_data_that_depend_on_none(batch: int) -> None:
+    """They are never undecidable."""
+    for seed in range(batch * BATCH, (batch + 1) * BATCH):
+        case = Case(seed, partial(Maker.rule_over_data, plain=True))
+        assert case.result.status != "undecidable", case.text
+        check_that_it_is_so(case)

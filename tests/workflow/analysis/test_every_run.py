@@ -1,0 +1,192 @@
+"""What holds for every run: however often, wherever and in whatever way a graph is driven in one session."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from guardagent import verify
+from guardagent.policy.language.formula import Formula
+from guardagent.policy.load import compile_rules
+from guardagent.policy.monitors.alphabet import Letter
+from guardagent.workflow.analysis.report import EveryRun, GraphFinding
+from guardagent.workflow.analysis.rules import rule_results
+from guardagent.workflow.drawing import draw
+from guardagent.workflow.model.graph import Graph
+from guardagent.workflow.model.read_graph import read_graph
+from guardagent.workflow.reports import render
+from tests.frameworks.simulated_runs import Called, session
+from tests.policy.naive import holds
+from tests.properties.test_all_traces import Naive
+from tests.properties.test_soundness import Case, letter_of
+from tests.workflow.any_cases import Maker
+from tests.workflow.graphs import graph_of
+
+SESSIONS = 15
+BATCH = 100
+
+
+def every_run(graph: Graph, rule: str) -> EveryRun:
+    (result,) = rule_results(graph, compile_rules([rule]))
+    return result.every_run
+
+
+GRAPH = graph_of("start>read read>export export>end", tools={"read": ["read_secret"], "export": ["export"]})
+
+
+@pytest.mark.parametrize(
+    ("rule", "drawn", "always", "calls"),
+    [
+        ("G !tool:drop", "proved", "proved", []),
+        ("G(tool:drop -> O tool:export)", "proved", "proved", []),
+        ("G(tool:read_secret -> H !tool:export)", "proved", "violated", ["export", "read_secret"]),
+        ("G(tool:export -> O tool:read_secret)", "proved", "violated", ["export"]),
+        ("G(tool:export -> !(Y O tool:export))", "proved", "violated", ["export", "export"]),
+        ("F tool:export", "proved", "violated", []),
+        ("tool:read_secret -> F tool:export", "proved", "violated", ["read_secret"]),
+        ("forall(drop(), false)", "proved", "proved", []),
+        ("forall(export(x=v), v > 1)", "undecidable", "undecidable", []),
+        ("G(tool:drop -> O pii)", "proved", "proved", []),
+        ("G(tool:export -> O pii)", "undecidable", "undecidable", []),
+    ],
+)
+def test_two_results_are_told_apart(rule: str, drawn: str, always: str, calls: Sequence[str]) -> None:
+    """As the graph is drawn, and for every run, with a shortest run that breaks the rule."""
+    (result,) = rule_results(GRAPH, compile_rules([rule]))
+    said = result.to_dict()
+    assert (said["status"], said["every_run"]) == (drawn, always)
+    assert [call["tool"] for call in said["every_run_calls"]] == calls
+    assert said["every_run_message"]
+
+
+def test_a_rule_that_only_a_call_that_fails_breaks() -> None:
+    """It is said that it does."""
+    found = every_run(graph_of("start>a a>end", tools={"a": ["a"]}), "G tool:a || H false")
+    assert (found.status, [(call.tool, call.failed) for call in found.calls]) == ("violated", [("a", True)])
+    assert "a (which fails)" in found.message
+
+
+@pytest.mark.parametrize("form", ["text", "html"])
+def test_reports_say_both(form: str) -> None:
+    """In plain words; annotations only of what is not proved as drawn; SARIF among its properties."""
+    report = verify(GRAPH, compile_rules(["G(tool:export -> O tool:read_secret)", "F tool:drop"]))
+    assert "for every run: no proof: export: breaks it" in render(report, form)
+    assert "for every run: no proof: a run without calls" in render(report, "github")
+    said = json.loads(render(report, "sarif"))["runs"][0]["properties"]["rules"]
+    assert [(one["status"], one["everyRun"]) for one in said] == [("proved", "violated"), ("violated", "violated")]
+
+
+UNKNOWN = [{"widened": True}, {"guess": True}, {"tools_unknown": True}, {"unknown_tools": ("mcp.*",)}]
+
+
+@pytest.mark.parametrize("metadata", UNKNOWN)
+def test_nothing_is_proved_of_what_is_not_known(metadata: dict[str, object]) -> None:
+    """What is broken all the same is."""
+    *others, last = GRAPH.nodes
+    graph = replace(GRAPH, nodes=(*others, replace(last, metadata=metadata)))
+    found = every_run(graph, "G !tool:drop")
+    assert (found.status, found.message) == ("undecidable", "parts of the graph are not known: end")
+    assert every_run(graph, "G !tool:export").status == "violated"
+
+
+def test_tools_that_cannot_be_seen_leave_a_rule_undecidable_as_drawn_too() -> None:
+    """Unless it says nothing of tools; and the report passes as before."""
+    *others, last = GRAPH.nodes
+    graph = replace(GRAPH, nodes=(*others, replace(last, metadata={"tools_unknown": True})))
+    report = verify(graph, compile_rules(["G !tool:drop", "G !tool:read_secret", "true"]))
+    assert [rule.status for rule in report.rules] == ["undecidable", "violated", "proved"]
+    assert "end may call tools that cannot" in report.rules[0].message
+    assert verify(graph, compile_rules(["G !tool:drop"])).passed
+
+
+def test_nothing_is_proved_of_a_tool_node_that_declares_none_or_where_a_finding_is_suppressed() -> None:
+    """The one could call anything, the other is not as it should be."""
+    undeclared = replace(GRAPH, nodes=tuple(replace(one, tools=()) for one in GRAPH.nodes))
+    assert every_run(undeclared, "G !tool:drop").status == "undecidable"
+    policies = compile_rules(["G !tool:drop"])
+    finding = GraphFinding("dead_ends", "end", "error", "", suppressed="it may")
+    (result,) = rule_results(GRAPH, policies, [finding])
+    assert result.every_run.message == "findings of the graph are suppressed"
+
+
+# --- files of graphs
+
+FILE = {"entry_id": "s", "exit_ids": ["e"], "edges": [{"source": "s", "target": "a"}, {"source": "a", "target": "e"}]}
+NODES = [{"id": "s", "kind": "entry"}, {"id": "a", "kind": "tool", "tools": ["a"]}, {"id": "e", "kind": "exit"}]
+
+
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [
+        ({}, "proved"),  # written by hand
+        ({"framework": "langgraph", "notes": []}, "proved"),
+        ({"framework": "langgraph"}, "undecidable"),  # from before notes were written
+        ({"framework": "langgraph", "notes": ["a: who knows"]}, "undecidable"),
+    ],
+)
+def test_a_file_that_does_not_say_what_could_not_be_seen_proves_nothing_more(
+    more: dict[str, object], status: str, tmp_path: Path
+) -> None:
+    """It is read as what it promised, with what to do; and so is what is written of it."""
+    file, again = tmp_path / "graph.json", tmp_path / "again.json"
+    file.write_text(json.dumps({**FILE, "nodes": NODES, **more}))
+    graph = read_graph(file)
+    again.write_text(draw(graph, "json"))
+    for one in (graph, read_graph(again)):
+        (rule,) = verify(one, compile_rules(["G !tool:drop"])).rules
+        assert (rule.status, rule.every_run.status) == ("proved", status)
+    assert ("guardagent graph TARGET --format json" in str(graph.notes)) is (more == {"framework": "langgraph"})
+
+
+# --- sessions made up at random: what is proved holds in each, and what is violated is so by the run that is told
+
+
+def letters(calls: Sequence[Called]) -> list[Letter]:
+    every = [(letter_of(tool).ran, failed) for tool, failed in calls]
+    return [Letter(frozenset() if failed else ran, ran) for ran, failed in every]
+
+
+def keeps(formula: Formula, calls: Sequence[Called]) -> bool:
+    return holds(formula, letters(calls)) if calls else bool(Naive(0).holds(formula)[0])
+
+
+@pytest.mark.parametrize("batch", range(10))
+def test_propositional_rules(batch: int) -> None:
+    """By the definitions of formulas."""
+    for seed in range(batch * BATCH, (batch + 1) * BATCH):
+        case = Case(seed, Maker.rule)
+        found, told = case.result.every_run, {tool for node in case.graph.nodes for tool in node.tools}
+        assert found.status != "undecidable"
+        if found.status == "proved":
+            assert all(keeps(case.formula, session(case.graph, at)) for at in range(SESSIONS)), (seed, case.text)
+        else:
+            assert {call.tool for call in found.calls} <= told
+            assert not keeps(case.formula, [(call.tool, call.failed) for call in found.calls]), (seed, case.text)
+
+
+def says_nothing(case: Case, calls: Sequence[Called]) -> bool:
+    """Whether a session that records these calls says nothing against any of them, whatever else is drawn."""
+    running = case.policies.session(facts={"sure": case.maker.truth()})
+    events = [replace(case.event(tool), status="failed" if failed else "ok") for tool, failed in calls]
+    return not any(running.observe(one).label for one in events) and not running.finish().label
+
+
+OTHERS: list[Callable[[Maker], str]] = [partial(Maker.rule_over_data, plain=False), Maker.rule_with_labels]
+
+
+@pytest.mark.parametrize("made", OTHERS)
+@pytest.mark.parametrize("batch", range(5))
+def test_rules_over_data_and_with_labels(batch: int, made: Callable[[Maker], str]) -> None:
+    """By sessions: whatever arguments, outputs, facts, actions and tags there are."""
+    for seed in range(batch * BATCH, (batch + 1) * BATCH):
+        case = Case(seed, made)
+        found = case.result.every_run
+        if found.status == "proved":
+            assert all(says_nothing(case, session(case.graph, at)) for at in range(SESSIONS)), (seed, case.text)
+        if found.status == "violated":
+            assert not says_nothing(case, [(call.tool, call.failed) for call in found.calls]), (seed, case.text)
