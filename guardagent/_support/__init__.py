@@ -1,1 +1,6 @@
-"""General helpers of any program: files and locks, strict JSON, parsing Python, interrupts."""
+"""What any program needs, and this product is not about.
+
+Reading files with errors that say where, file locks, strict JSON, linear-time regular expressions, plug-ins, parsing
+Python in many threads, a Ctrl-C that is not lost. `fold.py` has the outermost layer of every guard: the most severe
+of several answers stands, and a check that crashes denies.
+"""
