@@ -26,7 +26,7 @@ NO_RESOURCES = "cannot occur because resources are no events there"
 READ_BY_HOST = "cannot occur because the guard gets what its host has read, whose limits are the host's"
 WHEN_MADE = "cannot occur because a tool is guarded before the agent can have it"
 
-CASE = "test_arguments.py::test_names_that_some_reader_takes_for_one_deny_everywhere"
+CASE = "_support/test_arguments.py::test_names_that_some_reader_takes_for_one_deny_everywhere"
 APPROVAL = "enforcement/test_approval.py::test_no_value_leaves_its_line"
 PROOFS = (
     "workflow/analysis/test_proofs.py::test_a_report_is_no_proof "
@@ -58,7 +58,7 @@ BREAKS: dict[str, dict[str, str]] = {
     "to read a policy or a prompt runs what it names": {
         **_everywhere(OWN_POLICIES),
         COMMANDS: "cli/test_workflow.py::test_nothing_of_a_policy_is_run "
-        "test_prompts.py::test_a_wrong_template_denies_and_says_where",
+        "models/test_prompts.py::test_a_wrong_template_denies_and_says_where",
     },
     "a server's tools that come or change later are taken": _everywhere("=late tools of a server"),
     "names that differ in case only, at any depth": _everywhere(CASE),
@@ -73,15 +73,15 @@ BREAKS: dict[str, dict[str, str]] = {
     "an argument draws a line of its own in what a person is asked": _everywhere(APPROVAL),
     "a native module beside a locked file": {
         **_everywhere(OWN_POLICIES),
-        COMMANDS: "test_lock.py::test_nothing_takes_the_place_of_a_locked_file "
-        "test_lock.py::test_what_no_import_shows_is_not_imported",
+        COMMANDS: "programs/runtime/test_lock.py::test_nothing_takes_the_place_of_a_locked_file "
+        "programs/runtime/test_lock.py::test_what_no_import_shows_is_not_imported",
     },
     "a final answer that a tool gives is not judged": _everywhere("=final answer"),
     "a sub-agent under another id has a fresh history": _everywhere("=sub-agent under another id"),
     "so has one in a thread that a tool starts by hand": _everywhere("=sub-agent in a thread of its own"),
     "input without end costs memory and time": {
         **_everywhere(READ_BY_HOST, proxy="frameworks/mcp/test_proxy.py::test_a_message_without_end_ends_it"),
-        COMMANDS: "test_lines.py::test_a_line_that_is_too_long_is_one_error",
+        COMMANDS: "batch/test_lines.py::test_a_line_that_is_too_long_is_one_error",
     },
     "tools run before the guard is attached": _everywhere(
         WHEN_MADE, fastmcp="frameworks/mcp/test_middleware.py::test_nothing_runs_unjudged_before_the_first_request"

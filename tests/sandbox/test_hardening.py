@@ -23,7 +23,7 @@ FORBIDDEN = {
 }
 TRY = """
 import json, os, socket, sys
-from guardagent import hardening
+from guardagent.sandbox import hardening
 hardening.apply({layers!r}, hardening.Profile({profile!r}))
 tried = {{}}
 for text in {texts!r}:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from guardagent.workflow.drawing._style import LABEL, PAPER
 from guardagent.workflow.drawing._text import element, escaped, width_of, wrapped
-from guardagent.workflow.drawing.layout import Point, Size
+from guardagent.workflow.layout import Point, Size
 
 _FONT, _LINE = 11.0, 14.0
 _WIDEST, _MOST_CONDITIONS = 150.0, 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from guardagent.workflow.drawing._text import element
-from guardagent.workflow.drawing.layout import Size
+from guardagent.workflow.layout import Size
 from guardagent.workflow.model.graph import NodeKind
 
 _BAR = 7.0  # the bars at the sides of a tool

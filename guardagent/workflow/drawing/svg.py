@@ -11,7 +11,7 @@ from guardagent.workflow.drawing._boxes import Box, Mark, box
 from guardagent.workflow.drawing._labels import Label, label
 from guardagent.workflow.drawing._style import FONT, LINE, PAPER, sheet
 from guardagent.workflow.drawing._text import element, escaped
-from guardagent.workflow.drawing.layout import Layout, Link, Point, Route, Size, lay_out
+from guardagent.workflow.layout import Layout, Link, Point, Route, Size, lay_out
 from guardagent.workflow.model.graph import EdgeKind, Graph
 
 MOST_NODES, MOST_ARROWS = 600, 1_800

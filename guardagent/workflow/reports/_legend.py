@@ -8,7 +8,7 @@ from guardagent.workflow.drawing._looks import LOOKS
 from guardagent.workflow.drawing._outlines import outline
 from guardagent.workflow.drawing._style import LINE
 from guardagent.workflow.drawing._text import element
-from guardagent.workflow.drawing.layout import Size
+from guardagent.workflow.layout import Size
 from guardagent.workflow.drawing.svg import LINES
 from guardagent.workflow.model.graph import EDGE_KINDS, NODE_KINDS, Graph
 

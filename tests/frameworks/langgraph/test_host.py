@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from guardagent.frameworks.langgraph.adapter.host import problem_of
+from guardagent.frameworks.langgraph.host import problem_of
 
 
 def test_a_missing_host_names_the_extra() -> None:

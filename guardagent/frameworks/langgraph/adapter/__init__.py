@@ -7,7 +7,7 @@ A call is judged at its tool, after the host's validation: with the arguments th
 middlewares have made of those that the model wrote.
 """
 
-from guardagent.frameworks.langgraph.adapter.host import require_host
+from guardagent.frameworks.langgraph.host import require_host
 
 require_host()
 
