@@ -5,18 +5,31 @@ BIN := .venv/bin
 # Frameworks whose extractors and adapters are tested in environments of their own: not all can be installed together.
 FRAMEWORKS ?= langgraph openai-agents mcp autogen crewai adk pydantic-graph llama-index
 
-.PHONY: demo test test-frameworks lint format clean
+# `make test PART=policy` runs one room, PART="policy log" two.
+PARTS := $(sort $(foreach file,$(wildcard tests/*/test_*.py tests/*/*/test_*.py),$(word 2,$(subst /, ,$(file)))))
+ifneq ($(filter-out $(PARTS),$(PART)),)
+$(error PART names no room: $(filter-out $(PARTS),$(PART)); expected one or more of: $(PARTS))
+endif
+ROOMS := $(or $(addprefix tests/,$(PART)),tests)
+
+.PHONY: demo test test-all test-slow test-frameworks lint format clean
 
 demo: .venv/core
 	$(BIN)/guardagent demo
 
 test: lint
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 -m 'not slow' $(ROOMS)
+
+test-all: test test-slow test-frameworks
+
+# Properties run a second time, with twenty times as many examples.
+test-slow: .venv-dev-all/ready
+	.venv-dev-all/bin/pytest -n 2 -m 'slow or hypothesis' --hypothesis-profile=long $(ROOMS)
 
 test-frameworks: $(FRAMEWORKS:%=test-framework-%)
 
 test-framework-%: .venv-%/ready
-	.venv-$*/bin/pytest -p no:xdist -W default $(foreach part,workflow adapters,$(wildcard tests/$(part)/test_*$(subst -,_,$*)*.py))
+	.venv-$*/bin/pytest -p no:xdist -W default --hypothesis-profile=long $(foreach part,workflow adapters,$(wildcard tests/$(part)/test_*$(subst -,_,$*)*.py))
 
 .venv-%/ready: pyproject.toml
 	$(PYTHON) -m venv .venv-$*

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from guardagent.cli.main import main
+from tests import tiers  # noqa: F401 - its profiles hold for every test
 
-settings.register_profile("suite", deadline=None)  # what else a machine does is no failure
-settings.load_profile("suite")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts a job in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 

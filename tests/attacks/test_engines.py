@@ -11,16 +11,21 @@ from guardagent.sandbox import engine_names
 from tests.attacks.attack import succeeded
 
 OWN = yaml.safe_load((Path(__file__).parent / "attacks.yaml").read_text())
+FAMILIES = [
+    pytest.param(family, marks=[pytest.mark.slow] if family == "cpu" else [])  # each of them takes all the time it may
+    for family in sorted({attack["family"] for attack in OWN})
+]
 
 
 @pytest.mark.parametrize("engine", engine_names())
-@pytest.mark.parametrize("family", sorted({attack["family"] for attack in OWN}))
+@pytest.mark.parametrize("family", FAMILIES)
 def test_no_attack_succeeds(family: str, engine: str, tmp_path: Path) -> None:
     """The criterion of success is the attack's own; the host must also stay as it was."""
     attacks = [attack for attack in OWN if attack["family"] == family]
     assert not {attack["name"]: why for attack in attacks if (why := succeeded(attack, engine, tmp_path))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", engine_names())
 def test_no_reference_attack_succeeds(engine: str, tmp_path: Path, shared: Path) -> None:
     """The same for the programs of the reference data."""

@@ -16,6 +16,7 @@ from guardagent.errors import InputError
 from guardagent.log import AuditLog, Head, verify_log
 from guardagent.log.chain import Chain
 from tests.log.logs import KEY, SUFFIXES, copied, edit, filled, opened, read, record, remove, swap
+from tests.tiers import examples
 
 
 @pytest.fixture(params=SUFFIXES)
@@ -120,7 +121,7 @@ def lines(key: bytes | None) -> bytes:
         return filled(Path(folder) / "audit.jsonl", 3, key=key).read_bytes()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(st.data(), st.sampled_from([None, KEY]))
 def test_every_flipped_byte_is_found(data: st.DataObject, key: bytes | None) -> None:
     """Wherever it is, in a log as JSON Lines."""
@@ -130,7 +131,7 @@ def test_every_flipped_byte_is_found(data: st.DataObject, key: bytes | None) -> 
     assert not is_whole(bytes(content), key)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 @given(st.data())
 def test_no_two_lines_are_whole_in_another_way(data: st.DataObject) -> None:
     """Of the lines, any choice in any order is whole only if it is a beginning of the log."""
@@ -152,7 +153,7 @@ def is_whole(content: bytes, key: bytes | None) -> bool:
 values = st.none() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=5) | st.binary(max_size=5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(st.data(), st.sampled_from(["seq", "entry", "prev", "hash"]), values)
 def test_every_changed_column_is_found(data: st.DataObject, column: str, value: object) -> None:
     """Whatever it is changed to, of any type; so is a row that was added."""
@@ -201,7 +202,7 @@ def test_a_file_with_more_or_less_than_a_log_is_found(tmp_path: Path, sql: str) 
     assert "tables or triggers" in str(report.problem)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(st.integers(0, 10**9), st.integers(1, 255))
 def test_a_flipped_byte_of_the_file_is_found_or_changes_nothing(at: int, flip: int) -> None:
     """In an SQLite file there are bytes that mean nothing; with any other the log is not whole."""

@@ -1,9 +1,8 @@
 """Mutated attacks and programs: whatever comes in, the host gets a verdict in time and goes on.
 
-`GUARDAGENT_FUZZ=20000 pytest tests/attacks/test_sandbox_fuzz.py` runs it for longer.
+`pytest --hypothesis-profile=long tests/attacks/test_sandbox_fuzz.py` runs it for longer.
 """
 
-import os
 import time
 from pathlib import Path
 
@@ -16,14 +15,14 @@ from guardagent import ProgramError
 from guardagent.sandbox.engines._policy import compiled
 from guardagent.sandbox.gate import admit
 from tests.attacks.attack import LIMITS, judge, wrapped
+from tests.tiers import examples
 
 FOLDER = Path(__file__).parent
 CORPUS = [wrapped(attack["code"]) for attack in yaml.safe_load((FOLDER / "attacks.yaml").read_text())]
 CORPUS += [path.read_text() for path in sorted((FOLDER.parent / "sandbox" / "programs").glob("*.py"))]
 BITS = sorted({bit for source in CORPUS for bit in source.replace("(", "( ").replace(".", " . ").split()})
-EXAMPLES = int(os.environ.get("GUARDAGENT_FUZZ", "60"))
 FUNCTIONS = frozenset({"check_access", "check_rule"})
-fuzz = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+fuzz = settings(max_examples=examples(60), suppress_health_check=list(HealthCheck), database=None)
 
 
 @st.composite

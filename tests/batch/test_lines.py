@@ -5,7 +5,7 @@ import io
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guardagent.batch.lines import Line, LineReader, Mark, open_bytes
@@ -25,7 +25,6 @@ TEXTS = st.lists(st.sampled_from([b"", b" \t\r", b"a", b"bb\r", b"\xe2\x80\xa8",
 )
 
 
-@settings(deadline=None)
 @given(TEXTS)
 def test_all_lines_come_in_their_order(data: bytes) -> None:
     """Only a line feed ends a line; blank ones count, and are passed over."""
@@ -33,7 +32,6 @@ def test_all_lines_come_in_their_order(data: bytes) -> None:
     assert [(line.number, line.data) for line in lines_of(data)] == expected
 
 
-@settings(deadline=None)
 @given(TEXTS)
 def test_from_any_mark_the_rest_is_the_same(data: bytes) -> None:
     """The mark after each chunk is that of the bytes before it, and leads to the chunks after it."""

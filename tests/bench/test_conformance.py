@@ -40,6 +40,7 @@ def test_without_it_they_are_not(agent: str, least: float) -> None:
     assert row["harm"] > 0
 
 
+@pytest.mark.slow
 def test_a_local_model_keeps_the_rules_as_well() -> None:
     """Random weights, held to the grammar of calls: without the guard they break most rules."""
     pytest.importorskip("torch")

@@ -17,23 +17,27 @@ from tests.bench.runs_of_a_model import data, guarding
 from tests.conftest import Ran
 from tests.models.conftest import Serve, serve  # noqa: F401 - a fixture
 from tests.models.server import Reply, text
+from tests.tiers import slow_after
 
 
 def answer(request: dict[str, Any]) -> Reply:
     return text(guarding([Message(one["role"], one["content"]) for one in request["messages"]]))
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", slow_after(1, [3, 1]))
 @pytest.mark.parametrize(
     ("options", "wanted", "requests"),
-    [
-        (["--mode", "generate", "--debug-rounds", "1"], {"LPA": 60.0, "EA": 66.67}, 12),
-        (["--mode", "model-only"], {"LPA": 80.0, "EA": 66.67}, 5),
-        (["--mode", "generate", "--debug-rounds", "1", "--k", "2", "--least-similar"], {"LPA": 60.0}, 12),
-        (["--mode", "generate", "--debug-rounds", "1", "--without-memory", "--votes", "2"], {"LPA": 60.0}, 24),
-        (["--mode", "generate", "--debug-rounds", "1", "--required-checks"], {"LPA": 80.0}, 12),
-        (["--mode", "model-only", "--without-code-instructions"], {"LPA": 80.0}, 5),
-    ],
+    slow_after(
+        3,
+        [
+            (["--mode", "generate", "--debug-rounds", "1"], {"LPA": 60.0, "EA": 66.67}, 12),
+            (["--mode", "model-only"], {"LPA": 80.0, "EA": 66.67}, 5),
+            (["--mode", "generate", "--debug-rounds", "1", "--k", "2", "--least-similar"], {"LPA": 60.0}, 12),
+            (["--mode", "generate", "--debug-rounds", "1", "--without-memory", "--votes", "2"], {"LPA": 60.0}, 24),
+            (["--mode", "generate", "--debug-rounds", "1", "--required-checks"], {"LPA": 80.0}, 12),
+            (["--mode", "model-only", "--without-code-instructions"], {"LPA": 80.0}, 5),
+        ],
+    ),
 )
 def test_a_mode_runs_is_interrupted_and_goes_on(
     serve: Serve,  # noqa: F811

@@ -19,6 +19,7 @@ from tests.bench.fakes import write_lines
 from tests.bench.runs_of_a_model import data, guarding
 from tests.programs.generation.answers import PLAN, block
 from tests.runs import web_input, web_log
+from tests.tiers import slow_after
 
 Run = Callable[..., tuple[dict[str, Any], ScriptedModel]]
 
@@ -73,18 +74,21 @@ def test_the_checks_of_a_deployed_guard_are_an_option(run: Run) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "differs"),
-    [
-        ({"shots": 0}, lambda system, user: "Example 1" not in user),
-        ({"shots": 2}, lambda system, user: "Example 2" in user and "Example 3" not in user),
-        ({"least_similar": True}, lambda system, user: "Example 1" in user and "022-40817" not in user),
-        ({"without_memory": True}, lambda system, user: "Example 1" not in user),
-        ({"without_toolbox": True}, lambda system, user: "There are no functions" in system),
-        ({"mode": "model-only"}, lambda system, user: "end with one JSON object" in system),
-        (
-            {"mode": "model-only", "without_code_instructions": True},
-            lambda system, user: "in whatever way is most reliable" in system,
-        ),
-    ],
+    slow_after(
+        2,
+        [
+            ({"shots": 0}, lambda system, user: "Example 1" not in user),
+            ({"shots": 2}, lambda system, user: "Example 2" in user and "Example 3" not in user),
+            ({"least_similar": True}, lambda system, user: "Example 1" in user and "022-40817" not in user),
+            ({"without_memory": True}, lambda system, user: "Example 1" not in user),
+            ({"without_toolbox": True}, lambda system, user: "There are no functions" in system),
+            ({"mode": "model-only"}, lambda system, user: "end with one JSON object" in system),
+            (
+                {"mode": "model-only", "without_code_instructions": True},
+                lambda system, user: "in whatever way is most reliable" in system,
+            ),
+        ],
+    ),
 )
 def test_a_setting_changes_what_is_asked_and_is_judged_anew(
     run: Run, settings: dict[str, Any], differs: Callable[[str, str], bool]
@@ -131,7 +135,7 @@ def test_an_interrupted_run_asks_only_for_what_is_missing(run: Run) -> None:
     assert len(again.asked) == 3, "run 4, which never ran"
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", slow_after(1, [3, 1]))
 def test_a_model_that_never_answers_ends_the_run(run: Run, workers: int) -> None:
     """After three examples; not where it has answered before, and what came before is kept."""
     with pytest.raises(ModelError, match="none of the first 3 examples: unreachable"):

@@ -65,8 +65,10 @@ def run(tmp_path: Path) -> Run:
     return run
 
 
+@pytest.mark.slow
 def test_a_new_folder_is_a_new_evaluation(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Rows, summary, table and plot are there; off a terminal nothing is printed."""
+    pytest.importorskip("matplotlib")
     summary = run(progress=True)
     assert {name: summary[name] for name in ("n", "LPA", "LPP", "LPR", "EA", "FRA", "errors")} == {
         "n": 2, "LPA": 100, "LPP": 100, "LPR": 100, "EA": 100, "FRA": 100, "errors": 0,

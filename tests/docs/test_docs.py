@@ -13,6 +13,7 @@ from tests.runs import ehr_input, ehr_log
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
+SLOW = ("programs.md",)  # it compiles
 SKIPPED = ("make ", "guardagent bench ")  # they run this suite, or need a data set
 
 
@@ -35,7 +36,10 @@ def run_console(text: str, folder: Path) -> None:
         assert ran.returncode in (0, 1), (line, ran.stderr)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, id=page.name, marks=[pytest.mark.slow] if page.name in SLOW else []) for page in PAGES],
+)
 def test_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
     """Files are written, Python runs and prints what the page shows, commands end well."""
     (tmp_path / "input.txt").write_text(ehr_input("nursing"))

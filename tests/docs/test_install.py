@@ -61,6 +61,7 @@ def test_the_wheel_holds_the_content_and_one_top_level_name(wheel: Path) -> None
     assert "guardagent/cli/_starter/memory/refunds/program.py" in names
 
 
+@pytest.mark.slow
 def test_the_wheel_alone_runs_the_demo_from_another_folder(wheel: Path, tmp_path: Path) -> None:
     """In a fresh environment, with nothing of the checkout in reach."""
     venv.create(tmp_path / "env", with_pip=True)

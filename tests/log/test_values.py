@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guardagent import Verdict, load_policies
@@ -147,7 +147,6 @@ def test_any_value_can_be_written() -> None:
     assert "secret" not in json.dumps(written({"args": {"card": Card("secret-7")}}, "args.card.number"))
 
 
-@settings(deadline=None)
 @given(
     st.recursive(
         st.none()
@@ -191,7 +190,6 @@ json_values = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(json_values)
 def test_json_is_written_as_it_is(value: Any) -> None:
     """Except for what looks like a mark of the log."""

@@ -59,6 +59,7 @@ def test_the_prompts_for_one_run_are_as_committed(agent: str, step: str, place: 
     assert text_of(messages) == snapshot.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", RUNS)
 def test_no_prompt_is_longer_than_twice_the_papers(agent: str, shared: Path) -> None:
     """With one demonstration, over all runs of the reference data; the coder is shown the request besides."""

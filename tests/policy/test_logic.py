@@ -23,6 +23,7 @@ from tests.policy.data_cases import FUNCTIONS, STATES, TAGS, Maker
 from tests.policy.naive_data import Step
 from tests.policy.naive_values import UNKNOWN, Truth
 from tests.properties.test_data_rules import Run, answer, case_of
+from tests.tiers import slow_after
 
 TRIPLES = 300  # in each of the runs
 RUNS = 4
@@ -56,7 +57,7 @@ def session_of(*rules: str, state: Any = None, **facts: Any) -> Session:
     return compile_rules(rules, functions=FUNCTIONS).session(state, facts)
 
 
-@pytest.mark.parametrize("run", range(RUNS))
+@pytest.mark.parametrize("run", slow_after(2, range(RUNS)))
 def test_it_agrees_with_the_evaluator(run: int) -> None:
     """On every rule, history and call, all of which Z3 computes; and enough of them are kept, broken and unknown."""
     seen = Counter[Truth]()

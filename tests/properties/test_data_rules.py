@@ -17,6 +17,7 @@ from guardagent.types import Event, Verdict
 from tests.policy.data_cases import FUNCTIONS, STATES, TAGS, Case, Changed, Ended, Maker
 from tests.policy.naive_data import Naive, Step
 from tests.policy.naive_values import UNKNOWN, Truth
+from tests.tiers import slow_after
 
 TRIPLES = 500  # in each of the runs
 RUNS = 10
@@ -124,7 +125,7 @@ def judges_later(naive: Naive) -> bool:
     return speaks and later
 
 
-@pytest.mark.parametrize("run", range(RUNS))
+@pytest.mark.parametrize("run", slow_after(2, range(RUNS)))
 def test_both_evaluators_agree(run: int) -> None:
     """On every rule, history and call; and enough of them are kept, broken and unknown."""
     seen = {"check": Counter[Truth](), "end": Counter[Truth](), "in flight": Counter[Truth]()}

@@ -2,15 +2,12 @@
 
 The model is sets and counters, and shares no code with the guard. At every step the guard must decide as the model
 does: it runs nothing that the model forbids, and denies nothing that the model allows.
-
-`INTERLEAVINGS=10000` says how many runs are tried.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -33,6 +30,7 @@ from hypothesis.stateful import (
 from guardagent import Decision, InputError
 from guardagent.enforcement import Approval, HostCall, Outcome, SqliteLedger, ToolGuard
 from guardagent.policy.load import load_policies
+from tests.tiers import examples
 
 AT_MOST = 3
 NEEDS_A_PERSON = 100
@@ -336,9 +334,9 @@ class Shared(Alone):
         self.permits = [one for one in self.permits if one.process != process]
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("machine", [Alone, Shared])
 def test_whatever_comes_in_whatever_order(machine: type[RuleBasedStateMachine]) -> None:
     """What the model allows runs, and nothing else."""
-    runs = int(os.environ.get("INTERLEAVINGS", "150"))
-    many = settings(max_examples=runs, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck))
+    many = settings(max_examples=examples(150), stateful_step_count=30, suppress_health_check=list(HealthCheck))
     run_state_machine_as_test(machine, settings=many)

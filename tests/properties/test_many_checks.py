@@ -55,6 +55,7 @@ def wrong(verdicts: list[Verdict]) -> list[Verdict]:
     ]
 
 
+@pytest.mark.slow
 def test_many_checks_from_a_loop_and_from_threads_at_once(serve: Serve) -> None:
     """Each gets its own verdict, over no more connections than the model may have."""
     server = serve(slow)

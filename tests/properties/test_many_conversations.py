@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from guardagent.enforcement import HostCall, Outcome, ToolGuard
 from tests.enforcement.guards import AUTHENTICATED, LIMIT, ONCE, guard
+from tests.tiers import examples
 
 CONVERSATIONS = 50
 RULES = (AUTHENTICATED, LIMIT, ONCE, "forall(refund(), count(f:authenticate(), failed(f)) < 3)")
@@ -126,7 +127,7 @@ def options(*, in_the_pool: bool) -> dict[str, Any]:
 
 @pytest.mark.parametrize("in_the_pool", [False, True])
 @pytest.mark.parametrize("how", [one_after_the_other, in_threads, in_tasks])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20))
 @given(PROPOSALS)
 def test_no_history_leaks(how: Callable[..., None], in_the_pool: bool, proposals: list[Proposed]) -> None:
     """Interleaved in any way, every conversation is told what it would be told alone."""

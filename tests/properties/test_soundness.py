@@ -27,6 +27,7 @@ from guardagent.workflow.analysis.rules import rule_results
 from guardagent.workflow.model.graph import Graph
 from tests.policy.naive import holds
 from tests.properties.test_all_traces import Naive
+from tests.tiers import slow_after
 from tests.workflow.any_cases import SETS, TOOLS, Maker
 from tests.workflow.graphs import is_path
 from tests.workflow.naive_product import Paths, Trace, found
@@ -144,7 +145,7 @@ def can_be_kept(formula: Formula, trace: Trace) -> bool:
     return keeps(formula, trace) or any(holds(formula, [*letters, *way]) for way in ways)
 
 
-@pytest.mark.parametrize("batch", range(10))
+@pytest.mark.parametrize("batch", slow_after(2, range(10)))
 def test_propositional_rules(batch: int) -> None:
     """Proved: each trace of up to five calls keeps the rule. Violated: on a shortest path, in the way that is said."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
@@ -188,21 +189,21 @@ def check_that_it_is_so(case: Case) -> None:
             assert all(case.may_run(trace, ends=ended) for _ in range(WAYS)), (case.text, trace)
 
 
-@pytest.mark.parametrize("batch", range(6))
+@pytest.mark.parametrize("batch", slow_after(1, range(6)))
 def test_rules_over_data(batch: int) -> None:
     """Whatever the arguments, outputs and facts are."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         check_that_it_is_so(Case(seed, partial(Maker.rule_over_data, plain=False)))
 
 
-@pytest.mark.parametrize("batch", range(2))
+@pytest.mark.parametrize("batch", slow_after(1, range(2)))
 def test_rules_with_labels(batch: int) -> None:
     """Whatever actions, decisions and tags a host gives."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         check_that_it_is_so(Case(seed, Maker.rule_with_labels))
 
 
-@pytest.mark.parametrize("batch", range(2))
+@pytest.mark.parametrize("batch", slow_after(1, range(2)))
 def test_rules_over_data_that_depend_on_none(batch: int) -> None:
     """They are never undecidable."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):

@@ -16,6 +16,7 @@ import pytest
 
 from guardagent import GuardAgent, Limits, Sandbox, SandboxError
 from guardagent.sandbox import engine_names, load_sandbox
+from tests.tiers import slow_after
 
 GIVEN = {"agent_input": "x" * 1000, "agent_output": "y", "facts": {}}
 PROGRAM = "def check(agent_input, agent_output, facts):\n    return [len(agent_input), f(2)]\n"
@@ -59,6 +60,7 @@ def test_threads_and_tasks_leave_nothing_behind(sandbox: Sandbox) -> None:
     assert after[2] <= before[2] + 20_000_000
 
 
+@pytest.mark.slow
 def test_workers_killed_at_any_moment_cost_no_more_than_their_run(sandbox: Sandbox) -> None:
     """Each run is right, is made again, or ends with a cause; none hangs and none is lost."""
     over = threading.Event()
@@ -97,7 +99,9 @@ def test_workers_killed_at_any_moment_cost_no_more_than_their_run(sandbox: Sandb
     assert one(sandbox) == [1000, 2]
 
 
-@pytest.mark.parametrize("end", ["pass", "import os, signal; os.kill(os.getpid(), signal.SIGTERM)", "os._exit(0)"])
+@pytest.mark.parametrize(
+    "end", slow_after(1, ["os._exit(0)", "import os, signal; os.kill(os.getpid(), signal.SIGTERM)", "pass"])
+)
 def test_no_worker_outlives_its_host(sandbox: Sandbox, end: str) -> None:
     """However the host ends: by itself, by SIGTERM, or at once."""
     name = type(sandbox).__module__.rpartition(".")[2]
@@ -120,7 +124,7 @@ def test_no_worker_outlives_its_host(sandbox: Sandbox, end: str) -> None:
     "text",
     [
         "return 'x' * 10**9",
-        "for i in range(10**6): print('x' * 10**6)",
+        pytest.param("for i in range(10**6): print('x' * 10**6)", marks=pytest.mark.slow),
         "x = [0] * (8 * 10**9)",
         "def f2(n): return f2(n + 1)\n    return f2(0)",
         "while True: pass",

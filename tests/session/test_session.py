@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from guardagent import Decision, Event, InputError, Policies, Session, ToolDenied, load_policies
 from guardagent.policy.load import compile_rules
+from tests.tiers import examples
 
 KEY = b"0123456789abcdef"
 ONE_REFUND = "forall(refund(), count(f:refund(), !failed(f)) < 1)"
@@ -171,7 +172,7 @@ def play(session: Session, step: tuple[int, int]) -> Any:
     return verdict.decision, verdict.violations, verdict.errors
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(
     st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=6), min_size=50, max_size=50),
     st.randoms(),
@@ -579,7 +580,7 @@ def test_a_fork_is_rolled_back_to_what_happened() -> None:
     assert fork.finish().label == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=8),
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=5),

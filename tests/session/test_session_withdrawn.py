@@ -10,6 +10,7 @@ from guardagent.errors import InputError
 from guardagent.policy.load import compile_rules
 from guardagent.session.session import Session
 from guardagent.types import Verdict
+from tests.tiers import examples
 
 KEY = b"0123456789abcdef"
 RULES = [
@@ -35,7 +36,7 @@ def told(verdict: Verdict) -> tuple[object, ...]:
     return verdict.label, verdict.rules, len(verdict.errors)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(
     st.lists(st.tuples(st.sampled_from(TOOLS), st.integers(0, 2), st.sampled_from("wwofs")), max_size=8),
     st.lists(st.integers(0, 7), max_size=8),

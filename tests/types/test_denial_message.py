@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from guardagent import Decision, Policies, Session, ToolDenied, Verdict, enforce, guarded_chat, load_policies
 from guardagent.policy.load import compile_rules
 from guardagent.testing import ScriptedChat
+from tests.tiers import examples
 
 pytest.importorskip("z3")
 pytest.importorskip("jsonschema")
@@ -190,7 +191,7 @@ def handed_on(session: Session, args: Mapping[str, Any]) -> Iterator[str]:
     yield shown_of(session.finish())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(st.lists(rules, min_size=1, max_size=3).map(tuple), states, CALLS, st.booleans())
 def test_no_value_of_the_state_is_shown(
     chosen: tuple[tuple[str, str, str], ...], state: dict[str, Any], args: dict[str, Any], looked: bool
@@ -277,7 +278,6 @@ def test_a_remedy_is_a_call_that_the_rules_allow(rules: list[str], remedy: str |
     assert found.remedy == remedy
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(rules, min_size=1, max_size=3).map(tuple), states, CALLS)
 def test_a_remedy_can_be_followed(
     chosen: tuple[tuple[str, str, str], ...], state: dict[str, Any], args: dict[str, Any]

@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from guardagent import Toolbox
+from tests.tiers import examples
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = {
@@ -1229,7 +1230,7 @@ PIECES = [
 @example("Code:")
 @example("\\")
 @example('"cell": "\\')
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_any_text_is_read_or_refused(text: str) -> None:
     """No text makes it fail in another way."""
     try:

@@ -1,14 +1,13 @@
 """Programs that run for real: their output depends on no column that columns_read does not find.
 
 Each program is run over a small database, and over others that differ in every column that is not reported. What it
-prints, answers or fails with must be the same. `GUARDAGENT_FUZZ=20000 pytest tests/content/toolbox/test_ehr_flow.py`
-runs more of them; where pandas is installed, they run over its frames, too.
+prints, answers or fails with must be the same. `pytest --hypothesis-profile=long tests/content/toolbox/test_ehr_flow.py` runs
+more of them; where pandas is installed, they run over its frames, too.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import warnings
 from pathlib import Path
 from string import Template
@@ -20,10 +19,10 @@ from hypothesis import strategies as st
 
 from guardagent import Toolbox
 from tests.content.toolbox.ehr_tools import DATABASE, KINDS, SCHEMA, changed, output
+from tests.tiers import examples
 
 FOLDER = Path(__file__).parent / "ehr"
-EXAMPLES = int(os.environ.get("GUARDAGENT_FUZZ", "150"))
-fuzz = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+fuzz = settings(max_examples=examples(150), suppress_health_check=list(HealthCheck), database=None)
 columns_read = Toolbox.load().functions["columns_read"]
 
 SOURCES, USES = (

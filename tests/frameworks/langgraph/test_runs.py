@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from guardagent.workflow.extraction import extract
 from guardagent.workflow.model.graph import END, START, Graph
 from guardagent.workflow.python_source.source_graph import graph_of_source
+from tests.tiers import examples
 
 pytest.importorskip("langgraph", reason="LangGraph is not installed")
 
@@ -146,7 +147,7 @@ def steps(graph: Any, begin: int) -> list[list[str]]:
     return [found[step] for step in sorted(found)]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 @given(programs(), st.integers(0, 5))
 def test_whatever_follows_in_a_run_has_an_edge(source: str, begin: int) -> None:
     """Each node of a step is led to from a node of the step before, or waits for several."""

@@ -28,6 +28,7 @@ from guardagent.testing.conformance import (
 from tests.frameworks.mcp.forms import filled
 from tests.frameworks.mcp.helpers import RawClient, client_of
 from tests.testing.conformance_cannot import CANNOT
+from tests.tiers import slow_after
 
 SERVER = Path(__file__).parent / "servers" / "conformance_shop.py"
 
@@ -150,13 +151,13 @@ class ProxyHost:
             yield ProxyProcess(operator, open_clients, modern=self._modern)
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", slow_after(2, SCENARIOS))
 def test_conformance(scenario: str, tmp_path: Path) -> None:
     """What the shop really did is what the rules allow. Since 2026-07-28 a client keeps what a person is asked."""
     check(ProxyHost(modern=True), scenario, tmp_path)
 
 
-@pytest.mark.parametrize("scenario", ["resume", "approve twice", "edit", "cancel"])
+@pytest.mark.parametrize("scenario", slow_after(1, ["resume", "approve twice", "edit", "cancel"]))
 def test_conformance_of_clients_that_shake_hands(scenario: str, tmp_path: Path) -> None:
     """Before it, the server asks while the call is under way."""
     check(ProxyHost(modern=False), scenario, tmp_path)

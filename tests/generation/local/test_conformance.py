@@ -11,6 +11,7 @@ from guardagent.generation.local import Guarded, guarded_generate
 from guardagent.session.session import Session
 from tests.generation.local import tiny
 
+pytestmark = pytest.mark.slow
 LONGEST = 14
 
 

@@ -15,6 +15,8 @@ from guardagent.generation.local import guarded_generate
 from guardagent.generation.local.engines.huggingface import HuggingFace
 from tests.generation.local import tiny
 
+pytestmark = pytest.mark.slow
+
 
 class Watched:
     """An engine that computes everything twice after a cut: as it does, and anew."""

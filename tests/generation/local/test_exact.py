@@ -12,6 +12,7 @@ import torch
 from guardagent.generation.local import guarded_generate
 from tests.generation.local import tiny
 
+pytestmark = pytest.mark.slow
 OWN: dict[Any, float] = {
     ("refund", ("W1", 5)): 0.30,  # not seen: denied
     ("refund", ("W2", 5)): 0.14,

@@ -18,6 +18,7 @@ from guardagent.generation.local.turn import Misfit, Turn
 from guardagent.generation.local.vocabulary import vocabulary_of
 from tests.generation.local import tiny
 
+pytestmark = pytest.mark.slow
 TOOLS = [tiny.tool("pay", ["to"], to={"type": "string"}, parts={"type": "array"}, sum={"type": "number"})]
 ARGS = {"to": 'a "b", {c}: [d]\\ é', "parts": [1, {"x": ["}", None]}, []], "sum": -1.5e3}
 PAY, REST = tiny.written("pay", ARGS), tiny.written("pay", {"to": "e"})

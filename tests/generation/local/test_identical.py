@@ -12,6 +12,7 @@ import torch
 from guardagent.generation.local import guarded_generate
 from tests.generation.local import tiny
 
+pytestmark = pytest.mark.slow
 FREE = """
 version: 1
 policies:

@@ -13,6 +13,8 @@ from guardagent import GuardError, InputError
 from guardagent.generation.local import GuardedLogits, ReleasedCall
 from tests.generation.local import tiny
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def random_model() -> tuple[Any, Any]:

@@ -13,6 +13,7 @@ from guardagent.generation.local.forbidden import Forbidden
 from guardagent.session.session import Session
 from tests.generation.local import tiny
 
+pytestmark = pytest.mark.slow
 OF = tiny.hermes()
 MAIL, BIG = ("send_mail", {"text": "hi"}), ("refund", {"order": "W2", "amount": 50})
 SMALL = ("refund", {"order": "W2", "amount": 5})

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from guardagent.policy.load import compile_rules
 from guardagent.policy.policies import Policies
 from guardagent.types import Event, Verdict
+from tests.tiers import examples
 
 Call = tuple[str, int, bool]  # a tool, its amount, and whether it has begun to run
 UNKNOWN = "unknown"
@@ -85,7 +86,7 @@ PAST = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(about(BY_STATUS), st.sampled_from(["{}", "({}) AND ({})"]), PAST, st.lists(CALLS, max_size=4))
 @example(  # what the one is when it went well the other is when it never ran
     "count(f:pay(), failed(f)) > sum(f:pay(), true, args(f).n) || count(f:pay(), failed(f)) > 0",
@@ -99,7 +100,6 @@ def test_it_is_as_if_every_way_were_tried(condition: str, form: str, past: list[
     assert in_flight(policies, past, calls) == every_way(policies, past, calls, [None])
 
 
-@settings(max_examples=100, deadline=None)
 @given(about(BY_STATUS), PAST, st.lists(CALLS, max_size=4))
 @example("count(f:pay(), true) > 0", [], [("pay", 0, False)] * 3)
 def test_of_rules_joined_by_or_one_holds_in_every_way(condition: str, past: list[Event], calls: list[Call]) -> None:
@@ -109,14 +109,14 @@ def test_of_rules_joined_by_or_one_holds_in_every_way(condition: str, past: list
         assert every_way(policies, past, calls, [None]) is True
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15))
 @given(about(BY_STATUS), PAST, st.lists(CALLS, min_size=5, max_size=6))
 def test_six_calls_are_tried_in_every_way(condition: str, past: list[Event], calls: list[Call]) -> None:
     policies = compile_rules([f"forall(b:buy(), {condition})"])
     assert in_flight(policies, past, calls) == every_way(policies, past, calls, [None])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     about(["output(f).done == true", "output(f).done == true || failed(f)"]).filter(lambda one: "known" not in one),
     PAST,

@@ -33,6 +33,7 @@ from guardagent.policy.monitors.alphabet import Alphabet
 from guardagent.policy.monitors.automaton import Automaton, Standing, compile_formula
 from guardagent.types import Event
 from tests.policy.naive import holds
+from tests.tiers import examples
 
 THREE = Alphabet(["a", "b", "c"]).letters
 WENT_WELL = THREE[1::2]
@@ -63,7 +64,7 @@ def ends(automaton: Automaton, trace: tuple[int, ...]) -> int:
     return state
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(formulas, st.lists(st.integers(0, len(THREE) - 1), min_size=4, max_size=7).map(tuple))
 def test_an_automaton_agrees_with_the_definition(formula: Formula, longer: tuple[int, ...]) -> None:
     """On all traces up to length three of steps that went well, and on a longer one of any steps."""
@@ -74,7 +75,6 @@ def test_an_automaton_agrees_with_the_definition(formula: Formula, longer: tuple
     assert automaton.accepting[ends(automaton, longer)] == holds(formula, [THREE[at] for at in longer])
 
 
-@settings(max_examples=100, deadline=None)
 @given(formulas)
 def test_a_negation_accepts_the_rest(formula: Formula) -> None:
     """On steps that went well; there a literal and its negation are opposites."""
@@ -84,7 +84,6 @@ def test_a_negation_accepts_the_rest(formula: Formula) -> None:
         assert {automaton.accepting[ends(automaton, trace)] for automaton in automata} == {True, False}
 
 
-@settings(max_examples=100, deadline=None)
 @given(formulas, formulas)
 def test_equivalent_formulas_have_the_same_automaton(first: Formula, second: Formula) -> None:
     """It is minimal, and its states are numbered in one order."""
@@ -92,7 +91,6 @@ def test_equivalent_formulas_have_the_same_automaton(first: Formula, second: For
     assert compile_formula(distributed, WENT_WELL) == compile_formula(first, WENT_WELL)
 
 
-@settings(max_examples=100, deadline=None)
 @given(formulas)
 def test_what_is_settled_stays_so(formula: Formula) -> None:
     """Violated and satisfied states have no way out, and every other state can still become either."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guardagent import InputError
@@ -38,7 +38,6 @@ def columns(traces: Traces, *, coded: bool = False) -> Columns:
     return Columns(lengths, ok, column("tool"), column("action"), column("decision"), column("tags"))
 
 
-@settings(deadline=None)
 @given(chosen_rules, traces_of_events)
 def test_a_batch_agrees_with_stepping(rules: list[Compiled], traces: Traces) -> None:
     """For events as they are, and as columns of values or of codes."""
@@ -47,7 +46,6 @@ def test_a_batch_agrees_with_stepping(rules: list[Compiled], traces: Traces) -> 
     assert agrees(rules, traces, columns(traces, coded=True))
 
 
-@settings(deadline=None)
 @given(traces_of_events)
 def test_rules_over_tools_alone_agree_too(traces: Traces) -> None:
     """They take a shorter way."""

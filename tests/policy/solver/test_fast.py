@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from fractions import Fraction
 from random import Random
@@ -13,10 +12,9 @@ import pytest
 from guardagent.policy.solver.encoding import Encoding, Question
 from guardagent.policy.solver.sorts import Declared
 from tests.policy.smt_policies import TABLE, VARIABLES, Policy, facts, policy, values
+from tests.tiers import slow_after
 
 z3 = pytest.importorskip("z3")
-POLICIES = int(os.environ.get("GUARDAGENT_SMT_INSTANCES", "1500")) // 6
-FIRST = int(os.environ.get("GUARDAGENT_SMT_SEED", "0"))
 
 
 def by_z3(made: Policy, found: dict[str, Any]) -> bool | None:
@@ -28,11 +26,12 @@ def by_z3(made: Policy, found: dict[str, Any]) -> bool | None:
     return {"sat": True, "unsat": False}.get(str(solver.check()))
 
 
-def test_random_policies() -> None:
+@pytest.mark.parametrize("policies", slow_after(1, [100, 1500]))
+def test_random_policies(policies: int) -> None:
     """On random policies of every operator the answer is Z3's, and nearly always there is one."""
     outcomes: Counter[tuple[bool | None, bool | None]] = Counter()
     used: set[str] = set()
-    for seed in range(FIRST, FIRST + POLICIES):
+    for seed in range(policies):
         rng = Random(seed)  # noqa: S311 - a fixed seed
         made = policy(rng)
         question = Encoding.read(made.text, {}).question(made.permit, list(VARIABLES))

@@ -284,7 +284,7 @@ def test_a_candidate_that_fails_is_left_behind(compiler: Compiler) -> None:
     assert (exit_status, len(report["candidates"])) == (0, 1)
 
 
-@pytest.mark.parametrize("reply", [status(401), Reply(raw=True)])
+@pytest.mark.parametrize("reply", [status(401), pytest.param(Reply(raw=True), marks=pytest.mark.slow)])
 def test_a_model_that_does_not_answer_is_exit_3(compiler: Compiler, reply: Reply) -> None:
     """Nothing was checked, and nothing is written."""
     exit_status, report = compiler(reply)

@@ -233,6 +233,7 @@ def test_a_part_that_never_passes_is_named(dividing: Dividing) -> None:
     assert "unknown function 'chek_never'; did you mean 'check_never'" in broken[1]["parts"][1]["problems"][0]
 
 
+@pytest.mark.slow
 def test_a_whole_program_that_fails_goes_back_to_the_part_at_fault(dividing: Dividing) -> None:
     """By the sentence that the example breaks; by what denies the example no more once it is changed; else to all."""
     blind = BLOCKED.replace("== LIMIT", '== "barred"')
@@ -259,6 +260,7 @@ def test_a_whole_program_that_never_passes_is_not_written(dividing: Dividing) ->
     assert "the parts do not agree on the answer" in report["parts"][0]["failures"][0]["given"]
 
 
+@pytest.mark.slow
 def test_properties_of_parts_are_tried_on_the_whole(dividing: Dividing) -> None:
     """Their helpers may have the same names; a breach goes back to the part whose property it is."""
     loans = (
@@ -418,6 +420,7 @@ def test_a_part_may_dispute_its_sentence(dividing: Dividing) -> None:
     assert (exit_status, report["disputes"], report["set_aside"]) == (0, [], ["clause-3"])
 
 
+@pytest.mark.slow
 def test_several_candidates_share_one_division(dividing: Dividing) -> None:
     """Each writes all parts of its own; one of which a part fails is left behind."""
     everyone = BLOCKED.replace("== LIMIT", "!= LIMIT")
@@ -436,6 +439,7 @@ def test_the_library_divides_too(dividing: Dividing) -> None:
     assert "clause 2: passed" in compiled.report.to_text()
 
 
+@pytest.mark.slow
 def test_the_program_is_for_people(dividing: Dividing, tmp_path: Path) -> None:
     """The sentence stands above its function; the report in words names the parts."""
     dividing(GOOD)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -18,12 +17,12 @@ from guardagent.programs.compile.report import Report
 from guardagent.sandbox import load_sandbox
 from guardagent.sandbox.toolbox import Toolbox
 from tests.programs.generation.answers import block
+from tests.tiers import slow_after
 
 from .conftest import PLAN
 
 MUTANTS = Path(__file__).parent / "mutants"
 REQUESTS = ("reports", "rentals", "payments")
-ALL = pytest.mark.skipif("MUTANTS" not in os.environ, reason="MUTANTS=1 asks for all of them, which takes minutes")
 # No clause of the request says where the reply stands, or that there is one.
 PASS = {"a log without a reply has an empty answer", "the reply may stand anywhere"}
 ADVICE = {
@@ -74,7 +73,14 @@ def compiled(request: str, source: str, folder: Path, inputs: int = 2000, rounds
     return compile_program(subject, home / "examples.jsonl", means, rounds=rounds, crosshair=0, inputs=inputs).report
 
 
-@pytest.mark.parametrize(("request_name", "fault"), [(name, fault) for name, faults in FEW.items() for fault in faults])
+@pytest.mark.parametrize(
+    ("request_name", "fault"),
+    [
+        pytest.param(name, fault, marks=[pytest.mark.slow] if at else [])
+        for name, faults in FEW.items()
+        for at, fault in enumerate(faults)
+    ],
+)
 def test_a_fault_is_found(request_name: str, fault: str, tmp_path: Path) -> None:
     """By the examination that is made for it."""
     report = compiled(request_name, dict(mutants(request_name))[fault], tmp_path, inputs=300, rounds=0)
@@ -83,7 +89,7 @@ def test_a_fault_is_found(request_name: str, fault: str, tmp_path: Path) -> None
     assert [one[:60] for one in report.attempt.advice] == ADVICE.get(fault, [])
 
 
-@pytest.mark.parametrize("request_name", ["rentals", "payments"])
+@pytest.mark.parametrize("request_name", slow_after(1, ["payments", "rentals"]))
 def test_a_right_program_passes(request_name: str, tmp_path: Path) -> None:
     """With fewer runs than usual."""
     source = next(iter(right(request_name).values()))
@@ -91,7 +97,7 @@ def test_a_right_program_passes(request_name: str, tmp_path: Path) -> None:
     assert report.passed, report.to_text()
 
 
-@ALL
+@pytest.mark.slow
 @pytest.mark.parametrize("request_name", REQUESTS)
 def test_no_right_program_is_refused(request_name: str, tmp_path: Path) -> None:
     """However it is written."""
@@ -101,7 +107,7 @@ def test_no_right_program_is_refused(request_name: str, tmp_path: Path) -> None:
     assert not refused
 
 
-@ALL
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["mutants.diff", "blind.diff"])
 @pytest.mark.parametrize("request_name", REQUESTS)
 def test_every_mutant_is_refused(request_name: str, file: str, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from guardagent.sandbox.hardening import problems as problems_here
 from guardagent.sandbox.toolbox import Toolbox
 from guardagent.sandbox.worker import command
 from tests.programs.generation.answers import block
+from tests.tiers import slow_after
 
 from .conftest import RIGHT, Compiler, failing, program
 
@@ -73,6 +74,7 @@ def test_a_counterexample_goes_back_shrunk(compiler: Compiler) -> None:
     assert "deny, as the property says: label 1\n" in mend
 
 
+@pytest.mark.slow
 def test_the_same_runs_each_time(compiler: Compiler) -> None:
     """What fails, fails again; nothing is left behind in the working directory."""
     reports = [compiler(TWELVE_ARE_FINE + block(PROPERTY), options=(*FAST, "--rounds", 0)) for _ in range(2)]
@@ -81,6 +83,7 @@ def test_the_same_runs_each_time(compiler: Compiler) -> None:
     assert reports[0][1]["tests"] == reports[1][1]["tests"]
 
 
+@pytest.mark.slow
 def test_a_program_that_denies_what_must_pass_is_refused(compiler: Compiler) -> None:
     """Undecided it may be; a crash is no answer."""
     never = RIGHT.replace('"Loans")\n', '"Loans")\n    loans = "9" if loans == "4" else loans\n', 1)
@@ -94,13 +97,16 @@ def test_a_program_that_denies_what_must_pass_is_refused(compiler: Compiler) -> 
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
-    [
-        (PROPERTY.replace(">= 5", ">= 8"), "property_1 says allow"),
-        (PROPERTY.replace(">= 5", ">= 3"), "property_1 says deny"),
-        (PROPERTY.replace('"allow"', '"pass"'), "failed: it returned 'pass'"),
-        (PROPERTY.replace("facts):", "more):"), "facts"),
-        (PROPERTY.replace("int(", "list(").replace(">= 5", "[99]"), "failed: "),
-    ],
+    slow_after(
+        1,
+        [
+            (PROPERTY.replace(">= 5", ">= 8"), "property_1 says allow"),
+            (PROPERTY.replace(">= 5", ">= 3"), "property_1 says deny"),
+            (PROPERTY.replace('"allow"', '"pass"'), "failed: it returned 'pass'"),
+            (PROPERTY.replace("facts):", "more):"), "facts"),
+            (PROPERTY.replace("int(", "list(").replace(">= 5", "[99]"), "failed: "),
+        ],
+    ),
 )
 def test_a_property_that_an_example_contradicts_is_wrong(compiler: Compiler, wrong: str, said: str) -> None:
     """It goes back; a person reads that it was changed."""
@@ -139,6 +145,7 @@ def test_a_property_does_not_go_away(compiler: Compiler) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [block(RIGHT.replace("check_loans", "check_lones")), "No program yet.\n"])
 def test_properties_outlive_a_program_that_cannot_run(compiler: Compiler, first: str) -> None:
     """They stood beside it and were right: the next version is held to them, and the model is shown them."""
@@ -147,6 +154,7 @@ def test_properties_outlive_a_program_that_cannot_run(compiler: Compiler, first:
     assert "def property_1" in compiler.asked[2]
 
 
+@pytest.mark.slow
 def test_each_clause_has_a_property_or_a_reason(compiler: Compiler) -> None:
     """Else nothing is written, the model is told, and so is the person; who may say that it need not be."""
     compiler.strict = True
@@ -166,6 +174,7 @@ def test_each_clause_has_a_property_or_a_reason(compiler: Compiler) -> None:
     assert (exit_status, ("unchecked", "no property was written for clause 2") in findings(report)) == (0, True)
 
 
+@pytest.mark.slow
 def test_what_a_required_check_denies_no_property_lets_pass(compiler: Compiler) -> None:
     """Nor what another property forbids: the most severe claim counts."""
     everyone = PROPERTY.replace(

@@ -69,6 +69,7 @@ def test_a_shipped_program_passes(agent: str) -> None:
     assert body == program
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", PUBLIC)
 def test_a_shipped_program_passes_on_published_runs(agent: str, shared: Path) -> None:
     """A part of them, of both labels. One row of EICU-AC is left out: its label is not what the access table says."""

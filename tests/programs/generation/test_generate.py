@@ -70,7 +70,9 @@ def test_code_that_never_runs_is_a_denial(rounds: int) -> None:
         block(ALLOWS_ALL),
         block("import os\n" + PROGRAM),
         block("def check(agent_input, agent_output, facts):\n    return 0"),
-        block("def check(agent_input, agent_output, facts):\n    while True:\n        pass"),
+        pytest.param(
+            block("def check(agent_input, agent_output, facts):\n    while True:\n        pass"), marks=pytest.mark.slow
+        ),
         block(PROGRAM.replace("def check", "def chuck")),
         block(PROGRAM + "\n  x"),
         block("def check_access(*a):\n    return False, {}\n\n" + PROGRAM),

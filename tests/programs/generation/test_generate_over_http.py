@@ -55,7 +55,7 @@ def test_a_flow_that_recovers_gives_the_right_verdict(
         status(401, "wrong key"),
         status(429, retry_after="99"),
         status(500),
-        text(PLAN, seconds=30),
+        pytest.param(text(PLAN, seconds=30), marks=pytest.mark.slow),
         CUT,
         Reply(raw=True),
         Reply(b"{not json"),

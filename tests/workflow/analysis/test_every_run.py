@@ -24,6 +24,7 @@ from tests.frameworks.simulated_runs import Called, session
 from tests.policy.naive import holds
 from tests.properties.test_all_traces import Naive
 from tests.properties.test_soundness import Case, letter_of
+from tests.tiers import slow_after
 from tests.workflow.any_cases import Maker
 from tests.workflow.graphs import graph_of
 
@@ -155,7 +156,7 @@ def keeps(formula: Formula, calls: Sequence[Called]) -> bool:
     return holds(formula, letters(calls)) if calls else bool(Naive(0).holds(formula)[0])
 
 
-@pytest.mark.parametrize("batch", range(10))
+@pytest.mark.parametrize("batch", slow_after(2, range(10)))
 def test_propositional_rules(batch: int) -> None:
     """By the definitions of formulas."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
@@ -180,7 +181,7 @@ OTHERS: list[Callable[[Maker], str]] = [partial(Maker.rule_over_data, plain=Fals
 
 
 @pytest.mark.parametrize("made", OTHERS)
-@pytest.mark.parametrize("batch", range(5))
+@pytest.mark.parametrize("batch", slow_after(1, range(5)))
 def test_rules_over_data_and_with_labels(batch: int, made: Callable[[Maker], str]) -> None:
     """By sessions: whatever arguments, outputs, facts, actions and tags there are."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):

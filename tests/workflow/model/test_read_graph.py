@@ -16,6 +16,7 @@ from guardagent.errors import InputError
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.model.json_text import JsonError, JsonText
 from guardagent.workflow.model.read_graph import graph_of, read_graph
+from tests.tiers import slow_after
 
 Write = Callable[..., Path]
 
@@ -319,7 +320,7 @@ def pieces(text: JsonText) -> Iterator[tuple[str, Any]]:
     text.end()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", slow_after(3, range(12)))
 def test_pieces_are_what_json_says(seed: int) -> None:
     """Objects made up at random, with any space between."""
     chance = random.Random(seed)  # noqa: S311 - a fixed seed
@@ -338,7 +339,7 @@ def test_pieces_are_what_json_says(seed: int) -> None:
     assert dict(pieces(JsonText(text.encode()))) == {**made, "many": many}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", slow_after(1, range(4)))
 def test_broken_pieces_are_errors_of_one_sort(seed: int) -> None:
     """A character taken out, doubled or changed: `JsonError`, or what json reads too."""
     chance = random.Random(seed)  # noqa: S311 - a fixed seed

@@ -16,6 +16,7 @@ from guardagent.programs.memory.retrieval import Kept, Query, nearest
 from guardagent.programs.memory.retrieval.profiles import lower_bounds, profile, upper_bounds
 from guardagent.programs.memory.retrieval.search import search
 from guardagent.programs.memory.retrieval.stores.sqlite import Backend
+from tests.tiers import examples
 
 Runs = Callable[..., list[Demonstration]]
 Run = tuple[str, str]
@@ -57,7 +58,7 @@ def test_the_search_is_a_full_scan(runs: list[Run], asked: Run, k: int, least: b
     assert found == scan(runs, asked, k, least=least)
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(st.lists(pairs, min_size=1, max_size=30, unique=True), pairs, st.integers(0, 35), st.booleans())
 def test_a_database_finds_the_same(runs: list[Run], asked: Run, k: int, least: bool) -> None:
     """Whatever texts it holds, and with some of the runs in a file before it."""
