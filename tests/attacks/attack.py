@@ -7,14 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from guardagent import Limits
 from guardagent._support.fold import deny_on_crash
 from guardagent.programs.runtime.program import program_check
-from guardagent.sandbox import load_sandbox
+from guardagent.sandbox import engine_names, load_sandbox
 from guardagent.sandbox.toolbox import Toolbox
 from guardagent.types import Context, Event
 
+ENGINES = [  # the default is one of the others
+    pytest.param(name, marks=[pytest.mark.slow] if name == "auto" else []) for name in engine_names()
+]
 SECRET = "canary-GLOB-9999"  # noqa: S105
 LIMITS = Limits(seconds=0.5)
 FACTS: dict[str, Any] = {

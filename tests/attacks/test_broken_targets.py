@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Ran
+from tests.tiers import slow_after
 
 Cli = Callable[..., Ran]
 Write = Callable[..., Path]
@@ -89,7 +90,7 @@ except SystemExit as stop:
 """
 
 
-@pytest.mark.parametrize("case", MUCH)
+@pytest.mark.parametrize("case", slow_after(3, MUCH))
 def test_much_json_that_is_no_graph(tmp_path: Path, case: str) -> None:
     """Ten million bytes: bounded in time, and in memory but for what the text itself takes."""
     start, more, end = MUCH[case]

@@ -69,6 +69,7 @@ def test_three_modes_side_by_side(results: Path, cli: Callable[..., Ran]) -> Non
     assert json.loads((results / "out" / "compare.json").read_text()) == found
 
 
+@pytest.mark.slow
 def test_the_table_quotes_the_paper_and_leaves_empty_what_is_not_known(results: Path) -> None:
     """The paper's rows are marked; a mode that was not run is a row that says so."""
     table = comparison_table(compare([results / "program", results / "generate"], report(results)))
@@ -80,6 +81,7 @@ def test_the_table_quotes_the_paper_and_leaves_empty_what_is_not_known(results: 
     assert "US dollars not known: the model did not say." in table
 
 
+@pytest.mark.slow
 def test_without_a_report_or_a_generating_run_there_is_no_break_even(results: Path) -> None:
     """And a note says so."""
     found = compare([results / "program"])
@@ -88,6 +90,7 @@ def test_without_a_report_or_a_generating_run_there_is_no_break_even(results: Pa
     assert "## Break-even" not in comparison_table(found)
 
 
+@pytest.mark.slow
 def test_a_cached_answer_says_nothing_of_time(results: Path) -> None:
     """Neither in a run nor in compiling: seconds stay empty, tokens do not."""
     for _ in range(2):

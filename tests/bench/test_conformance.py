@@ -107,6 +107,7 @@ def test_an_agent_of_ones_own_is_told_why(tmp_path: Path) -> None:
         assert expected in said
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_table_or_json() -> None:
     """And its exit status says whether the guard did what it should."""
     command = [sys.executable, "-m", "benchmarks.conformance", "--episodes", "5", "--agents", "greedy"]

@@ -75,7 +75,7 @@ def test_the_checks_of_a_deployed_guard_are_an_option(run: Run) -> None:
 @pytest.mark.parametrize(
     ("settings", "differs"),
     slow_after(
-        2,
+        1,
         [
             ({"shots": 0}, lambda system, user: "Example 1" not in user),
             ({"shots": 2}, lambda system, user: "Example 2" in user and "Example 3" not in user),
@@ -104,6 +104,7 @@ def test_a_setting_changes_what_is_asked_and_is_judged_anew(
     assert (len(asked_again), metrics(again)) == (summary["errors"], metrics(summary))
 
 
+@pytest.mark.slow
 def test_without_a_toolbox_the_model_s_own_check_is_believed(run: Run) -> None:
     """As in the paper's ablation: nothing else can be."""
     own = "def check(agent_input, agent_output, facts):\n    return {'label': int('diagnosis' in agent_output)}"
@@ -135,7 +136,8 @@ def test_an_interrupted_run_asks_only_for_what_is_missing(run: Run) -> None:
     assert len(again.asked) == 3, "run 4, which never ran"
 
 
-@pytest.mark.parametrize("workers", slow_after(1, [3, 1]))
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 3])
 def test_a_model_that_never_answers_ends_the_run(run: Run, workers: int) -> None:
     """After three examples; not where it has answered before, and what came before is kept."""
     with pytest.raises(ModelError, match="none of the first 3 examples: unreachable"):
@@ -146,6 +148,7 @@ def test_a_model_that_never_answers_ends_the_run(run: Run, workers: int) -> None
     assert (summary["errors"], summary["generated"]["errors"]["no code"]) == (1, {"examples": 1, "solved": 0})
 
 
+@pytest.mark.slow
 def test_several_at_once_give_the_same(run: Run, tmp_path: Path) -> None:
     """In the order of the data."""
     one = run(cache=tmp_path / "cache")[0]

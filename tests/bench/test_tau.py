@@ -271,7 +271,7 @@ def test_a_state_may_be_a_folder(folder: Path, write: Callable[..., Path]) -> No
 
 
 def test_from_the_command_line(folder: Path, cli: Callable[..., Ran]) -> None:
-    """Table, summary and plot; with the airline's own rules."""
+    """Table and summary; with the airline's own rules."""
     cancel: Call = ("cancel_reservation", {"reservation_id": "R1"}, "{}")
     (folder / "data.json").write_text(json.dumps([entry(0, 0, 0.0, cancel)]))
     airline = Path(__file__).parents[2] / "benchmarks" / "tau" / "airline.yaml"
@@ -281,4 +281,11 @@ def test_from_the_command_line(folder: Path, cli: Callable[..., Ran]) -> None:
     assert "| without guard | measured | 0 | 1 | 0 | 0 | n/a |" in ran.out
     summary = json.loads(cli("bench", "tau", *files, "--json").out)
     assert json.loads((folder / "out" / "summary.json").read_text()) == summary
+
+
+@pytest.mark.slow
+def test_the_metrics_are_drawn(folder: Path) -> None:
+    """As a plot, where matplotlib is installed."""
+    pytest.importorskip("matplotlib")
+    run(folder, entry(0, 0, 1.0, CANCEL))
     assert (folder / "out" / "plot.png").stat().st_size > 1000

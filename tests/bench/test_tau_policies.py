@@ -49,6 +49,7 @@ def test_every_rule_is_there(domain: str, shared: Path) -> None:
     assert set(policies_of(domain).ids) == set(listed)
 
 
+@pytest.mark.slow
 def test_solver_rules_give_the_same_verdicts(shared: Path) -> None:
     """airline-solver.yaml says the same as airline.yaml, of the cases and of what is left when facts are taken out."""
     pytest.importorskip("z3", reason="the extra `solver` is not installed")

@@ -71,6 +71,7 @@ def test_a_damaged_file_is_a_denial_that_names_it(tmp_path: Path, content: str) 
     assert "is no answer of a model" in verdict.errors[0]
 
 
+@pytest.mark.slow
 def test_many_threads_may_write_the_same_answer(tmp_path: Path) -> None:
     """Nobody reads half of it."""
     with ThreadPoolExecutor(8) as pool:

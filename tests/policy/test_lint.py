@@ -16,7 +16,6 @@ from guardagent import InputError, load_policies
 from guardagent.cli.main import app, main
 from guardagent.policy.lint import LintFinding, lint
 from tests.policy.lint_cases import DATA, SOLVER, STEPS, Case
-from tests.tiers import slow_after
 
 CASES = [*STEPS, *DATA, *SOLVER]
 ROOT = Path(__file__).parents[2]
@@ -165,7 +164,8 @@ def test_what_can_never_be_called_never_is(seed: int, tmp_path: Path) -> None:
 # --- files of the project
 
 
-@pytest.mark.parametrize("name", slow_after(1, ["retail", "airline", "airline-solver"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["airline", "airline-solver", "retail"])
 def test_the_benchmark_leaves_only_tools_that_read(name: str) -> None:
     """What no rule concerns only looks something up, thinks, or hands over."""
     path = ROOT / "benchmarks" / "tau" / f"{name}.yaml"

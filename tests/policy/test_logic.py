@@ -57,7 +57,7 @@ def session_of(*rules: str, state: Any = None, **facts: Any) -> Session:
     return compile_rules(rules, functions=FUNCTIONS).session(state, facts)
 
 
-@pytest.mark.parametrize("run", slow_after(2, range(RUNS)))
+@pytest.mark.parametrize("run", slow_after(1, range(RUNS)))
 def test_it_agrees_with_the_evaluator(run: int) -> None:
     """On every rule, history and call, all of which Z3 computes; and enough of them are kept, broken and unknown."""
     seen = Counter[Truth]()

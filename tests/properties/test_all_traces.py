@@ -180,6 +180,7 @@ def test_each_form_accepts_what_it_should(naive: Naive) -> None:
         assert np.array_equal(accepted(formula, naive.length), naive.holds(formula)), text
 
 
+@pytest.mark.slow
 def test_nested_formulas_accept_what_they_should(naive: Naive) -> None:
     """Two hundred of them, past operators included."""
     for formula in some_formulas():

@@ -125,7 +125,7 @@ def judges_later(naive: Naive) -> bool:
     return speaks and later
 
 
-@pytest.mark.parametrize("run", slow_after(2, range(RUNS)))
+@pytest.mark.parametrize("run", slow_after(1, range(RUNS)))
 def test_both_evaluators_agree(run: int) -> None:
     """On every rule, history and call; and enough of them are kept, broken and unknown."""
     seen = {"check": Counter[Truth](), "end": Counter[Truth](), "in flight": Counter[Truth]()}

@@ -15,7 +15,8 @@ import psutil
 import pytest
 
 from guardagent import GuardAgent, Limits, Sandbox, SandboxError
-from guardagent.sandbox import engine_names, load_sandbox
+from guardagent.sandbox import load_sandbox
+from tests.attacks.attack import ENGINES
 from tests.tiers import slow_after
 
 GIVEN = {"agent_input": "x" * 1000, "agent_output": "y", "facts": {}}
@@ -23,7 +24,7 @@ PROGRAM = "def check(agent_input, agent_output, facts):\n    return [len(agent_i
 RUNS = 400
 
 
-@pytest.fixture(params=engine_names())
+@pytest.fixture(params=ENGINES)
 def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     engine = load_sandbox(request.param, Limits(seconds=2))
     yield engine

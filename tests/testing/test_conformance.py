@@ -320,6 +320,7 @@ def tables() -> dict[str, str]:
     return {"scenarios": matrix(CANNOT), "breaks": matrix(breaks.cells(), breaks.BREAKS, "break")}
 
 
+@pytest.mark.slow
 def test_the_adapter_of_the_page_conforms(tmp_path: Path) -> None:
     """Its test file runs as it stands."""
     found = next(BLOCK.finditer(PAGE.read_text(encoding="utf-8")))

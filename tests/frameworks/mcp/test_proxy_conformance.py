@@ -151,7 +151,7 @@ class ProxyHost:
             yield ProxyProcess(operator, open_clients, modern=self._modern)
 
 
-@pytest.mark.parametrize("scenario", slow_after(2, SCENARIOS))
+@pytest.mark.parametrize("scenario", slow_after(1, SCENARIOS))
 def test_conformance(scenario: str, tmp_path: Path) -> None:
     """What the shop really did is what the rules allow. Since 2026-07-28 a client keeps what a person is asked."""
     check(ProxyHost(modern=True), scenario, tmp_path)

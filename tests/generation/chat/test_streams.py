@@ -62,6 +62,7 @@ def test_pieces_that_do_not_make_a_call(chat: Chat, session: Session, pieces: li
     assert (turn.asked, [event.tool for event in session.history]) == (2, ["find", "refund"])
 
 
+@pytest.mark.slow
 def test_a_stream_that_breaks_off_is_asked_for_again(chat: Chat, session: Session) -> None:
     """Cut by the network, or ended without saying how: its call is whole JSON, and still none."""
     whole = [chunk(part(0, '{"amount": 50}', "refund", "a"))]

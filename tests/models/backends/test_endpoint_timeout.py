@@ -38,6 +38,7 @@ def test_a_guard_waits_no_longer(cli: Callable[..., Ran], serve: Serve, files: l
     assert time.monotonic() - started < 10
 
 
+@pytest.mark.slow
 def test_compile_waits_no_longer(
     cli: Callable[..., Ran], serve: Serve, write: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -50,6 +51,7 @@ def test_compile_waits_no_longer(
     assert SAID in ran.out + ran.err
 
 
+@pytest.mark.slow
 def test_bench_waits_no_longer(
     cli: Callable[..., Ran], serve: Serve, write: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -62,9 +62,9 @@ def test_a_name_says_where_the_model_is(serve: Serve, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("replies", "requests", "least"),
     [
-        ([status(500), status(500), text("fine")], 3, 0.9),
+        pytest.param([status(500), status(500), text("fine")], 3, 0.9, marks=pytest.mark.slow),
         ([status(429, retry_after="0.7"), text("fine")], 2, 0.7),
-        ([status(429, retry_after="RFC"), text("fine")], 2, 0.2),
+        pytest.param([status(429, retry_after="RFC"), text("fine")], 2, 0.2, marks=pytest.mark.slow),
         ([Reply(text("x").body, cut=True), text("fine")], 2, 0.3),
         ([status(503, retry_after="nonsense"), text("fine")], 2, 0.3),
         ([status(429, retry_after="-1"), status(429, retry_after="nan"), text("fine")], 3, 0),

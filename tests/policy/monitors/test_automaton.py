@@ -151,6 +151,7 @@ def test_the_alphabet_tells_apart_what_a_rule_does() -> None:
     assert alphabet.letters[alphabet.index(Event("unknown"), ok=True)].ok == frozenset()
 
 
+@pytest.mark.slow
 def test_rules_that_are_too_large_are_refused() -> None:
     """With what to do."""
     with pytest.raises(InputError, match="divide it"):

@@ -65,6 +65,7 @@ def test_a_program_that_never_becomes_right_is_not_written(compiler: Compiler) -
     ]
 
 
+@pytest.mark.slow
 def test_the_same_question_is_not_paid_for_twice(compiler: Compiler) -> None:
     """A model that gives its wrong program again, and no other reason, is not asked again; nor one that gives none."""
     exit_status, report = compiler(WRONG, WRONG, WRONG, options=("--rounds", 5))
@@ -83,6 +84,7 @@ def test_the_next_prompt_has_the_last_explanation(compiler: Compiler) -> None:
     assert compiler.asked[2].count("def check") == 1
 
 
+@pytest.mark.slow
 def test_a_mend_prompt_says_which_failures_it_leaves_out(compiler: Compiler) -> None:
     """All of them where there is room, each once: an example that stands above is only named."""
     compiler(WRONG, GOOD)
@@ -239,6 +241,7 @@ def test_an_answer_is_examined(compiler: Compiler) -> None:
         assert (exit_status, failing(report)) == (1, {"answers"})
 
 
+@pytest.mark.slow
 def test_a_regular_expression_in_place_of_a_parser_goes_back_once(compiler: Compiler) -> None:
     """Where nothing else is wrong, it is taken then, and the report says so."""
     odd = block(
@@ -264,6 +267,7 @@ def test_several_candidates_are_compared(compiler: Compiler) -> None:
     assert not report["disagreements"]
 
 
+@pytest.mark.slow
 def test_candidates_that_disagree_are_shown(compiler: Compiler) -> None:
     """What the examples leave open, for a person to decide; the one that denies more of it is taken."""
     strict = block(RIGHT.replace("loans, 5", "loans, 4"))
@@ -276,6 +280,7 @@ def test_candidates_that_disagree_are_shown(compiler: Compiler) -> None:
     assert "Loans: 4" in found[0]["agent_input"]
 
 
+@pytest.mark.slow
 def test_a_candidate_that_fails_is_left_behind(compiler: Compiler) -> None:
     """One that passes is enough, also where the model falls silent after it."""
     exit_status, report = compiler(WRONG, text(PLAN), GOOD, options=("--candidates", 2, "--rounds", 0))
@@ -325,6 +330,7 @@ def test_the_other_ways_to_be_wrong_input(compiler: Compiler, cli: Callable[...,
     assert (ran.status, "GUARDAGENT_MODEL" in ran.err) == (3, True)
 
 
+@pytest.mark.slow
 def test_a_request_of_ones_own_is_compiled_from_its_files(compiler: Compiler, lending: Path) -> None:
     """Request and specification as files; the program then fits an agent's folder that holds the same."""
     own = lending / "memory" / "lending"
@@ -366,6 +372,7 @@ def test_the_library_gives_a_checker(lending: Path) -> None:
     assert not refused.value.report.passed
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_a_program_needs_no_plan(compiler: Compiler) -> None:
     """And where no plan can be had, the request must do."""
     server = compiler._serve([text(GOOD)])

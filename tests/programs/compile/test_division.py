@@ -167,6 +167,7 @@ def test_a_request_in_parts_becomes_one_program(dividing: Dividing) -> None:
     assert guard.guard(ALLOWED[0]["agent_input"], ALLOWED[0]["agent_output"]).answer == "Here is 0."
 
 
+@pytest.mark.slow
 def test_what_a_model_is_told_of_a_part(dividing: Dividing) -> None:
     """The whole request, its part, the context, and of denied runs that it may be for another part."""
     dividing.examples([*RUNS, run(7, 1, 1, "blocked", clauses=[3])])
@@ -182,6 +183,7 @@ def test_what_a_model_is_told_of_a_part(dividing: Dividing) -> None:
     assert "label 1, for the sentences 3: not of this part" in dividing.asked[2][0]
 
 
+@pytest.mark.slow
 def test_the_report_maps_sentences_to_lines_and_examples(dividing: Dividing) -> None:
     """A sentence has the lines that name it, or all of its part; what the host wrote around them is no finding."""
     _, report = dividing(GOOD)
@@ -203,6 +205,7 @@ def test_the_report_maps_sentences_to_lines_and_examples(dividing: Dividing) -> 
     assert unexecuted == ["denied = denied and True"]
 
 
+@pytest.mark.slow
 def test_a_part_that_names_the_sentence_of_another(dividing: Dividing) -> None:
     """Does not take that one's own lines from it."""
     _, report = dividing({**GOOD, 3: [BLOCKED.replace("# clause 3", "# clauses 2, 3")]})
@@ -210,6 +213,7 @@ def test_a_part_that_names_the_sentence_of_another(dividing: Dividing) -> None:
     assert set(rows[3]) < set(rows[2])
 
 
+@pytest.mark.slow
 def test_a_part_that_no_example_exercises_is_a_finding(dividing: Dividing) -> None:
     """Nothing shows that its code ever denies."""
     dividing.examples(RUNS[:-1])
@@ -406,6 +410,7 @@ def test_a_part_may_ask_for_a_function(dividing: Dividing) -> None:
     assert "clause 3" in report["problems"][0]
 
 
+@pytest.mark.slow
 def test_a_part_may_dispute_its_sentence(dividing: Dividing) -> None:
     """The part is not asked again, and nothing is folded; once a person agrees, it is."""
     dispute = '{"disputed": "clause 3", "why": "no run says who is blocked"}\n' + block(BLOCKED)
@@ -428,6 +433,7 @@ def test_several_candidates_share_one_division(dividing: Dividing) -> None:
     assert (exit_status, report["chosen"], dividing.counts) == (0, 2, {0: 1, 2: 2, 3: 2, 4: 1})
 
 
+@pytest.mark.slow
 def test_the_library_divides_too(dividing: Dividing) -> None:
     """`GuardAgent.compile(divide=...)`."""
     home = dividing.compiler.home

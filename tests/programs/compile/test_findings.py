@@ -55,6 +55,7 @@ def run(agent_input: str) -> Example:
     return Example("x", agent_input, "out", 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["monty", "restricted"])
 def test_the_lines_that_run_are_told_by_either_engine(engine: str) -> None:
     """A rewritten program gives the same answers, and its lines also where it fails."""

@@ -76,7 +76,7 @@ def compiled(request: str, source: str, folder: Path, inputs: int = 2000, rounds
 @pytest.mark.parametrize(
     ("request_name", "fault"),
     [
-        pytest.param(name, fault, marks=[pytest.mark.slow] if at else [])
+        pytest.param(name, fault, marks=[pytest.mark.slow] if at or name == "reports" else [])
         for name, faults in FEW.items()
         for at, fault in enumerate(faults)
     ],

@@ -48,6 +48,7 @@ def findings(report: dict[str, Any]) -> list[tuple[str, str]]:
     return [(one["kind"], one["message"]) for one in report["findings"]]
 
 
+@pytest.mark.slow
 def test_the_report_says_on_how_many_runs_a_property_was_tried(compiler: Compiler) -> None:
     """And which clauses have none, or one that says nothing."""
     exit_status, report = compiler(GOOD, options=FAST)
@@ -133,6 +134,7 @@ def test_properties_pass_the_gate_before_any_of_them_runs(compiler: Compiler, wr
     assert report["problems"][0].startswith("the properties: ")
 
 
+@pytest.mark.slow
 def test_a_property_does_not_go_away(compiler: Compiler) -> None:
     """An answer without properties keeps those before; one that leaves some out is refused."""
     other = PROPERTY.replace("property_1", "property_2").replace('"allow"', "None")
@@ -192,6 +194,7 @@ def test_nothing_is_left_out_silently(compiler: Compiler) -> None:
     assert tried(report)["property_1"]["runs"] == 6
 
 
+@pytest.mark.slow
 def test_properties_run_in_the_sandbox_only(compiler: Compiler) -> None:
     """One that never ends is stopped there, and is wrong."""
     endless = PROPERTY.replace("    return", "    while True:\n        pass\n    return")

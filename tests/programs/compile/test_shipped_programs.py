@@ -13,6 +13,7 @@ from guardagent.programs.memory.agents import Memory
 from guardagent.programs.runtime.program_file import parse
 from tests.programs.generation.answers import block
 from tests.runs import ehr_input, ehr_log, web_input, web_log
+from tests.tiers import slow_after
 
 from .conftest import PLAN
 
@@ -60,7 +61,7 @@ def recompiled(agent: str, examples: list[dict[str, object]]) -> tuple[str, str]
     return parse(compiled.source, "program.py")[1], program
 
 
-@pytest.mark.parametrize("agent", RUNS)
+@pytest.mark.parametrize("agent", slow_after(1, RUNS))
 def test_a_shipped_program_passes(agent: str) -> None:
     """On a few runs of its agent with all that is done to them; what is written is the same program."""
     names = ("agent_input", "agent_output", "label")

@@ -15,6 +15,7 @@ from tests.models.conftest import Serve
 from tests.models.server import Reply, status, text, tool_call
 from tests.programs.generation.answers import CODE, MISSPELT, PLAN, block
 from tests.runs import ehr_input, ehr_log
+from tests.tiers import slow_after
 
 GOOD = [text(PLAN), text(CODE)]
 CUT = Reply(text(PLAN).body, cut=True)
@@ -69,7 +70,7 @@ def test_a_flow_that_recovers_gives_the_right_verdict(
         text("1. a\n2. b\n3. c"),
     ],
 )
-@pytest.mark.parametrize("good_before", [[], GOOD[:1]])
+@pytest.mark.parametrize("good_before", slow_after(1, [[], GOOD[:1]]))
 def test_a_flow_that_does_not_recover_is_a_denial(serve: Serve, bad: Reply, good_before: list[Reply]) -> None:
     """Whether the plan or the code is what fails: label 1, with the cause, and never by accident label 0."""
     serve([*good_before, bad])

@@ -79,6 +79,7 @@ def test_agreement_leaves_nothing(memory: Path) -> None:
     assert not (memory / "ehragent" / "pending").exists()
 
 
+@pytest.mark.slow
 def test_an_error_of_the_other_side_is_kept_and_changes_nothing(memory: Path) -> None:
     """A model that does not answer; at most a hundred, so that an outage leaves room for disagreements."""
     verdict = judge(memory, ScriptedModel(lambda _: ModelError("unreachable")))

@@ -112,6 +112,7 @@ def test_results_keep_their_fingerprints_and_differ() -> None:
     assert prints == [one["partialFingerprints"]["guardagent/v1"] for one in again]
 
 
+@pytest.mark.slow
 def test_paths_beyond_what_services_take_are_left_out_with_a_word() -> None:
     """The results stay."""
     report = support_report()
