@@ -29,7 +29,7 @@ test-slow: .venv-dev-all/ready
 test-frameworks: $(FRAMEWORKS:%=test-framework-%)
 
 test-framework-%: .venv-%/ready
-	.venv-$*/bin/pytest -p no:xdist -W default --hypothesis-profile=long $(foreach part,workflow adapters,$(wildcard tests/$(part)/test_*$(subst -,_,$*)*.py))
+	.venv-$*/bin/pytest -p no:xdist -W default --hypothesis-profile=long tests/frameworks/$(subst -,_,$*)
 
 .venv-%/ready: pyproject.toml
 	$(PYTHON) -m venv .venv-$*
