@@ -1,8 +1,8 @@
 """Programs that run for real: their output depends on no column that columns_read does not find.
 
 Each program is run over a small database, and over others that differ in every column that is not reported. What it
-prints, answers or fails with must be the same. `pytest --hypothesis-profile=long tests/content/toolbox/test_ehr_flow.py` runs
-more of them; where pandas is installed, they run over its frames, too.
+prints, answers or fails with must be the same. With
+`--hypothesis-profile=long` more of them are run; where pandas is installed, they run over its frames, too.
 """
 
 from __future__ import annotations
