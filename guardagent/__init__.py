@@ -3,13 +3,13 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from guardagent._version import __version__ as __version__
 from guardagent.errors import (
     ContentError,
     GuardError,
     InputError,
     LimitError,
     ModelError,
-    NotCompiledError,
     ProgramError,
     SandboxError,
     ToolDenied,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from guardagent.log import AuditLog
     from guardagent.policy.load import load_policies
     from guardagent.policy.policies import Policies
+    from guardagent.programs.compile.report import NotCompiledError
     from guardagent.session.permit import Permit
     from guardagent.session.replan import Enforced, aenforce, enforce
     from guardagent.session.session import Session
@@ -41,6 +42,7 @@ _LATER = {
     "Enforced": "guardagent.session.replan",
     "Graph": "guardagent.workflow.model.graph",
     "GuardedTurn": "guardagent.generation.chat.turn",
+    "NotCompiledError": "guardagent.programs.compile.report",
     "Permit": "guardagent.session.permit",
     "Policies": "guardagent.policy.policies",
     "Report": "guardagent.workflow.analysis.report",
@@ -97,8 +99,6 @@ __all__ = [
     "retrieve",
     "verify",
 ]
-
-__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:

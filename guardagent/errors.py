@@ -8,7 +8,6 @@
     ├── ToolDenied              a call may not run; carries its verdict. Raised only by what had to stop the call
     ├── LogError                the audit log cannot be written; what was to be logged is not acknowledged
     ├── LedgerError             the ledger cannot be read or written; what was to be kept there does not happen
-    ├── NotCompiledError        no program passed its tests; carries the report
     ├── ModelError              no model is configured, or it did not answer
     │   ├── UnsentError         it was not asked: its key or its URL is missing or wrong
     │   └── AnswerError         it answered, and the answer is of no use: empty, cut off, no plan, no code
@@ -16,34 +15,22 @@
         ├── ProgramError        it is not valid, raised, or returned something that is no answer
         └── LimitError          it went over its time, memory, call or size limit
 
-A denial is no error: it is a `Verdict`, and `ToolDenied` only carries it.
+A denial is no error: it is a `Verdict`, and `ToolDenied` only carries it. What only the compiler raises stands in its
+room: `NotCompiledError`, beside the report that it carries.
 """
 
 from __future__ import annotations
 
 import difflib
-import re
 from typing import TYPE_CHECKING
+
+from guardagent._texts import without_escapes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from guardagent.programs.compile.report import Report
     from guardagent.types import Verdict
-
-
-_ESCAPES = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours and the like
-    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)"  # titles and links
-    r"|\x1b[ -/]*[0-~]?"
-)
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-def without_escapes(text: str) -> str:
-    """A text without what drives a terminal: the colours of libraries, and all control characters but line breaks."""
-    return text if text.isprintable() else _CONTROLS.sub("", _ESCAPES.sub("", text))
 
 
 class GuardError(Exception):
@@ -83,14 +70,6 @@ class ToolDenied(GuardError):  # noqa: N818 - the public contract names it so
     def __init__(self, tool: str, verdict: Verdict) -> None:
         super().__init__(verdict.feedback() or f"{tool} may not run")
         self.tool, self.verdict = tool, verdict
-
-
-class NotCompiledError(GuardError):
-    """No program was compiled: none passed. `report` says what failed."""
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(f"no program passed its tests; nothing was compiled\n{report.to_text()}".rstrip())
-        self.report = report
 
 
 class LogError(GuardError):

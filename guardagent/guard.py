@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast, get_args
 
 from guardagent._support.files import MAX_BYTES
 from guardagent._support.fold import combine, deny_on_crash, deny_on_crash_flow, fold
-from guardagent.errors import GuardError, InputError, NotCompiledError, UnknownNameError
+from guardagent.errors import GuardError, InputError, UnknownNameError
 from guardagent.models import Model, load_model, refuse_timeout
 from guardagent.models.cache import ResponseCache
 from guardagent.models.flow import Flow, adrive, drive
@@ -239,7 +239,7 @@ class GuardAgent:
             InputError: an example or an option is wrong.
             ModelError: no model is configured, or it did not answer.
         """
-        from guardagent.programs.compile import Means, Subject, compile_program
+        from guardagent.programs.compile import Means, NotCompiledError, Subject, compile_program
 
         known = self.known if self.known and not self._differs else None
         required, data, name = (known.required, known.data, known.name) if known else ((), {}, "")

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from guardagent._version import __version__
 from guardagent.bench.evaluation import Replay
 from guardagent.bench.offline import Guard, read_object, read_state
 from guardagent.bench.pass_k import WriteCalls, matches, pass_hat_k
@@ -127,8 +128,6 @@ def _denied(call: Mapping[str, Any]) -> bool:
 
 def summarised(rows: Sequence[Row], about: Mapping[str, Any]) -> dict[str, Any]:
     """The metrics of all trials. Write calls are counted where the task says what was expected."""
-    from guardagent import __version__
-
     told = [row for row in rows if row["expected"] is not None]
     calls = [call for row in told for call in row["calls"]]
     done = [call for call in calls if not call["failed"]]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from guardagent._support.files import parse_json
+from guardagent._version import __version__
 from guardagent.bench.evaluation import Evaluation, Example
 from guardagent.bench.generated import describe
 from guardagent.errors import ContentError, InputError
@@ -109,8 +110,6 @@ def digest_of(example: Example, setup: str) -> str:
 
 def setup_of(guard: GuardAgent, evaluation_file: Path, settings: Mapping[str, Any]) -> str:
     """Stands for all that judges the examples: the settings, the guard's files, the evaluation, this version."""
-    from guardagent import __version__
-
     files = [file for file in (*guard.sources, evaluation_file) if file.is_file()]
     # Names without folders: moving a checkout changes nothing.
     contents = [(file.name, hashlib.sha256(file.read_bytes()).hexdigest()) for file in files]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from guardagent._support import interrupts
+from guardagent._version import __version__
 from guardagent.bench.evaluation import Evaluation, Example, PaperRow, Replay, find_evaluation
 from guardagent.bench.experiment import Experiment, Judge
 from guardagent.bench.generated import is_silent, measure_generated
@@ -187,8 +188,6 @@ def _folder(out: Path) -> Path:
 
 
 def _summary(evaluation: Evaluation, rows: Sequence[Row], about: Mapping[str, Any]) -> dict[str, Any]:
-    from guardagent import __version__
-
     return {
         **about,
         "version": __version__,

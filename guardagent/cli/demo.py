@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from guardagent.cli.render import printable, show_calls, show_verdict
+from guardagent._texts import printable
+from guardagent.cli.render import show_calls, show_verdict
 from guardagent.guard import GuardAgent
 
 if TYPE_CHECKING:

@@ -102,7 +102,7 @@ def export(
 
 def _words(one: Logged) -> str:
     """Time, number, kind, decision, tool, conversation and why; nothing that a terminal would obey."""
-    from guardagent.cli.render import printable
+    from guardagent._texts import printable
 
     fields = one.fields
     decided = fields.get("decision") or fields.get("status") or ""

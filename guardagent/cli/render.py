@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from guardagent._texts import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -95,11 +97,6 @@ def _line(console: Console, label: str, text: str) -> None:
     # Texts may come from an attacker: no markup, no escape sequences.
     console.print(f"  {label}: ", style="bold", end="")
     console.print(printable(text).replace("\n", "\n    "), markup=False, highlight=False)
-
-
-def printable(text: str) -> str:
-    """A text without the control characters that could drive a terminal."""
-    return "".join(char if char.isprintable() or char in "\n\t" else "�" for char in text)
 
 
 def _short(value: Any, width: int = 48) -> str:

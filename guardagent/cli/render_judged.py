@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from guardagent._texts import printable
 from guardagent.batch.cases import Difference, difference, hint
-from guardagent.cli.render import printable, show_verdict
+from guardagent.cli.render import show_verdict
 from guardagent.types import Decision, Verdict
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ def accept(file: File, *, toolbox: Folder, yes: Yes = False) -> None:
     where it does not exist.
     """
     from guardagent._support.files import read_text, save_text
-    from guardagent.cli.render import printable
+    from guardagent._texts import printable
     from guardagent.sandbox.proposed_tests import problem_with
     from guardagent.sandbox.toolbox import Toolbox
 

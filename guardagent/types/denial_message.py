@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from guardagent.policy.language.values import shown
-from guardagent.types import Decision, Verdict, Violation, json_text, thaw
+from guardagent.types.shown import shown
+from guardagent.types.verdicts import Decision, Verdict, Violation, json_text, thaw
 
 MAX_DETAIL = 400  # characters
 

@@ -10,7 +10,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
-from guardagent.errors import without_escapes
+from guardagent._texts import without_escapes
 
 _Number = TypeVar("_Number", int, float)
 

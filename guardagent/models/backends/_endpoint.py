@@ -9,7 +9,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from guardagent.errors import AnswerError, InputError, ModelError, UnsentError, without_escapes
+from guardagent._texts import without_escapes
+from guardagent.errors import AnswerError, InputError, ModelError, UnsentError
 from guardagent.models.secrets import scrub
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from guardagent.policy.language.formula import any_of
 from guardagent.policy.language.grammar import Node, TemporalError, tree_of, unquoted
 from guardagent.policy.language.printing import text_of
 from guardagent.policy.language.temporal import DATA_RULES, formula_of
-from guardagent.policy.language.values import MAX_DIGITS
+from guardagent.types.shown import MAX_DIGITS
 
 _NO_CONDITION = (ast.ListOf, ast.Arithmetic, ast.Negative, ast.Length, ast.CountCalls, ast.SumCalls, ast.State)
 _NULLS = ("null", "None", "none", "nil")

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from json.encoder import encode_basestring
 from operator import add, mod, mul, sub, truediv
 from types import MappingProxyType
 from typing import Any
 
-MAX_DIGITS = 400  # of a decimal, before or after its point
+from guardagent.types.shown import MAX_DIGITS
+from guardagent.types.shown import shown as shown_value
+
 MAX_TEXT = 4_000_000  # characters of a text that is read as JSON
 CACHED_TEXT = 20_000  # a shorter one is not read again each time that a rule looks into it
 MAX_CAUSES = 8  # of what is not known: of a long list, every item may be
@@ -107,37 +108,7 @@ def kind_of(value: Any) -> str | None:
 
 def shown(value: Any, limit: int = 60) -> str:
     """A value as a person reads it."""
-    if type(value) is str:  # the common case
-        text = encode_basestring(value)
-    elif isinstance(value, Unknown):
-        return "unknown"
-    elif isinstance(value, Fraction):
-        return _shown_fraction(value)
-    elif isinstance(value, Decimal):
-        return str(value)
-    else:
-        text = _shown_json(value)
-    return text if len(text) <= limit else f"{text[:limit]}…"
-
-
-def _shown_json(value: Any) -> str:
-    try:
-        return str(value) if type(value) is int else json.dumps(value, ensure_ascii=False, default=_plain)
-    except (TypeError, ValueError, RecursionError):
-        return f"a {type(value).__name__}"
-
-
-def _shown_fraction(value: Fraction) -> str:
-    try:
-        return str(value.numerator) if value.denominator == 1 else f"{float(value):.12g}"
-    except (OverflowError, ValueError):
-        return f"a number of more than {MAX_DIGITS} digits"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return dict(value)
-    return shown(value) if isinstance(value, Fraction | Decimal) else str(value)
+    return "unknown" if isinstance(value, Unknown) else shown_value(value, limit)
 
 
 def exact(value: Any) -> int | Fraction | Unknown:

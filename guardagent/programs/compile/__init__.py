@@ -7,7 +7,7 @@ listing their folders: a new kind of test is a new file there.
 from guardagent.programs.compile.compiler import Compilation, CompiledProgram, compile_program
 from guardagent.programs.compile.examples import Example, read_examples
 from guardagent.programs.compile.means import Means
-from guardagent.programs.compile.report import Report
+from guardagent.programs.compile.report import NotCompiledError, Report
 from guardagent.programs.compile.subject import Subject
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "CompiledProgram",
     "Example",
     "Means",
+    "NotCompiledError",
     "Report",
     "Subject",
     "compile_program",

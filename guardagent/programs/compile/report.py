@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from guardagent.errors import GuardError
 from guardagent.programs.compile.candidate import Attempt, Candidate
 from guardagent.programs.compile.disagreements import Disagreement
 from guardagent.programs.compile.disputes import Dispute
@@ -175,6 +176,14 @@ class Report:
             lines, examples = _ranges(row.lines) or "none", len(row.examples)
             denied = "".join(f", denies {_cut(', '.join(ids))}" for ids in self._denied_for(row.clause).values() if ids)
             yield f"  {row.clause}. {_cut(row.text, 100)}: lines {lines}, {examples} examples{denied}"
+
+
+class NotCompiledError(GuardError):
+    """No program was compiled: none passed. `report` says what failed."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(f"no program passed its tests; nothing was compiled\n{report.to_text()}".rstrip())
+        self.report = report
 
 
 def _failures(failures: Sequence[Failure], *, named: bool = False) -> Iterator[str]:

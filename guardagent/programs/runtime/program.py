@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from guardagent._support import syntax
 from guardagent._support.files import read_text
-from guardagent.errors import ContentError, GuardError, ProgramError, SandboxError, in_words, nearest, without_escapes
+from guardagent._texts import without_escapes
+from guardagent.errors import ContentError, GuardError, ProgramError, SandboxError, in_words, nearest
 from guardagent.types import Check, Context, Decision, Event, ToolCall, Verdict, Violation, freeze, thaw, unchecked
 
 if TYPE_CHECKING:

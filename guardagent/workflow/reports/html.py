@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-from guardagent import __version__
+from guardagent._version import __version__
 from guardagent.workflow.analysis.report import Report
 from guardagent.workflow.drawing import svg
 from guardagent.workflow.drawing._style import TEXT, dark

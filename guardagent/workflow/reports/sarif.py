@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from guardagent import __version__
+from guardagent._version import __version__
 from guardagent.workflow.analysis.report import GraphFinding, Report, RuleResult
 from guardagent.workflow.drawing._card import in_words
 from guardagent.workflow.drawing._text import shown
