@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from functools import reduce
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 from guardagent.errors import GuardError, in_words
 from guardagent.types import Check, Context, Decision, Event, Verdict, unchecked
 
-if TYPE_CHECKING:
-    from guardagent.models.flow import Flow
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
 
 
 def fold(checks: Iterable[Check]) -> Check:
@@ -49,8 +49,8 @@ def denied_on_crash(ask: Callable[[], object]) -> Verdict:
         return _denial(error)
 
 
-def deny_on_crash_flow(flow: Flow) -> Flow:
-    """The same layer around a flow."""
+def deny_on_crash_flow(flow: Generator[Asked, Answer, object]) -> Generator[Asked, Answer, Verdict]:
+    """The same layer around a generator, which asks on its way."""
     started = time.perf_counter()
     try:
         verdict = _sound((yield from flow))

@@ -69,6 +69,7 @@ def _contents(
 ) -> list[Content]:
     """Every file that was named, after making sure that it is what it is taken for."""
     from guardagent.models.prompts import Prompts
+    from guardagent.policy.file.locked import policies as files_of
     from guardagent.programs.memory.agents import Memory
     from guardagent.programs.runtime import lock
     from guardagent.programs.runtime.program_file import fresh_program
@@ -82,5 +83,5 @@ def _contents(
         *lock.programs(*program),
         *lock.toolboxes(tools),
         *lock.prompts(*Prompts(prompts).used),
-        *lock.policies(*policies),
+        *files_of(*policies),
     ]

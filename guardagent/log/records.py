@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from guardagent.log.entries import moment
 
 if TYPE_CHECKING:
-    from guardagent.session.permit import Permit
     from guardagent.types import Verdict
+
+
+class Permit(Protocol):
+    """What is written of a permit; see `guardagent.Permit`."""
+
+    @property
+    def policy(self) -> str: ...
+    @property
+    def session(self) -> str: ...
+    @property
+    def place(self) -> int: ...
+    @property
+    def expires(self) -> float: ...
+    @property
+    def nonce(self) -> str: ...
 
 
 def verdict_record(

@@ -62,10 +62,11 @@ def never_judged(_event: Event, _context: Context) -> NoReturn:
 def _require_locked(locked: Path, file: PolicyFile) -> None:
     """Before anything of it runs. What a model would be asked with must be locked too."""
     from guardagent.models.prompts import Prompts
+    from guardagent.policy.file.locked import policies
     from guardagent.programs.runtime import lock
 
     allowed = lock.Lock.load(locked)
-    allowed.require(lock.policies(file.path))
+    allowed.require(policies(file.path))
     if any(rule.kind == "request" for rule in file.rules):
         allowed.require(lock.toolboxes(Toolbox.load(*file.toolbox)))
     if any(rule.program is None for rule in file.rules if rule.kind != "temporal"):

@@ -15,6 +15,8 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
 
+from guardagent.sandbox.toolbox_sources import sources_of
+
 _PREFIX = "_guardagent_toolbox_"
 
 
@@ -71,8 +73,6 @@ def spec_of(name: str, file: Path) -> ModuleSpec:
 
 def package_of(folder: Path, files: Iterable[Path]) -> str:
     """The name of a package for a folder, so that its files can import its private ones: `from ._x import y`."""
-    from guardagent.programs.runtime.program_file import sources_of
-
     name = f"{_PREFIX}{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]}"
     for loaded in [loaded for loaded in sys.modules if loaded.startswith(f"{name}.")]:
         del sys.modules[loaded]  # a file may have changed since

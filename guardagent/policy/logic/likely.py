@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import kind_of
+from guardagent.policy.logic.asked import Session
 from guardagent.policy.logic.combined import Parts
 from guardagent.policy.logic.opened import allows, choices
 from guardagent.policy.logic.present import state_of
 from guardagent.policy.logic.solving import as_json
 from guardagent.policy.policies import Policies
 from guardagent.types import EMPTY, thaw
-
-if TYPE_CHECKING:
-    from guardagent.session.session import Session
 
 MOST = 40  # values of one argument
 _PLAIN: tuple[Any, ...] = (0, 1, "", "a", True, False)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from guardagent.policy.evaluation.findings import Call
 from guardagent.policy.language.values import Truth
+from guardagent.policy.logic.asked import Session
 from guardagent.policy.logic.combined import Part, Parts, asks_known, of_call
 from guardagent.policy.logic.expressions import Expression, conj, disj
 from guardagent.policy.logic.meaning import Called, Meaning
@@ -15,9 +16,6 @@ from guardagent.policy.logic.present import Outcomes, Present, few, worlds
 from guardagent.policy.logic.values import FALSE, TRUE, UNKNOWN, Value, conjunction, truth, when_false, when_true
 from guardagent.policy.monitors.rule import Rule
 from guardagent.types import Decision
-
-if TYPE_CHECKING:
-    from guardagent.session.session import Session
 
 
 def of_truth(value: Truth) -> Value:

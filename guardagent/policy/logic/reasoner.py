@@ -8,11 +8,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from guardagent._support.arguments import malformed
 from guardagent.policy.language.values import kind_of
 from guardagent.policy.logic import likely
+from guardagent.policy.logic.asked import Session
 from guardagent.policy.logic.expressions import Node
 from guardagent.policy.logic.opened import OPEN, Open, refuse_inside
 from guardagent.policy.logic.operations import Operations
@@ -22,9 +23,6 @@ from guardagent.policy.logic.solving import SECONDS, solver
 from guardagent.policy.logic.symbols import Symbols
 from guardagent.policy.logic.values import Value, when_false, when_true
 from guardagent.types import EMPTY
-
-if TYPE_CHECKING:
-    from guardagent.session.session import Session
 
 CHANGES = 3  # arguments that a remedy changes at most
 TRIES = 4  # a remedy may take as long as so many questions

@@ -9,11 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from guardagent.policy.evaluation.findings import Call
 from guardagent.policy.language.values import kind_of
 from guardagent.policy.logic import likely
+from guardagent.policy.logic.asked import Session
 from guardagent.policy.logic.expressions import Expression, conj, implies, neg
 from guardagent.policy.logic.opened import Open, allows, open_value
 from guardagent.policy.logic.operations import Operations
@@ -34,9 +35,6 @@ from guardagent.policy.logic.values import (
 )
 from guardagent.policy.policies import Concern
 from guardagent.types import EMPTY
-
-if TYPE_CHECKING:
-    from guardagent.session.session import Session
 
 ROUNDS = 12  # completions that a model proposes and the session refuses
 FEW = 24  # completions that are tried before anything else

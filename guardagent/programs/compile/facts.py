@@ -5,28 +5,25 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from guardagent._support import syntax
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.fields import places_of
-
-if TYPE_CHECKING:
-    from guardagent.programs.compile.world import World
+from guardagent.programs.compile.subject import Subject
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+")
 _READ = re.compile(r"""\bfacts(?:\.get\(\s*|\[\s*)(["'])(\w+)\1""")
 _TEXTS = ("agent_input", "agent_output")
 
 
-def named_facts(world: World) -> set[str]:
+def named_facts(subject: Subject, examples: Sequence[Example], sources: Iterable[str]) -> set[str]:
     """The facts of the examples, those that the specification documents, and those that programs read by name."""
-    subject = world.subject
-    found = {name for example in world.examples for name in example.facts}
+    found = {name for example in examples for name in example.facts}
     found |= {match[2] for check in subject.required for match in _READ.finditer(check.text)}
-    found |= {name for source in world.sources for name in _read_by(source)}
+    found |= {name for source in sources for name in _read_by(source)}
     documented = " ".join(one for one in _SENTENCE.split(subject.specification) if re.search(r"\bfacts?\b", one))
-    fields = {place.name for example in world.examples for place in _places(example)}
+    fields = {place.name for example in examples for place in _places(example)}
     return found | {name for name in map(_snake, fields) if re.search(rf"\b{re.escape(name)}\b", documented)}
 
 

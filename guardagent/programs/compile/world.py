@@ -88,7 +88,7 @@ class World:
     @cached_property
     def fact_links(self) -> Mapping[str, tuple[str, str]]:
         """Fact -> the (part, name) of the field that says the same in a text."""
-        return linked_facts(named_facts(self), self.examples)
+        return linked_facts(named_facts(self.subject, self.examples, self.sources), self.examples)
 
     def must_deny(self, example: Example) -> bool:
         """Whether a required check of the specification denies a run: then no program may allow it."""

@@ -24,8 +24,9 @@ from typing import Any, Literal, get_args
 
 from guardagent._support.files import parse_json, read_text
 from guardagent.errors import ContentError, InputError
-from guardagent.programs.runtime.program_file import digest_of, sources_of
+from guardagent.programs.runtime.program_file import digest_of
 from guardagent.sandbox.toolbox import Toolbox
+from guardagent.sandbox.toolbox_sources import sources_of
 
 VERSION = 1
 _MAX_BYTES = 10_000_000
@@ -127,20 +128,6 @@ def prompts(*templates: Path) -> Iterator[Content]:
     """Templates."""
     for path in templates:
         yield Content("prompt", path.name, path)
-
-
-def policies(*files: Path) -> Iterator[Content]:
-    """Policy files, and all the files that they name."""
-    from guardagent.policy.file.policy_file import read_policy_file
-
-    for path in files:
-        yield Content("policy", path.name, path)
-        read = read_policy_file(path)
-        yield from toolboxes(Toolbox(list(read.toolbox)))
-        for rule in read.rules:
-            yield from programs(*filter(None, [rule.program]))
-            if rule.solver and rule.solver.smt_file:
-                yield Content("policy", rule.solver.smt_file.name, rule.solver.smt_file)
 
 
 def _files(value: Any, path: Path | str) -> dict[str, dict[str, list[str]]]:

@@ -23,9 +23,8 @@ import datetime as dt
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -33,6 +32,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from guardagent._support import syntax
 from guardagent.errors import ContentError, InputError, nearest
 from guardagent.programs.runtime.program import read_program
+from guardagent.sandbox.toolbox_sources import sources_of
 
 if TYPE_CHECKING:
     from guardagent.sandbox.toolbox import Tool, Toolbox
@@ -214,37 +214,6 @@ def digest_of_tool(tool: Tool) -> str:
         name, data = path.relative_to(tool.path.parent).as_posix().encode(), path.read_bytes()
         digest.update(b"%d %s %d " % (len(name), name, len(data)) + data)
     return f"sha256:{digest.hexdigest()}"
-
-
-def sources_of(path: Path) -> tuple[Path, ...]:
-    """A toolbox file and the files of its folder that it imports, directly or by others, sorted."""
-    found, waiting = {path}, [path]
-    while waiting:
-        at = waiting.pop()
-        new = {file for file in _imported_by(at) if file.is_relative_to(path.parent)} - found
-        found |= new
-        waiting += new
-    return tuple(sorted(found))
-
-
-def _imported_by(path: Path) -> Iterator[Path]:
-    for level, names in _imports(path.read_text(encoding="utf-8-sig")):
-        base = path.parents[level - 1] if level <= len(path.parents) else path.parent
-        for file in (base.joinpath(*names).with_suffix(".py"), base.joinpath(*names, "__init__.py")):
-            if names and file.is_file():
-                yield file
-
-
-@lru_cache(maxsize=256)
-def _imports(source: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
-    """(level, dotted name) of each relative import: the module itself, those above it, and the names taken from it."""
-    found = []
-    for node in ast.walk(syntax.parse(source)):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            parts = tuple(node.module.split(".")) if node.module else ()
-            found += [(node.level, parts[:end]) for end in range(1, len(parts) + 1)]
-            found += [(node.level, (*parts, alias.name)) for alias in node.names]
-    return tuple(found)
 
 
 def _differences(

@@ -16,11 +16,11 @@ from guardagent.programs.runtime.program_file import (
     digest_of,
     header_of,
     parse,
-    sources_of,
     staleness,
     whole_specification,
     write,
 )
+from guardagent.sandbox.toolbox_sources import sources_of
 from tests.conftest import Ran
 from tests.programs.generation.answers import CODE, PLAN
 

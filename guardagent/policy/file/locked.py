@@ -1,0 +1,22 @@
+"""What a lock file names of policies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from guardagent.policy.file.policy_file import read_policy_file
+from guardagent.programs.runtime.lock import Content, programs, toolboxes
+from guardagent.sandbox.toolbox import Toolbox
+
+
+def policies(*files: Path) -> Iterator[Content]:
+    """Policy files, and all the files that they name."""
+    for path in files:
+        yield Content("policy", path.name, path)
+        read = read_policy_file(path)
+        yield from toolboxes(Toolbox(list(read.toolbox)))
+        for rule in read.rules:
+            yield from programs(*filter(None, [rule.program]))
+            if rule.solver and rule.solver.smt_file:
+                yield Content("policy", rule.solver.smt_file.name, rule.solver.smt_file)
