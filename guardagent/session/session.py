@@ -19,7 +19,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from guardagent._support.arguments import bound, malformed, mislabelled
 from guardagent.errors import InputError, SessionBusyError, ToolDenied, in_words
@@ -30,6 +30,7 @@ from guardagent.policy.monitors.remedies import Remedies, message_of
 from guardagent.policy.monitors.rule import Source
 from guardagent.policy.policies import Concern, Policies
 from guardagent.session.permit import Permit
+from guardagent.session.proofs import AgentGraph, Proofs
 from guardagent.session.shared_history import Journal, MovedError, OverError
 from guardagent.session.snapshot import opened, restored, sealed
 from guardagent.types import (
@@ -45,10 +46,6 @@ from guardagent.types import (
     quick_violation,
     thaw,
 )
-
-if TYPE_CHECKING:
-    from guardagent.workflow.analysis.proofs import Proofs
-    from guardagent.workflow.model.graph import Graph
 
 PERMIT_SECONDS = 300.0
 MAX_TRIES = 50  # to record an outcome while others add to the session
@@ -661,7 +658,7 @@ class Session:
 
     # --- what is proved
 
-    def rely_on(self, proofs: Proofs, graph: Graph) -> None:
+    def rely_on(self, proofs: Proofs, graph: AgentGraph) -> None:
         """Does not judge calls by the rules that are proved for every run of the agent's graph.
 
         A call of a tool that is not in the graph is judged by all rules. Where one takes place, or has before, the
@@ -674,8 +671,6 @@ class Session:
         Raises:
             InputError: it is no result of `prove`, or of another graph, other sources or another policy.
         """
-        from guardagent.workflow.analysis.proofs import Proofs
-
         with self._lock:
             self._conversation.skipped = frozenset()
             if not isinstance(proofs, Proofs):
@@ -688,14 +683,10 @@ class Session:
             proved = [number for number, rule in enumerate(self.policies.rule_of) if rule.id in proofs.rules]
             self._conversation.rely_on(tools, frozenset(proved))
 
-    def graph_changed(self, graph: Graph | None = None) -> None:
-        """The agent's graph is another one from now on: nothing is skipped until it is proved; here, if it is given."""
-        from guardagent.workflow.analysis.proofs import prove
-
+    def graph_changed(self) -> None:
+        """The agent's graph is another one from now on: nothing is skipped until the session may rely on new proofs."""
         with self._lock:
             self._conversation.skipped = frozenset()
-        if graph is not None:
-            self.rely_on(prove(graph, self.policies), graph)
 
     # --- on paper
 

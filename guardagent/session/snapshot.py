@@ -13,13 +13,10 @@ import json
 import re
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 from guardagent.errors import InputError
-
-if TYPE_CHECKING:
-    from guardagent.session.session import Session
 
 MIN_KEY = 16  # bytes
 FORMAT = 2
@@ -30,6 +27,18 @@ _OTHER_FORMAT = (
     "or begin a new conversation"
 )
 _CHANGED = "this is no snapshot that was made with this key, or it was changed since"
+
+
+class Session(Protocol):
+    """A session, as far as its snapshots look at it."""
+
+    id: str
+
+    @property
+    def sequence(self) -> int: ...
+
+    def retire(self) -> None: ...
+
 
 _lock = threading.Lock()
 _newest: dict[str, int] = {}  # session -> the newest state of it that was written or restored here

@@ -53,7 +53,9 @@ def test_a_session_skips_what_is_proved_for_its_graph() -> None:
     session.rely_on(proofs, graph)
     assert [session.check(tool, reserve=False).label for tool in ("b", "a", "drop")] == [0, 1, 1]
     changed = chain(["a"], ["drop"])
-    session.graph_changed(changed)
+    session.graph_changed()
+    assert [session.check(tool, reserve=False).label for tool in ("a", "drop")] == [1, 1]
+    session.rely_on(prove(changed, policies), changed)
     assert session.check("drop", reserve=False).label == 1
 
 
