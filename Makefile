@@ -42,6 +42,7 @@ lint: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 
 format: .venv/dev
 	$(BIN)/ruff check --fix .
@@ -62,4 +63,4 @@ format: .venv/dev
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-* build dist .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -17,7 +17,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-from importlib import import_module
 from pathlib import Path
 
 from guardagent.errors import InputError
@@ -47,13 +46,9 @@ def graph_of_target(target: str, *, seconds: float = SECONDS) -> Graph:
 
 
 def _of_source(target: str) -> Graph:
-    try:
-        source = import_module("guardagent.workflow.python_source.source_graph")
-    except ModuleNotFoundError:
-        raise InputError(
-            f"{target}: graphs are not read from the source alone yet; expected {target}:ATTRIBUTE"
-        ) from None
-    return source.graph_of_source(Path(target))  # type: ignore[no-any-return]
+    from guardagent.workflow.python_source.source_graph import graph_of_source
+
+    return graph_of_source(Path(target))
 
 
 def _imported(target: str, seconds: float) -> Graph:

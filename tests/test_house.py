@@ -1,0 +1,68 @@
+"""The house: few rooms, one above the other, and no modules that lean on each other in a circle."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+HOUSE = Path(__file__).parents[1]
+PACKAGE = HOUSE / "guardagent"
+DOOR = ("guardagent.policy.policies", "guardagent.session.session")  # a policy opens its sessions
+
+
+def floors() -> list[str]:
+    """The layers that `lint-imports` holds, which are all that there is in the package."""
+    contracts = tomllib.loads((HOUSE / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers: list[str] = next(one["layers"] for one in contracts if one["containers"] == ["guardagent"])
+    return layers
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(HOUSE).with_suffix("").parts).removesuffix(".__init__")
+
+
+def outside_of_functions(node: ast.AST) -> Iterator[ast.AST]:
+    """What runs when a module is imported, or is read by a type checker."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield child
+            yield from outside_of_functions(child)
+
+
+def imported(path: Path, modules: AbstractSet[str]) -> Iterator[str]:
+    """The modules of the package that one of them names."""
+    for node in outside_of_functions(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from {one.name for one in node.names} & modules
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}:{node.lineno}: expected the whole name of the module"
+            places = [f"{node.module}.{one.name}" for one in node.names]
+            yield from {one if one in modules else str(node.module) for one in places} & modules
+
+
+def test_a_person_sees_the_whole_house_at_once() -> None:
+    folders = [path for path in PACKAGE.iterdir() if (path / "__init__.py").exists()]
+    assert len(folders) <= 20
+    assert len(list(PACKAGE.glob("*.py"))) <= 6
+    assert len(floors()) <= 12
+
+
+def test_the_page_names_every_room() -> None:
+    """Each in a row of its table; so every module is under a room that a person can look up."""
+    rows = re.findall(r"^\| (`.+?) \|", (HOUSE / "docs" / "architecture.md").read_text(), re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`([\w.]+)`", row)}
+    there = {path.name for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert there - {"__init__.py", "__main__.py"} <= named
+
+
+def test_no_modules_lean_on_each_other_in_a_circle() -> None:
+    """Neither as they are imported nor in their types."""
+    files = {name_of(path): path for path in PACKAGE.rglob("*.py")}
+    graph = {name: set(imported(path, files.keys())) for name, path in files.items()}
+    graph[DOOR[0]].remove(DOOR[1])
+    TopologicalSorter(graph).prepare()
