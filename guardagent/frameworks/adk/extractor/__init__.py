@@ -77,13 +77,13 @@ def extract(target: Any, name: str) -> Graph:
         root = getattr(root, "root_agent", None) or getattr(root, "agent", None)
     if not is_a(root, ADK, "BaseNode"):
         raise InputError(f"{name}: the app has no root agent; expected an agent or a workflow. Give it a `root_agent`")
-    walk = Walk()
+    walk = _Walk()
     whole = walk.region(root)
     walk.finish()
     return walk.assembly.graph(name, FRAMEWORK, whole)
 
 
-class Walk:
+class _Walk:
     """Goes through agents and workflows, each once."""
 
     def __init__(self) -> None:

@@ -10,21 +10,18 @@ import ast
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from guardagent.frameworks.adk.extractor.code import AdkCode, escalates
 from guardagent.frameworks.adk.extractor.running import BASE, MOST_NESTED, Running
 from guardagent.frameworks.adk.extractor.tools import ADK
+from guardagent.frameworks.adk.extractor.walk import Walk
 from guardagent.workflow.extraction.frameworks import is_a
 from guardagent.workflow.extraction.regions import Entry, Exit, Region
 from guardagent.workflow.model.graph import NodeKind
-from guardagent.workflow.python_source.evaluation.scope import Binding, Scope
-from guardagent.workflow.python_source.evaluation.values import Values, exactly
+from guardagent.workflow.python_source.evaluation.values import Binding, Scope, Values, exactly
 from guardagent.workflow.python_source.functions.functions import look_into
 from guardagent.workflow.python_source.functions.reading import Body, is_method
-
-if TYPE_CHECKING:
-    from guardagent.frameworks.adk.extractor import Walk
 
 _CLOSING = ("Aclosing", "aclosing", "closing")
 _LONGEST = 60

@@ -9,11 +9,12 @@ from typing import Any
 
 from guardagent.frameworks.adk.extractor.tools import ADK
 from guardagent.workflow.extraction.frameworks import is_a
-from guardagent.workflow.python_source.evaluation.scope import CodeScope, Scope
+from guardagent.workflow.python_source.evaluation.scope import CodeScope
 from guardagent.workflow.python_source.evaluation.values import (
     Applied,
     Class,
     Imported,
+    Scope,
     Sequence,
     Values,
     exactly,

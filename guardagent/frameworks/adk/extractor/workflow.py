@@ -5,18 +5,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from guardagent.frameworks.adk.extractor.code import AdkCode
 from guardagent.frameworks.adk.extractor.routes import routes_of
 from guardagent.frameworks.adk.extractor.tools import ADK, DISTRIBUTION, predicate, toolbox
+from guardagent.frameworks.adk.extractor.walk import Walk
 from guardagent.workflow.extraction.frameworks import defined_outside, is_a, private
 from guardagent.workflow.extraction.regions import NOTHING, Entry, Exit, Region, single
 from guardagent.workflow.extraction.tool_box import Toolbox
 from guardagent.workflow.model.graph import NodeKind
-
-if TYPE_CHECKING:
-    from guardagent.frameworks.adk.extractor import Walk
 
 _START = "__START__"
 _DEFAULT = "__DEFAULT__"

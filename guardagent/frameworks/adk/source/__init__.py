@@ -18,6 +18,7 @@ from guardagent.workflow.python_source.evaluation.values import (
     Arguments,
     Function,
     Imported,
+    Live,
     Made,
     Sequence,
     Values,
@@ -25,7 +26,7 @@ from guardagent.workflow.python_source.evaluation.values import (
     path_of,
 )
 from guardagent.workflow.python_source.programs.interpret import Interpreter
-from guardagent.workflow.python_source.programs.stand_ins import REQUIRED, Framed, Kind, Live, copy_of, make, stage_of
+from guardagent.workflow.python_source.programs.stand_ins import REQUIRED, Framed, Kind, copy_of, make, stage_of
 
 FRAMEWORK = live.FRAMEWORK
 PACKAGES = ("google",)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from guardagent.frameworks.adk.extractor.tools import ADK
 from guardagent.workflow.extraction.frameworks import is_a
@@ -23,15 +22,13 @@ from guardagent.workflow.python_source.programs.stand_ins import (
     REQUIRED,
     Framed,
     Kind,
+    Program,
     Stage,
     copy_of,
     identity,
     make,
     stage_of,
 )
-
-if TYPE_CHECKING:
-    from guardagent.workflow.python_source.programs.interpret import Interpreter
 
 _START = "START"
 CONSTANTS: dict[str, object] = {
@@ -78,7 +75,7 @@ def _name_of(stage: Stage, one: object) -> str:
     return str(getattr(shown, "__name__", None) or getattr(shown, "name", None) or type(shown).__name__)
 
 
-def node(interpreter: Interpreter, wrapped: Values, given: Arguments, line: int) -> Values:
+def node(interpreter: Program, wrapped: Values, given: Arguments, line: int) -> Values:
     """`node(...)`, for whatever it is given."""
     worker = given.get("parallel_worker")
     made = [_built(interpreter, one, given, line) for one in wrapped.known]
@@ -87,13 +84,13 @@ def node(interpreter: Interpreter, wrapped: Values, given: Arguments, line: int)
     return Values(tuple(made), wrapped.complete)
 
 
-def _worker(interpreter: Interpreter, one: Framed, line: int) -> Framed:
+def _worker(interpreter: Program, one: Framed, line: int) -> Framed:
     kind = interpreter.kinds.of(f"{ADK}.workflow._ParallelWorker")
     assert kind is not None
     return make(interpreter, kind, Arguments((), {"name": exactly(one.name)}), line, _node=exactly(one))
 
 
-def _built(interpreter: Interpreter, one: object, given: Arguments, line: int) -> Framed:
+def _built(interpreter: Program, one: object, given: Arguments, line: int) -> Framed:
     """The node that ADK makes of something."""
     passed = {key: given.keywords[key] for key in ("name", "require_confirmation") if key in given.keywords}
     if isinstance(one, Framed) and is_a(one, ADK, "BaseNode"):
@@ -107,7 +104,7 @@ def _built(interpreter: Interpreter, one: object, given: Arguments, line: int) -
     return _made(interpreter, "FunctionNode", {"func": exactly(one), **passed}, line)
 
 
-def _made(interpreter: Interpreter, name: str, given: dict[str, Values], line: int) -> Framed:
+def _made(interpreter: Program, name: str, given: dict[str, Values], line: int) -> Framed:
     kind = interpreter.kinds.of(f"{ADK}.workflow.{name}")
     assert kind is not None
     return make(interpreter, kind, Arguments((), given), line)

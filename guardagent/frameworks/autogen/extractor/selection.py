@@ -14,8 +14,15 @@ from types import FunctionType, MethodType, ModuleType
 
 from guardagent.workflow.extraction.frameworks import is_a
 from guardagent.workflow.python_source.evaluation.attributes import call_method
-from guardagent.workflow.python_source.evaluation.scope import Scope
-from guardagent.workflow.python_source.evaluation.values import UNKNOWN, Arguments, Sequence, Values, exactly, text
+from guardagent.workflow.python_source.evaluation.values import (
+    UNKNOWN,
+    Arguments,
+    Scope,
+    Sequence,
+    Values,
+    exactly,
+    text,
+)
 from guardagent.workflow.python_source.functions.functions import Readable
 from guardagent.workflow.python_source.functions.outcomes import Outcomes
 

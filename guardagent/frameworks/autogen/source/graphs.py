@@ -11,13 +11,14 @@ from guardagent.workflow.python_source.evaluation.values import (
     UNKNOWN,
     Arguments,
     Function,
+    Live,
     Sequence,
     Values,
     exactly,
     text,
 )
 from guardagent.workflow.python_source.functions.functions import Readable
-from guardagent.workflow.python_source.programs.stand_ins import REQUIRED, Framed, Kind, Live, stage_of
+from guardagent.workflow.python_source.programs.stand_ins import REQUIRED, Framed, Kind, stage_of
 
 _MODULE = "autogen_agentchat.teams._group_chat._graph"
 

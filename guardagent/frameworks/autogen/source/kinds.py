@@ -14,13 +14,14 @@ from guardagent.workflow.python_source.evaluation.values import (
     Applied,
     Arguments,
     Function,
+    Live,
     Sequence,
     Table,
     Values,
     exactly,
     text,
 )
-from guardagent.workflow.python_source.programs.stand_ins import REQUIRED, Framed, Kind, Live, make, stage_of
+from guardagent.workflow.python_source.programs.stand_ins import REQUIRED, Framed, Kind, make, stage_of
 
 CHAT, CORE, EXT = "autogen_agentchat", "autogen_core", "autogen_ext"
 

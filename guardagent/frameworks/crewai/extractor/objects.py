@@ -23,7 +23,6 @@ from typing import Any
 import yaml
 
 from guardagent.workflow.extraction.frameworks import Either, Untold, flattened
-from guardagent.workflow.python_source.evaluation.scope import Scope
 from guardagent.workflow.python_source.evaluation.values import (
     UNKNOWN,
     Applied,
@@ -32,6 +31,7 @@ from guardagent.workflow.python_source.evaluation.values import (
     Function,
     Instance,
     Made,
+    Scope,
     Sequence,
     Table,
     Values,

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from guardagent.frameworks.crewai.extractor.objects import Marked, Reader, configured, is_kind
-from guardagent.workflow.python_source.evaluation.scope import Binding, CodeScope, Scope
+from guardagent.workflow.python_source.evaluation.scope import CodeScope
 from guardagent.workflow.python_source.evaluation.values import (
     UNKNOWN,
     Arguments,
     Attribute,
+    Binding,
     Class,
     Function,
     Imported,
     Instance,
+    Live,
+    Scope,
     Sequence,
     Values,
     exactly,
@@ -25,7 +28,7 @@ from guardagent.workflow.python_source.evaluation.values import (
 )
 from guardagent.workflow.python_source.functions.functions import Readable
 from guardagent.workflow.python_source.programs.scopes import Object
-from guardagent.workflow.python_source.programs.stand_ins import Framed, Live, stage_of
+from guardagent.workflow.python_source.programs.stand_ins import Framed, stage_of
 
 if TYPE_CHECKING:
     from guardagent.workflow.python_source.programs.interpret import Interpreter

@@ -16,11 +16,12 @@ from guardagent.workflow.python_source.evaluation.values import (
     Arguments,
     Class,
     Function,
+    Live,
     Values,
     path_of,
     text,
 )
-from guardagent.workflow.python_source.programs.stand_ins import Live, stage_of
+from guardagent.workflow.python_source.programs.stand_ins import stage_of
 
 if TYPE_CHECKING:
     from guardagent.workflow.python_source.programs.stand_ins import Framed

@@ -10,11 +10,11 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from guardagent.frameworks.langgraph.extractor.nodes import Facts, facts_of
 from guardagent.frameworks.langgraph.extractor.open import GraphOfCode, TaskLike, is_graph, is_runnable, open_runnable
-from guardagent.frameworks.langgraph.extractor.parts import Part, Way, joined
+from guardagent.frameworks.langgraph.extractor.parts import Drawing, Part, Way, joined
 from guardagent.workflow.extraction.frameworks import is_a, private
 from guardagent.workflow.model.graph import EdgeKind
 from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
@@ -24,15 +24,12 @@ from guardagent.workflow.python_source.evaluation.values import Applied, Argumen
 from guardagent.workflow.python_source.functions.functions import Readable, asks_by, follows
 from guardagent.workflow.python_source.functions.unseen import RUNS
 
-if TYPE_CHECKING:
-    from guardagent.frameworks.langgraph.extractor import Extraction
-
 
 @dataclass
 class Channels:
     """One graph of nodes and channels."""
 
-    extraction: Extraction
+    extraction: Drawing
     graph: Any
     prefix: str
 
@@ -94,7 +91,7 @@ def _written(node: Any) -> set[str]:
 class Steps:
     """The function of an @entrypoint: what it comes to, in which order."""
 
-    extraction: Extraction
+    extraction: Drawing
     id: str
     name: str
     function: FunctionType | Readable

@@ -10,7 +10,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from guardagent.workflow.extraction.frameworks import defined_outside, is_a
-from guardagent.workflow.python_source.evaluation.values import StandIn
+from guardagent.workflow.python_source.evaluation.values import Live, StandIn
 from guardagent.workflow.python_source.functions.functions import Readable
 
 _FRAMEWORKS = ("langgraph", "langchain", "langchain_core")
@@ -64,7 +64,7 @@ class HitlOfCode(StandIn):
     interrupt_on: dict[str, Any]
 
 
-class GraphOfCode(StandIn):
+class GraphOfCode(StandIn, Live):
     """What stands for a graph of which there is only code: a StateGraph has a `builder`, a function its `code`."""
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from guardagent.frameworks.langgraph.extractor.nodes import Facts
-from guardagent.workflow.model.graph import EdgeKind
+from guardagent.workflow.model.graph import EdgeKind, GraphBuilder, NodeKind
 
 _ORDER: tuple[EdgeKind, ...] = ("parallel", "conditional", "loop", "direct")
 
@@ -42,6 +43,23 @@ class Part:
     leaves: list[Way]
     calls: list[Call] = field(default_factory=list)
     facts: Facts | None = None
+
+
+class Drawing(Protocol):
+    """Adds nodes, edges and whole graphs to a builder."""
+
+    builder: GraphBuilder
+
+    def edge(self, source: str, target: str, kind: EdgeKind = "direct", condition: str = "") -> None: ...
+
+    def inside(self, graph: Any, prefix: str) -> Part:
+        """Adds a graph's nodes, with a prefix to their ids, and the edges between them."""
+
+    def add(self, id: str, kind: NodeKind, name: str, facts: Facts, **metadata: Any) -> None:  # noqa: A002
+        """Adds a node of which facts are known."""
+
+    def run_inside(self, node: str, facts: Facts) -> None:
+        """Adds the graphs that a node's functions run: the node can come to each of them, and comes back."""
 
 
 def joined(*kinds: EdgeKind) -> EdgeKind:

@@ -11,8 +11,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from guardagent.workflow.extraction.frameworks import is_a, private
-from guardagent.workflow.python_source.evaluation.scope import Scope
-from guardagent.workflow.python_source.evaluation.values import Arguments, Instance, Made, Sequence, Values
+from guardagent.workflow.python_source.evaluation.values import Arguments, Instance, Made, Scope, Sequence, Values
 from guardagent.workflow.python_source.functions.functions import look_into
 from guardagent.workflow.python_source.functions.reading import Body, Code, is_method
 

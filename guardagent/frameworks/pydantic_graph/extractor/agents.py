@@ -10,8 +10,7 @@ from guardagent.workflow.extraction.frameworks import is_a
 from guardagent.workflow.extraction.regions import Assembly, Entry, Exit, Region
 from guardagent.workflow.extraction.tool_box import Toolbox
 from guardagent.workflow.extraction.written import made_at
-from guardagent.workflow.python_source.evaluation.scope import Scope
-from guardagent.workflow.python_source.evaluation.values import is_called
+from guardagent.workflow.python_source.evaluation.values import Scope, is_called
 from guardagent.workflow.python_source.functions.functions import look_into
 from guardagent.workflow.python_source.functions.reading import Code, decided
 from guardagent.workflow.python_source.functions.step_code import asking, code_of, owners_of

@@ -7,9 +7,10 @@ import inspect
 import sys
 from enum import Enum, EnumType
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from guardagent.workflow.python_source.evaluation import declared
+from guardagent.workflow.python_source.evaluation.evaluating import Evaluating
 from guardagent.workflow.python_source.evaluation.scope import CodeScope
 from guardagent.workflow.python_source.evaluation.values import (
     UNKNOWN,
@@ -28,14 +29,11 @@ from guardagent.workflow.python_source.evaluation.values import (
     exactly,
 )
 
-if TYPE_CHECKING:
-    from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
-
 _MISSING: Any = object()
 _STAND_INS = (StandIn, Made, Sequence, Table, Applied, Attribute, Function)
 
 
-def look_up(evaluator: Evaluator, owner: object, name: str) -> Values:
+def look_up(evaluator: Evaluating, owner: object, name: str) -> Values:
     """What an attribute of one value can be."""
     if isinstance(owner, Imported):
         return evaluator.imported(f"{owner.path}.{name}")
@@ -76,7 +74,7 @@ def _is_enum(owner: object) -> bool:
     return isinstance(owner, Enum)
 
 
-def _of_live(evaluator: Evaluator, owner: object, name: str) -> Values:
+def _of_live(evaluator: Evaluating, owner: object, name: str) -> Values:
     if isinstance(owner, ModuleType):
         return exactly(vars(owner)[name]) if name in vars(owner) else UNKNOWN
     if isinstance(owner, EnumType) and name in owner.__members__:
@@ -98,7 +96,7 @@ def _mangled(owner: object, name: str) -> list[str]:
     return [f"_{kind.__name__.lstrip('_')}{name}" for kind in kinds]
 
 
-def _unwrapped(evaluator: Evaluator, owner: object, name: str, found: object) -> Values:
+def _unwrapped(evaluator: Evaluating, owner: object, name: str, found: object) -> Values:
     """What an attribute gives that was found on an object or its class."""
     if isinstance(found, staticmethod):
         return exactly(found.__func__)
@@ -127,7 +125,7 @@ def _to(owner: object) -> Arguments:
     return Arguments((exactly(owner),))
 
 
-def _of_instance(evaluator: Evaluator, owner: Instance, name: str) -> Values:
+def _of_instance(evaluator: Evaluating, owner: Instance, name: str) -> Values:
     told = declared.field(evaluator, owner.of, name)
     if told.known or not isinstance(owner.of, type | Class):
         return told
@@ -141,7 +139,7 @@ def _of_instance(evaluator: Evaluator, owner: Instance, name: str) -> Values:
     return _of_class(evaluator, owner.of, name) if isinstance(owner.of, Class) else UNKNOWN
 
 
-def _of_class(evaluator: Evaluator, owner: Class, name: str) -> Values:
+def _of_class(evaluator: Evaluating, owner: Class, name: str) -> Values:
     """An attribute of a class of which there is only code; its bases are asked after it."""
     scope = CodeScope(owner.tree, owner.scope)
     if scope.find(name):
@@ -159,7 +157,7 @@ def _bases(owner: Class) -> list[str]:
     return [getattr(base, "id", getattr(base, "attr", "")) for base in owner.tree.bases]
 
 
-def _of_made(evaluator: Evaluator, owner: Made, maker: Class, name: str) -> Values:
+def _of_made(evaluator: Evaluating, owner: Made, maker: Class, name: str) -> Values:
     """An attribute of an object of a class in code: a method, or what its constructor sets."""
     found = _of_class(evaluator, maker, name)
     if found.known:
@@ -169,7 +167,7 @@ def _of_made(evaluator: Evaluator, owner: Made, maker: Class, name: str) -> Valu
     return declared.set_by_constructor(evaluator, owner, maker, name) or exactly(Attribute(owner, name))
 
 
-def _of_made_live(evaluator: Evaluator, owner: Made, maker: type, name: str) -> Values:
+def _of_made_live(evaluator: Evaluating, owner: Made, maker: type, name: str) -> Values:
     """An attribute of an object that the code makes of a class of the program."""
     found = inspect.getattr_static(maker, name, _MISSING)
     if isinstance(found, FunctionType):

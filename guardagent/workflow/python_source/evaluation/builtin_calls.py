@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from guardagent.workflow.python_source.evaluation.evaluating import Evaluating
 from guardagent.workflow.python_source.evaluation.values import (
     NOTHING,
     UNKNOWN,
@@ -26,9 +26,6 @@ from guardagent.workflow.python_source.evaluation.values import (
     text,
 )
 
-if TYPE_CHECKING:
-    from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
-
 _PARTS = {"split", "rsplit", "partition", "rpartition", "replace", "removeprefix", "removesuffix"}
 _TEXT_METHODS = {"lower", "upper", "strip", "lstrip", "rstrip", "title", "capitalize", "casefold"}
 _SAME = {"builtins.list", "builtins.tuple", "builtins.iter", "copy.copy", "copy.deepcopy"}
@@ -42,7 +39,7 @@ BINDS = {"bind_tools", "bind", "with_structured_output", "with_config", "with_re
 """Methods of a model, or of another runnable, that give the same one with something more."""
 
 
-def result(evaluator: Evaluator, target: object, arguments: Arguments) -> Values | None:
+def result(evaluator: Evaluating, target: object, arguments: Arguments) -> Values | None:
     """What a call gives; None where the function is no such one."""
     if isinstance(target, Attribute):
         return _method(evaluator, target, arguments)
@@ -56,7 +53,7 @@ def result(evaluator: Evaluator, target: object, arguments: Arguments) -> Values
         return _partial(arguments)
     if path.startswith("random.") and path.endswith(".choice") and arguments.positional:
         return evaluator.elements(arguments.positional[-1])  # the first is the generator
-    found: Callable[[Evaluator, Arguments, Values], Values] | None = _functions().get(path)
+    found: Callable[[Evaluating, Arguments, Values], Values] | None = _functions().get(path)
     if found is None:
         return None
     if path == "builtins.dict" and arguments.keywords:
@@ -75,8 +72,8 @@ def _is_instance(arguments: Arguments) -> bool | None:
 
 
 @functools.cache
-def _functions() -> dict[str, Callable[[Evaluator, Arguments, Values], Values]]:
-    table: dict[str, Callable[[Evaluator, Arguments, Values], Values]] = dict.fromkeys(_SAME, _same)
+def _functions() -> dict[str, Callable[[Evaluating, Arguments, Values], Values]]:
+    table: dict[str, Callable[[Evaluating, Arguments, Values], Values]] = dict.fromkeys(_SAME, _same)
     table |= dict.fromkeys(_MIXED, _mixed)
     table |= dict.fromkeys(_ONE_OF, _one_of) | dict.fromkeys(_CASTS, _cast)
     return table | {
@@ -99,20 +96,20 @@ def _empty(path: str) -> Values | None:
     return exactly(Table(())) if path == "builtins.dict" else UNKNOWN
 
 
-def _same(evaluator: Evaluator, _arguments: Arguments, first: Values) -> Values:
+def _same(evaluator: Evaluating, _arguments: Arguments, first: Values) -> Values:
     ordered = evaluator.in_order(first)
     if ordered is not None and not first.cyclic:
         return exactly(Sequence(tuple(ordered)))
     return _mixed(evaluator, _arguments, first)
 
 
-def _mixed(evaluator: Evaluator, _arguments: Arguments, first: Values) -> Values:
+def _mixed(evaluator: Evaluating, _arguments: Arguments, first: Values) -> Values:
     """The same elements in whichever order."""
     items = evaluator.elements(first)
     return Values((Sequence((items,), ordered=False),), cyclic=items.cyclic)
 
 
-def _one_of(evaluator: Evaluator, arguments: Arguments, first: Values) -> Values:
+def _one_of(evaluator: Evaluating, arguments: Arguments, first: Values) -> Values:
     if len(arguments.positional) == 1:
         return evaluator.elements(first) | (arguments.get("default") or NOTHING)
     result = arguments.get("default") or NOTHING
@@ -121,19 +118,19 @@ def _one_of(evaluator: Evaluator, arguments: Arguments, first: Values) -> Values
     return result
 
 
-def _next(evaluator: Evaluator, arguments: Arguments, first: Values) -> Values:
+def _next(evaluator: Evaluating, arguments: Arguments, first: Values) -> Values:
     return evaluator.elements(first) | (arguments.get("default", 1) or NOTHING)
 
 
-def _cast(_evaluator: Evaluator, arguments: Arguments, _first: Values) -> Values:
+def _cast(_evaluator: Evaluating, arguments: Arguments, _first: Values) -> Values:
     return arguments.get("val", 1) or UNKNOWN
 
 
-def _as_text(evaluator: Evaluator, _arguments: Arguments, first: Values) -> Values:
+def _as_text(evaluator: Evaluating, _arguments: Arguments, first: Values) -> Values:
     return evaluator.texts([first])
 
 
-def _as_table(evaluator: Evaluator, arguments: Arguments, first: Values) -> Values:
+def _as_table(evaluator: Evaluating, arguments: Arguments, first: Values) -> Values:
     pairs = [_pairs(evaluator, one) for one in first.known]
     if not first.complete or None in pairs or arguments.open:
         return UNKNOWN
@@ -141,7 +138,7 @@ def _as_table(evaluator: Evaluator, arguments: Arguments, first: Values) -> Valu
     return exactly(Table((*(pair for some in pairs for pair in some or ()), *named)))
 
 
-def _pairs(evaluator: Evaluator, one: object) -> list[tuple[Values, Values]] | None:
+def _pairs(evaluator: Evaluating, one: object) -> list[tuple[Values, Values]] | None:
     """The keys and values of a dictionary, or of a list of such pairs."""
     if not isinstance(one, list | tuple | Sequence):
         return evaluator.pairs(one)
@@ -152,7 +149,7 @@ def _pairs(evaluator: Evaluator, one: object) -> list[tuple[Values, Values]] | N
     return [(pair[0], pair[1]) for pair in both if pair is not None]
 
 
-def _getattr(evaluator: Evaluator, arguments: Arguments, first: Values) -> Values:
+def _getattr(evaluator: Evaluating, arguments: Arguments, first: Values) -> Values:
     names = (arguments.get("", 1) or UNKNOWN).strings
     if not names or not first.complete:
         return UNKNOWN
@@ -162,7 +159,7 @@ def _getattr(evaluator: Evaluator, arguments: Arguments, first: Values) -> Value
     return found
 
 
-def _enumerate(evaluator: Evaluator, arguments: Arguments, first: Values) -> Values:
+def _enumerate(evaluator: Evaluating, arguments: Arguments, first: Values) -> Values:
     ordered = evaluator.in_order(first)
     if ordered is not None and len(arguments.positional) == 1 and not arguments.keywords:
         pairs = (Sequence((exactly(place), one)) for place, one in enumerate(ordered))
@@ -170,14 +167,14 @@ def _enumerate(evaluator: Evaluator, arguments: Arguments, first: Values) -> Val
     return _each(Sequence((UNKNOWN, evaluator.elements(first))))
 
 
-def _range(_evaluator: Evaluator, arguments: Arguments, _first: Values) -> Values:
+def _range(_evaluator: Evaluating, arguments: Arguments, _first: Values) -> Values:
     numbers = [one.known[0] for one in arguments.positional if one.complete and len(one.known) == 1]
     if len(numbers) != len(arguments.positional) or not all(type(one) is int for one in numbers) or 0 in numbers[2:]:
         return exactly(Sequence((UNKNOWN,), ordered=False))
     return exactly(range(*numbers))
 
 
-def _zip(evaluator: Evaluator, arguments: Arguments, _first: Values) -> Values:
+def _zip(evaluator: Evaluating, arguments: Arguments, _first: Values) -> Values:
     several = [evaluator.in_order(one) for one in arguments.positional]
     if None not in several and not arguments.open:
         rows = zip(*(one or () for one in several), strict=False)
@@ -185,7 +182,7 @@ def _zip(evaluator: Evaluator, arguments: Arguments, _first: Values) -> Values:
     return _each(Sequence(tuple(evaluator.elements(one) for one in arguments.positional)))
 
 
-def _map(evaluator: Evaluator, arguments: Arguments, first: Values) -> Values:
+def _map(evaluator: Evaluating, arguments: Arguments, first: Values) -> Values:
     several = [evaluator.in_order(one) for one in arguments.positional[1:]]
     if None not in several and len(first.known) == 1 and first.complete and not arguments.open:
         rows = zip(*(one or () for one in several), strict=False)
@@ -197,11 +194,11 @@ def _map(evaluator: Evaluator, arguments: Arguments, first: Values) -> Values:
     return exactly(Sequence((found,), ordered=False))
 
 
-def _filter(evaluator: Evaluator, arguments: Arguments, _first: Values) -> Values:
+def _filter(evaluator: Evaluating, arguments: Arguments, _first: Values) -> Values:
     return exactly(Sequence((evaluator.elements(arguments.get("", 1) or UNKNOWN),), ordered=False))
 
 
-def _chain(evaluator: Evaluator, arguments: Arguments, _first: Values) -> Values:
+def _chain(evaluator: Evaluating, arguments: Arguments, _first: Values) -> Values:
     found = NOTHING
     for one in arguments.positional:
         found |= evaluator.elements(one)
@@ -219,7 +216,7 @@ def _partial(arguments: Arguments) -> Values:
     return Values(tuple(Applied(one, rest) for one in function.known), function.complete)
 
 
-def _method(evaluator: Evaluator, target: Attribute, arguments: Arguments) -> Values | None:
+def _method(evaluator: Evaluating, target: Attribute, arguments: Arguments) -> Values | None:
     owner, name = target.owner, target.name
     if isinstance(owner, str):
         return _text_method(evaluator, owner, name, arguments)
@@ -241,7 +238,7 @@ def _method(evaluator: Evaluator, target: Attribute, arguments: Arguments) -> Va
     return exactly(owner) if name == "copy" else None
 
 
-def _text_method(evaluator: Evaluator, owner: str, name: str, arguments: Arguments) -> Values:
+def _text_method(evaluator: Evaluating, owner: str, name: str, arguments: Arguments) -> Values:
     if name in _TEXT_METHODS and not arguments.positional:
         return exactly(getattr(text(owner), name)())
     if name in _PARTS and not arguments.open and not arguments.keywords:
@@ -265,7 +262,7 @@ def _parts(owner: str, name: str, arguments: Arguments) -> Values:
     return exactly(found if isinstance(found, str) else Sequence(tuple(map(exactly, found))))
 
 
-def _formatted(evaluator: Evaluator, owner: str, arguments: Arguments) -> Values:
+def _formatted(evaluator: Evaluating, owner: str, arguments: Arguments) -> Values:
     """`"{}_node".format(x)`, where each argument has one value."""
     given = [*arguments.positional, *arguments.keywords.values()]
     if any(evaluator.texts([one]) == UNKNOWN or len(one.known) != 1 for one in given):

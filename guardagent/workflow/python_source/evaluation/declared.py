@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import EnumType
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from guardagent.workflow.python_source.evaluation.scope import LiveScope, Scope
+from guardagent.workflow.python_source.evaluation.evaluating import Evaluating
+from guardagent.workflow.python_source.evaluation.scope import LiveScope
 from guardagent.workflow.python_source.evaluation.values import (
     NOTHING,
     UNKNOWN,
@@ -23,13 +24,11 @@ from guardagent.workflow.python_source.evaluation.values import (
     Imported,
     Instance,
     Made,
+    Scope,
     Values,
     exactly,
     path_of,
 )
-
-if TYPE_CHECKING:
-    from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
 
 _PLAIN = (str, int, bool, float, dict, list, tuple, set, bytes, object, type(None))
 
@@ -46,7 +45,7 @@ class Part:
     values: Values | None = None
 
 
-def parts(evaluator: Evaluator, annotation: object, scope: Scope, within: tuple[str, ...] = ()) -> Iterator[Part]:
+def parts(evaluator: Evaluating, annotation: object, scope: Scope, within: tuple[str, ...] = ()) -> Iterator[Part]:
     """The types that an annotation is made of, whether it is an object, a text or code."""
     if isinstance(annotation, str):
         try:
@@ -69,7 +68,7 @@ def parts(evaluator: Evaluator, annotation: object, scope: Scope, within: tuple[
         yield from _live(evaluator, annotation, scope, within)
 
 
-def returned(evaluator: Evaluator, function: FunctionType | Function) -> list[Part]:
+def returned(evaluator: Evaluating, function: FunctionType | Function) -> list[Part]:
     """The types that a function is declared to return."""
     if isinstance(function, Function):
         annotation = getattr(function.tree, "returns", None)
@@ -78,7 +77,7 @@ def returned(evaluator: Evaluator, function: FunctionType | Function) -> list[Pa
     return [] if annotation is None else list(parts(evaluator, annotation, LiveScope.of(function)))
 
 
-def instance(evaluator: Evaluator, annotation: ast.AST | None, scope: Scope) -> Values:
+def instance(evaluator: Evaluating, annotation: ast.AST | None, scope: Scope) -> Values:
     """Something of a declared type: one of its literals, or an object of a class whose fields are declared."""
     if annotation is None:
         return UNKNOWN
@@ -98,7 +97,7 @@ def _one_instance(part: Part) -> Values:
     return UNKNOWN
 
 
-def field(evaluator: Evaluator, owner: object, name: str) -> Values:
+def field(evaluator: Evaluating, owner: object, name: str) -> Values:
     """What a field of a class's objects can be, by its annotation."""
     if isinstance(owner, Class):
         return _field_in_code(evaluator, owner, name)
@@ -111,7 +110,7 @@ def field(evaluator: Evaluator, owner: object, name: str) -> Values:
     return UNKNOWN
 
 
-def _instance_of(evaluator: Evaluator, annotation: object, scope: Scope) -> Values:
+def _instance_of(evaluator: Evaluating, annotation: object, scope: Scope) -> Values:
     result = NOTHING
     for part in parts(evaluator, annotation, scope):
         result |= _one_instance(part)
@@ -123,7 +122,7 @@ def _module_scope(owner: type) -> LiveScope:
     return LiveScope(vars(module) if module else {})
 
 
-def _field_in_code(evaluator: Evaluator, owner: Class, name: str) -> Values:
+def _field_in_code(evaluator: Evaluating, owner: Class, name: str) -> Values:
     for node in owner.tree.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
             return instance(evaluator, node.annotation, owner.scope)
@@ -134,7 +133,7 @@ def _field_in_code(evaluator: Evaluator, owner: Class, name: str) -> Values:
     return UNKNOWN
 
 
-def set_when_made(evaluator: Evaluator, owner: Made, maker: type, name: str) -> Values | None:
+def set_when_made(evaluator: Evaluating, owner: Made, maker: type, name: str) -> Values | None:
     """What an attribute is set to when an object of a live class is made; None where its class does not say."""
     fields = vars(maker).get("__dataclass_fields__")
     if isinstance(fields, dict):
@@ -145,7 +144,7 @@ def set_when_made(evaluator: Evaluator, owner: Made, maker: type, name: str) -> 
     return _set_in(evaluator, owner, readable, name) if readable is not None else None
 
 
-def set_by_constructor(evaluator: Evaluator, owner: Made, maker: Class, name: str) -> Values | None:
+def set_by_constructor(evaluator: Evaluating, owner: Made, maker: Class, name: str) -> Values | None:
     """What `__init__` sets an attribute to, or a dataclass takes for it; None where neither says."""
     constructor = next(
         (one for one in maker.tree.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"), None
@@ -155,7 +154,7 @@ def set_by_constructor(evaluator: Evaluator, owner: Made, maker: Class, name: st
     return _set_in(evaluator, owner, Function(constructor, maker.scope), name)
 
 
-def _set_in(evaluator: Evaluator, owner: Made, constructor: Function, name: str) -> Values | None:
+def _set_in(evaluator: Evaluating, owner: Made, constructor: Function, name: str) -> Values | None:
     given = owner.arguments
     scope = evaluator.inside(
         constructor, Arguments((exactly(owner), *given.positional), given.keywords, given.open)
@@ -178,7 +177,7 @@ def _dataclass_field(owner: Made, maker: Class, name: str) -> Values | None:
     return owner.arguments.get(name, fields.index(name)) if name in fields else None
 
 
-def _subscript(evaluator: Evaluator, node: ast.Subscript, scope: Scope, within: tuple[str, ...]) -> Iterator[Part]:
+def _subscript(evaluator: Evaluating, node: ast.Subscript, scope: Scope, within: tuple[str, ...]) -> Iterator[Part]:
     generic = evaluator.value(node.value, scope)
     name = next((_last(one) for one in generic.known), "") or _written(node.value)
     if name == "Literal":
@@ -193,7 +192,7 @@ def _subscript(evaluator: Evaluator, node: ast.Subscript, scope: Scope, within: 
     yield from parts(evaluator, inner, scope, within)
 
 
-def _literals(evaluator: Evaluator, node: ast.AST, scope: Scope) -> Values:
+def _literals(evaluator: Evaluating, node: ast.AST, scope: Scope) -> Values:
     result = NOTHING
     for one in node.elts if isinstance(node, ast.Tuple) else [node]:
         if isinstance(one, ast.Starred):
@@ -205,7 +204,7 @@ def _literals(evaluator: Evaluator, node: ast.AST, scope: Scope) -> Values:
     return result
 
 
-def _named(evaluator: Evaluator, node: ast.AST, scope: Scope, within: tuple[str, ...]) -> Iterator[Part]:
+def _named(evaluator: Evaluating, node: ast.AST, scope: Scope, within: tuple[str, ...]) -> Iterator[Part]:
     """A name in an annotation: a class, or another annotation that was given a name."""
     if isinstance(node, ast.Name):
         where: Scope | None = scope
@@ -222,7 +221,7 @@ def _named(evaluator: Evaluator, node: ast.AST, scope: Scope, within: tuple[str,
             yield from _live(evaluator, one, scope, within)
 
 
-def _live(evaluator: Evaluator, annotation: object, scope: Scope, within: tuple[str, ...]) -> Iterator[Part]:
+def _live(evaluator: Evaluating, annotation: object, scope: Scope, within: tuple[str, ...]) -> Iterator[Part]:
     annotation = getattr(annotation, "__value__", annotation)  # of `type Name = ...`
     origin = typing.get_origin(annotation)
     if origin is None:

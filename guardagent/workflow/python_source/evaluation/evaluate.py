@@ -14,16 +14,7 @@ from typing import Any, TypeGuard
 from guardagent.workflow.python_source.evaluation import attributes, builtin_calls, declared
 from guardagent.workflow.python_source.evaluation.changes import HARMLESS_NAMES, changed_elsewhere, changes_nothing
 from guardagent.workflow.python_source.evaluation.locate import find_tree
-from guardagent.workflow.python_source.evaluation.scope import (
-    ADDED,
-    EACH,
-    Binding,
-    CodeScope,
-    LiveScope,
-    LoopScope,
-    Scope,
-    statements,
-)
+from guardagent.workflow.python_source.evaluation.scope import ADDED, EACH, CodeScope, LiveScope, LoopScope, statements
 from guardagent.workflow.python_source.evaluation.values import (
     CYCLE,
     NOTHING,
@@ -33,11 +24,13 @@ from guardagent.workflow.python_source.evaluation.values import (
     Applied,
     Arguments,
     Attribute,
+    Binding,
     Class,
     Function,
     Imported,
     Instance,
     Made,
+    Scope,
     Sequence,
     Table,
     Values,
@@ -182,7 +175,7 @@ class Evaluator:
         is_open = False
         for argument in node.args:
             values = self.value(argument.value if isinstance(argument, ast.Starred) else argument, scope)
-            items = self._in_order(values) if isinstance(argument, ast.Starred) else [values]
+            items = self.in_order(values) if isinstance(argument, ast.Starred) else [values]
             if items is None or REST in keywords:  # what place it has is not known, then
                 more = self.elements(values) if isinstance(argument, ast.Starred) else values
                 keywords[REST] = keywords.get(REST, NOTHING) | more
@@ -222,7 +215,7 @@ class Evaluator:
 
     def _sliced(self, owner: Values, part: ast.Slice, scope: Scope) -> Values:
         """A part of a collection: some of its elements, where it is not known which."""
-        items = self._in_order(owner)
+        items = self.in_order(owner)
         ends = [self.value(one, scope).known if one else (None,) for one in (part.lower, part.upper, part.step)]
         if items is not None and not owner.cyclic and all(len(one) == 1 and _is_place(one[0]) for one in ends):
             return exactly(Sequence(tuple(items[slice(*(one[0] for one in ends))])))
@@ -320,7 +313,7 @@ class Evaluator:
         ordered = not isinstance(node, ast.Set)
         for one in node.elts:
             if isinstance(one, ast.Starred):
-                parts = self._in_order(self.value(one.value, scope))
+                parts = self.in_order(self.value(one.value, scope))
                 ordered = ordered and parts is not None
                 items.extend(parts if parts is not None else [self.elements(self.value(one.value, scope))])
             else:
@@ -363,7 +356,7 @@ class Evaluator:
         if len(node.generators) != 1 or node.generators[0].ifs:
             return None
         values = self.value(node.generators[0].iter, scope)
-        items = self._in_order(values)
+        items = self.in_order(values)
         if items is None or values.cyclic or len(items) > MOST_TEXTS:
             return None
         return [CodeScope(ast.Pass(), scope, self._unpacked(node.generators[0].target, item)) for item in items]
@@ -373,7 +366,7 @@ class Evaluator:
         if isinstance(target, ast.Name):
             return {target.id: values}
         parts = target.elts if isinstance(target, ast.Tuple | ast.List) else []
-        items = self._in_order(values)
+        items = self.in_order(values)
         whole = (
             items is not None and len(items) == len(parts) and not any(isinstance(one, ast.Starred) for one in parts)
         )
@@ -419,7 +412,7 @@ class Evaluator:
 
     def _chained(self, left: Values, right: Values) -> Values:
         """Two lists, one after the other."""
-        first, second = self._in_order(left), self._in_order(right)
+        first, second = self.in_order(left), self.in_order(right)
         certain = first is not None and second is not None and not (left.cyclic or right.cyclic)
         if certain and len(first or ()) + len(second or ()) <= MOST_ITEMS:
             return exactly(Sequence((*(first or ()), *(second or ()))))
@@ -567,10 +560,6 @@ class Evaluator:
         return UNKNOWN
 
     def in_order(self, values: Values) -> list[Values] | None:
-        """The elements of a collection one by one; None where their number or order is not known."""
-        return self._in_order(values)
-
-    def _in_order(self, values: Values) -> list[Values] | None:
         """The elements of a collection one by one; None where their number or order is not known."""
         if len(values.known) != 1 or not values.complete:
             return None

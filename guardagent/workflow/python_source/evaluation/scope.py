@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import FunctionType
-from typing import Protocol
 
 from guardagent.workflow.python_source.evaluation import changes
-from guardagent.workflow.python_source.evaluation.values import NOTHING, FunctionTree, Values, exactly
+from guardagent.workflow.python_source.evaluation.values import NOTHING, Binding, FunctionTree, Scope, Values, exactly
 
 EACH = "each"
 """A step into a value: any of its elements. A number is the element of that place."""
@@ -22,30 +21,6 @@ ADDED = "added"
 _Step = int | str
 _INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
-
-
-@dataclass(frozen=True)
-class Binding:
-    """One way in which a name gets a value.
-
-    Attributes:
-        source: an expression, a definition or an import; what it can be, where that is known; None where it is not.
-        steps: how to get from it to the value; of an import, the name.
-        grows: the value is one more element of a collection.
-    """
-
-    source: ast.AST | Values | None
-    steps: tuple[_Step, ...] = ()
-    grows: bool = False
-
-
-class Scope(Protocol):
-    """What gives a name its values, if it is known here; else `parent` has to be asked."""
-
-    @property
-    def parent(self) -> Scope | None: ...
-
-    def find(self, name: str) -> list[Binding]: ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,10 +6,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from guardagent.workflow.python_source.evaluation.scope import Scope
+from typing import Any, Protocol
 
 _NAMED = (type, FunctionType, BuiltinFunctionType, MethodType)
 
@@ -90,6 +87,34 @@ class Arguments:
 
 
 REST = "*"
+
+
+@dataclass(frozen=True)
+class Binding:
+    """One way in which a name gets a value.
+
+    Attributes:
+        source: an expression, a definition or an import; what it can be, where that is known; None where it is not.
+        steps: how to get from it to the value: a place, EACH or ADDED of `scope.py`; of an import, the name.
+        grows: the value is one more element of a collection.
+    """
+
+    source: ast.AST | Values | None
+    steps: tuple[int | str, ...] = ()
+    grows: bool = False
+
+
+class Scope(Protocol):
+    """What gives a name its values, if it is known here; else `parent` has to be asked."""
+
+    @property
+    def parent(self) -> Scope | None: ...
+
+    def find(self, name: str) -> list[Binding]: ...
+
+
+class Live:
+    """What a reader puts among the values of code that the extractor is to see as it is."""
 
 
 class StandIn:

@@ -18,7 +18,7 @@ from guardagent.workflow.python_source.evaluation import declared
 from guardagent.workflow.python_source.evaluation.attributes import call_method, wrapped_by
 from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
 from guardagent.workflow.python_source.evaluation.flow import Flow, Point
-from guardagent.workflow.python_source.evaluation.scope import LiveScope, LoopScope, Scope, statements
+from guardagent.workflow.python_source.evaluation.scope import LiveScope, LoopScope, statements
 from guardagent.workflow.python_source.evaluation.values import (
     NOTHING,
     Applied,
@@ -30,6 +30,7 @@ from guardagent.workflow.python_source.evaluation.values import (
     Imported,
     Instance,
     Made,
+    Scope,
     Sequence,
     StandIn,
     Table,

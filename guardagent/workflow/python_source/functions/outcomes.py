@@ -20,12 +20,13 @@ from typing import Any
 from guardagent._support import syntax
 from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
 from guardagent.workflow.python_source.evaluation.locate import find_tree
-from guardagent.workflow.python_source.evaluation.scope import CodeScope, LiveScope, Scope, statements
+from guardagent.workflow.python_source.evaluation.scope import CodeScope, LiveScope, statements
 from guardagent.workflow.python_source.evaluation.values import (
     Arguments,
     Attribute,
     Function,
     FunctionTree,
+    Scope,
     Sequence,
     Table,
     Values,
@@ -142,7 +143,7 @@ class Outcomes(Evaluator):
     def _listcomp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, scope: Scope) -> Values:
         """A list written as a comprehension, element by element where what it goes over is known."""
         part = node.generators[0]
-        items = self._in_order(self.value(part.iter, scope)) if len(node.generators) == 1 else None
+        items = self.in_order(self.value(part.iter, scope)) if len(node.generators) == 1 else None
         if items is None or not isinstance(part.target, ast.Name):
             return super()._listcomp(node, scope)
         kept: list[Values] = []

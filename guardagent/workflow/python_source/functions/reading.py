@@ -14,12 +14,13 @@ from typing import Any
 
 from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
 from guardagent.workflow.python_source.evaluation.flow import Flow
-from guardagent.workflow.python_source.evaluation.scope import CodeScope, Scope, statements
+from guardagent.workflow.python_source.evaluation.scope import CodeScope, statements
 from guardagent.workflow.python_source.evaluation.values import (
     Applied,
     Arguments,
     Attribute,
     Function,
+    Scope,
     Values,
     exactly,
     is_called,

@@ -15,7 +15,6 @@ from types import FunctionType
 
 from guardagent.workflow.python_source.evaluation.builtin_calls import BINDS
 from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
-from guardagent.workflow.python_source.evaluation.scope import Scope
 from guardagent.workflow.python_source.evaluation.values import (
     Attribute,
     Class,
@@ -23,6 +22,7 @@ from guardagent.workflow.python_source.evaluation.values import (
     Imported,
     Instance,
     Made,
+    Scope,
     StandIn,
     Values,
     path_of,

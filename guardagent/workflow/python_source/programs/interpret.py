@@ -15,18 +15,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
-from guardagent.workflow.python_source.evaluation.scope import Binding, LiveScope, Scope
+from guardagent.workflow.python_source.evaluation.scope import LiveScope
 from guardagent.workflow.python_source.evaluation.values import (
     NOTHING,
     UNKNOWN,
     Applied,
     Arguments,
     Attribute,
+    Binding,
     Class,
     Function,
     Imported,
     Made,
+    Scope,
     Sequence,
     Table,
     Values,
@@ -36,7 +37,7 @@ from guardagent.workflow.python_source.evaluation.values import (
 )
 from guardagent.workflow.python_source.programs import stand_ins
 from guardagent.workflow.python_source.programs.scopes import FlowScope, Object
-from guardagent.workflow.python_source.programs.stand_ins import Framed, Kind, Stage
+from guardagent.workflow.python_source.programs.stand_ins import Framed, Kind, Program
 
 MOST_STEPS = 400_000
 MOST_IN_ALL = 3_000_000  # with those of looking into functions
@@ -69,21 +70,11 @@ class _LeftLoop(_Left):
     """The rest of a loop is not come to."""
 
 
-class Interpreter(Evaluator):
+class Interpreter(Program):
     """Goes through one file, and those of the same program that it imports.
 
     Attributes:
-        file: the file.
-        module: its names.
-        depth: how many of several ways it is in: what is done there may also not be done.
         executing: it goes through statements; else it only looks at what an expression can be.
-        kinds: the classes of frameworks of which the program makes objects.
-        stage: how extractors see those objects.
-        file_now: the file of the call that is gone through.
-        objects: all objects that the program has made.
-        rounds: for each loop of which the rounds are not known, what frameworks' objects it has made.
-        started: what the program itself runs, as its readers find it.
-        wrapped: what a function stands for by `functools.wraps`, by the identity of its tree.
     """
 
     most_steps = MOST_STEPS
@@ -94,17 +85,17 @@ class Interpreter(Evaluator):
         super().__init__(live=False, follow=lambda _function: False, constants=constants)
         self.file = Path(os.path.abspath(file))  # noqa: PTH100 - links stay as they are, as importing the file leaves them
         self.kinds = stand_ins.Kinds(kind for reader in self.readers for kind in getattr(reader, "KINDS", ()))
-        self.stage: Stage | None = None
+        self.stage = None
         self.file_now = self.file
-        self.started: list[object] = []
-        self.objects: list[Object] = []
+        self.started = []
+        self.objects = []
         self._scopes: list[FlowScope] = []
         self._all_of: list[str] = []
         self._spent = 0
-        self.rounds: list[dict[object, Framed]] = []
+        self.rounds = []
         self.depth = 0
         self.executing = False
-        self.wrapped: dict[int, tuple[object, ...]] = {}
+        self.wrapped = {}
         self._modules: dict[Path, FlowScope] = {}
         self._returns: list[Values] = []
         self._stack: list[ast.AST] = []
@@ -305,7 +296,7 @@ class Interpreter(Evaluator):
 
     def do_for(self, node: ast.For | ast.AsyncFor, scope: FlowScope) -> None:
         values = self.value(node.iter, scope)
-        items = self._in_order(values)
+        items = self.in_order(values)
         if items is not None and len(items) <= MOST_ROUNDS:
             self._each_round(node, items, scope)
             return
@@ -396,7 +387,7 @@ class Interpreter(Evaluator):
             case ast.Attribute():
                 self._set_attribute(target, values, scope)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
-                items = self._in_order(values)
+                items = self.in_order(values)
                 fits = items is not None and len(items) == len(parts)
                 for place, part in enumerate(parts):
                     one = items[place] if fits and items is not None else self.elements(values)
@@ -480,7 +471,7 @@ class Interpreter(Evaluator):
             return Table((*old.items, *(pair for some in pairs for pair in some or ())))
         assert isinstance(old, Sequence)
         one = method in {"append", "add", "insert"}
-        added = [values] if one else self._in_order(values)
+        added = [values] if one else self.in_order(values)
         if added is None or self.rounds or (method == "insert" and not first):
             return self._with(old, [values] if one else [self.elements(values)])
         return replace(old, items=(*added, *old.items) if first else (*old.items, *added))

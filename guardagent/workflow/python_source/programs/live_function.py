@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
 from guardagent.workflow.python_source.evaluation.values import Applied, Arguments, Function
 from guardagent.workflow.python_source.functions.functions import Body, Readable, look_into_code
 
-if TYPE_CHECKING:
-    from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
-    from guardagent.workflow.python_source.programs.interpret import Interpreter
+
+class CodeReader(Evaluator):
+    """Evaluates the code of a program that is never run.
+
+    Attributes:
+        file: the program's file.
+        wrapped: what a function stands for by `functools.wraps`, by the identity of its tree.
+    """
+
+    file: Path
+    wrapped: dict[int, tuple[object, ...]]
+
+    def shown(self, value: object) -> object:
+        """What a value of the code is to an extractor."""
+        raise NotImplementedError
 
 
 @dataclass(eq=False)
@@ -18,7 +31,7 @@ class Code(Readable):
     """A function of the program, with the arguments that it is given already."""
 
     function: object
-    interpreter: Interpreter
+    interpreter: CodeReader
     name: str = ""
 
     @property

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from guardagent.workflow.python_source.evaluation.scope import Binding, Scope
-from guardagent.workflow.python_source.evaluation.values import NOTHING, StandIn, Values
+from guardagent.workflow.python_source.evaluation.values import NOTHING, Binding, Scope, StandIn, Values
 
 
 @dataclass(eq=False)

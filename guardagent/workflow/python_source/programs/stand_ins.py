@@ -8,12 +8,13 @@ them as live values: lists, texts, functions (`Code`), and `Untold` for what the
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from guardagent.frameworks.langgraph.extractor.open import GraphOfCode
 from guardagent.workflow.extraction.frameworks import Either, Untold
 from guardagent.workflow.python_source.evaluation.values import (
     NOTHING,
@@ -24,6 +25,7 @@ from guardagent.workflow.python_source.evaluation.values import (
     Class,
     Function,
     Imported,
+    Live,
     Made,
     Sequence,
     StandIn,
@@ -33,16 +35,43 @@ from guardagent.workflow.python_source.evaluation.values import (
     path_of,
     text,
 )
-from guardagent.workflow.python_source.programs.live_function import Code
+from guardagent.workflow.python_source.programs.live_function import Code, CodeReader
 from guardagent.workflow.python_source.programs.scopes import Object
-
-if TYPE_CHECKING:
-    from guardagent.workflow.python_source.programs.interpret import Interpreter
 
 REQUIRED: Any = ...
 """What stands in a `Kind`'s fields for one that has no default."""
 
 Method = Callable[["Framed", Arguments, int], Values]
+
+
+class Program(CodeReader):
+    """Knows the objects that a program makes.
+
+    Attributes:
+        kinds: the classes of frameworks of which the program makes objects.
+        stage: how extractors see those objects.
+        file_now: the file of the call that is gone through.
+        objects: all objects that the program has made.
+        rounds: for each loop of which the rounds are not known, what frameworks' objects it has made.
+        depth: how many of several ways it is in: what is done there may also not be done.
+        started: what the program itself runs, as its readers find it.
+    """
+
+    depth: int
+    started: list[object]
+    kinds: Kinds
+    stage: Stage | None
+    file_now: Path
+    objects: list[Object]
+    rounds: list[dict[object, Framed]]
+
+    def member(self, made_of: object, name: str) -> object | None:
+        """What a class, or one that it comes from, defines under a name."""
+        raise NotImplementedError
+
+    def declared_by_class(self, owner: Object, name: str) -> Values | None:
+        """What an object has under a name by its class; None where that says nothing."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +139,7 @@ class Framed(Object):
         file: the file that makes it.
     """
 
-    def __init__(self, interpreter: Interpreter, kind: Kind, made_of: object, place: tuple[str, int]) -> None:
+    def __init__(self, interpreter: Program, kind: Kind, made_of: object, place: tuple[str, int]) -> None:
         super().__init__(made_of)
         self.interpreter, self.kind = interpreter, kind
         self.file, self.line = place
@@ -170,7 +199,7 @@ def _flat(values: Values) -> Iterator[object]:
 # Making them.
 
 
-def kind_of(interpreter: Interpreter, target: object) -> Kind | None:
+def kind_of(interpreter: Program, target: object) -> Kind | None:
     """The class of a framework that a name stands for."""
     if isinstance(target, Kind):
         return target
@@ -205,7 +234,7 @@ class Kinds:
         return self._made.get(path)
 
 
-def make(interpreter: Interpreter, kind: Kind, arguments: Arguments, line: int, **more: Values) -> Framed:
+def make(interpreter: Program, kind: Kind, arguments: Arguments, line: int, **more: Values) -> Framed:
     """An object of a framework's class, with some attributes that its constructor is not given."""
     place = str(interpreter.file_now), line
     made = _same_of_round(interpreter, (kind, place), arguments, lambda: kind.type(interpreter, kind, kind, place))
@@ -214,7 +243,7 @@ def make(interpreter: Interpreter, kind: Kind, arguments: Arguments, line: int, 
     return made
 
 
-def _same_of_round(interpreter: Interpreter, key: object, arguments: Arguments, new: Callable[[], Framed]) -> Framed:
+def _same_of_round(interpreter: Program, key: object, arguments: Arguments, new: Callable[[], Framed]) -> Framed:
     """A new object; in a loop of which the rounds are not known, one of a name stands for those of all rounds."""
     if not interpreter.rounds:
         return new()
@@ -252,7 +281,7 @@ def as_values(value: object) -> Values:
     return exactly(value)
 
 
-def framework_kind(interpreter: Interpreter, made_of: Class, inside: frozenset[int] = frozenset()) -> Kind | None:
+def framework_kind(interpreter: Program, made_of: Class, inside: frozenset[int] = frozenset()) -> Kind | None:
     """The framework's class that a class of the program comes from; None where it comes from none."""
     for base in bases_of(interpreter, made_of):
         found: Kind | None = None
@@ -265,12 +294,12 @@ def framework_kind(interpreter: Interpreter, made_of: Class, inside: frozenset[i
     return None
 
 
-def bases_of(interpreter: Interpreter, made_of: Class) -> list[object]:
+def bases_of(interpreter: Program, made_of: Class) -> list[object]:
     """What a class of the program names as its bases."""
     return [one for base in made_of.tree.bases for one in interpreter.value(base, made_of.scope).known]
 
 
-def object_of(interpreter: Interpreter, made_of: Class, arguments: Arguments, line: int) -> Framed | None:
+def object_of(interpreter: Program, made_of: Class, arguments: Arguments, line: int) -> Framed | None:
     """A new object of a class of the program, before its constructor; None where it comes from no framework."""
     kind = framework_kind(interpreter, made_of)
     if kind is None:
@@ -291,7 +320,7 @@ def copy_of(one: Framed, arguments: Arguments) -> Framed:
 # How the extractor sees them.
 
 
-def stage_of(interpreter: Interpreter) -> Stage:
+def stage_of(interpreter: Program) -> Stage:
     """What turns the values of a program's code into live ones."""
     if interpreter.stage is None:
         interpreter.stage = Stage(interpreter)
@@ -305,7 +334,7 @@ class Stage:
         notes: what is not known from the source of what the extractor has looked at.
     """
 
-    def __init__(self, interpreter: Interpreter) -> None:
+    def __init__(self, interpreter: Program) -> None:
         self.interpreter = interpreter
         self.notes: dict[str, None] = {}
         self._attributes: dict[tuple[int, str], tuple[Values, Any]] = {}
@@ -473,11 +502,7 @@ class Stage:
             return type(made_of.tree.name, (kind.type,) if kind else (), space)
 
 
-class Live:
-    """What a reader puts among the values of code that the extractor is to see as it is."""
-
-
-_SHOWN = (Framed, Code, Live, Untold, GraphOfCode)
+_SHOWN = (Framed, Code, Live, Untold)
 
 
 @dataclass(frozen=True, eq=False)
@@ -516,8 +541,6 @@ def _is_made(value: object) -> bool:
 
 
 def _methods(made_of: Class) -> list[str]:
-    import ast
-
     defined = [node for node in made_of.tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     kept = [node.name for node in defined if not any(_is_property(one) for one in node.decorator_list)]
     return [name for name in kept if not name.startswith("__") or name == "__call__"]
