@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
-from guardagent.workflow.python_source.functions.functions import Body, look_into
+from guardagent.workflow.python_source.evaluation.values import Values
+from guardagent.workflow.python_source.functions.bodies import Body, look_into
+from guardagent.workflow.python_source.functions.texts import Texts
 
 Load = Callable[[str], ModuleType]
 
@@ -294,7 +296,7 @@ def f(s): pass
 def test_the_texts_that_a_function_can_return_are_told(load: Load, name: str) -> None:
     """The texts are exactly those that the code allows."""
     source, expected = RETURNS[name]
-    assert look(load, source).returns == expected
+    assert look(load, source).texts == (expected, True)
 
 
 UNKNOWN = sections("""
@@ -380,7 +382,7 @@ def f(s): return g(s)
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_what_cannot_be_known_is_said_to_be_unknown(load: Load, name: str) -> None:
     """A text that the code does not determine makes the whole unknown."""
-    assert look(load, UNKNOWN[name][0]).returns is None
+    assert not look(load, UNKNOWN[name][0]).texts.complete
 
 
 DECLARED = sections("""
@@ -417,7 +419,8 @@ def f(s) -> 'Nowhere': return s
 def test_declared_texts_are_read_from_the_annotation(load: Load, name: str) -> None:
     """Literals and enumerations in the return annotation are told, in whatever form it is written."""
     source, expected = DECLARED[name]
-    assert look(load, source).declared == expected
+    literals = [part.values for part in look(load, source).annotated if part.values is not None]
+    assert frozenset().union(*(Texts.of(one).known for one in literals)) == expected
 
 
 ASKS = sections("""
@@ -532,8 +535,7 @@ def test_a_function_without_source_is_read_by_its_compiled_names() -> None:
     exec("def g(): return input()\ndef f(s): return g()\ndef q(s): return {}", names)  # noqa: S102
     assert look_into(names["f"]).asks
     assert not look_into(names["q"]).asks
-    assert look_into(names["q"]).returns is None
-    assert look_into(names["q"]).goto == frozenset()
+    assert not look_into(names["q"]).texts.complete
 
 
 def test_nothing_is_run(load: Load) -> None:
@@ -551,13 +553,13 @@ def test_nothing_is_run(load: Load) -> None:
         for x in trap: trap(x)
         return trap.to or trap.other or trap["x"] or [*trap]
     """
-    assert look(load, source).returns is None
+    assert not look(load, source).texts.complete
 
 
 @pytest.mark.parametrize("value", [len, str.upper, int, object(), None, "text", print])
 def test_anything_at_all_may_be_looked_into(value: object) -> None:
     """What has no code tells nothing, and raises nothing."""
-    assert look_into(value).goto == frozenset()
+    assert look_into(value).returned == Values()
 
 
 def test_the_objects_whose_methods_are_called_are_told(load: Load) -> None:

@@ -54,7 +54,7 @@ from guardagent.workflow.extraction.regions import (
 from guardagent.workflow.extraction.tool_box import Toolbox
 from guardagent.workflow.extraction.written import place
 from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.python_source.functions.functions import unseen_in
+from guardagent.workflow.python_source.functions.bodies import unseen_in
 
 FRAMEWORK = "adk"
 _DELEGATED = ("task", "single_turn")

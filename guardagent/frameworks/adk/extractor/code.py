@@ -9,25 +9,19 @@ from functools import cached_property
 
 from guardagent.workflow.extraction.frameworks import Untold
 from guardagent.workflow.python_source.evaluation.flow import Flow
-from guardagent.workflow.python_source.evaluation.values import Values, is_called
-from guardagent.workflow.python_source.functions.reading import Code, is_method
+from guardagent.workflow.python_source.evaluation.values import Values
+from guardagent.workflow.python_source.functions.bodies import Words
+from guardagent.workflow.python_source.functions.code import Code, is_method
 
+_WORDS = Words(("google",), frozenset({("google", "RequestInput")}))
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class AdkCode(Code):
     """The code of a function, a method or an object of an ADK program."""
 
-    library = "google"
-
-    @cached_property
-    def asks(self) -> bool:
-        """Whether it asks a person, by a RequestInput or at the terminal, at least under a condition."""
-        return self.makes("google", "RequestInput") or super().asks
-
-    def is_question(self, callee: object) -> bool:
-        """Whether calling something asks a person."""
-        return is_called(callee, "google", "RequestInput") or super().is_question(callee)
+    def __init__(self, target: object) -> None:
+        super().__init__(target, _WORDS)
 
     @cached_property
     def confirms(self) -> bool:

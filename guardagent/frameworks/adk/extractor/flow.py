@@ -20,8 +20,8 @@ from guardagent.workflow.extraction.frameworks import is_a
 from guardagent.workflow.extraction.regions import Entry, Exit, Region
 from guardagent.workflow.model.graph import NodeKind
 from guardagent.workflow.python_source.evaluation.values import Binding, Scope, Values, exactly
-from guardagent.workflow.python_source.functions.functions import look_into
-from guardagent.workflow.python_source.functions.reading import Body, is_method
+from guardagent.workflow.python_source.functions.bodies import look_into
+from guardagent.workflow.python_source.functions.code import Called, is_method
 
 _CLOSING = ("Aclosing", "aclosing", "closing")
 _LONGEST = 60
@@ -338,7 +338,7 @@ class _Flow:
         exits = [replace(leave, escalated=leave.escalated or one) for leave in region.exits for one in _states(front)]
         return [*exits, *(front if region.empty else [])]
 
-    def _inline(self, helper: Body, front: _Front) -> _Front:
+    def _inline(self, helper: Called, front: _Front) -> _Front:
         if self._depth >= MOST_NESTED:
             raise _UnclearError("its helpers call each other")
         self._depth += 1
@@ -372,7 +372,7 @@ class _Flow:
         return False
 
 
-def _statements(body: Body) -> Sequence[ast.stmt]:
+def _statements(body: Called) -> Sequence[ast.stmt]:
     tree = body.function.tree
     return [ast.Expr(tree.body)] if isinstance(tree, ast.Lambda) else tree.body
 

@@ -11,7 +11,7 @@ from guardagent.workflow.extraction.frameworks import is_a
 from guardagent.workflow.python_source.evaluation.scope import statements
 from guardagent.workflow.python_source.evaluation.values import UNKNOWN, Made, Values, exactly, made_by
 from guardagent.workflow.python_source.evaluation.values import Sequence as Items
-from guardagent.workflow.python_source.functions.reading import Code
+from guardagent.workflow.python_source.functions.code import Code
 
 
 @dataclass(frozen=True)

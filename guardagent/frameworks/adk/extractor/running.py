@@ -20,7 +20,7 @@ from guardagent.workflow.python_source.evaluation.values import (
     exactly,
     path_of,
 )
-from guardagent.workflow.python_source.functions.reading import Body, Code, is_method
+from guardagent.workflow.python_source.functions.code import Called, Code, is_method
 
 BASE: Any = type("Base", (), {"name": "super()"})()  # stands for what an agent does by its framework class
 MOST_NESTED = 12
@@ -111,7 +111,7 @@ class Running:
             scope = scope.parent
         return None
 
-    def helpers(self, call: ast.Call, scope: Scope) -> list[Body]:
+    def helpers(self, call: ast.Call, scope: Scope) -> list[Called]:
         """The program's own functions that a call is of, where they run agents."""
         arguments = self._evaluator.arguments(call, scope)
         opened = [self._code.opened(one, arguments) for one in self._evaluator.value(call.func, scope).known]

@@ -9,8 +9,8 @@ from typing import Any
 from guardagent.frameworks.adk.extractor.code import AdkCode
 from guardagent.workflow.extraction.frameworks import Untold, defined_outside, is_a, private
 from guardagent.workflow.extraction.tool_box import Toolbox
-from guardagent.workflow.python_source.functions.functions import unseen_in
-from guardagent.workflow.python_source.functions.reading import decided
+from guardagent.workflow.python_source.functions.bodies import unseen_in
+from guardagent.workflow.python_source.functions.code import decided
 
 ADK = "google.adk"
 DISTRIBUTION = "google-adk"

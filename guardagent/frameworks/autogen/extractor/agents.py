@@ -14,7 +14,7 @@ from guardagent.workflow.extraction.frameworks import Either, Untold, defined_ou
 from guardagent.workflow.extraction.written import place
 from guardagent.workflow.model.graph import NodeKind
 from guardagent.workflow.python_source.evaluation.values import StandIn
-from guardagent.workflow.python_source.functions.functions import Body, Readable, definition, look_into, unseen_in
+from guardagent.workflow.python_source.functions.bodies import Body, Readable, definition, look_into, unseen_in
 
 CORE = "autogen_core"
 _CODE_TELLS_NOT = "code that does not tell them"
@@ -87,7 +87,7 @@ class Agent:
             return "llm"
         if is_a(self.inner, AUTOGEN, "AssistantAgent", "SocietyOfMindAgent"):
             return "llm"
-        if self._body.asks_for_input:
+        if self._body.asks:
             return "human"
         return "llm" if _has_model(self.inner) else "passthrough"
 
@@ -188,7 +188,7 @@ class Agent:
 
 def _who_else(body: Body) -> str:
     """Who approves code by a function that does not always ask a person; empty where that cannot be told."""
-    if body.asks_for_input:
+    if body.asks:
         return "a person only sometimes"
     if any(is_a(use.owner, CORE, "ChatCompletionClient") for use in body.uses):
         return "a model"
@@ -238,7 +238,7 @@ def _assistant_tools(agent: Any, notes: list[str]) -> Tools:
                 runs.append(Runs(name, private(tool, "_task_runner", _DISTRIBUTION)))
             elif (body := look_into(getattr(tool, "_func", None) or getattr(type(tool), "run", None))).always_asks:
                 gated.append(name)
-            elif body.asks_for_input:
+            elif body.asks:
                 notes.append(f"the tool {name} of {agent.name} asks a person under a condition, and so is not gated")
     return Tools(tuple(names), tuple(gated), tuple(runs), tuple(unknown))
 

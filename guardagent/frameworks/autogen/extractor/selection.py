@@ -23,7 +23,7 @@ from guardagent.workflow.python_source.evaluation.values import (
     exactly,
     text,
 )
-from guardagent.workflow.python_source.functions.functions import Readable
+from guardagent.workflow.python_source.functions.bodies import Readable
 from guardagent.workflow.python_source.functions.outcomes import Outcomes
 
 AUTOGEN = "autogen_agentchat"

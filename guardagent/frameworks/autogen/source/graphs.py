@@ -17,7 +17,7 @@ from guardagent.workflow.python_source.evaluation.values import (
     exactly,
     text,
 )
-from guardagent.workflow.python_source.functions.functions import Readable
+from guardagent.workflow.python_source.functions.bodies import Readable
 from guardagent.workflow.python_source.programs.stand_ins import REQUIRED, Framed, Kind, stage_of
 
 _MODULE = "autogen_agentchat.teams._group_chat._graph"

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from guardagent.frameworks.crewai.extractor.objects import OPEN, Reader, is_kind
 from guardagent.workflow.python_source.evaluation.scope import LoopScope
 from guardagent.workflow.python_source.evaluation.values import Applied, Arguments, Function, Scope, exactly, path_of
-from guardagent.workflow.python_source.functions.functions import Readable
+from guardagent.workflow.python_source.functions.bodies import Readable
 
 StepKind = Literal["person", "model", "tool", "agent", "task", "crew", "flow"]
 Key = tuple[object, ...]

@@ -27,7 +27,7 @@ from guardagent.frameworks.crewai.extractor.objects import (
 from guardagent.workflow.extraction.frameworks import Untold
 from guardagent.workflow.extraction.regions import Assembly, Entry, Exit, Region, single
 from guardagent.workflow.model.graph import EdgeKind, NodeKind
-from guardagent.workflow.python_source.functions.functions import unseen_in
+from guardagent.workflow.python_source.functions.bodies import unseen_in
 from guardagent.workflow.python_source.functions.outcomes import written
 
 _MEMORY_TOOLS = ("search_memory", "save_to_memory")

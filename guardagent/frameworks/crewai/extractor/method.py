@@ -17,7 +17,7 @@ from guardagent.frameworks.crewai.extractor.triggers import Method, words
 from guardagent.workflow.extraction.regions import Assembly, Entry, Exit, Region
 from guardagent.workflow.model.graph import NodeKind
 from guardagent.workflow.python_source.evaluation.values import Arguments, Made, Sequence, Values, exactly
-from guardagent.workflow.python_source.functions.functions import Readable, definition, look_into
+from guardagent.workflow.python_source.functions.bodies import Readable, definition, look_into
 from guardagent.workflow.python_source.functions.unseen import RUNS, foreign
 
 MOST_FLOWS = 5

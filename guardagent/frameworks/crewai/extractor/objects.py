@@ -38,7 +38,7 @@ from guardagent.workflow.python_source.evaluation.values import (
     exactly,
     path_of,
 )
-from guardagent.workflow.python_source.functions.functions import Readable, look_into, unseen_in
+from guardagent.workflow.python_source.functions.bodies import Readable, look_into, unseen_in
 from guardagent.workflow.python_source.functions.outcomes import Outcomes
 
 CREWAI = "crewai"

@@ -26,7 +26,7 @@ from guardagent.workflow.python_source.evaluation.values import (
     path_of,
     text,
 )
-from guardagent.workflow.python_source.functions.functions import Readable
+from guardagent.workflow.python_source.functions.bodies import Readable
 from guardagent.workflow.python_source.programs.scopes import Object
 from guardagent.workflow.python_source.programs.stand_ins import Framed, stage_of
 

@@ -16,13 +16,13 @@ from typing import Any
 
 from guardagent.errors import InputError
 from guardagent.frameworks.langgraph.extractor.channels import Channels
+from guardagent.frameworks.langgraph.extractor.commands import NodeBody, node_body
 from guardagent.frameworks.langgraph.extractor.nodes import Facts, facts_of, hitl_gates, is_hitl, only_hinted
 from guardagent.frameworks.langgraph.extractor.open import GraphOfCode, is_frameworks, is_graph, open_runnable
 from guardagent.frameworks.langgraph.extractor.parts import Call, Part, Way, joined
 from guardagent.workflow.extraction import from_module
 from guardagent.workflow.extraction.frameworks import is_a, private
 from guardagent.workflow.model.graph import END, START, EdgeKind, Graph, GraphBuilder, NodeKind
-from guardagent.workflow.python_source.functions.functions import look_into
 
 FRAMEWORK = "langgraph"
 ALL = "*"
@@ -327,7 +327,7 @@ class Level:
     def _branch(self, source: str, branch: Any) -> Iterator[Link]:
         """The edges of a condition: its path map, else what its function is declared to return, or can return."""
         opened = open_runnable(branch.path)
-        bodies = [look_into(function) for function in opened.functions]
+        bodies = [node_body(function) for function in opened.functions]
         for body in bodies:
             if body.asks:
                 yield from self._asked_on_leaving(source, always=body.always_asks)
@@ -340,7 +340,7 @@ class Level:
             yield from self._mapped(source, pairs, returned, sends, elsewhere=elsewhere)
             elsewhere = False  # what it sends to is taken to be in its path map
         else:
-            declared = frozenset[str]().union(*(body.declared | body.known_returns for body in bodies))
+            declared = frozenset[str]().union(*(body.declared | body.texts.known for body in bodies))
             is_told = bool(bodies) and all(body.declared or body.returns is not None for body in bodies)
             if is_told:
                 yield from (Link(source, target, "conditional") for target in self._known(source, declared))
@@ -407,7 +407,7 @@ class Level:
             return False
         return any(body.goto is None or body.goto or body.declared_goto for body in facts.bodies)
 
-    def _for_parent(self, name: str, bodies: Iterable[Any]) -> Iterator[Call]:
+    def _for_parent(self, name: str, bodies: Iterable[NodeBody]) -> Iterator[Call]:
         for body in bodies:
             if body.parent_goto is None:
                 yield Call(self.id(name), None)
@@ -492,6 +492,6 @@ def _asks(facts: Facts) -> str | None:
     return "always" if facts.always_asks else "sometimes"
 
 
-def _reasons(bodies: Iterable[Any], otherwise: str) -> str:
-    found = [reason for body in bodies for reason in body.unknown]
+def _reasons(bodies: Iterable[NodeBody], otherwise: str) -> str:
+    found = [reason for body in bodies for reason in body.reasons]
     return "; ".join(dict.fromkeys(found)) or otherwise

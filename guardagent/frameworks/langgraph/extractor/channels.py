@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
+from guardagent.frameworks.langgraph.extractor.commands import WORDS
 from guardagent.frameworks.langgraph.extractor.nodes import Facts, facts_of
 from guardagent.frameworks.langgraph.extractor.open import GraphOfCode, TaskLike, is_graph, is_runnable, open_runnable
 from guardagent.frameworks.langgraph.extractor.parts import Drawing, Part, Way, joined
@@ -21,7 +22,7 @@ from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
 from guardagent.workflow.python_source.evaluation.flow import Flow
 from guardagent.workflow.python_source.evaluation.scope import CodeScope
 from guardagent.workflow.python_source.evaluation.values import Applied, Arguments, Function
-from guardagent.workflow.python_source.functions.functions import Readable, asks_by, follows
+from guardagent.workflow.python_source.functions.bodies import Readable, follows
 from guardagent.workflow.python_source.functions.unseen import RUNS
 
 
@@ -174,7 +175,7 @@ class Steps:
             return self._node(
                 str(getattr(target, "__name__", None) or getattr(target, "name", "task")), facts_of(target.func)
             )
-        if asks_by(target) is not None:
+        if WORDS.is_question(target):
             return self._question(call)
         if is_graph(target):
             name = getattr(target, "name", None) or "graph"
@@ -188,7 +189,7 @@ class Steps:
 
     def _has_steps(self, function: Function) -> bool:
         reached = self._reached(function, Arguments(open=True), [])
-        return any(_is_step(one) or asks_by(one) is not None for one in reached)
+        return any(_is_step(one) or WORDS.is_question(one) for one in reached)
 
     def _node(self, name: str, facts: Facts) -> Part:
         node = f"{self.id}/{name}"
@@ -218,7 +219,7 @@ class Steps:
             yield from self.evaluator.value(call.func.value, scope).known
         for target in self.evaluator.value(call.func, scope).known:
             inner = target.function if isinstance(target, Applied) else target
-            if isinstance(inner, FunctionType) and self.evaluator.follow(inner) and asks_by(inner) is None:
+            if isinstance(inner, FunctionType) and self.evaluator.follow(inner) and not WORDS.is_question(inner):
                 yield self.evaluator.function(inner)
             else:
                 yield inner

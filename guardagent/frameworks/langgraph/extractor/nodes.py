@@ -8,6 +8,7 @@ from functools import cached_property
 from types import FunctionType
 from typing import Any
 
+from guardagent.frameworks.langgraph.extractor.commands import NodeBody, node_body
 from guardagent.frameworks.langgraph.extractor.open import (
     HitlOfCode,
     Opened,
@@ -22,7 +23,7 @@ from guardagent.workflow.extraction.frameworks import is_a
 from guardagent.workflow.model.graph import NodeKind
 from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
 from guardagent.workflow.python_source.evaluation.values import Made, path_of
-from guardagent.workflow.python_source.functions.functions import Body, Use, definition, look_into
+from guardagent.workflow.python_source.functions.bodies import Use, definition
 from guardagent.workflow.python_source.functions.unseen import RUNS
 
 _AGENTS = {"create_agent", "create_react_agent"}
@@ -52,8 +53,8 @@ class Facts:
     model_chooses: bool = False
     asks: bool = False
     always_asks: bool = False
-    bodies: list[Body] = field(default_factory=list)
-    tool_bodies: list[Body] = field(default_factory=list)
+    bodies: list[NodeBody] = field(default_factory=list)
+    tool_bodies: list[NodeBody] = field(default_factory=list)
     graphs: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
@@ -67,7 +68,7 @@ class Facts:
         return definition(functions[0]) if functions else (None, None)
 
     @property
-    def all_bodies(self) -> list[Body]:
+    def all_bodies(self) -> list[NodeBody]:
         return self.bodies + self.tool_bodies
 
     @property
@@ -137,7 +138,7 @@ class _Collector:
         if id(function) in self._seen:
             return
         self._seen.add(id(function))
-        body = look_into(function)
+        body = node_body(function)
         if not inside:
             self.facts.bodies.append(body)
             self.facts.always_asks = body.always_asks and all(one.always_asks for one in self.facts.bodies)
@@ -151,7 +152,7 @@ class _Collector:
             if is_runnable(one) and not is_a(one, "langgraph", "StateGraph"):  # a runnable that is returned is run
                 self._used(Use(one, "invoke", asked=False, sure=len(body.returned.known) == 1))
 
-    def _unseen(self, body: Body) -> None:
+    def _unseen(self, body: NodeBody) -> None:
         """What a function runs that could not be seen."""
         self.facts.unseen.extend(body.unseen_by(*_OWN))
         if not body.source_known and not body.unseen:
@@ -187,7 +188,7 @@ class _Collector:
     def _tool(self, tool: Tool, *, asked: bool) -> None:
         """Takes down a tool: it is gated where each way to it, or it itself, asks a person."""
         if tool.name not in self._gated:
-            bodies = [look_into(function) for function in tool.functions]
+            bodies = [node_body(function) for function in tool.functions]
             self.facts.tool_bodies.extend(bodies)
             self._gated[tool.name] = [bool(bodies) and all(body.always_asks for body in bodies), True]
             if any(body.asks for body in bodies) and not self._gated[tool.name][0]:
@@ -224,7 +225,7 @@ class _Collector:
     def _wrapped(self, tool_node: Any) -> None:
         """What the program puts around each call of a tool node's tools may ask a person."""
         wrappers = [getattr(tool_node, name, None) for name in ("_wrap_tool_call", "_awrap_tool_call")]
-        chains = [[look_into(one) for one in programs_functions(wrapper)] for wrapper in wrappers]
+        chains = [[node_body(one) for one in programs_functions(wrapper)] for wrapper in wrappers]
         chains = [chain for chain in chains if chain]
         if chains and all(any(body.always_asks for body in chain) for chain in chains):
             self.facts.tools = dict.fromkeys(self.facts.tools, True)

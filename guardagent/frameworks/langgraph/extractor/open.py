@@ -11,7 +11,7 @@ from typing import Any
 
 from guardagent.workflow.extraction.frameworks import defined_outside, is_a
 from guardagent.workflow.python_source.evaluation.values import Live, StandIn
-from guardagent.workflow.python_source.functions.functions import Readable
+from guardagent.workflow.python_source.functions.bodies import Readable
 
 _FRAMEWORKS = ("langgraph", "langchain", "langchain_core")
 _OF_FUNCTIONS = ("RunnableLambda", "RunnableGenerator")

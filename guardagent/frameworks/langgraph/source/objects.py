@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from guardagent.frameworks.langgraph.extractor.commands import ANYWHERE
 from guardagent.frameworks.langgraph.extractor.open import GraphOfCode, Opened, TaskLike, Tool, Unopened
 from guardagent.workflow.python_source.evaluation.builtin_calls import BINDS
 from guardagent.workflow.python_source.evaluation.values import (
@@ -24,7 +25,7 @@ from guardagent.workflow.python_source.evaluation.values import (
     path_of,
     text,
 )
-from guardagent.workflow.python_source.functions.functions import Body, Readable
+from guardagent.workflow.python_source.functions.bodies import Body, Readable, Words
 from guardagent.workflow.python_source.programs.live_function import Code
 from guardagent.workflow.python_source.programs.scopes import Object
 
@@ -121,9 +122,9 @@ class Unread(Readable):
 
     name: str
 
-    def body(self, given: Arguments | None = None) -> Body:  # noqa: ARG002 - it could do anything with them
+    def body(self, given: Arguments, words: Words) -> Body:  # noqa: ARG002 - it could do anything with them
         why = f"{self.name} is defined elsewhere" if self.name else "what it runs is not known"
-        return Body(goto=None, unknown=(why,), source_known=False)
+        return Body(made=(ANYWHERE,), unknown=(why,), source_known=False)
 
     def place(self) -> tuple[str | None, int | None]:
         return None, None

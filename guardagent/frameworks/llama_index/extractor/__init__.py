@@ -39,6 +39,7 @@ from guardagent.frameworks.llama_index.extractor.agents import (
     is_team,
 )
 from guardagent.frameworks.llama_index.extractor.steps import (
+    WORDS,
     EventCode,
     StepOfEvents,
     is_event,
@@ -54,8 +55,8 @@ from guardagent.workflow.extraction.written import made_at
 from guardagent.workflow.model.graph import END, EdgeKind, Graph
 from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
 from guardagent.workflow.python_source.evaluation.values import Class, Made, Values, path_of
-from guardagent.workflow.python_source.functions.functions import Use
-from guardagent.workflow.python_source.functions.step_code import Step, step_of
+from guardagent.workflow.python_source.functions.bodies import Use, Words
+from guardagent.workflow.python_source.functions.step_code import Step, asking, step_of
 
 FRAMEWORK = "llama-index"
 _CALLS = {"call", "acall", "__call__"}
@@ -86,6 +87,7 @@ class _Workflows:
     """Adds workflows to an assembly: the reader of what their steps use."""
 
     runs = llama_agents.RUNS
+    words: Words = WORDS
 
     def __init__(self, assembly: Assembly) -> None:
         self.assembly = assembly
@@ -193,8 +195,7 @@ class _Workflows:
 
     def _step(self, node: str, one: StepOfEvents, ways: list[_Way], within: tuple[str, ...]) -> bool:
         """Describes a step, and adds the workflows that it runs; whether there are such."""
-        step = step_of(self, [one.bound], "workflows")
-        step.asks, step.always_asks = step.asks or one.code.asks_person, step.always_asks or one.code.always_asks
+        step = step_of(self, [one.bound])
         own = [way for way in ways if way.source == one.name]
         chooses = len(own) > 1 and all(way.kind == "conditional" for way in own)
         self._tools_of_models(step, one.code)
@@ -226,7 +227,7 @@ class _Workflows:
 
     def _call(self, step: Step, tool: Any, use: Use) -> None:
         name = llama_agents.name_of(tool)
-        step.box.add(name, "" if use.asked else llama_agents.gate(step.box, name, functions_of(tool)))
+        step.box.add(name, "" if use.asked else asking(step.box, name, functions_of(tool), WORDS))
         step.model_chooses = step.model_chooses or not use.sure
 
     def _made(self, step: Step, made: Made) -> None:
@@ -261,7 +262,7 @@ class _Workflows:
         if of_library(one, "BaseTool"):
             self._call(step, one, Use(one, "call", sure=False))
         elif named is not None:
-            step.box.add(named[0], llama_agents.gate(step.box, *named))
+            step.box.add(named[0], asking(step.box, *named, WORDS))
         return named is not None or of_library(one, "BaseTool")
 
     def _tools_of_models(self, step: Step, code: EventCode) -> None:

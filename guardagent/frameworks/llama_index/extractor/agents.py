@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from guardagent.frameworks.llama_index.extractor.steps import EventCode, is_workflow, of_library
+from guardagent.frameworks.llama_index.extractor.steps import WORDS, EventCode, is_workflow, of_library
 from guardagent.workflow.extraction.tool_box import Toolbox
-from guardagent.workflow.python_source.functions.functions import look_into
-from guardagent.workflow.python_source.functions.step_code import owners_of
+from guardagent.workflow.python_source.functions.step_code import asking, owners_of
 
 RUNS = frozenset({"run"})
 
@@ -35,23 +34,13 @@ def toolbox(agent: Any) -> Toolbox:
     box = Toolbox()
     for tool in agent.tools or ():
         functions = functions_of(tool)
-        box.add(name_of(tool), gate(box, name_of(tool), functions))
+        box.add(name_of(tool), asking(box, name_of(tool), functions, WORDS))
         for function in functions:
             _inside(box, name_of(tool), function)
     if agent.tool_retriever is not None:
         box.add("retriever.*")
         box.unknown.append("retriever.*")
     return box
-
-
-def gate(box: Toolbox, name: str, functions: list[Any]) -> str | None:
-    """What a tool waits for: it is gated where its function always asks a person, whom it may wait for as an event."""
-    codes = [EventCode(one) for one in functions]
-    box.unseen.extend(f"the tool {name}: {what}" for one in functions for what in look_into(one).unseen)
-    always = bool(codes) and all(code.always_asks for code in codes)
-    if any(code.asks_person for code in codes) and not always:
-        box.notes.append(f"the tool {name} asks a person under a condition, and so is not gated")
-    return "" if always else None
 
 
 def _inside(box: Toolbox, name: str, function: Any) -> None:

@@ -11,9 +11,10 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from guardagent.workflow.extraction.frameworks import is_a, private
-from guardagent.workflow.python_source.evaluation.values import Arguments, Instance, Made, Scope, Sequence, Values
-from guardagent.workflow.python_source.functions.functions import look_into
-from guardagent.workflow.python_source.functions.reading import Body, Code, is_method
+from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
+from guardagent.workflow.python_source.evaluation.values import Instance, Made, Scope, Sequence, Values
+from guardagent.workflow.python_source.functions.bodies import Words, look_into
+from guardagent.workflow.python_source.functions.code import Called, Code, is_method
 
 LIBRARIES = ("workflows", "llama_index")
 DISTRIBUTION = "llama-index-workflows"
@@ -41,25 +42,29 @@ def is_workflow(target: object) -> bool:
     return any(kind.__name__ == "Workflow" and kind.__module__.partition(".")[0] in LIBRARIES for kind in kinds)
 
 
+class EventWords(Words):
+    """The words of LlamaIndex: a person can be waited for as for an event."""
+
+    def asks_by(self, call: ast.Call, evaluator: Evaluator, scope: Scope) -> bool:
+        """Whether a call waits for what a person answers."""
+        if not is_method(call, _WAIT):
+            return False
+        awaited = evaluator.value(_argument(call, "event_type", 0), scope)
+        shown = events_of(evaluator.value(_argument(call, "waiter_event", 1), scope))
+        asks = any(is_event(one, "InputRequiredEvent") for one in shown)
+        return asks or (bool(awaited.known) and all(is_event(one, "HumanResponseEvent") for one in awaited.known))
+
+
+WORDS = EventWords(LIBRARIES)
+
+
 class EventCode(Code):
     """The code of a function that may wait for events."""
 
     def __init__(self, target: object) -> None:
-        super().__init__(target)
-        if isinstance(target, functools.partial):
-            named = {name: Values((one,)) for name, one in target.keywords.items()}
-            self.given = Arguments(self.given.positional, named, open=True)
+        super().__init__(target, WORDS)
 
-    def _is_own(self, function: Any) -> bool:
-        module = str(getattr(function, "__module__", None) or "").partition(".")[0]
-        return module not in LIBRARIES and super()._is_own(function)
-
-    def _surely(self, call: ast.Call, scope: Scope, open_trees: frozenset[int]) -> bool:
-        if is_method(call, _WAIT):
-            return self._is_answered_by_person(call, scope)
-        return super()._surely(call, scope, open_trees)
-
-    def waits(self) -> Iterator[tuple[ast.Call, Body]]:
+    def waits(self) -> Iterator[tuple[ast.Call, Called]]:
         """Where it waits for an event."""
         for body in self.bodies:
             yield from ((call, body) for call in body.calls if is_method(call, _WAIT))
@@ -67,17 +72,6 @@ class EventCode(Code):
     def awaited(self, call: ast.Call, scope: Scope) -> Values:
         """The classes of events that a call waits for."""
         return self.evaluator.value(_argument(call, "event_type", 0), scope)
-
-    def _is_answered_by_person(self, call: ast.Call, scope: Scope) -> bool:
-        awaited = self.awaited(call, scope)
-        shown = events_of(self.evaluator.value(_argument(call, "waiter_event", 1), scope))
-        asks = any(is_event(one, "InputRequiredEvent") for one in shown)
-        return asks or (bool(awaited.known) and all(is_event(one, "HumanResponseEvent") for one in awaited.known))
-
-    @cached_property
-    def asks_person(self) -> bool:
-        """It waits for what a person answers, or asks at the terminal."""
-        return self.asks or any(self._is_answered_by_person(call, body.scope) for call, body in self.waits())
 
 
 def _argument(call: ast.Call, name: str, position: int) -> ast.expr | None:

@@ -35,12 +35,13 @@ from inspect import getclosurevars
 from types import FunctionType
 from typing import Any
 
-from guardagent.frameworks.openai_agents.extractor.tools import DISTRIBUTION, SDK, SdkCode, agents_run_by, toolbox
+from guardagent.frameworks.openai_agents.extractor.tools import DISTRIBUTION, SDK, WORDS, agents_run_by, toolbox
 from guardagent.workflow.extraction.frameworks import Untold, is_a, private
 from guardagent.workflow.extraction.regions import Assembly, Entry, Exit, Region
 from guardagent.workflow.extraction.tool_box import Toolbox
 from guardagent.workflow.extraction.written import place
 from guardagent.workflow.model.graph import END, Graph
+from guardagent.workflow.python_source.functions.code import Code
 
 FRAMEWORK = "openai-agents"
 
@@ -201,7 +202,7 @@ def _known_targets(handoff: Any) -> list[Any] | None:
         return [target]
     if (held := _held_by_sdk(handoff.on_invoke_handoff)) is not None:
         return [held]
-    code = SdkCode(handoff.on_invoke_handoff)
+    code = Code(handoff.on_invoke_handoff, WORDS)
     if code.body is None:
         return None
     given = code.evaluator.returned(code.body.function, code.given)

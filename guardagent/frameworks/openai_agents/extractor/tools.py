@@ -11,11 +11,12 @@ from typing import Any
 from guardagent.workflow.extraction.frameworks import Untold, defined_outside, is_a, private
 from guardagent.workflow.extraction.tool_box import Toolbox
 from guardagent.workflow.python_source.evaluation.values import Imported, StandIn, is_called
-from guardagent.workflow.python_source.functions.functions import Readable, look_into
-from guardagent.workflow.python_source.functions.reading import Code, decided
+from guardagent.workflow.python_source.functions.bodies import Readable, Words, look_into
+from guardagent.workflow.python_source.functions.code import Code, decided
 
 SDK = "agents"
 DISTRIBUTION = "openai-agents"
+WORDS = Words((SDK,))
 _RUNS = ("run", "run_sync", "run_streamed")
 
 
@@ -148,15 +149,9 @@ def _function_tool(box: Toolbox, tool: Any) -> None:
 def _gate_in(box: Toolbox, name: str, function: object) -> str | None:
     """Whether a tool always asks a person in its body."""
     body = look_into(function)
-    if body.asks_for_input and not body.always_asks:
+    if body.asks and not body.always_asks:
         box.notes.append(f"the tool {name} asks a person under a condition, and so is not gated")
     return "" if body.always_asks else None
-
-
-class SdkCode(Code):
-    """The code of a function of a program that uses the SDK."""
-
-    library = SDK
 
 
 def _function_of(tool: Any) -> Any:
@@ -179,7 +174,7 @@ def _own_functions(value: Any, depth: int) -> Iterator[FunctionType]:
 
 def agents_run_by(function: object) -> Iterable[tuple[Any, bool]]:
     """The agents that a function runs by `Runner.run`, each with whether it could be known."""
-    code = SdkCode(function)
+    code = Code(function, WORDS)
     for values, body, call in code.given_to(*_RUNS, names=("starting_agent",)):
         owners = code.evaluator.value(call.func.value, body.scope) if hasattr(call.func, "value") else None
         if owners is None or not any(_is_runner(one) for one in owners.known):
@@ -199,7 +194,7 @@ def predicate(needed: object) -> str | None:
     """A flag, or a function that decides for each call."""
     if not callable(needed):
         return "" if needed else None
-    return decided(SdkCode(needed), str(getattr(needed, "__name__", type(needed).__name__)))
+    return decided(Code(needed, WORDS), str(getattr(needed, "__name__", type(needed).__name__)))
 
 
 def _approved(box: Toolbox, name: str, gate: str | None, approver: object) -> str | None:

@@ -31,14 +31,14 @@ from types import FunctionType
 from typing import Any
 
 from guardagent.errors import InputError
-from guardagent.frameworks.pydantic_graph.extractor.agents import AI, RUNS, Agents, every_tool, is_agent
+from guardagent.frameworks.pydantic_graph.extractor.agents import AI, RUNS, WORDS, Agents, every_tool, is_agent
 from guardagent.workflow.extraction.cutting import CONDITION, beaten_to, cut_short
 from guardagent.workflow.extraction.frameworks import is_a
 from guardagent.workflow.extraction.regions import Assembly, Entry, Exit, Region
 from guardagent.workflow.model.graph import END, EdgeKind, Graph
 from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
 from guardagent.workflow.python_source.evaluation.values import Class, Imported, Instance, Made, Values, is_called
-from guardagent.workflow.python_source.functions.functions import Use
+from guardagent.workflow.python_source.functions.bodies import Use
 from guardagent.workflow.python_source.functions.outcomes import written
 from guardagent.workflow.python_source.functions.step_code import Step, step_of
 
@@ -95,6 +95,7 @@ class _Graphs:
     """Adds graphs to an assembly: the reader of what their steps use."""
 
     runs = RUNS
+    words = WORDS
 
     def __init__(self, assembly: Assembly) -> None:
         self.assembly = assembly
@@ -127,7 +128,7 @@ class _Graphs:
 
     def _add(self, node: str, member: _Member, within: tuple[str, ...]) -> bool:
         """Describes a node, and adds the graphs that it runs; whether there are such."""
-        step = step_of(self, member.functions, LIBRARY)
+        step = step_of(self, member.functions)
         kind = "router" if member.routes and not step.functions else step.kind(chooses=member.routes)
         self.assembly.describe(
             node, kind, member.label, tools=step.box.names, gated_tools=step.box.gated,
@@ -223,7 +224,7 @@ def _class_member(kind: Any, labels: dict[str, str], ids: dict[Any, str], *, is_
     """A class that comes from `BaseNode`: it leads to what `run` is declared to return, or seen to."""
     function = partial(kind.run, Instance(kind))
     member = _Member(kind, kind.__name__, [function])
-    step = step_of(_NOBODY, [function], LIBRARY)
+    step = step_of(_NOBODY, [function])
     returned = step.bodies[0].returned
     seen = {target: "" for one in returned.known for target in _targets(one, ids)}
     if is_open and not (returned.complete and seen):
@@ -249,6 +250,7 @@ class _Nobody:
     """A reader that only wants the bodies."""
 
     runs: frozenset[str] = frozenset()
+    words = WORDS
 
     def used(self, step: Step, use: Use) -> None:
         """Nothing."""

@@ -11,11 +11,12 @@ from guardagent.workflow.extraction.regions import Assembly, Entry, Exit, Region
 from guardagent.workflow.extraction.tool_box import Toolbox
 from guardagent.workflow.extraction.written import made_at
 from guardagent.workflow.python_source.evaluation.values import Scope, is_called
-from guardagent.workflow.python_source.functions.functions import look_into
-from guardagent.workflow.python_source.functions.reading import Code, decided
-from guardagent.workflow.python_source.functions.step_code import asking, code_of, owners_of
+from guardagent.workflow.python_source.functions.bodies import Words, look_into
+from guardagent.workflow.python_source.functions.code import Code, decided
+from guardagent.workflow.python_source.functions.step_code import asking, owners_of
 
 AI = "pydantic_ai"
+WORDS = Words(("pydantic_ai", "pydantic_graph"))
 RUNS = frozenset({"run", "run_sync", "run_stream", "run_stream_sync", "run_stream_events", "iter"})
 _MORE = {"PreparedToolset", "FilteredToolset"}
 _SEARCH = "tool_search"  # which every agent has, and which only finds its other tools
@@ -95,7 +96,7 @@ def _of_tool(box: Toolbox, name: str, tool: Any) -> str | None:
 
 def _gate(box: Toolbox, name: str, function: object) -> str | None:
     """What a tool waits for by what is in its function, and which agents that runs."""
-    code = code_of(function, AI)
+    code = Code(function, WORDS)
     for agent, known in agents_run_by(code):
         if known:
             box.runs.append((name, agent))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ast
-import functools
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
-from types import FunctionType, MethodType
+from types import FunctionType
 from typing import Any, TypeGuard
 
 from guardagent.workflow.python_source.evaluation import attributes, builtin_calls, declared
+from guardagent.workflow.python_source.evaluation.callables import is_applied, underlying
 from guardagent.workflow.python_source.evaluation.changes import HARMLESS_NAMES, changed_elsewhere, changes_nothing
 from guardagent.workflow.python_source.evaluation.locate import find_tree
 from guardagent.workflow.python_source.evaluation.scope import ADDED, EACH, CodeScope, LiveScope, LoopScope, statements
@@ -115,12 +115,8 @@ class Evaluator:
 
     def call(self, target: object, arguments: Arguments, line: int = 0) -> Values:
         """What a call of something can give."""
-        if isinstance(target, Applied):
-            return self.call(target.function, _joined(target.arguments, arguments), line)
-        if isinstance(target, functools.partial):
-            return self.call(target.func, _joined(_live_arguments(target.args, target.keywords), arguments), line)
-        if isinstance(target, MethodType):
-            return self.call(target.__func__, _joined(_live_arguments((target.__self__,), {}), arguments), line)
+        if is_applied(target):
+            return self.call(*underlying(target, arguments), line)
         if isinstance(target, Function):
             return self.returned(target, arguments)
         if (made := builtin_calls.result(self, target, arguments)) is not None:
@@ -689,14 +685,6 @@ def _results(function: Function) -> Iterator[ast.AST | None]:
     for node in statements(function.tree):
         if isinstance(node, ast.Return | ast.Yield) and node.value is not None:
             yield node.value
-
-
-def _joined(first: Arguments, then: Arguments) -> Arguments:
-    return Arguments(first.positional + then.positional, {**first.keywords, **then.keywords}, first.open or then.open)
-
-
-def _live_arguments(positional: Iterable[object], keywords: Mapping[str, object]) -> Arguments:
-    return Arguments(tuple(map(exactly, positional)), {name: exactly(one) for name, one in keywords.items()})
 
 
 def _live_defaults(function: FunctionType) -> dict[str, Values]:

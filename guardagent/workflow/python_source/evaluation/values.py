@@ -85,6 +85,10 @@ class Arguments:
             return self.positional[position]
         return UNKNOWN if self.open or (position is not None and REST in self.keywords) else None
 
+    def then(self, more: Arguments) -> Arguments:
+        """These, and after them those of the call."""
+        return Arguments(self.positional + more.positional, {**self.keywords, **more.keywords}, self.open or more.open)
+
 
 REST = "*"
 

@@ -32,7 +32,7 @@ from guardagent.workflow.python_source.evaluation.values import (
     Values,
     exactly,
 )
-from guardagent.workflow.python_source.functions.functions import Readable
+from guardagent.workflow.python_source.functions.bodies import Readable
 
 MOST_PAIRS = 256
 _BOTH = Values((True, False))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import ast
-import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from guardagent.workflow.extraction.tool_box import Toolbox
 from guardagent.workflow.model.graph import NodeKind
-from guardagent.workflow.python_source.evaluation.values import Arguments, Instance, Made, Values, exactly
-from guardagent.workflow.python_source.functions.functions import Body, Use, definition, look_into
-from guardagent.workflow.python_source.functions.reading import Code, is_method
+from guardagent.workflow.python_source.evaluation.values import Instance, Made, Values
+from guardagent.workflow.python_source.functions.bodies import PLAIN, Body, Use, Words, definition, look_into
+from guardagent.workflow.python_source.functions.code import Code, is_method
 
 _MODEL_METHODS = {
     *"complete acomplete chat achat stream_chat astream_chat stream_complete astream_complete predict apredict".split(),
@@ -26,9 +25,11 @@ class Reader(Protocol):
 
     Attributes:
         runs: the names of the methods by which agents and workflows are run.
+        words: what its names mean in a body.
     """
 
     runs: frozenset[str]
+    words: Words
 
     def used(self, step: Step, use: Use) -> None:
         """Takes down what a method of an object does, where the framework knows the object."""
@@ -112,9 +113,9 @@ class Step:
             self.box.unknown.append(every)
 
 
-def asking(box: Toolbox, name: str, functions: Iterable[object]) -> str | None:
+def asking(box: Toolbox, name: str, functions: Iterable[object], words: Words = PLAIN) -> str | None:
     """The gate of a tool whose functions ask a person: empty where each always does."""
-    bodies = [look_into(one) for one in functions]
+    bodies = [look_into(one, words) for one in functions]
     box.unseen.extend(f"the tool {name}: {what}" for body in bodies for what in body.unseen)
     always = bool(bodies) and all(body.always_asks for body in bodies)
     if any(body.asks for body in bodies) and not always:
@@ -122,29 +123,19 @@ def asking(box: Toolbox, name: str, functions: Iterable[object]) -> str | None:
     return "" if always else None
 
 
-def step_of(reader: Reader, functions: Iterable[object], library: str) -> Step:
+def step_of(reader: Reader, functions: Iterable[object]) -> Step:
     """What some functions do that make up one step."""
     step = Step(tuple(functions))
     for function in step.functions:
-        body = look_into(function)
+        body = look_into(function, reader.words)
         step.bodies.append(body)
         step.box.unseen.extend(body.unseen if body.source_known else ["its code is not to be had"])
         step.asks, step.always_asks = step.asks or body.asks, step.always_asks or body.always_asks
         step.calls_model = step.calls_model or any(map(_calls_model, body.calls))
         for use in body.uses:
             reader.used(step, use)
-        _note_unknown(reader, step, code_of(function, library))
+        _note_unknown(reader, step, Code(function, reader.words))
     return step
-
-
-def code_of(function: object, library: str) -> Code:
-    """The code of a function of a program that uses a library."""
-    code = Code(function)
-    code.library = library
-    if isinstance(function, functools.partial):
-        named = {name: exactly(one) for name, one in function.keywords.items()}
-        code.given = Arguments(code.given.positional, {**code.given.keywords, **named}, open=True)
-    return code
 
 
 def _calls_model(call: str) -> bool:

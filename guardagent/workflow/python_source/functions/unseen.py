@@ -39,40 +39,39 @@ _AGENTS = (
     "langgraph", "llama_index", "mcp", "pydantic_ai", "pydantic_graph", "smolagents",
 )  # fmt: skip
 _FROM_TEXT = {"builtins.exec", "builtins.eval", "builtins.__import__"}
-_OPENED = {"ToolNode", "create_agent", "create_react_agent"}  # what the extractor opens by itself
 _RUNS_TOOLS = (".agents", ".tools", ".mcp", "langgraph.", "langchain_mcp")
 
 
-def runs_unseen(call: ast.Call, callee: Values, evaluator: Evaluator, scope: Scope) -> bool:
-    """Whether it cannot be seen what a call runs."""
+def runs_unseen(call: ast.Call, callee: Values, evaluator: Evaluator, scope: Scope, opens: frozenset[str]) -> bool:
+    """Whether it cannot be seen what a call runs, by an extractor that opens what some functions give."""
     function = call.func
     if isinstance(function, ast.Attribute) and function.attr in RUNS:
-        return not _is_seen(function.value, evaluator, scope)
+        return not _is_seen(function.value, evaluator, scope, opens)
     if any(path_of(one) in _FROM_TEXT or _is_elsewhere(one) for one in callee.known):
         return True
     named = isinstance(function, ast.Name | ast.Subscript | ast.Call)
     return named and not callee.known and not callee.cyclic
 
 
-def _is_seen(owner: ast.expr, evaluator: Evaluator, scope: Scope) -> bool:
+def _is_seen(owner: ast.expr, evaluator: Evaluator, scope: Scope, opens: frozenset[str]) -> bool:
     """Whether it is known what an object is, as far as that matters to what it runs."""
     match owner:
         case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in BINDS:
-            return _is_seen(inner, evaluator, scope)
+            return _is_seen(inner, evaluator, scope, opens)
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-            return _is_seen(left, evaluator, scope) and _is_seen(right, evaluator, scope)
+            return _is_seen(left, evaluator, scope, opens) and _is_seen(right, evaluator, scope, opens)
     values = evaluator.value(owner, scope)
-    seen = bool(values.known) and all(_is_told(one) for one in values.known)
+    seen = bool(values.known) and all(_is_told(one, opens) for one in values.known)
     return seen and (values.complete or all(isinstance(one, Made) for one in values.known))
 
 
-def _is_told(one: object) -> bool:
+def _is_told(one: object, opens: frozenset[str]) -> bool:
     if isinstance(one, Made):
         if isinstance(one.maker, Attribute):
-            return one.maker.owner is None or _is_told(one.maker.owner)  # what a model gives is one, or a text
+            return one.maker.owner is None or _is_told(one.maker.owner, opens)  # what a model gives is one, or a text
         path = path_of(one.maker)
         name = path.rpartition(".")[2]
-        return isinstance(one.maker, Class) or name in BINDS | _OPENED or _is_known(path)
+        return isinstance(one.maker, Class) or name in BINDS | opens or _is_known(path)
     if isinstance(one, Instance):
         return isinstance(one.of, Class) or _runs_nothing(path_of(one.of))
     if isinstance(one, Imported):

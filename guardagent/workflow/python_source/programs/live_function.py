@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from guardagent.workflow.python_source.evaluation.callables import underlying
 from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
 from guardagent.workflow.python_source.evaluation.values import Applied, Arguments, Function
-from guardagent.workflow.python_source.functions.functions import Body, Readable, look_into_code
+from guardagent.workflow.python_source.functions.bodies import Body, Readable, Words, look_into_code
 
 
 class CodeReader(Evaluator):
@@ -42,9 +43,9 @@ class Code(Readable):
         """Nothing of the program is ever run."""
         raise TypeError(f"{self.__name__} is only read, never called")
 
-    def body(self, given: Arguments | None = None) -> Body:
+    def body(self, given: Arguments, words: Words) -> Body:
         function, own = unbound(self.function)
-        return look_into_code(function, self.interpreter, joined(own, given or Arguments()))
+        return look_into_code(function, self.interpreter, own.then(given), words)
 
     def readable(self) -> tuple[Evaluator, Function | None]:
         return self.interpreter, unbound(self.function)[0]
@@ -66,15 +67,6 @@ class Code(Readable):
 
 def unbound(function: object) -> tuple[Function, Arguments]:
     """The function itself, and the arguments that it is given already."""
-    given = Arguments()
-    while isinstance(function, Applied):
-        given = joined(function.arguments, given)
-        function = function.function
-    assert isinstance(function, Function)
-    return function, given
-
-
-def joined(first: Arguments, then: Arguments) -> Arguments:
-    """The arguments of a call, after those given before."""
-    keywords = {**first.keywords, **then.keywords}
-    return Arguments(first.positional + then.positional, keywords, first.open or then.open)
+    inner, given = underlying(function)
+    assert isinstance(inner, Function)
+    return inner, given

@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from types import FunctionType, MethodType
+from types import FunctionType
 from typing import Any
 
+from guardagent.workflow.python_source.evaluation.attributes import call_method
+from guardagent.workflow.python_source.evaluation.callables import underlying
 from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
-from guardagent.workflow.python_source.evaluation.flow import Flow
 from guardagent.workflow.python_source.evaluation.scope import CodeScope, statements
 from guardagent.workflow.python_source.evaluation.values import (
-    Applied,
     Arguments,
     Attribute,
     Function,
     Scope,
     Values,
-    exactly,
     is_called,
     path_of,
 )
-from guardagent.workflow.python_source.functions.functions import Readable, asks_by, definition, look_into
+from guardagent.workflow.python_source.functions.bodies import (
+    PLAIN,
+    Body,
+    Readable,
+    Words,
+    definition,
+    is_programs,
+    look_into,
+)
+from guardagent.workflow.python_source.functions.outcomes import ends_without_value
 
 MOST_FUNCTIONS = 200
 _ONLY_SAY = {"debug", "info", "warning", "error", "exception", "log"}
@@ -39,7 +45,7 @@ _ONLY_GIVE = {
 
 
 @dataclass(frozen=True)
-class Body:
+class Called:
     """A function that is called, with what is known in it."""
 
     function: Function
@@ -53,14 +59,13 @@ class Body:
 class Code:
     """The code of something that can be called: a function, a method, a partial function, an object.
 
-    Attributes:
-        library: the top package of the framework, whose own code is not gone into.
+    Args:
+        target: it.
+        words: the framework's words, the code of whose packages is not gone into.
     """
 
-    library = ""
-
-    def __init__(self, target: object) -> None:
-        self.target = target
+    def __init__(self, target: object, words: Words = PLAIN) -> None:
+        self.target, self.words = target, words
         self._python, self.given = _python_of(target)
         self.evaluator = Evaluator(follow=self._is_own)
         if isinstance(self._python, Readable):
@@ -74,10 +79,10 @@ class Code:
         return {"file": file, "line": line}
 
     @cached_property
-    def body(self) -> Body | None:
+    def body(self) -> Called | None:
         """Its body; None where the source is not to be had."""
         function = self._code_of(self._python)
-        return Body(function, self._inside(function, self.given)) if function else None
+        return Called(function, self._inside(function, self.given)) if function else None
 
     def _code_of(self, python: FunctionType | Readable | None) -> Function | None:
         if isinstance(python, Readable):
@@ -85,7 +90,7 @@ class Code:
         return self.evaluator.function(python) if python else None
 
     @cached_property
-    def bodies(self) -> list[Body]:
+    def bodies(self) -> list[Called]:
         """Its body, and those of the program's own functions that it calls."""
         if self.body is None:
             return []
@@ -104,27 +109,23 @@ class Code:
             return values
         return Values(tuple(map(python.shown, values.known)), values.complete, values.cyclic)
 
-    def _callees(self, body: Body) -> Iterator[Body]:
+    def _callees(self, body: Called) -> Iterator[Called]:
         for call in body.calls:
             for one in self.evaluator.value(call.func, body.scope).known:
                 if (callee := self.opened(one)) is not None:
                     yield callee
 
-    def opened(self, callee: object, arguments: Arguments | None = None) -> Body | None:
+    def opened(self, callee: object, arguments: Arguments | None = None) -> Called | None:
         """The body of something that is called, if it is the program's own."""
-        first: tuple[Values, ...] = ()
-        while isinstance(callee, Applied):
-            first, callee = callee.arguments.positional + first, callee.function
+        callee, given = underlying(callee)
         python, bound = _python_of(callee)
         if python is not None and not self._is_own(python):
             return None
-        bound = Arguments(bound.positional + first, open=True)
         function = callee if isinstance(callee, Function) else self._code_of(python)
         if function is None:
             return None
-        if arguments is not None:
-            bound = Arguments(bound.positional + arguments.positional, arguments.keywords, arguments.open)
-        return Body(function, self._inside(function, bound))
+        first = Arguments(bound.positional, bound.keywords).then(given)
+        return Called(function, self._inside(function, first.then(arguments or Arguments(open=True))))
 
     def _inside(self, function: Function, given: Arguments) -> Scope:
         try:
@@ -136,40 +137,23 @@ class Code:
         """Whether a function is the program's, not the framework's or another library's."""
         if isinstance(function, Readable):
             return True
-        root = (function.__module__ or "").partition(".")[0]
-        library = root == self.library or root in sys.stdlib_module_names
-        return not library and "site-packages" not in function.__code__.co_filename
+        package = (function.__module__ or "").partition(".")[0]
+        return package not in self.words.packages and is_programs(function)
 
     @cached_property
+    def summary(self) -> Body:
+        """What is known of it, with all that it calls."""
+        return look_into(self.target, self.words)
+
+    @property
     def asks(self) -> bool:
         """Whether it asks a person, at least under a condition."""
-        return look_into(self.target).asks_for_input
+        return self.summary.asks
 
-    @cached_property
+    @property
     def always_asks(self) -> bool:
         """Whether it asks a person whatever way it takes."""
-        return self.body is not None and self._always(self.body.function, self.body.scope, frozenset())
-
-    def _always(self, function: Function, scope: Scope, open_trees: frozenset[int]) -> bool:
-        inner = open_trees | {id(function.tree)}
-        return Flow.through(function.tree, lambda call: self._surely(call, scope, inner)).always_asks
-
-    def _surely(self, call: ast.Call, scope: Scope, open_trees: frozenset[int]) -> bool:
-        """Whether a call asks a person, whatever happens in it."""
-        callees = self.evaluator.value(call.func, scope)
-        if not callees.known or not callees.complete:
-            return False
-        bodies = [None if self.is_question(one) else self.opened(one) for one in callees.known]
-        return all(
-            self.is_question(one)
-            or (body is not None and id(body.function.tree) not in open_trees
-                and self._always(body.function, body.scope, open_trees))
-            for one, body in zip(callees.known, bodies, strict=True)
-        )  # fmt: skip
-
-    def is_question(self, callee: object) -> bool:
-        """Whether calling something asks a person."""
-        return asks_by(callee) is not None
+        return self.summary.always_asks
 
     def makes(self, package: str, name: str) -> bool:
         """Whether it makes an object of a class of a package."""
@@ -180,7 +164,7 @@ class Code:
             for one in self.evaluator.value(call.func, body.scope).known
         )
 
-    def given_to(self, *methods: str, names: Iterable[str]) -> Iterator[tuple[Values, Body, ast.Call]]:
+    def given_to(self, *methods: str, names: Iterable[str]) -> Iterator[tuple[Values, Called, ast.Call]]:
         """What it gives, first or by one of some names, to methods of some names."""
         for body in self.bodies:
             for call in body.calls:
@@ -208,11 +192,7 @@ class Code:
     @cached_property
     def falls_through(self) -> bool:
         """Whether it can end without returning anything."""
-        tree = self.body.function.tree if self.body else None
-        if not isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef):
-            return False
-        bare = any(isinstance(node, ast.Return) and node.value is None for node in statements(tree))
-        return bare or not _ends(tree.body)
+        return self.body is not None and ends_without_value(self.body.function.tree)
 
     @cached_property
     def answer(self) -> bool | None:
@@ -238,21 +218,18 @@ def decided(code: Code, name: str) -> str | None:
 
 def _python_of(target: object) -> tuple[FunctionType | Readable | None, Arguments]:
     """The Python function of what can be called, with what it is given already."""
-    bound: list[Values] = []
-    while not isinstance(target, FunctionType):
-        if isinstance(target, Readable):
-            return target, Arguments((*target.given.positional, *bound), target.given.keywords, open=True)
-        if isinstance(target, functools.partial):
-            bound, target = [*map(exactly, target.args), *bound], target.func
-        elif isinstance(target, MethodType):
-            bound, target = [exactly(target.__self__), *bound], target.__func__
-        elif isinstance(method := inspect.getattr_static(type(target), "__call__", None), FunctionType):
-            bound, target = [exactly(target), *bound], method
-        else:
-            return None, Arguments(tuple(bound), open=True)
-    wrapped = inspect.unwrap(target)
-    function = wrapped if isinstance(wrapped, FunctionType) else target
-    return function, Arguments(tuple(bound), open=True)
+    inner, given = underlying(target)
+    given = Arguments(open=True).then(given)
+    if isinstance(inner, Readable):
+        return inner, inner.given.then(given)
+    if not isinstance(inner, FunctionType):
+        method = call_method(inner)
+        if method is None:
+            return None, given
+        inner, own = underlying(method)
+        given = own.then(given)
+    wrapped = inspect.unwrap(inner)  # type: ignore[arg-type]
+    return wrapped if isinstance(wrapped, FunctionType) else inner, given  # type: ignore[return-value]
 
 
 def is_method(call: ast.Call, *names: str) -> bool:
@@ -269,30 +246,3 @@ def _argument(call: ast.Call, *names: str) -> ast.expr | None:
 
 def _are_plain(values: Iterable[object]) -> bool:
     return all(one is None or isinstance(one, bool | int | str) for one in values)
-
-
-def _ends(block: Sequence[ast.stmt]) -> bool:
-    """Whether control never comes to what follows a block."""
-    return any(_leaves(one) for one in block)
-
-
-def _leaves(statement: ast.stmt) -> bool:
-    match statement:
-        case ast.Return() | ast.Raise():
-            return True
-        case ast.If(body=body, orelse=orelse):
-            return _ends(body) and _ends(orelse)
-        case ast.With(body=body) | ast.AsyncWith(body=body):
-            return _ends(body)
-        case ast.While(test=ast.Constant(value=True), body=body):
-            return not any(isinstance(node, ast.Break) for inner in body for node in ast.walk(inner))
-        case ast.Try():
-            whole = _ends([*statement.body, *statement.orelse])
-            return _ends(statement.finalbody) or (whole and all(_ends(one.body) for one in statement.handlers))
-        case ast.Match(cases=cases):
-            return all(_ends(one.body) for one in cases) and any(_takes_all(one) for one in cases)
-    return False
-
-
-def _takes_all(case: ast.match_case) -> bool:
-    return case.guard is None and isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None

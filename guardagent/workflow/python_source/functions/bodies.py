@@ -1,6 +1,23 @@
-"""Looks into the functions of a workflow, and into what they call: whom they ask, and where they lead.
+"""The one analysis of function bodies: what a function calls, on which ways, whom it asks, and how it can end.
 
 Nothing is run. Where a function's source is not to be had, its compiled code still says which names it uses.
+
+What a framework's extractor needs to know of a body:
+
+- which calls it can make in which order, through branches, loops and exceptions: `paths.py` follows the ways, and
+  `Body.uses` says of each call of a method whose it is, whether every run comes to it, and whether a person has been
+  asked on every way to it;
+- what it can return: `Body.returned`, what its annotation says (`annotated`), and by which ends (`ends`);
+- what it can send, emit or route to: the objects that it makes on the way (`made`), with what they are given;
+- what is not seen: `unseen`. What is not understood is always there: it may run anything.
+
+What a framework contributes are its own words, in its own folder: which functions ask a person, which packages are
+its own, what its extractor opens by itself (`Words`); and what the objects that a body uses, makes and returns mean to
+it. No module here knows a framework. `unseen.py` alone names packages: those that run agents or tools, whoever reads.
+
+`bodies.py` sums up a function with all that it calls; `code.py` gives the code itself, call by call, to an extractor
+that reads on; `outcomes.py` works out what is returned, branch by branch; `step_code.py` sums up the functions of one
+step of a workflow.
 """
 
 from __future__ import annotations
@@ -11,11 +28,13 @@ import inspect
 import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from guardagent.workflow.python_source.evaluation import declared
 from guardagent.workflow.python_source.evaluation.attributes import call_method, wrapped_by
+from guardagent.workflow.python_source.evaluation.callables import is_applied, underlying
 from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
 from guardagent.workflow.python_source.evaluation.flow import Flow, Point
 from guardagent.workflow.python_source.evaluation.scope import LiveScope, LoopScope, statements
@@ -24,35 +43,56 @@ from guardagent.workflow.python_source.evaluation.values import (
     Applied,
     Arguments,
     Attribute,
-    Class,
     Function,
     FunctionTree,
     Imported,
-    Instance,
     Made,
     Scope,
-    Sequence,
     StandIn,
-    Table,
     Values,
-    is_called,
     path_of,
-    text,
 )
+from guardagent.workflow.python_source.functions.texts import Texts
 from guardagent.workflow.python_source.functions.unseen import RUNS, foreign, runs_unseen
 
-PARENT = "__parent__"
 MOST_VISITS = 2_000
 
 _ASKS = {
     ("getpass", "getpass"), ("getpass", "unix_getpass"), ("getpass", "win_getpass"), ("click", "prompt"),
     ("click", "confirm"), ("typer", "prompt"), ("typer", "confirm"), ("rich", "ask"), ("questionary", "ask"),
 }  # fmt: skip
-_INTERRUPTS = ("interrupt", "NodeInterrupt", "GraphInterrupt")
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _LIBRARIES = tuple(
     {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")} - {None}
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Words:
+    """What names of a framework mean in a body.
+
+    Attributes:
+        packages: the top packages of the framework, whose own code is not gone into.
+        asks: the functions and classes by which a person is asked, each by its package and its name.
+        opens: the names of functions of which the extractor opens what they give.
+    """
+
+    packages: tuple[str, ...] = ()
+    asks: frozenset[tuple[str, str]] = frozenset()
+    opens: frozenset[str] = frozenset()
+
+    def is_question(self, target: object) -> bool:
+        """Whether calling something asks a person."""
+        path = path_of(target).split(".")
+        named = (path[0], path[-1])
+        return path in (["builtins", "input"], ["_io", "input"]) or named in _ASKS or named in self.asks
+
+    def asks_by(self, call: ast.Call, evaluator: Evaluator, scope: Scope) -> bool:  # noqa: ARG002 - for those that do
+        """Whether a call asks a person by what it is given."""
+        return False
+
+
+PLAIN = Words()
 
 
 class Use(NamedTuple):
@@ -80,21 +120,14 @@ class Body:
     Attributes:
         file: where the function is defined; None where that is not known.
         line: where in it.
-        interrupts: it calls LangGraph's `interrupt`.
-        asks_for_input: it calls `input`, or another function that asks at the terminal.
+        asks: a person is asked: at the terminal, or as the framework's words say.
         always_asks: a person is asked whatever way it takes.
-        goto: the nodes that its commands lead to; None where that cannot be known.
-        parent_goto: the same, of the commands for the graph around it.
-        sends: the nodes that it sends to by `Send`; there can be others where `sends_elsewhere`.
-        known_goto: those of its commands' targets that are known, whether or not there are others.
-        returns: the texts that it can return, one by one or in a list; None where that cannot be known.
-        known_returns: those of the texts that are known, whether or not there are others.
-        declared: the texts that it is declared to return, by `Literal` or an enumeration.
-        declared_goto: the texts in its annotation `Command[Literal[...]]`.
-        asked_goto: the nodes to which it returns commands only where a person has been asked.
-        commands_only: whatever it returns is a command.
         uses: the objects whose methods it calls.
+        made: the objects that it makes on the way.
+        named: what compiled code names that it runs, where the source is not to be had.
         returned: all that is known of the values that it can return.
+        ends: what each of its return statements gives, and whether a person has been asked on every way there.
+        annotated: the types that it is declared to return.
         unknown: what could not be known, in words.
         calls: what it calls, as it is written.
         source_known: its source could be read.
@@ -103,31 +136,24 @@ class Body:
 
     file: str | None = None
     line: int | None = None
-    interrupts: bool = False
-    asks_for_input: bool = False
+    asks: bool = False
     always_asks: bool = False
-    goto: frozenset[str] | None = frozenset()
-    parent_goto: frozenset[str] | None = frozenset()
-    sends: frozenset[str] = frozenset()
-    sends_elsewhere: bool = False
-    known_goto: frozenset[str] = frozenset()
-    returns: frozenset[str] | None = None
-    known_returns: frozenset[str] = frozenset()
-    declared: frozenset[str] = frozenset()
-    declared_goto: frozenset[str] = frozenset()
-    asked_goto: frozenset[str] = frozenset()
-    commands_only: bool = False
     uses: tuple[Use, ...] = ()
+    made: tuple[Made, ...] = ()
+    named: tuple[object, ...] = ()
     returned: Values = NOTHING
+    ends: tuple[tuple[Values, bool], ...] = ()
+    annotated: tuple[declared.Part, ...] = ()
     unknown: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
     source_known: bool = True
     unseen: tuple[str, ...] = ()
 
-    @property
-    def asks(self) -> bool:
-        """A person is asked."""
-        return self.interrupts or self.asks_for_input
+    @cached_property
+    def texts(self) -> Texts:
+        """The texts that it can return, one by one or in lists."""
+        found = Texts.of(self.returned)
+        return found._replace(complete=found.complete and self.source_known)
 
     def unseen_by(self, *own: str) -> tuple[str, ...]:
         """What it runs that cannot be seen by an extractor that knows the objects of some packages, in words."""
@@ -138,7 +164,7 @@ class Body:
 def unseen_in(function: object) -> tuple[str, ...]:
     """What a tool's function, or one around an agent, runs that no extractor follows; nothing of a library's own."""
     inner = _innermost(function)
-    if isinstance(inner, FunctionType) and inner.__code__.co_filename.startswith(_LIBRARIES):
+    if isinstance(inner, FunctionType) and not is_programs(inner):
         return ()
     body = look_into(function)
     if not body.source_known and not body.unseen:
@@ -152,7 +178,7 @@ class Readable(StandIn):
     given = Arguments()
     """The arguments that it is given already."""
 
-    def body(self, given: Arguments | None = None) -> Body:
+    def body(self, given: Arguments, words: Words) -> Body:
         """What is known of it, called with some arguments."""
         raise NotImplementedError
 
@@ -169,64 +195,44 @@ class Readable(StandIn):
         raise NotImplementedError
 
 
-def look_into(function: object) -> Body:
+def look_into(function: object, words: Words = PLAIN) -> Body:
     """Looks into a function, a method, a partial function or an object that can be called."""
-    if isinstance(function, Readable):
-        return function.body()
-    given = Arguments()
-    while isinstance(function, functools.partial):
-        given = _partial_arguments(function, given)
-        function = function.func
-    if isinstance(function, MethodType):
-        given = Arguments((Values((function.__self__,)), *given.positional), given.keywords)
-        function = function.__func__
-    if isinstance(function, Readable):
-        return function.body(given)
-    if isinstance(function, FunctionType):
-        return _look(function, given)
-    if isinstance(function, type):
-        inner: object = _constructor(function)
-    else:
-        inner = call_method(function) or wrapped_by(function)
-    return look_into(inner) if inner is not None else Body(source_known=False)
+    inner, given = underlying(function)
+    if isinstance(inner, Readable):
+        return inner.body(given, words)
+    if isinstance(inner, FunctionType):
+        return _look(inner, given, words)
+    run = _constructor(inner) if isinstance(inner, type) else call_method(inner) or wrapped_by(inner)
+    return look_into(run, words) if run is not None else Body(source_known=False)
 
 
-def look_into_code(function: Function, evaluator: Evaluator, arguments: Arguments | None = None) -> Body:
+def look_into_code(function: Function, evaluator: Evaluator, arguments: Arguments, words: Words) -> Body:
     """Looks into a function of which there is only the code."""
     evaluator.begin_anew()
-    look = Look(evaluator)
-    look.visit(function, arguments or Arguments())
-    returned = evaluator.returned(function, arguments or Arguments())
-    return look.body(function, function, returned)
+    look = Look(evaluator, words)
+    look.visit(function, arguments)
+    return look.body(function, function, evaluator.returned(function, arguments))
 
 
 def definition(function: object) -> tuple[str | None, int | None]:
     """Where a function or the class of an object is defined: the innermost one, if it is wrapped."""
-    if isinstance(function, Readable):
-        return function.place()
-    function = _innermost(function)
-    if isinstance(function, Readable):
-        return function.place()
-    if not isinstance(function, FunctionType):
-        method = call_method(function)
+    inner = function if isinstance(function, Readable) else _innermost(function)
+    if not isinstance(inner, Readable | FunctionType):
+        method = call_method(inner)
         if method is None:
-            return _class_definition(function)
-        function = _innermost(method)
-    assert isinstance(function, FunctionType)
-    return function.__code__.co_filename, _line_of(function)
+            return _class_definition(inner)
+        inner = _innermost(method)
+    if isinstance(inner, Readable):
+        return inner.place()
+    assert isinstance(inner, FunctionType)
+    return inner.__code__.co_filename, _line_of(inner)
 
 
 def _innermost(function: object) -> object:
     """What a partial function, a method or a wrapper is made of."""
-    while True:
-        if isinstance(function, functools.partial):
-            function = function.func
-        elif isinstance(function, MethodType):
-            function = function.__func__
-        elif (wrapped := wrapped_by(function)) is not None:
-            function = wrapped
-        else:
-            return function
+    inner, _ = underlying(function)
+    wrapped = wrapped_by(inner)
+    return inner if wrapped is None else _innermost(wrapped)
 
 
 def _line_of(function: FunctionType) -> int:
@@ -247,17 +253,10 @@ def _constructor(kind: type) -> FunctionType | None:
     return found if isinstance(found, FunctionType) else None
 
 
-def _partial_arguments(function: functools.partial[Any], given: Arguments) -> Arguments:
-    positional = (*(Values((one,)) for one in function.args), *given.positional)
-    return Arguments(
-        positional, {**{name: Values((one,)) for name, one in function.keywords.items()}, **given.keywords}
-    )
-
-
-def _look(function: FunctionType, given: Arguments) -> Body:
+def _look(function: FunctionType, given: Arguments, words: Words) -> Body:
     evaluator = Evaluator(follow=functools.partial(follows, function))
     readable = evaluator.function(function)
-    look = Look(evaluator)
+    look = Look(evaluator, words)
     if readable is None:
         look.visit_compiled(function)
         return look.body(function, None, NOTHING)
@@ -274,15 +273,13 @@ def _package_of(function: FunctionType) -> str:
 
 def follows(root: FunctionType, function: FunctionType) -> bool:
     """Whether what a function calls is to be looked into: the code of its own program is, that of libraries is not."""
-    return _package_of(function) == _package_of(root) or not function.__code__.co_filename.startswith(_LIBRARIES)
+    return _package_of(function) == _package_of(root) or is_programs(function)
 
 
-def asks_by(target: object) -> str | None:
-    """By which means a call asks a person; None where it does not."""
-    if any(is_called(target, "langgraph", name) for name in _INTERRUPTS):
-        return "interrupt"
-    path = path_of(target).split(".")
-    return "input" if path in (["builtins", "input"], ["_io", "input"]) or (path[0], path[-1]) in _ASKS else None
+def is_programs(function: FunctionType) -> bool:
+    """Whether a function is no library's."""
+    file = function.__code__.co_filename
+    return "site-packages" not in file and not file.startswith(_LIBRARIES)
 
 
 _ALWAYS, _LOOSE = Point(), Point(sure=False)
@@ -293,16 +290,14 @@ class Look:
     """Goes through a function and what it calls, and collects what matters."""
 
     evaluator: Evaluator
-    goto: set[str] = field(default_factory=set)
-    parent_goto: set[str] = field(default_factory=set)
-    sends: set[str] = field(default_factory=set)
-    open: set[str] = field(default_factory=set)
+    words: Words = PLAIN
+    made: list[Made] = field(default_factory=list)
+    named: list[object] = field(default_factory=list)
     uses: list[Use] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
-    interrupts: bool = False
-    asks_for_input: bool = False
+    asks: bool = False
     always_asks: bool = False
     _seen: set[object] = field(default_factory=set)
     _trees: set[int] = field(default_factory=set)
@@ -311,25 +306,11 @@ class Look:
 
     def body(self, function: FunctionType | Function, readable: Function | None, returned: Values) -> Body:
         """What was found of a function."""
-        parts = declared.returned(self.evaluator, function)
-        names = Names.of(returned)
-        for command in names.commands:
-            self._command(command)
         file, line = _place(function)
         return Body(
-            file, line, self.interrupts, self.asks_for_input, self.always_asks,
-            goto=None if "goto" in self.open else frozenset(self.goto),
-            parent_goto=None if "parent_goto" in self.open else frozenset(self.parent_goto),
-            sends=frozenset(self.sends) | names.sends,
-            sends_elsewhere="sends" in self.open,
-            known_goto=frozenset(self.goto),
-            known_returns=names.texts,
-            returns=frozenset(names.texts) if readable and names.complete else None,
-            declared=_literals(parts, in_command=False),
-            declared_goto=_literals(parts, in_command=True),
-            asked_goto=self._asked_goto(readable) if readable else frozenset(),
-            commands_only=_only_commands(parts) or (names.complete and names.is_commands),
-            uses=tuple(self.uses), returned=returned,
+            file, line, self.asks, self.always_asks, tuple(self.uses), tuple(self.made), tuple(self.named), returned,
+            ends=tuple(self._ends(readable)) if readable else (),
+            annotated=tuple(declared.returned(self.evaluator, function)),
             unknown=tuple(self.unknown), calls=tuple(dict.fromkeys(self.calls)),
             source_known=readable is not None, unseen=tuple(dict.fromkeys(self.unseen)),
         )  # fmt: skip
@@ -355,17 +336,12 @@ class Look:
             if id(tree) not in self._trees:  # never called by its name: it may be called by whom it is given to
                 self.visit(Function(tree, where), Arguments(open=True), _LOOSE)
 
-    def _asked_goto(self, function: Function) -> frozenset[str]:
+    def _ends(self, function: Function) -> Iterator[tuple[Values, bool]]:
         scope = self.evaluator.inside(function, Arguments(open=True))
-        flow, asked, unasked = self._flows.get(id(function.tree)), set[str](), set[str]()
+        flow = self._flows.get(id(function.tree))
         for node in statements(function.tree):
             if isinstance(node, ast.Return) and flow is not None and id(node) in flow.returns:
-                names = Names.of(self.evaluator.value(node.value, scope))
-                led = [Names.of(goto) for one in names.commands if (goto := _command_parts(one)[0]) is not None]
-                if not all(one.complete and not one.sends and not one.sends_elsewhere for one in (names, *led)):
-                    return frozenset()
-                (asked if flow.returns[id(node)] else unasked).update(*(one.texts for one in led))
-        return frozenset(asked - unasked)
+                yield self.evaluator.value(node.value, scope), flow.returns[id(node)]
 
     def _flow(self, function: Function, scope: Scope) -> Flow | None:
         """The paths through a function; None while they are being worked out."""
@@ -376,12 +352,14 @@ class Look:
         return self._flows[key]
 
     def _always_asks(self, call: ast.Call, scope: Scope) -> bool:
+        if self.words.asks_by(call, self.evaluator, scope):
+            return True
         callee = self.evaluator.value(call.func, scope)
         return bool(callee.known) and callee.complete and all(self._surely_asks(one) for one in callee.known)
 
     def _surely_asks(self, target: object) -> bool:
         """Whether calling something asks a person, whatever happens in it."""
-        if asks_by(target) is not None:
+        if self.words.is_question(target):
             return True
         if isinstance(target, Applied):
             return self._surely_asks(target.function)
@@ -417,11 +395,11 @@ class Look:
         self.calls.append(ast.unparse(node.func))
         self._called.add(id(node.func))
         callee = self.evaluator.value(node.func, scope)
-        if runs_unseen(node, callee, self.evaluator, scope):
+        self.asks = self.asks or self.words.asks_by(node, self.evaluator, scope)
+        if runs_unseen(node, callee, self.evaluator, scope, self.words.opens):
             self.unseen.append(f"line {node.lineno}: what {self.calls[-1]} runs")
         self._target(callee, self.evaluator.arguments(node, scope), point)
-        for made in self.evaluator.value(node, scope).known:
-            self._made(made)
+        self.made += [one for one in self.evaluator.value(node, scope).known if isinstance(one, Made)]
         if isinstance(node.func, ast.Attribute):
             found = self.evaluator.value(node.func.value, scope).known
             owners = [one for one in found if not isinstance(one, ModuleType)]
@@ -435,32 +413,18 @@ class Look:
             self.follow(target, arguments, point if len(callee.known) == 1 else Point(point.asked, sure=False))
         for argument in (*arguments.positional, *arguments.keywords.values()):
             for one in argument.known:
-                if isinstance(one, Function | FunctionType | Applied | MethodType | functools.partial):
+                if is_applied(one) or isinstance(one, Function | FunctionType):
                     self.follow(one, Arguments(open=True), Point(point.asked, sure=False))
 
     def follow(self, target: object, arguments: Arguments, point: Point = _ALWAYS) -> None:
         """Goes into what is called."""
-        if isinstance(target, Applied):
-            first = target.arguments
-            self.follow(target.function, Arguments(
-                first.positional + arguments.positional, {**first.keywords, **arguments.keywords}, arguments.open,
-            ), point)  # fmt: skip
-        elif isinstance(target, functools.partial):
-            self.follow(target.func, _partial_arguments(target, arguments), point)
-        elif isinstance(target, MethodType):
-            bound = (Values((target.__self__,)), *arguments.positional)
-            self.follow(target.__func__, Arguments(bound, arguments.keywords, arguments.open), point)
-        elif isinstance(target, Function):
+        target, arguments = underlying(target, arguments)
+        if isinstance(target, Function):
             self.visit(target, arguments, point)
-        elif not self._asks(target):
+        elif self.words.is_question(target):
+            self.asks = True
+        else:
             self._follow_live(target, arguments, point)
-
-    def _asks(self, target: object) -> bool:
-        """Whether the call asks a person."""
-        how = asks_by(target)
-        self.interrupts = self.interrupts or how == "interrupt"
-        self.asks_for_input = self.asks_for_input or how == "input"
-        return how is not None
 
     def _follow_live(self, target: object, arguments: Arguments, point: Point) -> None:
         if isinstance(target, FunctionType):
@@ -490,46 +454,9 @@ class Look:
                 self._named(one)
 
     def _named(self, one: object) -> None:
-        if is_called(one, "langgraph", "Command"):
-            self.open |= {"goto", "parent_goto"}
-        elif is_called(one, "langgraph", "Send"):
-            self.open.add("sends")
-        elif isinstance(one, FunctionType | MethodType) or path_of(one) == "builtins.input":
+        self.named.append(one)
+        if isinstance(one, FunctionType | MethodType) or self.words.is_question(one):
             self.follow(one, Arguments(open=True))
-
-    def _made(self, made: object) -> None:
-        """Takes down a command or a sending that is made."""
-        if not isinstance(made, Made):
-            return
-        if is_called(made.maker, "langgraph", "Command"):
-            self._command(made)
-        elif is_called(made.maker, "langgraph", "Send"):
-            self._sent(Names.of(Values((made,))), made.line)
-
-    def _command(self, command: object) -> None:
-        goto, graph = _command_parts(command)
-        if goto is None:
-            return
-        names = Names.of(goto)
-        line = getattr(command, "line", 0)
-        if _may_be_own(graph):
-            self._takes("goto", self.goto, names, line)
-            self._sent(names, line)
-        if _may_be_parent(graph):
-            self._takes("parent_goto", self.parent_goto, names, line)
-            self.parent_goto |= names.sends
-
-    def _takes(self, which: str, into: set[str], names: Names, line: int) -> None:
-        into |= names.texts
-        if not names.complete:
-            self.open.add(which)
-            self.unknown.append(f"line {line}: where a command leads to")
-
-    def _sent(self, names: Names, line: int) -> None:
-        self.sends |= names.sends
-        if names.sends_elsewhere:
-            self.open.add("sends")
-            self.unknown.append(f"line {line}: where something is sent to")
 
 
 def _bound(callee: Values) -> Iterator[tuple[object, str]]:
@@ -540,108 +467,6 @@ def _bound(callee: Values) -> Iterator[tuple[object, str]]:
         elif isinstance(one, Applied) and isinstance(one.function, FunctionType) and one.function.__name__ in RUNS:
             owners = one.arguments.positional[0].known if one.arguments.positional else ()
             yield from ((owner, one.function.__name__) for owner in owners)
-
-
-@dataclass(frozen=True)
-class Names:
-    """The names of nodes among some values, one by one or in a list.
-
-    Attributes:
-        texts: the texts.
-        sends: the nodes of the sendings; there can be others where `sends_elsewhere`.
-        commands: the commands.
-        complete: there are no other texts.
-        is_commands: there are commands, and nothing else.
-    """
-
-    texts: frozenset[str] = frozenset()
-    sends: frozenset[str] = frozenset()
-    sends_elsewhere: bool = False
-    commands: tuple[object, ...] = ()
-    complete: bool = True
-    is_commands: bool = False
-
-    @classmethod
-    def of(cls, values: Values) -> Names:
-        every = list(_flat(values))
-        sends = [_send_target(one) for one in every if _is_one(one, "Send")]
-        commands = tuple(one for one in every if _is_one(one, "Command"))
-        sent = [one.strings for one in sends]
-        return cls(
-            frozenset(text(one) for one in every if isinstance(one, str)),
-            frozenset(text(one) for target in sends for one in target.known if isinstance(one, str)),
-            any(one is None for one in sent),
-            commands,
-            all(_is_told(one) for one in every),
-            bool(every) and len(commands) == len(every),
-        )
-
-
-_MORE: Any = object()
-
-
-def _flat(values: Values) -> Iterator[object]:
-    """All values, with those in lists; something that is not told where there can be others."""
-    for one in values.known:
-        if isinstance(one, Sequence):
-            for item in one.items:
-                yield from _flat(item)
-        elif isinstance(one, list | tuple | set | frozenset) and not _is_one(one, "Command"):
-            for item in one:
-                yield from _flat(Values((item,)))
-        else:
-            yield one
-    if not values.complete:
-        yield _MORE
-
-
-def _is_told(one: object) -> bool:
-    """Whether it is certain that a value is no text that is not known."""
-    if one is _MORE or isinstance(one, Instance | Imported | Applied):
-        return False
-    if isinstance(one, Made):
-        kind = one.maker
-        if isinstance(kind, Imported):
-            return kind.path.rpartition(".")[2][:1].isupper()
-        return isinstance(kind, Class) or (isinstance(kind, type) and not issubclass(kind, str))
-    return type(one).__name__ != "Attribute" or isinstance(one, Table)
-
-
-def _is_one(one: object, name: str) -> bool:
-    """Whether a value is a command, or a sending, of LangGraph: a live one, or one that the code makes."""
-    return is_called(one.maker if isinstance(one, Made) else type(one), "langgraph", name)
-
-
-def _send_target(send: object) -> Values:
-    if isinstance(send, Made):
-        return send.arguments.get("node", 0) or Values(complete=False)
-    return Values((getattr(send, "node", None),))
-
-
-def _command_parts(command: object) -> tuple[Values | None, Values]:
-    """Where a command leads to, and of which graph that is."""
-    if isinstance(command, Made):
-        return command.arguments.get("goto"), command.arguments.get("graph") or Values((None,))
-    return Values((getattr(command, "goto", ()),)), Values((getattr(command, "graph", None),))
-
-
-def _may_be_own(graph: Values) -> bool:
-    return not graph.complete or any(one is None or one != PARENT for one in graph.known)
-
-
-def _may_be_parent(graph: Values) -> bool:
-    return not graph.complete or PARENT in [one for one in graph.known if isinstance(one, str)]
-
-
-def _literals(parts: list[declared.Part], *, in_command: bool) -> frozenset[str]:
-    found = [one.values for one in parts if one.values is not None and ("Command" in one.within) == in_command]
-    return frozenset(text(one) for values in found for one in values.known if isinstance(one, str))
-
-
-def _only_commands(parts: list[declared.Part]) -> bool:
-    return bool(parts) and all(
-        "Command" in part.within or is_called(part.type, "langgraph", "Command") for part in parts
-    )  # fmt: skip
 
 
 def _signature(arguments: Arguments) -> object:

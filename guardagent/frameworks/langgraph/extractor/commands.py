@@ -1,0 +1,200 @@
+"""The words of LangGraph in the bodies of functions: `interrupt`, and where `Command` and `Send` lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+
+from guardagent.workflow.python_source.evaluation.declared import Part
+from guardagent.workflow.python_source.evaluation.values import (
+    UNKNOWN,
+    Arguments,
+    Imported,
+    Made,
+    Values,
+    exactly,
+    is_called,
+    text,
+)
+from guardagent.workflow.python_source.functions.bodies import Body, Words, look_into
+from guardagent.workflow.python_source.functions.texts import Texts, flat
+
+_INTERRUPTS = ("interrupt", "NodeInterrupt", "GraphInterrupt")
+_PARENT = "__parent__"
+
+WORDS = Words(
+    asks=frozenset(("langgraph", name) for name in _INTERRUPTS),
+    opens=frozenset({"ToolNode", "create_agent", "create_react_agent"}),
+)
+
+
+ANYWHERE = Made(Imported("langgraph.types.Command"), Arguments(keywords={"goto": UNKNOWN}))
+"""A command of which it is not known where it leads to."""
+
+
+def node_body(function: object) -> NodeBody:
+    """Looks into a function that LangGraph runs."""
+    found = look_into(function, WORDS)
+    return NodeBody(**{one.name: getattr(found, one.name) for one in fields(found)})
+
+
+@dataclass(frozen=True)
+class NodeBody(Body):
+    """What is known of a function that LangGraph runs: where it leads to, by what it returns and by its commands."""
+
+    @cached_property
+    def _ways(self) -> _Ways:
+        ways = _Ways()
+        for one in (*self.made, *(one for one in flat(self.returned) if _is(one, "Command"))):
+            ways.take(one)
+        ways.send(flat(self.returned))
+        for one in self.named:
+            ways.open |= {"goto", "parent_goto"} if is_called(one, "langgraph", "Command") else set()
+            ways.open |= {"sends"} if is_called(one, "langgraph", "Send") else set()
+        return ways
+
+    @property
+    def goto(self) -> frozenset[str] | None:
+        """The nodes that its commands lead to; None where that cannot be known."""
+        return None if "goto" in self._ways.open else self.known_goto
+
+    @property
+    def known_goto(self) -> frozenset[str]:
+        """Those that are known, whether or not there are others."""
+        return frozenset(self._ways.goto)
+
+    @property
+    def parent_goto(self) -> frozenset[str] | None:
+        """The same as `goto`, of the commands for the graph around it."""
+        return None if "parent_goto" in self._ways.open else frozenset(self._ways.parent_goto)
+
+    @property
+    def sends(self) -> frozenset[str]:
+        """The nodes that it sends to by `Send`; there can be others where `sends_elsewhere`."""
+        return frozenset(self._ways.sends)
+
+    @property
+    def sends_elsewhere(self) -> bool:
+        return "sends" in self._ways.open
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What could not be known of where it leads to, in words."""
+        return (*self.unknown, *self._ways.unknown)
+
+    @property
+    def returns(self) -> frozenset[str] | None:
+        """The texts that it can return; None where that cannot be known."""
+        return self.texts.known if self.texts.complete else None
+
+    @property
+    def declared(self) -> frozenset[str]:
+        """The texts that it is declared to return, by `Literal` or an enumeration."""
+        return _literals(one for one in self.annotated if "Command" not in one.within)
+
+    @property
+    def declared_goto(self) -> frozenset[str]:
+        """The texts in its annotation `Command[Literal[...]]`."""
+        return _literals(one for one in self.annotated if "Command" in one.within)
+
+    @property
+    def commands_only(self) -> bool:
+        """Whatever it returns is a command."""
+        every = list(flat(self.returned))
+        declared = ["Command" in part.within or is_called(part.type, "langgraph", "Command") for part in self.annotated]
+        return (bool(declared) and all(declared)) or (bool(every) and all(_is(one, "Command") for one in every))
+
+    @property
+    def asked_goto(self) -> frozenset[str]:
+        """The nodes to which it returns commands only where a person has been asked."""
+        asked, unasked = set[str](), set[str]()
+        for values, was_asked in self.ends:
+            ways = _Ways()
+            every = list(flat(values))
+            for command in (one for one in every if _is(one, "Command")):
+                ways.take(command, any_graph=True)
+            ways.send(every)
+            if ways.open or ways.sends or not Texts.of(values).complete:
+                return frozenset()
+            (asked if was_asked else unasked).update(ways.goto)
+        return frozenset(asked - unasked)
+
+
+@dataclass
+class _Ways:
+    """Where commands and sendings lead to; of those in `open`, there can be others."""
+
+    goto: set[str] = field(default_factory=set)
+    parent_goto: set[str] = field(default_factory=set)
+    sends: set[str] = field(default_factory=set)
+    open: set[str] = field(default_factory=set)
+    unknown: list[str] = field(default_factory=list)
+
+    def take(self, one: object, *, any_graph: bool = False) -> None:
+        """Takes down a command, or a sending, that is made."""
+        line = getattr(one, "line", 0)
+        if _is(one, "Send"):
+            self.send([one])
+        goto, graph = _parts(one) if _is(one, "Command") else (None, exactly(None))
+        if goto is None:
+            return
+        if any_graph or _may_be_own(graph):
+            self._lead("goto", self.goto, goto, line)
+            self.send(flat(goto), line)
+        if not any_graph and _may_be_parent(graph):
+            self._lead("parent_goto", self.parent_goto, goto, line)
+            for send in (one for one in flat(goto) if _is(one, "Send")):
+                self.parent_goto |= _texts(_send_target(send))
+
+    def _lead(self, which: str, into: set[str], goto: Values, line: int) -> None:
+        names = Texts.of(goto)
+        into |= names.known
+        if not names.complete:
+            self.open.add(which)
+        if line and not names.complete:
+            self.unknown.append(f"line {line}: where a command leads to")
+
+    def send(self, every: Iterable[object], line: int | None = None) -> None:
+        """Takes down the sendings among some values, in the line of a command or in their own."""
+        for one in every:
+            target = _send_target(one) if _is(one, "Send") else exactly()
+            self.sends |= _texts(target)
+            if target.strings is None:
+                self.open.add("sends")
+                place = getattr(one, "line", 0) if line is None else line
+                self.unknown.append(f"line {place}: where something is sent to")
+
+
+def _is(one: object, name: str) -> bool:
+    """Whether a value is a command, or a sending: a live one, or one that the code makes."""
+    return is_called(one.maker if isinstance(one, Made) else type(one), "langgraph", name)
+
+
+def _send_target(send: object) -> Values:
+    if isinstance(send, Made):
+        return send.arguments.get("node", 0) or Values(complete=False)
+    return exactly(getattr(send, "node", None))
+
+
+def _parts(command: object) -> tuple[Values | None, Values]:
+    """Where a command leads to, and of which graph that is."""
+    if isinstance(command, Made):
+        return command.arguments.get("goto"), command.arguments.get("graph") or exactly(None)
+    return exactly(getattr(command, "goto", ())), exactly(getattr(command, "graph", None))
+
+
+def _may_be_own(graph: Values) -> bool:
+    return not graph.complete or any(one is None or one != _PARENT for one in graph.known)
+
+
+def _may_be_parent(graph: Values) -> bool:
+    return not graph.complete or any(isinstance(one, str) and one == _PARENT for one in graph.known)
+
+
+def _texts(values: Values) -> frozenset[str]:
+    return frozenset(text(one) for one in values.known if isinstance(one, str))
+
+
+def _literals(parts: Iterator[Part]) -> frozenset[str]:
+    return frozenset[str]().union(*(_texts(one.values) for one in parts if one.values is not None))
