@@ -14,7 +14,7 @@ from guardagent.types import Verdict
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from guardagent.batch.judging import Result
+    from guardagent.batch.job import Result
 
 
 def judge_case(policies: Policies, case: Case) -> Verdict:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from guardagent._support.files import parse_json
-from guardagent.batch.judging import Result, result_of, row_of
+from guardagent.batch.job import Result, result_of, row_of
 from guardagent.batch.lines import Line, LineReader, open_bytes
 from guardagent.errors import InputError
 from guardagent.programs.compile.examples import Example, read_example

@@ -18,7 +18,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
-from guardagent.batch.judging import Job, Result, judge_lines
+from guardagent.batch.job import Job, Result, judge_lines
 from guardagent.batch.lines import Chunk
 from guardagent.errors import GuardError, InputError, LimitError
 from guardagent.policy.policies import Policies

@@ -19,9 +19,9 @@ from guardagent.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from guardagent.batch.journal import Unkept
-    from guardagent.batch.judging import Job, Result
-    from guardagent.batch.tally import Tally
+    from guardagent.batch.job import Job, Result
+    from guardagent.batch.result_log import Unkept
+    from guardagent.batch.verdict_metrics import VerdictMetrics
     from guardagent.policy.policies import Policies
 
 Cases = Annotated[str, typer.Argument(help="Cases, one JSON object in a line (a file, - for stdin).")]
@@ -60,7 +60,7 @@ def check(
 ) -> None:
     """Judge the call that each case proposes; where cases carry labels, measure the policies."""
     from guardagent.batch.cases import judge_case
-    from guardagent.batch.judging import Job
+    from guardagent.batch.job import Job
     from guardagent.batch.records import read_case
 
     run = _Run(
@@ -89,7 +89,7 @@ def audit(
 ) -> None:
     """Replay whole traces, with what is owed at their end; in words, all that are not plainly allowed."""
     from guardagent.batch.audit import judge_trace
-    from guardagent.batch.judging import Job
+    from guardagent.batch.job import Job
     from guardagent.batch.records import read_trace
 
     run = _Run(
@@ -114,7 +114,7 @@ def compare(
 ) -> None:
     """Compare verdicts with the labels and rules that cases expect, as a diff; exit 1 where one differs."""
     from guardagent.batch.cases import difference, judge_case, read_expectation
-    from guardagent.batch.judging import Job
+    from guardagent.batch.job import Job
 
     run = _Run(Job(cases, _loader(policies, model), read_expectation, judge_case), "cases", as_json, model)
     different = 0
@@ -142,7 +142,7 @@ class _Run:
     resume: bool = False
     ids: tuple[str, ...] = ()
 
-    def judge(self, report: Callable[[Result], None]) -> Tally:
+    def judge(self, report: Callable[[Result], None]) -> VerdictMetrics:
         """Judges what is not judged yet, reports each result, and sums up."""
         from guardagent.cli.render_judged import summary
 
@@ -155,10 +155,10 @@ class _Run:
                     _say(f"guardagent: {result.error}")
                 else:
                     report(result)
-        if not journal.tally.judged and not journal.tally.unreadable:
+        if not journal.metrics.judged and not journal.metrics.unreadable:
             raise InputError(f"{self.job.name}: holds no {self.things}; expected one JSON object in a line")
-        _say(summary(journal.tally, self.things))
-        return journal.tally
+        _say(summary(journal.metrics, self.things))
+        return journal.metrics
 
     def shown(self, *, every: bool) -> Callable[[Result], None]:
         """Shows results as rows of JSON, in words, or not at all where they are kept in a file."""
@@ -185,17 +185,17 @@ class _Run:
             show_difference(result, f"{self.job.name}:{result.line}:", self.ids, _console())
 
     def _results(self, policies: Policies, journal: Unkept) -> Generator[Result]:
-        from guardagent.batch.stream import judge_file
+        from guardagent.batch.pipeline import judge_file
 
         with self._bar() as advance:
             yield from judge_file(self.job, policies, journal, workers=self.workers, advance=advance)
 
     def _journal(self, policies: Policies) -> Unkept:
         from guardagent import __version__
-        from guardagent.batch.journal import Journal, Unkept
-        from guardagent.batch.tally import Tally
+        from guardagent.batch.result_log import Journal, Unkept
+        from guardagent.batch.verdict_metrics import VerdictMetrics
 
-        tally = Tally.over(policies.ids)
+        tally = VerdictMetrics.over(policies.ids)
         if self.out is None:
             if self.resume:
                 raise InputError("--resume without --out; expected --out FILE, which holds the verdicts to go on after")
@@ -211,7 +211,7 @@ class _Run:
             sys.stdout.flush()
         except KeyboardInterrupt:
             more = f"; the same command with --resume goes on after what {self.out} holds" if self.out else ""
-            _say(f"guardagent: interrupted after {journal.tally.judged:,} {self.things}{more}")
+            _say(f"guardagent: interrupted after {journal.metrics.judged:,} {self.things}{more}")
             sys.exit(130)
         except BrokenPipeError:  # nobody reads on; the last flush must not complain of it once more
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -14,8 +14,8 @@ from guardagent.types import Decision, Verdict
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from guardagent.batch.judging import Result
-    from guardagent.batch.tally import Hits, Tally
+    from guardagent.batch.job import Result
+    from guardagent.batch.verdict_metrics import ConfusionMatrix, VerdictMetrics
 
 _LABELS = ("0 (may proceed)", "1 (may not)")
 
@@ -73,7 +73,7 @@ def _diff_lines(found: Difference, result: Result, known: Iterable[str]) -> Iter
         yield f"{sign} rule:  {rule}{hint(rule, names) if sign == '-' else ''}"
 
 
-def summary(tally: Tally, things: str) -> str:
+def summary(tally: VerdictMetrics, things: str) -> str:
     """The counts in words, the metrics where there are labels, and a row for each rule."""
     name = things[:-1] if tally.judged == 1 else things
     counts = (
@@ -84,14 +84,14 @@ def summary(tally: Tally, things: str) -> str:
     return "\n".join([counts, *metrics, *_rule_table(tally)])
 
 
-def _metrics(hits: Hits) -> str:
+def _metrics(hits: ConfusionMatrix) -> str:
     return (
         f"on {hits.count:,} labels: accuracy {_percent(hits.accuracy)}, precision {_percent(hits.precision)}, "
         f"recall {_percent(hits.recall)} (tp {hits.tp:,}, fp {hits.fp:,}, fn {hits.fn:,}, tn {hits.tn:,})"
     )
 
 
-def _rule_table(tally: Tally) -> list[str]:
+def _rule_table(tally: VerdictMetrics) -> list[str]:
     if any(hits.count for hits in tally.rules.values()):
         head = ["rule", "violated", "tp", "fp", "fn", "precision", "recall"]
         rows = [[rule, _violated(tally, rule), *_hit_cells(hits)] for rule, hits in tally.rules.items()]
@@ -103,12 +103,12 @@ def _rule_table(tally: Tally) -> list[str]:
     return ["  ".join(_aligned(cells, widths)).rstrip() for cells in table]
 
 
-def _hit_cells(hits: Hits) -> list[str]:
+def _hit_cells(hits: ConfusionMatrix) -> list[str]:
     counts = [f"{count:,}" for count in (hits.tp, hits.fp, hits.fn)]
     return [*counts, _percent(hits.precision), _percent(hits.recall)]
 
 
-def _violated(tally: Tally, rule: str) -> str:
+def _violated(tally: VerdictMetrics, rule: str) -> str:
     return f"{tally.violated.get(rule, 0):,}"
 
 

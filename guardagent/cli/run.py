@@ -89,10 +89,10 @@ def _one_or_many(one: str | None, log: str | None, facts: str | None, examples: 
 def _measure(examples: str, judge: Judge, *, as_json: bool) -> int:
     """Shows what came of each labelled run, and the metrics; gives the exit status."""
     from guardagent.batch.labelled_runs import judge_runs
-    from guardagent.batch.tally import Tally
+    from guardagent.batch.verdict_metrics import VerdictMetrics
     from guardagent.cli.render_judged import show_labelled, summary
 
-    tally, console = Tally(), screen()
+    tally, console = VerdictMetrics(), screen()
     for result in judge_runs(examples, judge):
         tally.add(result)
         if result.error:

@@ -8,9 +8,9 @@ import pytest
 
 from guardagent import Policies, Verdict, load_policies
 from guardagent.batch.cases import Difference, difference, hint, judge_case, read_expectation
-from guardagent.batch.judging import Result
+from guardagent.batch.job import Result
 from guardagent.batch.records import read_case
-from guardagent.batch.tally import Hits, Tally
+from guardagent.batch.verdict_metrics import ConfusionMatrix, VerdictMetrics
 from guardagent.errors import ContentError
 from tests.many import LOGIN, call, case, write_policies
 
@@ -89,35 +89,35 @@ def test_an_expected_rule_that_does_not_exist_is_named() -> None:
 
 def test_metrics_are_those_of_the_labels() -> None:
     """Denied is what is to be found; what carries no label is not measured."""
-    tally = Tally.over(["a"])
+    metrics = VerdictMetrics.over(["a"])
     for found, expected in ((1, 1), (1, 1), (1, 0), (0, 1), (0, 0), (1, None)):
-        tally.add(result(found, expected=expected))
-    assert tally.labels == Hits(tp=2, fp=1, fn=1, tn=1)
-    assert (tally.labels.accuracy, tally.labels.precision, tally.labels.recall) == (3 / 5, 2 / 3, 2 / 3)
-    assert Hits(tn=4).precision is None
-    assert Hits(tn=4).recall is None
+        metrics.add(result(found, expected=expected))
+    assert metrics.labels == ConfusionMatrix(tp=2, fp=1, fn=1, tn=1)
+    assert (metrics.labels.accuracy, metrics.labels.precision, metrics.labels.recall) == (3 / 5, 2 / 3, 2 / 3)
+    assert ConfusionMatrix(tn=4).precision is None
+    assert ConfusionMatrix(tn=4).recall is None
 
 
 def test_each_rule_has_its_row() -> None:
     """Also one that is expected and does not exist."""
-    tally = Tally.over(["a", "b"])
-    tally.add(result(1, "a", wanted=("a",)))
-    tally.add(result(1, "a", wanted=("b", "c")))
-    tally.add(result(1, "b"))
-    assert tally.violated == {"a": 2, "b": 1}
-    assert {rule: (hits.tp, hits.fp, hits.fn) for rule, hits in tally.rules.items()} == {
+    metrics = VerdictMetrics.over(["a", "b"])
+    metrics.add(result(1, "a", wanted=("a",)))
+    metrics.add(result(1, "a", wanted=("b", "c")))
+    metrics.add(result(1, "b"))
+    assert metrics.violated == {"a": 2, "b": 1}
+    assert {rule: (matrix.tp, matrix.fp, matrix.fn) for rule, matrix in metrics.rules.items()} == {
         "a": (1, 1, 0), "b": (0, 0, 1), "c": (0, 0, 1),
     }  # fmt: skip
-    assert Tally.from_dict(tally.to_dict()) == tally
+    assert VerdictMetrics.from_dict(metrics.to_dict()) == metrics
 
 
 def test_the_exit_status_is_that_of_the_worst_line() -> None:
     """Unreadable, then not checked, then denied; what was expected never matters."""
-    tally = Tally()
-    statuses = [tally.status]
+    metrics = VerdictMetrics()
+    statuses = [metrics.status]
     wrong = Result(1, "", "{}", 0, expected_label=1, expected_rules=("a",))
     denied, unchecked = Result(2, "", "{}", 1), Result(3, "", "{}", 1, unchecked=True)
     for one in (wrong, denied, unchecked, Result(4, error="f:4: bad"), denied):
-        tally.add(one)
-        statuses.append(tally.status)
+        metrics.add(one)
+        statuses.append(metrics.status)
     assert statuses == [0, 0, 1, 3, 2, 2]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 
 from guardagent._support.interrupts import remembered
-from guardagent.batch.journal import Unkept
-from guardagent.batch.judging import Job, Result
+from guardagent.batch.job import Job, Result
 from guardagent.batch.lines import LineReader, open_bytes
 from guardagent.batch.pool import judge_chunks
+from guardagent.batch.result_log import Unkept
 from guardagent.policy.policies import Policies
 
 
@@ -20,7 +20,7 @@ def judge_file(
     workers: int = 1,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Generator[Result]:
-    """The results of a file's lines, in their order, kept in the journal and counted in its tally.
+    """The results of a file's lines, in their order, kept in the journal and counted in its metrics.
 
     Memory holds a few chunks of lines, whatever the size of the file.
 
@@ -42,7 +42,7 @@ def judge_file(
             journal.promise(chunk.end)
             for result in results:
                 raise_if_interrupted()
-                journal.tally.add(result)
+                journal.metrics.add(result)
                 if result.known:
                     continue
                 if result.row:

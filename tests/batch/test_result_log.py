@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from guardagent.batch.journal import Journal
-from guardagent.batch.judging import Job, Result
-from guardagent.batch.stream import judge_file
-from guardagent.batch.tally import Tally
+from guardagent.batch.job import Job, Result
+from guardagent.batch.pipeline import judge_file
+from guardagent.batch.result_log import Journal
+from guardagent.batch.verdict_metrics import VerdictMetrics
 from guardagent.errors import ContentError, InputError
 from tests.many import case, job, write_lines, write_policies
 
@@ -31,17 +31,19 @@ def out(tmp_path: Path) -> Path:
     return tmp_path / "out.jsonl"
 
 
-def start(work: Job, out: Path, *, resume: bool = False, setup: str = "s", workers: int = 1) -> tuple[Tally, Results]:
+def start(
+    work: Job, out: Path, *, resume: bool = False, setup: str = "s", workers: int = 1
+) -> tuple[VerdictMetrics, Results]:  # fmt
     policies = work.load()
-    journal = Journal(out, setup, Tally.over(policies.ids), resume=resume)
-    return journal.tally, judge_file(work, policies, journal, workers=workers)
+    journal = Journal(out, setup, VerdictMetrics.over(policies.ids), resume=resume)
+    return journal.metrics, judge_file(work, policies, journal, workers=workers)
 
 
 def finish(work: Job, out: Path, **options: Any) -> tuple[dict[str, Any], list[Any]]:
-    """(the tally of all lines, the rows of all lines without their times) once a run has come to its end."""
-    tally, results = start(work, out, **options)
+    """(the metrics of all lines, the rows of all lines without their times) once a run has come to its end."""
+    metrics, results = start(work, out, **options)
     list(results)
-    return tally.to_dict(), [{**json.loads(line), "elapsed_ms": 0} for line in out.read_bytes().splitlines()]
+    return metrics.to_dict(), [{**json.loads(line), "elapsed_ms": 0} for line in out.read_bytes().splitlines()]
 
 
 def beside(out: Path) -> Path:
@@ -80,7 +82,7 @@ def test_what_was_given_is_not_given_again(work: Job, out: Path) -> None:
 
 
 def test_a_run_that_has_ended_goes_on_where_the_log_has_grown(work: Job, out: Path) -> None:
-    """Judging only what is new; and where nothing is new, the tally is that of all lines."""
+    """Judging only what is new; and where nothing is new, the metrics is that of all lines."""
     expected = finish(work, out)
     assert finish(work, out, resume=True) == expected
     with Path(work.path).open("a") as file:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from guardagent.batch.judging import Result
+from guardagent.batch.job import Result
 
 
 @dataclass(slots=True)
-class Hits:
+class ConfusionMatrix:
     """How often something was found rightly, found wrongly, missed, and rightly not found."""
 
     tp: int = 0
@@ -42,7 +42,7 @@ class Hits:
 
 
 @dataclass(slots=True)
-class Tally:
+class VerdictMetrics:
     """What came of the lines so far.
 
     Attributes:
@@ -58,14 +58,14 @@ class Tally:
     denied: int = 0
     unchecked: int = 0
     violated: dict[str, int] = field(default_factory=dict)
-    labels: Hits = field(default_factory=Hits)
-    rules: dict[str, Hits] = field(default_factory=dict)
+    labels: ConfusionMatrix = field(default_factory=ConfusionMatrix)
+    rules: dict[str, ConfusionMatrix] = field(default_factory=dict)
 
     @classmethod
     def over(cls, rules: Iterable[str]) -> Self:
         """An empty one, with a row for each rule of some policies."""
         ids = list(rules)
-        return cls(violated=dict.fromkeys(ids, 0), rules={rule: Hits() for rule in ids})
+        return cls(violated=dict.fromkeys(ids, 0), rules={rule: ConfusionMatrix() for rule in ids})
 
     @property
     def status(self) -> int:
@@ -91,14 +91,14 @@ class Tally:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        rules = {rule: Hits(**hits) for rule, hits in values["rules"].items()}
-        return cls(**{**values, "labels": Hits(**values["labels"]), "rules": rules})
+        rules = {rule: ConfusionMatrix(**matrix) for rule, matrix in values["rules"].items()}
+        return cls(**{**values, "labels": ConfusionMatrix(**values["labels"]), "rules": rules})
 
     def _compare(self, found: set[str], expected: set[str]) -> None:
         for rule in expected - self.rules.keys():  # one that the policies do not have is missed every time
-            self.rules[rule] = Hits()
-        for rule, hits in self.rules.items():
-            hits.add(found=rule in found, expected=rule in expected)
+            self.rules[rule] = ConfusionMatrix()
+        for rule, matrix in self.rules.items():
+            matrix.add(found=rule in found, expected=rule in expected)
 
 
 def _share(part: int, whole: int) -> float | None:

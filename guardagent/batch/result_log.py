@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from guardagent._support.files import parse_json
 from guardagent.batch.lines import LineReader, Mark
-from guardagent.batch.tally import Tally
+from guardagent.batch.verdict_metrics import VerdictMetrics
 from guardagent.errors import ContentError, InputError
 
 _KEYS = {"id", "label", "decision", "rules", "errors"}
@@ -26,10 +26,10 @@ _ANEW = "expected what it was written for; name another --out to begin anew"
 
 
 class Unkept:
-    """Keeps nothing but the tally: for results that go elsewhere."""
+    """Keeps nothing but the metrics: for results that go elsewhere."""
 
-    def __init__(self, tally: Tally) -> None:
-        self.tally = tally
+    def __init__(self, metrics: VerdictMetrics) -> None:
+        self.metrics = metrics
 
     def __enter__(self) -> Self:
         return self
@@ -57,15 +57,15 @@ class Journal(Unkept):
     Args:
         path: the file, one row in a line.
         setup: stands for all that judges; rows of another setup are not continued.
-        tally: what came of the lines so far: nothing.
+        metrics: what came of the lines so far: nothing.
         resume: goes on after the rows that are there; else there must be none.
 
     Raises:
         InputError: there are rows that cannot be continued, another run is writing, or the file cannot be written.
     """
 
-    def __init__(self, path: Path, setup: str, tally: Tally, *, resume: bool = False) -> None:
-        super().__init__(tally)
+    def __init__(self, path: Path, setup: str, metrics: VerdictMetrics, *, resume: bool = False) -> None:
+        super().__init__(metrics)
         self.path = path
         self._setup = setup
         self._beside = path.with_name(f"{path.name}.progress")
@@ -130,7 +130,7 @@ class Journal(Unkept):
             "done": asdict(self._done),
             "promised": asdict(self._promised),
             "written": self._written,
-            "tally": self.tally.to_dict(),
+            "metrics": self.metrics.to_dict(),
         }
         fresh = self._beside.with_name(f"{self._beside.name}.new")
         with _our_errors(self._beside):
@@ -157,12 +157,12 @@ class Journal(Unkept):
         try:
             self._done, self._promised = Mark(**values["done"]), Mark(**values["promised"])
             self._written, setup = int(values["written"]), values["setup"]
-            tally = Tally.from_dict(values["tally"])
+            metrics = VerdictMetrics.from_dict(values["metrics"])
         except (KeyError, TypeError, ValueError):
             raise ContentError("is no record of a run; expected it as it was written", self._beside) from None
         if setup != self._setup:
             raise InputError(f"{self.path}: was written under other policies, or by another version; {_ANEW}")
-        self.tally = tally
+        self.metrics = metrics
 
     def _rows_of_next(self) -> list[str]:
         """The rows of the promised chunk that are there. A last one that is torn is cut off."""
