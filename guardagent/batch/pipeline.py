@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+import contextlib
+from collections.abc import Callable, Collection, Generator, Iterable
+from itertools import chain, repeat
+from typing import TYPE_CHECKING
 
 from guardagent._support.interrupts import remembered
-from guardagent.batch.job import Job, Result
-from guardagent.batch.lines import LineReader, open_bytes
-from guardagent.batch.pool import judge_chunks
+from guardagent.batch.job import Job, Result, judge_lines
+from guardagent.batch.lines import Chunk, LineReader, open_bytes
 from guardagent.batch.result_log import Unkept
 from guardagent.policy.policies import Policies
+
+if TYPE_CHECKING:
+    from guardagent.batch.pool import Work
+
+_AHEAD = 3  # chunks for each process that are read and not given yet
+_AHEAD_BYTES = 16 * 2**20  # and in all of them together, unless one alone is larger
 
 
 def judge_file(
@@ -26,7 +34,7 @@ def judge_file(
 
     Args:
         job: the file, and what is done with each line.
-        policies: what judges.
+        policies: what judges; other processes load their own.
         journal: keeps the rows; those that it has are neither judged nor given again.
         workers: how many processes judge.
         advance: is told how many bytes of the file are done.
@@ -38,15 +46,35 @@ def judge_file(
     with journal, open_bytes(job.path) as file, remembered() as raise_if_interrupted:
         reader = LineReader(file)
         known, until = journal.place(reader)
-        for chunk, results in judge_chunks(job, policies, reader.chunks(until), workers, known):
-            journal.promise(chunk.end)
-            for result in results:
-                raise_if_interrupted()
-                journal.metrics.add(result)
-                if result.known:
-                    continue
-                if result.row:
-                    journal.write(result.row)
-                yield result
-            journal.settle()
-            advance(chunk.end.read)
+        work = zip(reader.chunks(until), chain([tuple(known)], repeat(())), strict=False)
+        judged = _judged(job, policies, work) if workers == 1 else _judged_at_once(job, workers, work)
+        with contextlib.closing(judged):
+            for chunk, results in judged:
+                journal.promise(chunk.end)
+                for result in results:
+                    raise_if_interrupted()
+                    journal.metrics.add(result)
+                    if result.known:
+                        continue
+                    if result.row:
+                        journal.write(result.row)
+                    yield result
+                journal.settle()
+                advance(chunk.end.read)
+
+
+def _judged(job: Job, policies: Policies, work: Iterable[Work]) -> Generator[tuple[Chunk, Iterable[Result]]]:
+    """Each chunk with its results, which are made as they are asked for."""
+    for chunk, known in work:
+        yield chunk, judge_lines(job, policies, chunk, known)
+
+
+def _judged_at_once(job: Job, workers: int, work: Iterable[Work]) -> Generator[tuple[Chunk, Iterable[Result]]]:
+    from guardagent.batch.pool import concurrently, processes
+
+    def has_room(begun: Collection[Work]) -> bool:
+        return len(begun) < _AHEAD * workers and sum(chunk.size for chunk, _ in begun) < _AHEAD_BYTES
+
+    with processes(job, workers) as submit:
+        for (chunk, _), results in concurrently(submit, work, has_room):
+            yield chunk, results

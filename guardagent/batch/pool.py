@@ -1,7 +1,9 @@
-"""Judges chunks in several processes at once, with few under way, and gives their results in the order of the file.
+"""Work that is under way at once, with little of it begun, and processes that do it.
 
-Each process has a pipe of its own and one chunk at a time. So one that is ended, wherever it was, is an end of its pipe
-and nothing else: nobody waits for the rest of what it was saying, or for a lock that it held.
+`concurrent.futures` runs it. Its `ProcessPoolExecutor` cannot carry what is promised here: all its processes answer
+through one pipe, which has no end while any of them lives, so that one which is killed within its answer is waited for
+for ever; it cannot end its processes at once, as a Ctrl-C has to; and they outlive a parent that is killed. So each
+thread of a `ThreadPoolExecutor` has a process with a pipe of its own, whose end is the end of the process.
 """
 
 from __future__ import annotations
@@ -11,132 +13,101 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from queue import SimpleQueue
+from typing import TypeVar
 
 from guardagent.batch.job import Job, Result, judge_lines
 from guardagent.batch.lines import Chunk
 from guardagent.errors import GuardError, InputError, LimitError
 from guardagent.policy.policies import Policies
 
-_AHEAD = 3  # chunks for each process that are read and not given yet
-_AHEAD_BYTES = 16 * 2**20  # and in all of them together, unless one alone is larger
+Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
+Work = tuple[Chunk, tuple[str, ...]]  # a chunk, and the rows of its first records, which an earlier run has judged
+Submit = Callable[[Work], Future[list[Result]]]
 
-Judged = tuple[Chunk, Iterable[Result]]
 
-
-def judge_chunks(
-    job: Job, policies: Policies, chunks: Iterable[Chunk], workers: int = 1, known: Iterable[str] = ()
-) -> Iterator[Judged]:
-    """Each chunk with its results; with one worker they are made as they are asked for, in this process.
+def concurrently(
+    submit: Callable[[Item], Future[Outcome]],
+    items: Iterable[Item],
+    has_room: Callable[[Collection[Item]], bool],
+    *,
+    ordered: bool = True,
+) -> Iterator[tuple[Item, Outcome]]:
+    """Each item with its outcome.
 
     Args:
-        job: what is done with each line.
-        policies: what `job.load` gave; other processes load their own.
-        chunks: the lines.
-        workers: how many processes judge.
-        known: the rows of the first records of the first chunk, which an earlier run has judged.
-
-    Raises:
-        InputError: the policies are wrong by now, or the known rows are of something else.
-        LimitError: a process was ended from outside, as for the memory that it took.
+        submit: begins an item.
+        items: are read only as there is room for them.
+        has_room: whether one more may begin beside those that have begun and are not given yet.
+        ordered: gives them in their order; else each as soon as it is done.
     """
-    if workers > 1:
-        with _team(job, workers) as team:
-            yield from _judge_at_once(team, chunks, tuple(known))
-        return
-    for chunk in chunks:
-        yield chunk, judge_lines(job, policies, chunk, known)
-        known = ()
-
-
-@dataclass(eq=False)
-class _Task:
-    """A chunk that is read and not given yet; its results, once they are there."""
-
-    chunk: Chunk
-    results: list[Result] | None = None
-
-
-@dataclass(eq=False)
-class _Worker:
-    """A process, the pipe to it, and what it is doing."""
-
-    process: BaseProcess
-    pipe: Connection
-    task: _Task | None = None
-
-    def begin(self, task: _Task, known: tuple[str, ...]) -> None:
-        self.task = task
-        try:
-            self.pipe.send((task.chunk, known))
-        except OSError:
-            raise _ended() from None
-
-    def end(self) -> None:
-        """Takes the results of its task, which are there or on their way."""
-        try:
-            said = self.pipe.recv()
-        except (EOFError, OSError):
-            raise _ended() from None
-        if isinstance(said, str):
-            raise InputError(said)
-        assert self.task is not None
-        self.task.results, self.task = said, None
-
-
-def _ended() -> LimitError:
-    return LimitError("a worker process was ended from outside; expected it to have memory enough")
-
-
-def _judge_at_once(team: list[_Worker], chunks: Iterable[Chunk], known: tuple[str, ...]) -> Iterator[Judged]:
-    waiting, tasks = iter(chunks), deque[_Task]()
+    waiting, begun = iter(items), dict[Future[Outcome], Item]()
     while True:
-        for worker in team:
-            if worker.task is None and _has_room(tasks, len(team)) and (chunk := next(waiting, None)):
-                tasks.append(_Task(chunk))
-                worker.begin(tasks[-1], known)
-                known = ()
-        if not tasks:
+        while has_room(begun.values()) and (item := next(waiting, None)) is not None:
+            begun[submit(item)] = item
+        if not begun:
             return
-        if tasks[0].results is None:
-            _take_results(team)
-        else:
-            task = tasks.popleft()
-            yield task.chunk, task.results or ()
-
-
-def _has_room(tasks: Iterable[_Task], workers: int) -> bool:
-    sizes = [task.chunk.size for task in tasks]
-    return len(sizes) < _AHEAD * workers and sum(sizes) < _AHEAD_BYTES
-
-
-def _take_results(team: Iterable[_Worker]) -> None:
-    """Waits until at least one worker is done with its task."""
-    busy = {worker.pipe: worker for worker in team if worker.task is not None}
-    for pipe in wait(list(busy)):
-        busy[pipe].end()  # type: ignore[index]
+        future = next(iter(begun if ordered else wait(begun, return_when=FIRST_COMPLETED).done))
+        yield begun.pop(future), future.result()
 
 
 @contextlib.contextmanager
-def _team(job: Job, workers: int) -> Iterator[list[_Worker]]:
-    """Processes that end when they are not needed any more: at once, where what they do is of no use."""
+def processes(job: Job, count: int) -> Iterator[Submit]:
+    """Gives what begins a chunk in one of several processes. They end at once where what they do is of no use any more.
+
+    The future raises an InputError where the policies are wrong by now or the known rows are of something else, and a
+    LimitError where its process was ended from outside, as for the memory that it took.
+    """
     team: list[_Worker] = []
+    idle: SimpleQueue[_Worker] = SimpleQueue()
+    threads = ThreadPoolExecutor(count)
     try:
-        team += (_start(job) for _ in range(workers))
-        yield team
+        for _ in range(count):
+            team.append(_start(job))
+            idle.put(team[-1])
+        yield lambda work: threads.submit(_judge, idle, work)
     except BaseException:
         for worker in team:
             worker.process.terminate()
         raise
     finally:
+        threads.shutdown(cancel_futures=True)  # no pipe is closed that a thread still reads
         for worker in team:
             worker.pipe.close()
             worker.process.join()
+
+
+@dataclass(frozen=True, slots=True)
+class _Worker:
+    """A process and the pipe to it."""
+
+    process: BaseProcess
+    pipe: Connection
+
+    def judge(self, work: Work) -> list[Result]:
+        try:
+            self.pipe.send(work)
+            said = self.pipe.recv()
+        except (EOFError, OSError):
+            raise LimitError("a worker process was ended from outside; expected it to have memory enough") from None
+        if isinstance(said, str):
+            raise InputError(said)
+        return said  # type: ignore[no-any-return]
+
+
+def _judge(idle: SimpleQueue[_Worker], work: Work) -> list[Result]:
+    worker = idle.get()  # there is one for each thread
+    try:
+        return worker.judge(work)
+    finally:
+        idle.put(worker)
 
 
 def _start(job: Job) -> _Worker:

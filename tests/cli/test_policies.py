@@ -251,6 +251,20 @@ def test_workers_end_with_a_run_that_is_killed(slow: Callable[..., subprocess.Po
     assert alive == []
 
 
+def test_a_worker_that_is_killed_ends_the_run(slow: Callable[..., subprocess.Popen[bytes]], tmp_path: Path) -> None:
+    """Exit 3, what was judged before is kept, and the other workers end too."""
+    process = slow("--out", str(tmp_path / "out.jsonl"), "--workers", "2")
+    children = psutil.Process(process.pid).children(recursive=True)
+    workers = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+    workers[0].kill()
+    said = process.communicate()[1]
+    assert (process.returncode, len(workers)) == (3, 2)
+    assert b"a worker process was ended from outside" in said
+    rows = [json.loads(line)["id"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert rows == [f"t{at}" for at in range(len(rows))]
+    assert not workers[1].is_running()
+
+
 def test_nobody_reading_on_is_no_error(policies: Path, tmp_path: Path) -> None:
     """`| head -1` ends it quietly."""
     cases = write_lines(tmp_path / "many.jsonl", *(case(f"c{at}", amount=5) for at in range(3000)))
