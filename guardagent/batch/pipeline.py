@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from guardagent._support.interrupts import remembered
 from guardagent.batch.job import Job, Result, judge_lines
 from guardagent.batch.lines import Chunk, LineReader, open_bytes
-from guardagent.batch.result_log import Unkept
+from guardagent.batch.resumable_log import MetricsOnly
 from guardagent.policy.policies import Policies
 
 if TYPE_CHECKING:
@@ -23,43 +23,43 @@ _AHEAD_BYTES = 16 * 2**20  # and in all of them together, unless one alone is la
 def judge_file(
     job: Job,
     policies: Policies,
-    journal: Unkept,
+    log: MetricsOnly,
     *,
     workers: int = 1,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Generator[Result]:
-    """The results of a file's lines, in their order, kept in the journal and counted in its metrics.
+    """The results of a file's lines, in their order, kept in the log and counted in its metrics.
 
     Memory holds a few chunks of lines, whatever the size of the file.
 
     Args:
         job: the file, and what is done with each line.
         policies: what judges; other processes load their own.
-        journal: keeps the rows; those that it has are neither judged nor given again.
+        log: keeps the rows; those that it has are neither judged nor given again.
         workers: how many processes judge.
         advance: is told how many bytes of the file are done.
 
     Raises:
-        InputError: the file cannot be read, or is not the one that the journal was written for.
+        InputError: the file cannot be read, or is not the one that the log was written for.
         LimitError: a worker process was ended from outside.
     """
-    with journal, open_bytes(job.path) as file, remembered() as raise_if_interrupted:
+    with log, open_bytes(job.path) as file, remembered() as raise_if_interrupted:
         reader = LineReader(file)
-        known, until = journal.place(reader)
+        known, until = log.place(reader)
         work = zip(reader.chunks(until), chain([tuple(known)], repeat(())), strict=False)
         judged = _judged(job, policies, work) if workers == 1 else _judged_at_once(job, workers, work)
         with contextlib.closing(judged):
             for chunk, results in judged:
-                journal.promise(chunk.end)
+                log.promise(chunk.end)
                 for result in results:
                     raise_if_interrupted()
-                    journal.metrics.add(result)
+                    log.metrics.add(result)
                     if result.known:
                         continue
                     if result.row:
-                        journal.write(result.row)
+                        log.write(result.row)
                     yield result
-                journal.settle()
+                log.settle()
                 advance(chunk.end.read)
 
 

@@ -1,188 +1,86 @@
-"""A file of results that survives its writer: a run that was ended anywhere goes on after the last whole row.
+"""A file of results that survives its writer: rows of JSON, one in a line, appended by one process at a time.
 
-Beside the rows lies a small file that says how far the input was read for them. It is replaced before the rows of a
-chunk are written and so promises where that chunk ends: whatever part of its rows is there later is known to belong to
-exactly those bytes of the input. So nothing depends on when, or by what, the writer was ended.
+Wherever a run was ended, every row is there that was written; of the last one perhaps a part, which is cut off when the
+file is read back.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+import os
+from collections.abc import Iterable, Iterator
 from io import FileIO
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-from guardagent._support.files import parse_json
-from guardagent.batch.lines import LineReader, Mark
-from guardagent.batch.verdict_metrics import VerdictMetrics
+from guardagent._support.locks import replace_file
 from guardagent.errors import ContentError, InputError
 
-_KEYS = {"id", "label", "decision", "rules", "errors"}
-_ANEW = "expected what it was written for; name another --out to begin anew"
 
+class ResultLog:
+    """The file, open and locked; a new one where there is none.
 
-class Unkept:
-    """Keeps nothing but the metrics: for results that go elsewhere."""
+    Raises:
+        InputError: another run is writing to it, or it cannot be written.
+    """
 
-    def __init__(self, metrics: VerdictMetrics) -> None:
-        self.metrics = metrics
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with file_errors(path):
+            self._file = FileIO(path, "a+")
+        if not self._is_ours():
+            self.close()
+            raise InputError(f"{path}: another run is writing to it; expected that one to end first")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is open."""
+        self.close()
 
-    def place(self, reader: LineReader) -> tuple[list[str], int | None]:  # noqa: ARG002 - it stays at the beginning
-        """Reads up to where the results end; the rows of the next chunk that are there, and where that chunk ends."""
-        return [], None
+    def close(self) -> None:
+        """Lets others write."""
+        self._file.close()
 
-    def promise(self, end: Mark) -> None:
-        """Says where the chunk ends whose rows come next."""
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return self._file.seek(0, os.SEEK_END)
 
-    def write(self, row: str) -> None:
-        """Keeps a row."""
+    def rows(self, start: int = 0) -> list[str]:
+        """The rows from a place on, which may be anything. A last one that is torn is cut off."""
+        with file_errors(self.path):
+            self._file.seek(start)
+            data = self._file.readall() or b""
+            whole = data[: data.rfind(b"\n") + 1]  # bytes, since it may be torn within a character
+            self._file.truncate(start + len(whole))
+        return whole.decode("utf-8", "replace").split("\n")[:-1]
 
-    def settle(self) -> None:
-        """Says that all rows of the promised chunk are written."""
-
-
-class Journal(Unkept):
-    """Keeps the rows of a run in a file.
-
-    Args:
-        path: the file, one row in a line.
-        setup: stands for all that judges; rows of another setup are not continued.
-        metrics: what came of the lines so far: nothing.
-        resume: goes on after the rows that are there; else there must be none.
-
-    Raises:
-        InputError: there are rows that cannot be continued, another run is writing, or the file cannot be written.
-    """
-
-    def __init__(self, path: Path, setup: str, metrics: VerdictMetrics, *, resume: bool = False) -> None:
-        super().__init__(metrics)
-        self.path = path
-        self._setup = setup
-        self._beside = path.with_name(f"{path.name}.progress")
-        self._done = self._promised = Mark()
-        self._written = 0
-        self._file = self._open()
-        try:
-            self._take_up(resume=resume)
-        except BaseException:
-            self._file.close()
-            raise
-
-    def __exit__(self, *error: object) -> None:
-        with self._file:
-            if error[0] is None:
-                self._refuse_change(self._done)
-                self._save()
-
-    def place(self, reader: LineReader) -> tuple[list[str], int | None]:
-        if not reader.skip(self._done):
-            raise InputError(
-                f"{self.path}: the first {self._done.line:,} lines of the input are not those it was written for; "
-                + _ANEW
-            )
-        return self._rows_of_next(), self._promised.read
-
-    def promise(self, end: Mark) -> None:
-        self._refuse_change(end)
-        self._promised = end
-        self._save()
-
-    def write(self, row: str) -> None:
+    def append(self, row: str) -> None:
+        """Adds a row, all of it."""
         data = f"{row}\n".encode()
-        with _our_errors(self.path):
+        with file_errors(self.path):
             while data:
                 data = data[self._file.write(data) :]
 
-    def settle(self) -> None:
-        self._done, self._written = self._promised, self._size()
+    def replace(self, rows: Iterable[str]) -> None:
+        """Writes other rows instead, and ends: even a crash of the machine leaves the old ones or these."""
+        with self, file_errors(self.path):
+            replace_file(self.path, "".join(f"{row}\n" for row in rows))
 
-    def _refuse_change(self, end: Mark) -> None:
-        """Where an earlier run has promised an end, it is the only one."""
-        if self._promised not in (self._done, end):
-            raise InputError(f"{self.path}: the input changed before line {self._promised.line + 1:,}; {_ANEW}")
-
-    def _open(self) -> FileIO:
-        with _our_errors(self.path):
-            file = FileIO(self.path, "a+")
+    def _is_ours(self) -> bool:
+        """Whether no other run holds it, nor has replaced it since it was opened."""
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system releases it, however this process ends
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system releases it, however this process ends
+            return os.path.samestat(os.fstat(self._file.fileno()), self.path.stat())
         except OSError:
-            file.close()
-            raise InputError(f"{self.path}: another run is writing to it; expected that one to end first") from None
-        return file
-
-    def _size(self) -> int:
-        return self._file.seek(0, 2)
-
-    def _save(self) -> None:
-        values = {
-            "setup": self._setup,
-            "done": asdict(self._done),
-            "promised": asdict(self._promised),
-            "written": self._written,
-            "metrics": self.metrics.to_dict(),
-        }
-        fresh = self._beside.with_name(f"{self._beside.name}.new")
-        with _our_errors(self._beside):
-            fresh.write_text(json.dumps(values), encoding="utf-8")
-            fresh.replace(self._beside)
-
-    def _take_up(self, *, resume: bool) -> None:
-        if resume:
-            self._read_progress()
-        elif self._size():
-            raise InputError(f"{self.path}: holds results already; expected --resume to go on, or another --out")
-
-    def _read_progress(self) -> None:
-        with _our_errors(self._beside):
-            text = self._beside.read_text(encoding="utf-8") if self._beside.exists() else ""
-        if text:
-            self._take(parse_json(text, self._beside))
-        if self._size() < self._written:
-            raise InputError(f"{self.path}: holds less than was written; expected it unchanged, or another --out")
-        if self._size() and not text:
-            raise InputError(f"{self.path}: holds results, but {self._beside} is missing; expected both, or neither")
-
-    def _take(self, values: Mapping[str, Any]) -> None:
-        try:
-            self._done, self._promised = Mark(**values["done"]), Mark(**values["promised"])
-            self._written, setup = int(values["written"]), values["setup"]
-            metrics = VerdictMetrics.from_dict(values["metrics"])
-        except (KeyError, TypeError, ValueError):
-            raise ContentError("is no record of a run; expected it as it was written", self._beside) from None
-        if setup != self._setup:
-            raise InputError(f"{self.path}: was written under other policies, or by another version; {_ANEW}")
-        self.metrics = metrics
-
-    def _rows_of_next(self) -> list[str]:
-        """The rows of the promised chunk that are there. A last one that is torn is cut off."""
-        with _our_errors(self.path):
-            self._file.seek(self._written)
-            data = self._file.readall() or b""
-            whole = data[: data.rfind(b"\n") + 1]
-            self._file.truncate(self._written + len(whole))
-        rows = whole.decode("utf-8", "replace").split("\n")[:-1]
-        if rows and self._promised == self._done:
-            raise InputError(f"{self.path}: holds more than was written; expected it unchanged, or another --out")
-        for row in rows:
-            value = parse_json(row, self.path)
-            if not isinstance(value, dict) or not value.keys() >= _KEYS:
-                raise ContentError("its last rows are no verdicts; expected it as it was written", self.path)
-        return rows
+            return False
 
 
 @contextlib.contextmanager
-def _our_errors(path: Path) -> Iterator[None]:
+def file_errors(path: Path) -> Iterator[None]:
+    """Says of a file what the system says."""
     try:
         yield
     except OSError as error:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from guardagent.batch.job import Job, Result
-    from guardagent.batch.result_log import Unkept
+    from guardagent.batch.resumable_log import MetricsOnly
     from guardagent.batch.verdict_metrics import VerdictMetrics
     from guardagent.policy.policies import Policies
 
@@ -184,28 +184,28 @@ class _Run:
         elif found:
             show_difference(result, f"{self.job.name}:{result.line}:", self.ids, _console())
 
-    def _results(self, policies: Policies, journal: Unkept) -> Generator[Result]:
+    def _results(self, policies: Policies, journal: MetricsOnly) -> Generator[Result]:
         from guardagent.batch.pipeline import judge_file
 
         with self._bar() as advance:
             yield from judge_file(self.job, policies, journal, workers=self.workers, advance=advance)
 
-    def _journal(self, policies: Policies) -> Unkept:
+    def _journal(self, policies: Policies) -> MetricsOnly:
         from guardagent import __version__
-        from guardagent.batch.result_log import Journal, Unkept
+        from guardagent.batch.resumable_log import MetricsOnly, ResumableLog
         from guardagent.batch.verdict_metrics import VerdictMetrics
 
         tally = VerdictMetrics.over(policies.ids)
         if self.out is None:
             if self.resume:
                 raise InputError("--resume without --out; expected --out FILE, which holds the verdicts to go on after")
-            return Unkept(tally)
+            return MetricsOnly(tally)
         model = f", {self.model}" if policies.requests else ""
         setup = f"guardagent {__version__}, {self.things}, policies {policies.digest}{model}"
-        return Journal(self.out, setup, tally, resume=self.resume)
+        return ResumableLog(self.out, setup, tally, resume=self.resume)
 
     @contextlib.contextmanager
-    def _ended_well(self, journal: Unkept) -> Iterator[None]:
+    def _ended_well(self, journal: MetricsOnly) -> Iterator[None]:
         try:
             yield
             sys.stdout.flush()

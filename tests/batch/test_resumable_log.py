@@ -9,7 +9,7 @@ import pytest
 
 from guardagent.batch.job import Job, Result
 from guardagent.batch.pipeline import judge_file
-from guardagent.batch.result_log import Journal
+from guardagent.batch.resumable_log import ResumableLog
 from guardagent.batch.verdict_metrics import VerdictMetrics
 from guardagent.errors import ContentError, InputError
 from tests.many import case, job, write_lines, write_policies
@@ -35,8 +35,8 @@ def start(
     work: Job, out: Path, *, resume: bool = False, setup: str = "s", workers: int = 1
 ) -> tuple[VerdictMetrics, Results]:  # fmt
     policies = work.load()
-    journal = Journal(out, setup, VerdictMetrics.over(policies.ids), resume=resume)
-    return journal.metrics, judge_file(work, policies, journal, workers=workers)
+    log = ResumableLog(out, setup, VerdictMetrics.over(policies.ids), resume=resume)
+    return log.metrics, judge_file(work, policies, log, workers=workers)
 
 
 def finish(work: Job, out: Path, **options: Any) -> tuple[dict[str, Any], list[Any]]:

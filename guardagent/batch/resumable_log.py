@@ -1,0 +1,159 @@
+"""A result log of the lines of a file: a run that was ended anywhere goes on after the last whole row.
+
+Beside the rows lies a small file that says how far the input was read for them. It is replaced before the rows of a
+chunk are written and so promises where that chunk ends: whatever part of its rows is there later is known to belong to
+exactly those bytes of the input. So nothing depends on when, or by what, the writer was ended; ids may come again; and
+no list of what is done grows with the input.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Self
+
+from guardagent._support.files import parse_json
+from guardagent.batch.lines import LineReader, Mark
+from guardagent.batch.result_log import ResultLog, file_errors
+from guardagent.batch.verdict_metrics import VerdictMetrics
+from guardagent.errors import ContentError, InputError
+
+_KEYS = {"id", "label", "decision", "rules", "errors"}
+_ANEW = "expected what it was written for; name another --out to begin anew"
+
+
+class MetricsOnly:
+    """Keeps nothing but the metrics: for results that go elsewhere."""
+
+    def __init__(self, metrics: VerdictMetrics) -> None:
+        self.metrics = metrics
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is open."""
+
+    def place(self, reader: LineReader) -> tuple[list[str], int | None]:  # noqa: ARG002 - it stays at the beginning
+        """Reads up to where the results end; the rows of the next chunk that are there, and where that chunk ends."""
+        return [], None
+
+    def promise(self, end: Mark) -> None:
+        """Says where the chunk ends whose rows come next."""
+
+    def write(self, row: str) -> None:
+        """Keeps a row."""
+
+    def settle(self) -> None:
+        """Says that all rows of the promised chunk are written."""
+
+
+class ResumableLog(MetricsOnly):
+    """Keeps the rows of a run in a file.
+
+    Args:
+        path: the file, one row in a line.
+        setup: stands for all that judges; rows of another setup are not continued.
+        metrics: what came of the lines so far: nothing.
+        resume: goes on after the rows that are there; else there must be none.
+
+    Raises:
+        InputError: there are rows that cannot be continued, another run is writing, or the file cannot be written.
+    """
+
+    def __init__(self, path: Path, setup: str, metrics: VerdictMetrics, *, resume: bool = False) -> None:
+        super().__init__(metrics)
+        self.path = path
+        self._setup = setup
+        self._beside = path.with_name(f"{path.name}.progress")
+        self._done = self._promised = Mark()
+        self._written = 0
+        self._log = ResultLog(path)
+        try:
+            self._take_up(resume=resume)
+        except BaseException:
+            self._log.close()
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        with self._log:
+            if error[0] is None:
+                self._refuse_change(self._done)
+                self._save()
+
+    def place(self, reader: LineReader) -> tuple[list[str], int | None]:
+        if not reader.skip(self._done):
+            raise InputError(
+                f"{self.path}: the first {self._done.line:,} lines of the input are not those it was written for; "
+                + _ANEW
+            )
+        return self._rows_of_next(), self._promised.read
+
+    def promise(self, end: Mark) -> None:
+        self._refuse_change(end)
+        self._promised = end
+        self._save()
+
+    def write(self, row: str) -> None:
+        self._log.append(row)
+
+    def settle(self) -> None:
+        self._done, self._written = self._promised, self._log.size
+
+    def _refuse_change(self, end: Mark) -> None:
+        """Where an earlier run has promised an end, it is the only one."""
+        if self._promised not in (self._done, end):
+            raise InputError(f"{self.path}: the input changed before line {self._promised.line + 1:,}; {_ANEW}")
+
+    def _save(self) -> None:
+        values = {
+            "setup": self._setup,
+            "done": asdict(self._done),
+            "promised": asdict(self._promised),
+            "written": self._written,
+            "metrics": self.metrics.to_dict(),
+        }
+        fresh = self._beside.with_name(f"{self._beside.name}.new")
+        with file_errors(self._beside):  # not synced to the disk, which would take longer than to judge the chunk
+            fresh.write_text(json.dumps(values), encoding="utf-8")
+            fresh.replace(self._beside)
+
+    def _take_up(self, *, resume: bool) -> None:
+        if resume:
+            self._read_progress()
+        elif self._log.size:
+            raise InputError(f"{self.path}: holds results already; expected --resume to go on, or another --out")
+
+    def _read_progress(self) -> None:
+        with file_errors(self._beside):
+            text = self._beside.read_text(encoding="utf-8") if self._beside.exists() else ""
+        if text:
+            self._take(parse_json(text, self._beside))
+        if self._log.size < self._written:
+            raise InputError(f"{self.path}: holds less than was written; expected it unchanged, or another --out")
+        if self._log.size and not text:
+            raise InputError(f"{self.path}: holds results, but {self._beside} is missing; expected both, or neither")
+
+    def _take(self, values: Mapping[str, Any]) -> None:
+        try:
+            self._done, self._promised = Mark(**values["done"]), Mark(**values["promised"])
+            self._written, setup = int(values["written"]), values["setup"]
+            metrics = VerdictMetrics.from_dict(values["metrics"])
+        except (KeyError, TypeError, ValueError):
+            raise ContentError("is no record of a run; expected it as it was written", self._beside) from None
+        if setup != self._setup:
+            raise InputError(f"{self.path}: was written under other policies, or by another version; {_ANEW}")
+        self.metrics = metrics
+
+    def _rows_of_next(self) -> list[str]:
+        """The rows of the promised chunk that are there."""
+        rows = self._log.rows(self._written)
+        if rows and self._promised == self._done:
+            raise InputError(f"{self.path}: holds more than was written; expected it unchanged, or another --out")
+        for row in rows:
+            value = parse_json(row, self.path)
+            if not isinstance(value, dict) or not value.keys() >= _KEYS:
+                raise ContentError("its last rows are no verdicts; expected it as it was written", self.path)
+        return rows
