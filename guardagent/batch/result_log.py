@@ -1,7 +1,7 @@
 """A file of results that survives its writer: rows of JSON, one in a line, appended by one process at a time.
 
-Wherever a run was ended, every row is there that was written; of the last one perhaps a part, which is cut off when the
-file is read back.
+Wherever a run was ended, every row is there that was written; of the last one perhaps a part, which is cut off before
+the next one comes.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class ResultLog:
         self.path = path
         with file_errors(path):
             self._file = FileIO(path, "a+")
+        self._whole = 0
         if not self._is_ours():
             self.close()
             raise InputError(f"{path}: another run is writing to it; expected that one to end first")
@@ -49,13 +50,18 @@ class ResultLog:
         return self._file.seek(0, os.SEEK_END)
 
     def rows(self, start: int = 0) -> list[str]:
-        """The rows from a place on, which may be anything. A last one that is torn is cut off."""
+        """The lines from a place on, which may be anything, without a last one that is torn."""
         with file_errors(self.path):
             self._file.seek(start)
             data = self._file.readall() or b""
-            whole = data[: data.rfind(b"\n") + 1]  # bytes, since it may be torn within a character
-            self._file.truncate(start + len(whole))
+        whole = data[: data.rfind(b"\n") + 1]  # bytes, since it may be torn within a character
+        self._whole = start + len(whole)
         return whole.decode("utf-8", "replace").split("\n")[:-1]
+
+    def cut(self) -> None:
+        """Cuts a torn row off, to which the next one would be glued, once all that was read is known to be ours."""
+        with file_errors(self.path):
+            self._file.truncate(self._whole)
 
     def append(self, row: str) -> None:
         """Adds a row, all of it."""

@@ -156,4 +156,5 @@ class ResumableLog(MetricsOnly):
             value = parse_json(row, self.path)
             if not isinstance(value, dict) or not value.keys() >= _KEYS:
                 raise ContentError("its last rows are no verdicts; expected it as it was written", self.path)
+        self._log.cut()
         return rows

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from guardagent._version import __version__
+from guardagent.batch.result_log import ResultLog
 from guardagent.bench.evaluation import Replay
 from guardagent.bench.offline import Guard, read_object, read_state
 from guardagent.bench.pass_k import WriteCalls, matches, pass_hat_k
 from guardagent.bench.replay_report import draw_replay, replay_table
-from guardagent.bench.results import write_rows, write_text
+from guardagent.bench.results import line_of, write_text
 from guardagent.bench.trajectories import Trajectory, read_trajectories
 from guardagent.errors import InputError
 from guardagent.types import Verdict
@@ -200,9 +201,10 @@ def _write(out: Path, rows: Sequence[Row], summary: Mapping[str, Any]) -> None:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{out}: cannot be made a folder: {error.strerror}") from None
-    _refuse_others(out / "results.jsonl", {row["id"] for row in rows})
-    (out / "summary.json").unlink(missing_ok=True)  # only a complete run has one
-    write_rows(out / "results.jsonl", rows)
+    with ResultLog(out / "results.jsonl") as log:
+        _refuse_others(log.path, {row["id"] for row in rows})
+        (out / "summary.json").unlink(missing_ok=True)  # only a complete run has one
+        log.replace(map(line_of, rows))
     write_text(out / "table.md", replay_table(summary))
     draw_replay(out / "plot.png", summary)
     write_text(out / "summary.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from guardagent._support.files import parse_json
+from guardagent._support.locks import replace_file
 from guardagent._version import __version__
+from guardagent.batch.result_log import ResultLog, file_errors
 from guardagent.bench.evaluation import Evaluation, Example
 from guardagent.bench.generated import describe
 from guardagent.errors import ContentError, InputError
@@ -24,7 +25,7 @@ Row = dict[str, Any]
 _KEYS = {"id", "label", "truth", "errors", "digest"}
 
 
-class Results:
+class Results(ResultLog):
     """The file of rows. A row counts for an example only if its digest is that of the example and the guard.
 
     With `retry_errors`, rows that could not be checked do not count either: where a model decides, its
@@ -32,11 +33,14 @@ class Results:
     """
 
     def __init__(self, path: Path, *, retry_errors: bool = False) -> None:
-        self.path = path
+        super().__init__(path)
         self._retry_errors = retry_errors
-        self._rows = {row["id"]: row for row in _read(path)}
-        # Rewritten without a torn last line, to which the next row would be glued.
-        write_rows(path, self._rows.values())
+        try:
+            self._rows = {row["id"]: row for row in self._read()}
+            self.cut()
+        except BaseException:
+            self.close()
+            raise
 
     def refuse_others(self, ids: Iterable[str]) -> None:
         """Makes sure that the rows are those of this data, which another evaluation must not replace.
@@ -56,9 +60,23 @@ class Results:
             return None
         return row
 
-    def append(self, row: Row) -> None:
-        with _our_errors(self.path), self.path.open("a", encoding="utf-8") as file:
-            file.write(_line(row))
+    def keep(self, row: Row) -> None:
+        """Writes the row of one example."""
+        self.append(line_of(row))
+
+    def complete(self, rows: Iterable[Row]) -> None:
+        """Writes the rows of all examples instead, in the order of the data."""
+        self.replace(map(line_of, rows))
+
+    def _read(self) -> Iterator[Row]:
+        for number, line in enumerate(self.rows(), start=1):
+            if not line.strip():
+                continue
+            row = parse_json(line, self.path, number)
+            if not isinstance(row, dict) or not row.keys() >= _KEYS:
+                message = "is no row of an evaluation; expected those of an earlier run, or choose an empty folder"
+                raise ContentError(message, self.path, number)
+            yield row
 
 
 def result_row(
@@ -116,51 +134,20 @@ def setup_of(guard: GuardAgent, evaluation_file: Path, settings: Mapping[str, An
     return repr((__version__, dict(settings), contents))
 
 
-def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    write_text(path, "".join(map(_line, rows)))
-
-
 def write_text(path: Path, text: str) -> None:
     """Writes a file so that a crash leaves the old one or the new one.
 
     Raises:
         InputError: it cannot be written.
     """
-    fresh = path.with_suffix(path.suffix + ".new")
-    with _our_errors(path):
-        fresh.write_text(text, encoding="utf-8")
-        fresh.replace(path)
+    with file_errors(path):
+        replace_file(path, text)
+
+
+def line_of(row: Mapping[str, Any]) -> str:
+    """A row as JSON; half a character becomes its escape, which JSON has."""
+    return json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
 
 
 def _answers(evaluation: Evaluation, answer: str | None, example: Example) -> bool:
     return answer is not None and evaluation.answered(answer, example)
-
-
-def _line(row: Mapping[str, Any]) -> str:
-    return json.dumps(row, ensure_ascii=False) + "\n"
-
-
-def _read(path: Path) -> Iterator[Row]:
-    for number, line in enumerate(_whole_lines(path).split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        row = parse_json(line.decode("utf-8", "replace"), path, number)
-        if not isinstance(row, dict) or not row.keys() >= _KEYS:
-            message = "is no row of an evaluation; expected those of an earlier run, or choose an empty folder"
-            raise ContentError(message, path, number)
-        yield row
-
-
-def _whole_lines(path: Path) -> bytes:
-    """The file without the last line if that one is torn; bytes, since it may be torn within a character."""
-    with _our_errors(path):
-        data = path.read_bytes() if path.exists() else b""
-    return data[: data.rfind(b"\n") + 1]
-
-
-@contextlib.contextmanager
-def _our_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read or written: {error.strerror}") from None

@@ -8,12 +8,15 @@ import dataclasses
 import hashlib
 import json
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 from guardagent._support import interrupts
 from guardagent._version import __version__
+from guardagent.batch.pool import concurrently
 from guardagent.bench.evaluation import Evaluation, Example, PaperRow, Replay, find_evaluation
 from guardagent.bench.experiment import Experiment, Judge
 from guardagent.bench.generated import is_silent, measure_generated
@@ -21,7 +24,7 @@ from guardagent.bench.metrics import measure, measure_cost, measure_groups, meas
 from guardagent.bench.plot import draw
 from guardagent.bench.replay import run_replay
 from guardagent.bench.report import table
-from guardagent.bench.results import Results, Row, digest_of, result_row, setup_of, write_rows, write_text
+from guardagent.bench.results import Results, Row, digest_of, result_row, setup_of, write_text
 from guardagent.errors import InputError, ModelError
 from guardagent.types import Verdict
 
@@ -71,8 +74,10 @@ def run_evaluation(
     if (policies, state, facts) != (None, None, None):
         raise InputError(f"{name} judges by its agent's guard; expected no --policies, --state or --facts")
     examples = evaluation.load(data)
-    with experiment.guard_agent(evaluation.agent, evaluation.shots) as guard:
-        results = Results(_folder(out) / "results.jsonl", retry_errors=guard.model is not None)
+    with (
+        experiment.guard_agent(evaluation.agent, evaluation.shots) as guard,
+        Results(_folder(out) / "results.jsonl", retry_errors=guard.model is not None) as results,
+    ):
         results.refuse_others(example.id for example in examples)
         (out / "summary.json").unlink(missing_ok=True)  # only a complete run has one
         told = experiment.settings(guard)
@@ -115,27 +120,46 @@ def judge_all(
     rows = {example.id: results.get(example, digests[example.id]) for example in examples}
     missing = [example for example in examples if rows[example.id] is None]
     refuse_silence = _refuse_silence(already=len(examples) - len(missing))
-    # Several at once are judged in an event loop, which takes a Ctrl-C itself and cancels what is under way.
-    remembered = interrupts.remembered() if workers == 1 else contextlib.nullcontext(lambda: None)
-    with remembered as raise_if_interrupted, _bar(len(examples), shown=progress) as advance:
+    with results, interrupts.remembered() as raise_if_interrupted, _bar(len(examples), shown=progress) as advance:
         advance(len(examples) - len(missing))
-
-        def keep(example: Example, verdict: Verdict) -> None:
+        for example, verdict in _verdicts(judge, missing, workers):
             raise_if_interrupted()
             row = result_row(evaluation, example, verdict, digests[example.id], of_program=of_program)
-            results.append(row)
+            results.keep(row)
             rows[example.id] = row
             advance(1)
             refuse_silence(verdict)
-
-        if workers > 1:
-            asyncio.run(_judge_at_once(judge, missing, workers, keep))
-        else:
-            for example in missing:
-                keep(example, judge.guard(example.agent_input, example.agent_output))
-    done = [row for row in rows.values() if row is not None]
-    write_rows(results.path, done)
+        done = [row for row in rows.values() if row is not None]
+        results.complete(done)
     return done
+
+
+def _verdicts(judge: Any, examples: Sequence[Example], workers: int) -> Iterator[tuple[Example, Verdict]]:
+    """Each example with its verdict, as soon as that is there."""
+    if workers == 1:
+        for example in examples:
+            yield example, judge.guard(example.agent_input, example.agent_output)
+        return
+    with _event_loop() as loop:
+
+        def submit(example: Example) -> Future[Verdict]:
+            return asyncio.run_coroutine_threadsafe(judge.aguard(example.agent_input, example.agent_output), loop)
+
+        yield from concurrently(submit, examples, lambda begun: len(begun) < workers, ordered=False)
+
+
+@contextlib.contextmanager
+def _event_loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """An event loop in a thread. What is under way when it ends is cancelled, and with it the requests to models."""
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        thread = threading.Thread(target=loop.run_forever)
+        thread.start()
+        try:
+            yield loop
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
 
 
 def _refuse_silence(already: int) -> Callable[[Verdict], None]:
@@ -155,23 +179,6 @@ def _refuse_silence(already: int) -> Callable[[Verdict], None]:
             raise ModelError(f"the model answered none of the first {_SILENT} examples: {verdict.errors[0]}")
 
     return refuse
-
-
-async def _judge_at_once(
-    judge: Any, examples: Sequence[Example], workers: int, keep: Callable[[Example, Verdict], None]
-) -> None:
-    turns = asyncio.Semaphore(workers)
-
-    async def one(example: Example) -> None:
-        async with turns:
-            keep(example, await judge.aguard(example.agent_input, example.agent_output))
-
-    try:
-        async with asyncio.TaskGroup() as group:  # an interrupt cancels the others, and with them their requests
-            for example in examples:
-                group.create_task(one(example))
-    except ExceptionGroup as failed:
-        raise failed.exceptions[0] from None  # as with one worker, where nothing goes on after the first
 
 
 def _digest(data: Path) -> str:

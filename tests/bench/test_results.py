@@ -9,7 +9,7 @@ import pytest
 
 from guardagent.bench import Evaluation, judge_all
 from guardagent.bench.results import Results
-from guardagent.errors import ContentError
+from guardagent.errors import ContentError, InputError
 from guardagent.types import Verdict, unchecked
 
 from .fakes import Oracle, allow, deny, example
@@ -61,6 +61,25 @@ def test_a_swallowed_interrupt_still_stops(small: Evaluation, tmp_path: Path) ->
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_one_run_writes_at_a_time(small: Evaluation, tmp_path: Path) -> None:
+    """A second one is refused while the first judges, and asks nobody."""
+
+    def meanwhile(_: str) -> Verdict:
+        with pytest.raises(InputError, match="another run is writing to it"):
+            Results(tmp_path / "results.jsonl")
+        return allow("yes")
+
+    assert len(judge_all(small, EXAMPLES, Oracle(meanwhile), Results(tmp_path / "results.jsonl"), "setup")) == 4
+
+
+def test_half_a_character_is_kept(small: Evaluation, tmp_path: Path) -> None:
+    """An answer that is no text in UTF-8 ends no run, and is the same when it is read again."""
+    path, nobody = tmp_path / "results.jsonl", Oracle(verdict)
+    (row,) = judge_all(small, EXAMPLES[:1], Oracle(lambda _: allow("half \ud83d")), Results(path), "setup")
+    assert judge_all(small, EXAMPLES[:1], nobody, Results(path), "setup") == [row]
+    assert (row["answer"], nobody.asked) == ("half \ud83d", [])
+
+
 def test_what_changed_is_judged_anew(small: Evaluation, stopped: Path) -> None:
     """Another example text or another guard makes an old row worthless; the order is that of the data."""
     changed = [EXAMPLES[1], example("a", 1, output="other"), EXAMPLES[2]]
@@ -86,7 +105,7 @@ def test_errors_are_tried_again_where_a_model_decides(small: Evaluation, tmp_pat
 def test_foreign_results_are_not_overwritten(tmp_path: Path) -> None:
     """A results.jsonl of something else is an error, and stays as it is."""
     path = tmp_path / "results.jsonl"
-    path.write_text('{"score": 1}\n')
+    path.write_text('{"score": 1}\n{"score": 2}')
     with pytest.raises(ContentError, match=r"results\.jsonl:1: is no row of an evaluation"):
         Results(path)
-    assert path.read_text() == '{"score": 1}\n'
+    assert path.read_text() == '{"score": 1}\n{"score": 2}'

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from guardagent.bench import run_evaluation
-from guardagent.bench.results import Results, write_rows
+from guardagent.bench.results import Results
 from guardagent.errors import ContentError, InputError, UnknownNameError
 
 from .fakes import write_lines
@@ -142,8 +142,9 @@ def test_out_is_a_folder(run: Run, tmp_path: Path) -> None:
 
 def test_the_rows_of_other_data_are_not_replaced(tmp_path: Path) -> None:
     """A folder that holds another evaluation is refused, and stays as it is."""
-    write_rows(tmp_path / "results.jsonl", [{"id": "x", "label": 0, "truth": 0, "errors": [], "digest": "d"}])
+    write_lines(tmp_path / "results.jsonl", {"id": "x", "label": 0, "truth": 0, "errors": [], "digest": "d"})
     before = (tmp_path / "results.jsonl").read_bytes()
-    with pytest.raises(InputError, match="holds 1 rows of other data, such as 'x'"):
-        Results(tmp_path / "results.jsonl").refuse_others(["y"])
+    says = "holds 1 rows of other data, such as 'x'"
+    with Results(tmp_path / "results.jsonl") as results, pytest.raises(InputError, match=says):
+        results.refuse_others(["y"])
     assert (tmp_path / "results.jsonl").read_bytes() == before
