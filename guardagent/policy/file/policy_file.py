@@ -18,20 +18,23 @@ from guardagent.policy.file.located_text import Text
 from guardagent.policy.file.located_yaml import Node, Scalar, shortened
 from guardagent.policy.file.policy_keys import (
     Key,
+    Schema,
     by_name,
+    by_tool,
     check_keys,
     choice,
     file,
     items,
     keys,
-    line,
     mapping,
     name,
     one_or_more,
     plain_text,
+    reads,
     text,
+    tool_name,
 )
-from guardagent.policy.file.solver_keys import SOLVER, SolverSource, solver_source
+from guardagent.policy.file.solver_keys import SOLVER, SolverSource
 from guardagent.types import Decision
 
 MAX_BYTES = 1_000_000
@@ -48,7 +51,7 @@ DECISIONS = {
 """What `on_violation:` says, and what it means for the step."""
 
 # What rules can write after @, which the language keeps for its operators as elsewhere.
-_TAG = re.compile(r"(?!(?:AND|OR|NOT|[UWRSGFXOHY]|true|false)$)[A-Za-z_]\w*(?:[.-]\w+)*")
+_TAG = r"(?!(?:AND|OR|NOT|[UWRSGFXOHY]|true|false)$)[A-Za-z_]\w*(?:[.-]\w+)*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +193,7 @@ def _solver_tools(node: Node) -> Iterator[tuple[str, Node]]:
             yield from solver.fields["tools"].fields.items()
 
 
+@reads(lambda _: {"const": 1})
 def _version(node: Node, key: Key) -> int:
     # True == 1, and so is 1.0.
     if isinstance(node.value, Scalar) and type(node.value.value) is int and node.value.value == 1:
@@ -198,43 +202,31 @@ def _version(node: Node, key: Key) -> int:
     raise key.mismatch(node, quoted)
 
 
-def _tool(node: Node, key: Key) -> Text:
-    found = line(node, key)
-    _check_tool(found.text, node)
-    return found
-
-
-def _check_tool(tool: str, node: Node) -> None:
-    """A pattern, a tag or an atom would be taken for a tool that is never called."""
-    if tool.startswith(("@", "tool:")) or "*" in tool:
-        raise node.error(f"{shortened(tool)!r} is no tool; expected the name of one, without @, tool: or *")
-
-
+@reads(lambda key: by_name.schema(key) | {"propertyNames": {"pattern": f"^{_TAG}$"}})
 def _tags(node: Node, key: Key) -> dict[str, tuple[Text, ...]]:
     groups = by_name(node, key)
     for group, tools in node.fields.items():
-        if not _TAG.fullmatch(group):
+        if not re.fullmatch(_TAG, group):
             expected = "letters, digits, _, . and -, without an @, and none of the language's operators"
             raise tools.error(f"{shortened(group)!r} is no tag; expected {expected}")
     return groups
 
 
+@reads(lambda key: {"oneOf": [items.schema(key), by_tool.schema(replace(key, item=ARGUMENTS))]})
 def _tools(node: Node, key: Key) -> Mapping[str, tuple[str, ...] | None]:
     if node.items:
         return MappingProxyType({tool.text: None for tool in items(node, key)})
-    if not node.fields:
-        raise key.mismatch(node)
-    for tool, arguments in node.fields.items():
-        _check_tool(tool, arguments)
-    return MappingProxyType(by_name(node, replace(key, item=ARGUMENTS)))
+    return MappingProxyType(by_tool(node, replace(key, item=ARGUMENTS)))
 
 
+@reads(lambda key: items.schema(key) | {"type": ["array", "null"], "minItems": 0})
 def _arguments(node: Node, key: Key) -> tuple[str, ...] | None:
     if isinstance(node.value, Scalar) and node.value.value is None:
         return None
     return items(node, key) if node.value else ()
 
 
+@reads(text.schema)
 def _regular_expression(node: Node, key: Key) -> str:
     import re2
 
@@ -251,13 +243,12 @@ def _regular_expression(node: Node, key: Key) -> str:
     return found.text
 
 
-def _solver(node: Node, key: Key) -> SolverSource:
-    source = solver_source(node, key)
-    for tool, place in node.fields["tools"].fields.items():
-        _check_tool(tool, place)
-    return source
+def _one_rule(key: Key) -> Schema:
+    kinds = {"oneOf": [{"required": [kind]} for kind in RULE_KINDS]}
+    return mapping.schema(key) | kinds | {"dependentRequired": {"program": ["request"]}}
 
 
+@reads(_one_rule)
 def _rule(node: Node, key: Key) -> RuleSource:
     check_keys(node, key)
     kind = _kind(node)
@@ -288,6 +279,7 @@ def _kind(node: Node) -> RuleKind:
     return kind
 
 
+@reads(items.schema)
 def _rules(node: Node, key: Key) -> tuple[RuleSource, ...]:
     rules: tuple[RuleSource, ...] = items(node, key)
     first: dict[str, int] = {}
@@ -301,13 +293,14 @@ def _rules(node: Node, key: Key) -> tuple[RuleSource, ...]:
     return rules
 
 
+@reads(mapping.schema)
 def _ignored(node: Node, key: Key) -> Ignored:
     values = mapping(node, key)
     return Ignored(values["check"], values.get("node"), values["reason"], node.line)
 
 
-TOOL = Key("tool", _tool, "the name of a tool")
-ARGUMENTS = Key(
+TOOL = Key("tool", tool_name, "the name of a tool")
+ARGUMENTS: Key = Key(
     "arguments",
     _arguments,
     "a list of the names of arguments, or nothing where they are not declared",
@@ -318,53 +311,97 @@ RULE = Key(
     _rule,
     "a mapping with `id` and one of `temporal`, `solver` and `request`",
     keys=keys(
-        Key("id", name, "a text", required=True),
-        Key("temporal", one_or_more, "a formula, or a list of them", item=Key("temporal", text, "a formula")),
-        replace(SOLVER, read=_solver),
-        Key("request", text, "a text that says what is not allowed"),
-        Key("program", file, "a Python file", choices=(".py",)),
-        Key("message", plain_text, "a text for people"),
-        Key("on_violation", choice, "warn, block, escalate or halt", choices=tuple(DECISIONS)),
-        Key("remedy", plain_text, "a text that says what would be allowed"),
+        Key("id", name, "a text", "The policy's name in verdicts.", required=True),
+        Key(
+            "temporal",
+            one_or_more,
+            "a formula, or a list of them",
+            "A formula, or a list of formulas that must all hold.",
+            item=Key("temporal", text, "a formula"),
+        ),
+        SOLVER,
+        Key("request", text, "a text that says what is not allowed", "What is not allowed, in plain words."),
+        Key("program", file, "a Python file", "The checking code of a request.", choices=(".py",)),
+        Key("message", plain_text, "a text for people", "What people read when the policy is violated."),
+        Key(
+            "on_violation",
+            choice,
+            "warn, block, escalate or halt",
+            "What happens to a violating call; block where not said.",
+            choices=tuple(DECISIONS),
+        ),
+        Key("remedy", plain_text, "a text that says what would be allowed", "What would make the call compliant."),
     ),
 )
 POLICY_FILE = Key(
     "the file",
     mapping,
     "a mapping with `version: 1` and `policies:`",
+    "Rules that an agent is kept inside. Loading the file also checks duplicate ids and the text of each rule.",
     keys=keys(
-        Key("version", _version, "the number 1", required=True),
+        Key("version", _version, "the number 1", "The version of this format.", required=True),
         Key(
             "toolbox",
             one_or_more,
             "a Python file, or a list of them",
+            "Python files whose functions rules may call, relative to this file.",
             item=Key("toolbox", file, "a Python file", choices=(".py",)),
         ),
         Key(
             "tags",
             _tags,
             "a mapping of names to lists of tools",
+            "Names for sets of tools; rules write them as @name.",
             item=Key("tag", items, "a list of tools", item=TOOL),
         ),
-        Key("tools", _tools, "a list of tools, or a mapping of tools to lists of their arguments", item=TOOL),
-        Key("failed_output", _regular_expression, "a regular expression"),
-        Key("unlisted", choice, "allow or deny", choices=("allow", "deny")),
+        Key(
+            "tools",
+            _tools,
+            "a list of tools, or a mapping of tools to lists of their arguments",
+            "The tools that exist. A mapping gives the names of their arguments; without these, they are not checked.",
+            item=TOOL,
+        ),
+        Key(
+            "failed_output",
+            _regular_expression,
+            "a regular expression",
+            "A regular expression (RE2): in logs, a call failed if its output matches.",
+        ),
+        Key(
+            "unlisted",
+            choice,
+            "allow or deny",
+            "What happens to calls that no rule concerns; allow where not said.",
+            choices=("allow", "deny"),
+        ),
         Key(
             "ignore",
             items,
             "a list of the findings of verify that are accepted",
+            "Findings of verify that are accepted.",
             item=Key(
                 "finding",
                 _ignored,
                 "a mapping with `check`, `reason`, and the `node` where it is of one",
                 keys=keys(
-                    Key("check", name, "the name of a check, such as dead-end", required=True),
-                    Key("node", name, "the id of a node"),
-                    Key("reason", plain_text, "a text that says why", required=True),
+                    Key(
+                        "check",
+                        name,
+                        "the name of a check, such as dead-end",
+                        "The check, such as dead-end.",
+                        required=True,
+                    ),
+                    Key(
+                        "node",
+                        name,
+                        "the id of a node",
+                        "The id of the node; none for a finding of the whole graph.",
+                    ),
+                    Key("reason", plain_text, "a text that says why", "Why it is accepted.", required=True),
                 ),
             ),
         ),
-        Key("policies", _rules, "a list of policies", required=True, item=RULE),
+        Key("policies", _rules, "a list of policies", "The rules.", required=True, item=RULE),
     ),
 )
-"""Every key that a policy file may have, at every level. The JSON Schema beside this file says the same to editors."""
+"""Every key that a policy file may have, at every level; `policy_schema` makes the JSON Schema for editors of it."""

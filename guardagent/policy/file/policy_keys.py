@@ -1,12 +1,13 @@
-"""What may stand under a key of a policy file, and who reads it: a value of another kind is an error that says so."""
+"""What may stand under a key of a policy file: each reader refuses other values, and says the same as JSON Schema."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from guardagent.errors import ContentError, nearest
 from guardagent.policy.file.located_text import Text
@@ -15,6 +16,29 @@ from guardagent.policy.file.yaml_problems import QUOTE
 
 MAX_NAME = 200
 _LINE = f"one line of at most {MAX_NAME} characters, without spaces around it"
+_TEXT_SCHEMA = {"type": "string", "pattern": r"\S"}
+_LINE_SCHEMA = {"type": "string", "pattern": r"^\S(?:.*\S)?$", "maxLength": MAX_NAME}
+_NO_PATTERN_SCHEMA = {"not": {"pattern": r"^@|^tool:|\*"}}
+
+
+Schema = dict[str, Any]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Reader(Generic[T]):
+    """Makes a value of what stands under a key, and gives the JSON Schema of what it takes."""
+
+    read: Callable[[Node, Key], T]
+    schema: Callable[[Key], Schema]
+
+    def __call__(self, node: Node, key: Key) -> T:
+        return self.read(node, key)
+
+
+def reads(schema: Callable[[Key], Schema]) -> Callable[[Callable[[Node, Key], T]], Reader[T]]:
+    """Makes a reader of a function, with the schema of what that accepts."""
+    return lambda read: Reader(read, schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +48,16 @@ class Key:
     Attributes:
         read: makes its value of what stands there.
         expected: what that is, in the words of an error message.
+        about: what the key is for, as editors show it.
         choices: the texts it may be, if these are few.
         keys: of the mapping it is.
         item: what each item of the list it is, or each value of the mapping of names it is, has to be.
     """
 
     name: str
-    read: Callable[[Node, Key], Any]
+    read: Reader[Any]
     expected: str
+    about: str = ""
     required: bool = False
     choices: tuple[str, ...] = ()
     keys: Mapping[str, Key] = field(default_factory=dict)
@@ -42,11 +68,27 @@ class Key:
         message = f"`{self.name}` is {node.described}; expected {self.expected}{advice}"
         return ContentError(message, node.path, node.line)
 
+    @property
+    def schema(self) -> Schema:
+        """The JSON Schema of what may stand there."""
+        about = {"description": self.about} if self.about else {}
+        return about | self.read.schema(self)
+
 
 def keys(*known: Key) -> dict[str, Key]:
     return {key.name: key for key in known}
 
 
+def _object(key: Key) -> Schema:
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": [name for name, inner in key.keys.items() if inner.required],
+        "properties": {name: inner.schema for name, inner in key.keys.items()},
+    }
+
+
+@reads(_object)
 def mapping(node: Node, key: Key) -> dict[str, Any]:
     """The values of a mapping whose keys are known, each as its key reads it."""
     check_keys(node, key)
@@ -65,6 +107,11 @@ def check_keys(node: Node, key: Key) -> None:
             raise node.error(f"key {name!r} of {key.name} is missing; expected {inner.expected}")
 
 
+def _names(key: Key) -> Schema:
+    return {"type": "object", "propertyNames": _LINE_SCHEMA, "additionalProperties": _item_schema(key)}
+
+
+@reads(_names)
 def by_name(node: Node, key: Key) -> dict[str, Any]:
     """A mapping of names of any kind to items of one kind."""
     if not isinstance(node.value, dict):
@@ -75,6 +122,13 @@ def by_name(node: Node, key: Key) -> dict[str, Any]:
     return {name: _item(value, key) for name, value in node.value.items()}
 
 
+def _array(key: Key) -> Schema:
+    item = _item_schema(key)
+    unique = {} if "properties" in item else {"uniqueItems": True}
+    return {"type": "array", "minItems": 1, **unique, "items": item}
+
+
+@reads(_array)
 def items(node: Node, key: Key) -> tuple[Any, ...]:
     """A list with something in it, and nothing twice."""
     if not isinstance(node.value, list) or not node.value:
@@ -89,6 +143,7 @@ def items(node: Node, key: Key) -> tuple[Any, ...]:
     return tuple(_item(item, key) for item in node.value)
 
 
+@reads(lambda key: {"oneOf": [_item_schema(key), _array(key)]})
 def one_or_more(node: Node, key: Key) -> tuple[Any, ...]:
     """An item alone, or a list of them."""
     return items(node, key) if isinstance(node.value, list) else (_item(node, key),)
@@ -99,6 +154,12 @@ def _item(node: Node, key: Key) -> Any:
     return key.item.read(node, key.item)
 
 
+def _item_schema(key: Key) -> Schema:
+    assert key.item is not None
+    return key.item.schema
+
+
+@reads(lambda _: _TEXT_SCHEMA)
 def text(node: Node, key: Key) -> Text:
     """A text that is not empty."""
     if isinstance(node.value, Text) and node.value.text.strip():
@@ -106,10 +167,12 @@ def text(node: Node, key: Key) -> Text:
     raise key.mismatch(node, _advice(node))
 
 
+@reads(text.schema)
 def plain_text(node: Node, key: Key) -> str:
     return text(node, key).text
 
 
+@reads(lambda _: _LINE_SCHEMA)
 def line(node: Node, key: Key) -> Text:
     """A text of one line, such as a name."""
     found = text(node, key)
@@ -118,10 +181,37 @@ def line(node: Node, key: Key) -> Text:
     return found
 
 
+@reads(line.schema)
 def name(node: Node, key: Key) -> str:
     return line(node, key).text
 
 
+@reads(lambda _: _LINE_SCHEMA | _NO_PATTERN_SCHEMA)
+def tool_name(node: Node, key: Key) -> Text:
+    """The name of one tool."""
+    found = line(node, key)
+    _require_tool(found.text, node)
+    return found
+
+
+@reads(lambda key: _names(key) | {"minProperties": 1, "propertyNames": _LINE_SCHEMA | _NO_PATTERN_SCHEMA})
+def by_tool(node: Node, key: Key) -> dict[str, Any]:
+    """A mapping of one or more tools to items of one kind."""
+    found = by_name(node, key)
+    if not found:
+        raise node.error(f"`{key.name}` is empty; expected {key.expected}")
+    for tool, value in node.fields.items():
+        _require_tool(tool, value)
+    return found
+
+
+def _require_tool(tool: str, node: Node) -> None:
+    """A pattern, a tag or an atom would be taken for a tool that is never called."""
+    if tool.startswith(("@", "tool:")) or "*" in tool:
+        raise node.error(f"{shortened(tool)!r} is no tool; expected the name of one, without @, tool: or *")
+
+
+@reads(lambda key: {"enum": list(key.choices)})
 def choice(node: Node, key: Key) -> str:
     found = text(node, key)
     if found.text not in key.choices:
@@ -129,12 +219,14 @@ def choice(node: Node, key: Key) -> str:
     return found.text
 
 
+@reads(lambda _: {"type": "boolean"})
 def flag(node: Node, key: Key) -> bool:
     if isinstance(node.value, Scalar) and isinstance(node.value.value, bool):
         return node.value.value
     raise key.mismatch(node)
 
 
+@reads(lambda _: {"type": ["string", "number", "boolean"]})
 def value(node: Node, key: Key) -> Any:
     """A text, a number or a boolean."""
     if isinstance(node.value, Text) or (isinstance(node.value, Scalar) and node.value.kind in ("number", "boolean")):
@@ -142,6 +234,7 @@ def value(node: Node, key: Key) -> Any:
     raise key.mismatch(node)
 
 
+@reads(lambda key: _TEXT_SCHEMA | ({"pattern": _ending(key)} if key.choices else {}))
 def file(node: Node, key: Key) -> Path:
     """A file under the folder of the policy file, or of an absolute path."""
     named = plain_text(node, key)
@@ -153,6 +246,10 @@ def file(node: Node, key: Key) -> Path:
     if not named.endswith(key.choices or "") or not _is_file(path):
         raise node.error(f"{shortened(named)!r} is no such file; expected {key.expected}{_siblings(path, key)}")
     return path
+
+
+def _ending(key: Key) -> str:
+    return f"(?:{'|'.join(map(re.escape, key.choices))})$"
 
 
 def _is_file(path: Path) -> bool:

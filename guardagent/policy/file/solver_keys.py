@@ -15,6 +15,7 @@ from guardagent.policy.file.located_yaml import Node, Scalar
 from guardagent.policy.file.policy_keys import (
     Key,
     by_name,
+    by_tool,
     check_keys,
     choice,
     file,
@@ -23,6 +24,7 @@ from guardagent.policy.file.policy_keys import (
     keys,
     line,
     mapping,
+    reads,
     text,
     value,
 )
@@ -70,6 +72,7 @@ def _place(node: Node) -> Text:
     return Text("", node.path, node.key_line or node.line)
 
 
+@reads(lambda key: {"anyOf": [text.schema(key), flag.schema(key)]})
 def _predicate(node: Node, key: Key) -> Text:
     """SMT-LIB's `true` and `false` are YAML's too."""
     if isinstance(node.value, Scalar) and isinstance(node.value.value, bool):
@@ -77,6 +80,7 @@ def _predicate(node: Node, key: Key) -> Text:
     return text(node, key)
 
 
+@reads(lambda key: mapping.schema(key) | {"anyOf": [{"required": [name]} for name in ("from", "free")]})
 def _variable(node: Node, key: Key) -> VariableSource:
     values = mapping(node, key)
     free = "free" in values
@@ -97,20 +101,19 @@ def _variable(node: Node, key: Key) -> VariableSource:
     )
 
 
+@reads(mapping.schema)
 def _governed(node: Node, key: Key) -> GovernedTool:
     values = mapping(node, key)
     return GovernedTool(values["permit"], MappingProxyType(values["variables"]))
 
 
-def solver_source(node: Node, key: Key) -> SolverSource:
-    """What stands under `solver:`."""
+@reads(lambda key: mapping.schema(key) | {"oneOf": [{"required": [name]} for name in ("smt", "smt_file")]})
+def _solver(node: Node, key: Key) -> SolverSource:
     check_keys(node, key)
     if ("smt" in node.fields) == ("smt_file" in node.fields):
         found = "both" if "smt" in node.fields else "neither"
         raise node.error(f"`solver` has {found} of `smt` and `smt_file`; expected one of them")
     values = mapping(node, key)
-    if not values["tools"]:
-        raise node.fields["tools"].error("`tools` of a solver rule is empty; expected the tools it governs")
     return SolverSource(values.get("smt"), values.get("smt_file"), MappingProxyType(values["tools"]))
 
 
@@ -119,11 +122,17 @@ VARIABLE = Key(
     _variable,
     "a mapping of what it is and where it comes from",
     keys=keys(
-        Key("sort", line, "the name of a sort"),
-        Key("enum", items, "a list of its values", item=Key("value", value, "a text, a number or a boolean")),
-        Key("from", text, "an expression"),
-        Key("required", flag, "true or false"),
-        Key("free", choice, "any", choices=("any",)),
+        Key("sort", line, "the name of a sort", "Its SMT-LIB sort."),
+        Key(
+            "enum",
+            items,
+            "a list of its values",
+            "The values it may have.",
+            item=Key("value", value, "a text, a number or a boolean"),
+        ),
+        Key("from", text, "an expression", "The expression that gives its value."),
+        Key("required", flag, "true or false", "Whether the call is denied while it is unknown; true where not said."),
+        Key("free", choice, "any", "The paper's reading: it may take whichever value permits.", choices=("any",)),
     ),
 )
 GOVERNED = Key(
@@ -131,11 +140,18 @@ GOVERNED = Key(
     _governed,
     "a mapping with `permit` and `variables`",
     keys=keys(
-        Key("permit", _predicate, "the predicate that permits the call", required=True),
+        Key(
+            "permit",
+            _predicate,
+            "the predicate that permits the call",
+            "The predicate that permits the call.",
+            required=True,
+        ),
         Key(
             "variables",
             by_name,
             "a mapping of the names of variables; {} where a call is permitted whatever is known",
+            "The values that the predicate is about; {} where the call is permitted whatever is known.",
             required=True,
             item=VARIABLE,
         ),
@@ -143,11 +159,14 @@ GOVERNED = Key(
 )
 SOLVER = Key(
     "solver",
-    solver_source,
+    _solver,
     "a mapping with `smt` or `smt_file`, and `tools`",
+    "SMT-LIB constraints, and the tools they govern.",
     keys=keys(
-        Key("smt", text, "SMT-LIB 2 text"),
-        Key("smt_file", file, "a file with SMT-LIB 2 text"),
-        Key("tools", by_name, "a mapping of the tools it governs", required=True, item=GOVERNED),
+        Key("smt", text, "SMT-LIB 2 text", "SMT-LIB 2 text."),
+        Key("smt_file", file, "a file with SMT-LIB 2 text", "A file with SMT-LIB 2 text, relative to this file."),
+        Key(
+            "tools", by_tool, "a mapping of the tools it governs", "The tools it governs.", required=True, item=GOVERNED
+        ),
     ),
 )

@@ -10,6 +10,7 @@ from guardagent.errors import ContentError, InputError
 from guardagent.policy.file import policy_file
 from guardagent.policy.file.policy_file import POLICY_FILE, PolicyFile, read_policy_file
 from guardagent.policy.file.policy_keys import Key
+from guardagent.policy.file.policy_schema import policy_schema
 from guardagent.types import Decision
 
 Write = Callable[..., Path]
@@ -198,8 +199,7 @@ def test_what_yaml_cuts_off_is_said_with_the_error(write: Write, temporal: str, 
 
 
 def _types(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A schema without references, or the types it may be."""
-    schema = SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]] | schema if "$ref" in schema else schema
+    """A schema, or the types it may be."""
     if any("required" not in inner for inner in schema.get("oneOf", ())):
         for inner in schema["oneOf"]:
             yield from _types(inner)
@@ -228,12 +228,18 @@ def _differences(key: Key, schema: dict[str, Any]) -> Iterator[str]:
 def test_the_schema_for_editors_says_what_the_library_accepts() -> None:
     """The same keys at every level, the same required ones, the same choices."""
     assert list(_differences(POLICY_FILE, SCHEMA)) == []
-    policy = SCHEMA["$defs"]["policy"]
-    for part in (policy, policy["properties"]["on_violation"], SCHEMA["$defs"]["governed"]):
+    policy = SCHEMA["properties"]["policies"]["items"]
+    governed = policy["properties"]["solver"]["properties"]["tools"]["additionalProperties"]
+    for part in (policy, policy["properties"]["on_violation"], governed):
         name, value = next((name, part[name]) for name in ("enum", "required") if name in part)
         part[name] = [*value, "more"]
         assert len(list(_differences(POLICY_FILE, SCHEMA))) == 1
         part[name] = value
+
+
+def test_the_schema_for_editors_is_generated() -> None:
+    """The file in the package is the one that `policy_schema` makes of the table of keys."""
+    assert policy_schema() == SCHEMA, "run: python -m guardagent.policy.file.policy_schema > .../policy.schema.json"
 
 
 def test_the_schema_accepts_good_files_and_refuses_bad_ones(write: Write) -> None:
@@ -245,7 +251,7 @@ def test_the_schema_accepts_good_files_and_refuses_bad_ones(write: Write) -> Non
     assert list(validator(SCHEMA).iter_errors(good)) == []
     policy = good["policies"][0]
     wholes: list[dict[str, Any]] = [{"unlisted": "no"}, {"polices": []}, {"policies": []}, {"version": "1"}]
-    wholes += [{"tags": {"w": []}}, {"tools": {"a": 5}}, {"tools": ["@a"]}, {"toolbox": "shop.txt"}]
+    wholes += [{"tags": {"w": []}}, {"tools": {"a": 5}}, {"tools": ["@a"]}, {"tools": {}}, {"toolbox": "shop.txt"}]
     parts: list[dict[str, Any]] = [{"program": "x.py"}, {"solver": {}}, {"id": 5}, {"on_violation": "blok"}]
     for bad in wholes + [{"policies": [policy | part]} for part in parts]:
         assert list(validator(SCHEMA).iter_errors(good | bad)), bad

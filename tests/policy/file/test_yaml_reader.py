@@ -112,7 +112,7 @@ STRUCTURE: list[Case] = [
     (file("tags: {w: [x, x]}"), 2, "`tag` holds 'x' twice"),
     (file("tools: [x, y, x]"), 2, "`tools` holds 'x' twice"),
     (file("tools: []"), 2, "`tools` is an empty list"),
-    (file("tools: {}"), 2, "`tools` is a mapping"),
+    (file("tools: {}"), 2, "`tools` is empty"),
     (file("tools:\n  x: [amount, amount]"), 3, "holds 'amount' twice"),
     (file("toolbox: []"), 2, "`toolbox` is an empty list"),
     (policy("temporal: []"), 4, "`temporal` is an empty list; expected a formula, or a list of them"),
@@ -121,7 +121,7 @@ STRUCTURE: list[Case] = [
     (policy("solver: {smt: x}"), 4, "key 'tools' of solver is missing"),
     (policy("solver: {tools: {a: {permit: p}}}"), 4, "`solver` has neither of `smt` and `smt_file`"),
     (policy("solver: {smt: x, smt_file: y, tools: {a: {permit: p}}}"), 4, "`solver` has both"),
-    (policy("solver:\n      smt: x\n      tools: {}"), 6, "`tools` of a solver rule is empty"),
+    (policy("solver:\n      smt: x\n      tools: {}"), 6, "`tools` is empty"),
     (policy("solver:\n      smt: x\n      tools:\n        a: {variables: {}}"), 7, "key 'permit' of tool is missing"),
 ]
 TYPES: list[Case] = [
