@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from guardagent._support import strict_json
 from guardagent.errors import ContentError, InputError
 
 if TYPE_CHECKING:
@@ -74,13 +75,13 @@ def _bytes(path: Path, limit: int) -> bytes:
 
 
 def parse_json(text: str, path: Path | str, line: int | None = None) -> Any:
-    """The JSON value of a text. A key given twice is an error, as are NaN and infinities."""
+    """The JSON value of a text. It must be strict: see `strict_json`."""
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        return strict_json.loads(text)
     except json.JSONDecodeError as error:
         at = (line or 1) + error.lineno - 1
         raise ContentError(f"not JSON at column {error.colno}: {error.msg}", path, at) from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ContentError(f"not acceptable JSON: {error}", path, line) from None
 
 
@@ -122,16 +123,3 @@ def parse_yaml(text: str, path: Path | str, first_line: int = 1) -> Any:
         raise ContentError(f"not YAML: {getattr(error, 'problem', None) or error}", path, at) from None
     except (ValueError, RecursionError) as error:  # a date that is none, a number that is none, endless nesting
         raise ContentError(f"not acceptable YAML: {error}", path, first_line) from None
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"key {twice!r} is given twice")
-    return result
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a JSON value")

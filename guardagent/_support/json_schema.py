@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from guardagent._support import patterns
 from guardagent.errors import InputError
 
 
@@ -40,13 +41,9 @@ def compiled(pattern: str, where: str = "a pattern") -> Any:
     Raises:
         InputError: it is none of RE2's.
     """
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
     try:
-        return re2.compile(pattern, options)
-    except re2.error:
+        return patterns.compiled(pattern)
+    except patterns.PatternError:
         raise InputError(f"{where}: {pattern!r} is no regular expression of RE2; expected one") from None
 
 

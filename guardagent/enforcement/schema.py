@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import copy
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from guardagent._support import strict_json
 from guardagent._support.arguments import folded
 from guardagent._support.json_schema import compiled, linear, matches, without_unevaluated
 from guardagent.errors import InputError
@@ -74,33 +74,11 @@ def read_object(text: str, tool: str) -> dict[str, Any]:
         InputError: they are no JSON object.
     """
     try:
-        value = json.loads(text or "{}", object_pairs_hook=unique_names, parse_constant=no_constant, parse_float=finite)
-    except (ValueError, RecursionError) as error:
+        value = strict_json.loads(text or "{}")
+    except ValueError as error:
         raise InputError(f"the arguments of {tool} are no JSON: {error}; expected one object") from None
     if not isinstance(value, dict):
         raise InputError(f"the arguments of {tool} are a {type(value).__name__}; expected a JSON object")
-    return value
-
-
-def unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """For `json.loads`: of a name that is given twice, nobody knows which one counts elsewhere."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the name {next(name for name in names if names.count(name) > 1)!r} is given twice")
-    return found
-
-
-def no_constant(name: str) -> Any:
-    """For `json.loads`: NaN and infinities are refused."""
-    raise ValueError(f"{name} is no number of JSON")
-
-
-def finite(text: str) -> float:
-    """For `json.loads`: a number that only becomes infinite here would be another one elsewhere."""
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text[:40]} is too large for a number")
     return value
 
 

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from guardagent._support.patterns import PatternError, compiled
 from guardagent.errors import InputError
 from guardagent.types import thaw
 
@@ -103,12 +104,7 @@ class Redaction:
 
 
 def _compiled(pattern: object) -> Any:
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
     try:
-        return re2.compile(pattern, options)
-    except (re2.error, TypeError) as error:
-        said = error.args[0].decode(errors="replace") if error.args and isinstance(error.args[0], bytes) else error
-        raise InputError(f"redaction pattern {pattern!r} is no regular expression (RE2 syntax): {said}") from None
+        return compiled(pattern)
+    except PatternError as error:
+        raise InputError(f"redaction pattern {pattern!r} is no regular expression (RE2 syntax): {error}") from None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from guardagent._support.patterns import compiled as pattern
 from guardagent.errors import ContentError, InputError
 from guardagent.policy.evaluation.library import CompileError, Library
 from guardagent.policy.file.located_text import Text
@@ -108,7 +109,7 @@ def compiled(
         tools=file.tools,
         tags=file.tags,
         functions=library.functions,
-        failed_output=_pattern(file.failed_output),
+        failed_output=None if file.failed_output is None else pattern(file.failed_output),
         unlisted=file.unlisted,
         digest=file.digest,
         ignored=file.ignored,
@@ -171,12 +172,6 @@ def _request(source: RuleSource, file: PolicyFile, model: Model | str | None) ->
         raise
     except InputError as error:
         raise ContentError(f"policy {source.id!r}: {error}", file.path, source.line) from None
-
-
-def _pattern(regex: str | None) -> Any:
-    import re2
-
-    return None if regex is None else re2.compile(regex)
 
 
 def compile_rules(texts: Sequence[str], **names: Any) -> Policies:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
+
+from guardagent._support import strict_json
 
 _SPACE = b" \t\n\r"
 _QUOTE, _BACKSLASH, _COMMA, _COLON = b'"\\,:'
@@ -154,22 +154,6 @@ def loaded(text: bytes | bytearray) -> Any:
         Unreadable: it has none, a key comes twice, or it is nested too deep.
     """
     try:
-        return json.loads(text.decode(), object_pairs_hook=_object, parse_constant=_no_number, parse_float=_finite)
-    except (ValueError, RecursionError) as error:
+        return strict_json.loads(text)
+    except ValueError as error:
         raise Unreadable(str(error)) from None
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(found := dict(pairs)) != len(pairs):
-        raise Unreadable("a key is given twice")
-    return found
-
-
-def _finite(text: str) -> float:
-    if math.isinf(number := float(text)):
-        raise Unreadable(f"{text} is too large a number")
-    return number
-
-
-def _no_number(name: str) -> Any:
-    raise Unreadable(f"{name} is no number")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from guardagent._support.patterns import compiled
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import Absent, Truth, Unknown, equal, kind_of, mismatch, shown
 
@@ -53,17 +54,13 @@ def value_test(wanted: ast.Exactly | ast.Matching | ast.Anything) -> Test:
 
 def regex_test(regex: str) -> Test:
     """Whether the whole of a text matches, by a linear-time engine."""
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
-    matches = re2.compile(regex, options).fullmatch
+    matches = compiled(regex).fullmatch
 
     def test(value: Any) -> Truth:
         if kind_of(value) == "text":
             try:
                 return matches(value) is not None
-            except (UnicodeError, re2.error):
+            except UnicodeError:
                 return Unknown("a text cannot be matched: it is no valid one")
         return (
             value

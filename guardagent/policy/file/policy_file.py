@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+from guardagent._support.patterns import PatternError, compiled
 from guardagent.errors import ContentError, InputError, nearest
 from guardagent.policy.file.located_text import Text
 from guardagent.policy.file.located_yaml import Node, Scalar, shortened
@@ -228,17 +229,12 @@ def _arguments(node: Node, key: Key) -> tuple[str, ...] | None:
 
 @reads(text.schema)
 def _regular_expression(node: Node, key: Key) -> str:
-    import re2
-
     found = text(node, key)
-    options = re2.Options()
-    options.log_errors = False
     try:
-        re2.compile(found.text, options)
-    except re2.error as error:
-        said = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error
+        compiled(found.text)
+    except PatternError as error:
         raise found.error(
-            f"`{key.name}` is {node.described}, no regular expression: {shortened(str(said))}; expected RE2 syntax"
+            f"`{key.name}` is {node.described}, no regular expression: {shortened(str(error))}; expected RE2 syntax"
         ) from None
     return found.text
 

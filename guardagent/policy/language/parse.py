@@ -12,6 +12,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NoReturn
 
+from guardagent._support.patterns import PatternError, compiled
 from guardagent.errors import nearest
 from guardagent.policy.file.located_yaml import shortened
 from guardagent.policy.language import ast
@@ -195,16 +196,11 @@ class _Reader:
         return ast.Exactly(self._constant(tree).value)
 
     def _regex(self, token: Any) -> str:
-        import re2
-
         regex = token[1:-1].replace("\\/", "/")
-        options = re2.Options()
-        options.log_errors = False
         try:
-            re2.compile(regex, options)
-        except re2.error as error:
-            why = error.args[0].decode() if isinstance(error.args[0], bytes) else error.args[0]
-            self._wrong(f"this is no regular expression (RE2): {shortened(str(why))}", token)
+            compiled(regex)
+        except PatternError as error:
+            self._wrong(f"this is no regular expression (RE2): {shortened(str(error))}", token)
         return str(regex)
 
     # --- terms

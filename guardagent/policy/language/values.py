@@ -15,6 +15,7 @@ from operator import add, mod, mul, sub, truediv
 from types import MappingProxyType
 from typing import Any
 
+from guardagent._support import strict_json
 from guardagent.types.shown import MAX_DIGITS
 from guardagent.types.shown import shown as shown_value
 
@@ -341,23 +342,12 @@ def parsed(text: str) -> Any:
 
 def _parsed(text: str) -> Any:
     try:
-        return json.loads(text, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_without_duplicates)
-    except (ValueError, RecursionError):
+        return strict_json.loads(text, parse_float=Decimal)
+    except ValueError:
         return Unknown("a text is not JSON, or says a key twice")
 
 
 _parsed_once = lru_cache(256)(_parsed)
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(name)
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError
-    return found
 
 
 def hash_key(value: Any) -> Any:

@@ -16,6 +16,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from guardagent._support import strict_json
 from guardagent.errors import GuardError
 from guardagent.models.meter import Meter
 from guardagent.models.prompts import ModelCall, Prompts
@@ -161,27 +162,12 @@ def _parsed(text: str, names: set[str]) -> dict[str, Any]:
         raise _Refused(f"it has {len(text):,} characters")
     fenced = _FENCED.fullmatch(text.strip())
     try:
-        answer = json.loads(
-            fenced[1] if fenced else text,
-            object_pairs_hook=_unique,
-            parse_constant=_no_constant,
-            parse_float=Decimal,
-        )
-    except (ValueError, RecursionError) as error:
+        answer = strict_json.loads(fenced[1] if fenced else text, parse_float=Decimal)
+    except ValueError as error:
         raise _Refused(f"it is not one JSON object ({str(error)[:100]})") from None
     if type(answer) is not dict or answer.keys() != names:
         raise _Refused(f"its keys are not those that were asked for: {', '.join(sorted(names))}")
     return answer
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len({key for key, _ in pairs}) < len(pairs):
-        raise ValueError("a key is given twice")
-    return dict(pairs)
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON value")
 
 
 # --- what is believed of it -----------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from guardagent._support.patterns import PatternError, compiled
 from guardagent.policy.solver.literals import text_value
 from guardagent.policy.solver.unsupported import UnsupportedError
 
@@ -42,13 +43,9 @@ def _ANY(_: str) -> bool:  # noqa: N802 - a constant
 
 
 def _matches(pattern: str) -> Matcher:
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
     try:
-        found = re2.compile(pattern, options).fullmatch
-    except re2.error:
+        found = compiled(pattern).fullmatch
+    except PatternError:
         raise UnsupportedError from None
     return lambda text: found(text) is not None
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from guardagent._support import syntax
+from guardagent._support import strict_json, syntax
 from guardagent.errors import AnswerError, nearest
 from guardagent.programs.memory.agents import PLAN_STEPS
 from guardagent.sandbox import engine_names
@@ -153,7 +152,7 @@ def _engine(text: str) -> str:
 
 def objects(text: str) -> Iterator[dict[str, Any]]:
     """The outermost JSON objects in a text; one with a key given twice is none."""
-    decoder = json.JSONDecoder(object_pairs_hook=_unique)
+    decoder = strict_json.decoder()
     at = text.find("{")
     while at >= 0:
         try:
@@ -163,9 +162,3 @@ def objects(text: str) -> Iterator[dict[str, Any]]:
         else:
             yield value
         at = text.find("{", end)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len({key for key, _ in pairs}) < len(pairs):
-        raise ValueError("a key is given twice")
-    return dict(pairs)

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
+from guardagent._support import strict_json
+
 _CHUNK = 200_000  # characters that are read at once
 _BETWEEN = re.compile(r"\}(?=[ \t\n\r]*,[ \t\n\r]*\{)")  # two objects of a list; or within a text, or deeper down
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -43,8 +45,8 @@ class JsonText:
         except UnicodeDecodeError as error:
             raise JsonError(f"is no text: {error.reason}", data.count(b"\n", 0, error.start) + 1) from None
         self._no_chunk_before = 0
-        self._scan = _scanner(self._text, object_pairs_hook=_object)
-        self._scan_quickly = _scanner(self._text)  # which takes the last of the values of a key that stands twice
+        self._scan = _scanner(self._text, strict_json.unique_keys)
+        self._scan_quickly = _scanner(self._text, None)  # which takes the last of the values of a key that stands twice
         self._skip()
 
     def kind(self) -> str:
@@ -74,7 +76,7 @@ class JsonText:
                 self._wrong(f"is {self.kind()}; expected a key", self._at)
             key = self.value()
             if key in seen:
-                self._wrong(_twice(key), self._at)
+                self._wrong(strict_json.given_twice(key), self._at)
             seen.add(key)
             self._expect(":")
             yield key
@@ -138,9 +140,9 @@ class JsonText:
         raise JsonError(problem, self._text.count("\n", 0, at) + 1) from None
 
 
-def _scanner(text: str, **hooks: Any) -> Scan:
+def _scanner(text: str, made: Callable[[list[tuple[str, Any]]], Any] | None) -> Scan:
     """What reads one value, and tells where it ends."""
-    scan: Scan = json.JSONDecoder(parse_constant=_no_constant, **hooks).scan_once  # type: ignore[attr-defined]
+    scan: Scan = strict_json.decoder(object_pairs_hook=made).scan_once  # type: ignore[attr-defined]
     if not _HALF.search(text):
         return scan
 
@@ -150,19 +152,3 @@ def _scanner(text: str, **hooks: Any) -> Scan:
         return value, end
 
     return scan_whole
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(_twice(next(key for key in keys if keys.count(key) > 1)))
-    return found
-
-
-def _twice(key: str) -> str:
-    return f"the key {key!r} stands twice in one object; expected it once"
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON value")

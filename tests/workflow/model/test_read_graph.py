@@ -240,8 +240,8 @@ NO_JSON: dict[str, tuple[str | bytes, str]] = {
     "a missing value": ('{"name":\n}', ": name: is no JSON value; expected a text"),
     "a text without end": ('{"name": "a}', r":1: Unterminated string"),
     "something after it": (json.dumps(fine()) + "\n{}", r":2: expected nothing more"),
-    "a key that stands twice": ('{"name": "a",\n"name": "b"}', r":2: the key 'name' stands twice"),
-    "NaN": ('{"nodes": [\n{"id": NaN}]}', r":2: NaN is no JSON value"),
+    "a key that stands twice": ('{"name": "a",\n"name": "b"}', r":2: key 'name' is given twice"),
+    "NaN": ('{"nodes": [\n{"id": NaN}]}', r":2: NaN is not a JSON value"),
     "a number that is too long": (f'{{"nodes": [{{"id": {"1" * 5000}}}]}}', r":1: Exceeds the limit"),
     "half a character": (r'{"name": "\ud800"}', r":1: .*surrogates not allowed"),
     "deep nesting": ('{"nodes": ' + "[" * 200_000, r":1: is nested too deep"),
@@ -273,7 +273,7 @@ def test_a_key_that_stands_twice_in_a_large_graph(write: Write, part: str, twice
         start = text.index(f'"{part}"') + int(place * 400_000)
         cut = text.index("\n  },", start) + len("\n  },")
         changed = f"{text[:cut]} {twice},{text[cut:]}"
-        with pytest.raises(InputError, match=r"graph.json:(\d+): the key '\w+' stands twice") as raised:
+        with pytest.raises(InputError, match=r"graph.json:(\d+): key '\w+' is given twice") as raised:
             read_graph(write("graph.json", changed))
         assert abs(int(str(raised.value).split(":")[1]) - text.count("\n", 0, cut) - 1) <= 1
 

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from guardagent.enforcement.schema import finite, no_constant, unique_names
+from guardagent._support import strict_json
 from guardagent.errors import InputError
 
 Message = dict[str, Any]
@@ -37,8 +37,8 @@ def read_message(line: bytes | str) -> Message:
         InputError: it is none.
     """
     try:
-        value = json.loads(line, object_pairs_hook=unique_names, parse_constant=no_constant, parse_float=finite)
-    except (ValueError, RecursionError) as error:
+        value = strict_json.loads(line)
+    except ValueError as error:
         raise InputError(f"this is no JSON: {error}; expected one JSON-RPC object in a line") from None
     if not isinstance(value, dict):
         raise InputError(f"this is a {type(value).__name__}; expected one JSON-RPC object (batches are not passed on)")
