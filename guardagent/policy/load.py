@@ -11,7 +11,13 @@ from guardagent._support.patterns import compiled as pattern
 from guardagent.errors import ContentError, InputError
 from guardagent.policy.evaluation.library import CompileError, Library
 from guardagent.policy.file.located_text import Text
-from guardagent.policy.file.policy_file import PolicyFile, RuleSource, read_policy_file
+from guardagent.policy.file.policy_file import (
+    PolicyFile,
+    RuleSource,
+    read_policy_data,
+    read_policy_file,
+    read_policy_text,
+)
 from guardagent.policy.language import ast
 from guardagent.policy.language.grammar import TemporalError
 from guardagent.policy.language.parse import read_rule
@@ -26,23 +32,52 @@ if TYPE_CHECKING:
     from guardagent.models import Model
 
 
-def load_policies(path: Path | str, *, model: Model | str | None = None, locked: Path | str | None = None) -> Policies:
+def load_policies(
+    path: Path | str | None = None,
+    *,
+    text: str | None = None,
+    data: Mapping[str, Any] | None = None,
+    folder: Path | str | None = None,
+    model: Model | str | None = None,
+    locked: Path | str | None = None,
+) -> Policies:
     """The rules of a policy file, compiled: immutable, and safe to share between threads.
 
     Args:
         path: the YAML file.
+        text: instead, what such a file would hold.
+        data: instead, its keys and values as a mapping.
+        folder: where the files lie that `text` or `data` names by relative paths; without it, it may name none.
         model: what judges `request:` policies that have no program, and reads `conversation(...)` for solver rules.
         locked: a lock file (`guardagent lock`): nothing is loaded that does not stand in it as it is.
 
     Raises:
         InputError: something in the file, or in a file that it names, is wrong. Where it can be said, the message
-            begins with `file:line:`; nothing is loaded partly.
+            begins with `file:line:`, or with the keys in `data`; nothing is loaded partly.
     """
-    file = read_policy_file(path)
+    file = _read_source(path, text, data, folder)
     if locked is not None:
+        if path is None:
+            raise InputError("a lock holds for files; expected the path of a policy file beside locked=")
         _require_locked(Path(locked), file)
     functions = Toolbox(list(file.toolbox)).functions
     return compiled(file, functions, lambda source: _request(source, file, model), model)
+
+
+def _read_source(
+    path: Path | str | None, text: str | None, data: Mapping[str, Any] | None, folder: Path | str | None
+) -> PolicyFile:
+    if [path, text, data].count(None) != 2:
+        raise InputError("expected one of a path, text= and data=")
+    if text is not None and isinstance(text, str):
+        return read_policy_text(text, folder)
+    if data is not None and isinstance(data, Mapping):
+        return read_policy_data(data, folder)
+    if path is None:
+        raise InputError("text= is no string, or data= is no mapping; expected what a policy file holds")
+    if folder is not None:
+        raise InputError("folder= beside a path; expected it with text= or data=: files lie beside the policy file")
+    return read_policy_file(path)
 
 
 def read_policies(path: Path | str) -> Policies:

@@ -18,7 +18,8 @@ class Text:
     """A text of a file.
 
     Attributes:
-        line: the file's line in which it begins.
+        path: the file, or the keys that lead to it in a mapping.
+        line: the file's line in which it begins; 0 in a mapping.
         source: how it stands there, with its quotes or its `|`.
         hint: what YAML may have made of it that its author did not mean.
     """
@@ -30,7 +31,9 @@ class Text:
     hint: str = ""
 
     def line_of(self, line: int, column: int = 1) -> int:
-        """The file's line of a place in the text, whose lines and columns count from 1."""
+        """The file's line of a place in the text, whose lines and columns count from 1; in a mapping, its own line."""
+        if not self.line:
+            return line if "\n" in self.text else 0
         lines = self.text.split("\n")
         until = "".join(lines[: line - 1]) + "".join(lines[line - 1 : line])[: max(column, 1)]
         return self.line + self._line_of_visible(len(_visible(until)))

@@ -1,4 +1,4 @@
-"""What stands in a YAML file: values of which every part knows its line."""
+"""What stands in a policy file: values of which every part knows its line, or the keys that lead to it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from guardagent.policy.file.located_text import Text
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """What YAML takes for something else than a text: a boolean, a number, a date or null."""
+    """Something else than a text: a boolean, a number, a date or null."""
 
     value: Any
     kind: str
@@ -21,17 +21,20 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value of a file.
+    """A value of a file, or of a mapping.
 
     Attributes:
-        line: where it begins.
+        path: the file; of a value in a mapping, the keys that lead to it.
+        line: where it begins; 0 in a mapping.
         key_line: where its key stands; where it begins itself, if it has none.
+        folder: where the files lie that it may name; None where only absolute paths can be found.
     """
 
     value: dict[str, Node] | list[Node] | Text | Scalar
     path: Path
     line: int
     key_line: int
+    folder: Path | None
 
     def error(self, message: str) -> ContentError:
         """An error at the key of this value."""
@@ -71,7 +74,7 @@ class Node:
             case Scalar(source=""):
                 return "nothing"
             case Scalar(kind=kind, source=source):
-                return f"`{shortened(source)}` (a {kind} to YAML)"
+                return f"`{shortened(source)}` (a {kind}{' to YAML' if self.line else ''})"
 
 
 def shortened(text: str) -> str:

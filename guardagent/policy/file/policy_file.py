@@ -6,6 +6,7 @@ Everything is read or nothing is: an unknown key, a wrong type or a file that is
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -99,6 +100,7 @@ class PolicyFile:
     Attributes:
         tags: the sets of tools that rules write as `@name`.
         tools: the tools that exist, each with the names of its arguments where these are declared. None: any may be.
+        path: the file; `text` or `data` where there is none.
         digest: of the bytes of the file and of every file it names.
     """
 
@@ -120,13 +122,51 @@ def read_policy_file(path: Path | str) -> PolicyFile:
         InputError: it is missing or unreadable.
         ContentError: something in it is wrong; with the line, and what was expected there.
     """
+    path = Path(path)
+    return _parsed(_bytes(path, MAX_BYTES), path, path.parent)
+
+
+def read_policy_text(text: str, folder: Path | str | None = None) -> PolicyFile:
+    """What a text says that is as a policy file.
+
+    Raises:
+        InputError: as `read_policy_file`; messages begin with `text:line:`.
+    """
+    try:
+        data = text.encode()
+    except UnicodeEncodeError as error:
+        raise ContentError(
+            "holds half a character; expected a whole one", "text", text.count("\n", 0, error.start) + 1
+        ) from None
+    return _parsed(_limited(data, MAX_BYTES, Path("text")), Path("text"), _folder(folder))
+
+
+def read_policy_data(data: Mapping[str, Any], folder: Path | str | None = None) -> PolicyFile:
+    """What a mapping says that has the keys of a policy file. Its digest is that of its canonical JSON.
+
+    Raises:
+        InputError: as `read_policy_file`; messages begin with the keys that lead to the mistake.
+    """
+    from guardagent.policy.file.mapping_reader import nodes_of
+
+    node = nodes_of(data, _folder(folder))
+    return _policy_file(node, json.dumps(node.plain, sort_keys=True).encode(), Path("data"))
+
+
+def _folder(folder: Path | str | None) -> Path | None:
+    return None if folder is None else Path(folder)
+
+
+def _parsed(data: bytes, path: Path, folder: Path | None) -> PolicyFile:
     from guardagent.policy.file.yaml_reader import parse
 
-    path = Path(path)
-    data = _bytes(path, MAX_BYTES)
-    node = parse(data, path)
+    node = parse(data, path, folder)
     if node is None or node.plain is None:
         raise ContentError("holds no policies; expected `version: 1` and `policies:`", path, 1)
+    return _policy_file(node, data, path)
+
+
+def _policy_file(node: Node, data: bytes, path: Path) -> PolicyFile:
     values = mapping(node, POLICY_FILE)
     _check_tools(node, values)
     groups = values.get("tags", {})
@@ -151,6 +191,10 @@ def _bytes(path: Path, limit: int) -> bytes:
         raise InputError(f"{path}: no such file; expected one") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {error}; expected a file") from None
+    return _limited(data, limit, path)
+
+
+def _limited(data: bytes, limit: int, path: Path) -> bytes:
     if len(data) > limit:
         raise ContentError(f"more than {limit:,} bytes; expected at most that many: divide it", path, 1)
     return data
@@ -278,14 +322,13 @@ def _kind(node: Node) -> RuleKind:
 @reads(items.schema)
 def _rules(node: Node, key: Key) -> tuple[RuleSource, ...]:
     rules: tuple[RuleSource, ...] = items(node, key)
-    first: dict[str, int] = {}
+    first: dict[str, Node] = {}
     for rule, place in zip(rules, node.items, strict=True):
         at = place.fields["id"]
         if rule.id in first:
-            raise at.error(
-                f"policy {shortened(rule.id)!r} is already in line {first[rule.id]}; expected an id of its own"
-            )
-        first[rule.id] = at.line
+            there = f"in line {first[rule.id].line}" if at.line else f"{first[rule.id].path}"
+            raise at.error(f"policy {shortened(rule.id)!r} is already {there}; expected an id of its own")
+        first[rule.id] = at
     return rules
 
 

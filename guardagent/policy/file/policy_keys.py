@@ -236,13 +236,15 @@ def value(node: Node, key: Key) -> Any:
 
 @reads(lambda key: _TEXT_SCHEMA | ({"pattern": _ending(key)} if key.choices else {}))
 def file(node: Node, key: Key) -> Path:
-    """A file under the folder of the policy file, or of an absolute path."""
+    """A file under the folder of the policies, or of an absolute path."""
     named = plain_text(node, key)
     if Path(os.path.normpath(named)).parts[:1] == (os.pardir,):
         raise node.error(
             f"{shortened(named)!r} leads out of the policy file's folder; expected a file in it, or an absolute path"
         )
-    path = node.path.parent / named
+    if node.folder is None and not Path(named).is_absolute():
+        raise node.error(f"{shortened(named)!r} is relative; expected an absolute path, or `folder=`, where it lies")
+    path = (node.folder or Path()) / named
     if not named.endswith(key.choices or "") or not _is_file(path):
         raise node.error(f"{shortened(named)!r} is no such file; expected {key.expected}{_siblings(path, key)}")
     return path
@@ -272,6 +274,8 @@ def _is_line(text: str) -> bool:
 
 
 def _advice(node: Node) -> str:
+    if not node.line:  # nothing to quote
+        return ""
     match node.value:
         case Scalar(source=""):
             return ""

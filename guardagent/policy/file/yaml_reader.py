@@ -26,8 +26,13 @@ _COMMENT = re.compile(r"[ \t]+#")
 _COMMA = re.compile(r"\s*,")
 
 
-def parse(data: bytes, path: Path) -> Node | None:
+def parse(data: bytes, path: Path, folder: Path | None) -> Node | None:
     """The value of a YAML file; None where it has none.
+
+    Args:
+        data: the bytes of the file.
+        path: what messages begin with.
+        folder: where the files lie that it names.
 
     Raises:
         ContentError: it is not UTF-8, not YAML, or outside of the subset.
@@ -41,7 +46,7 @@ def parse(data: bytes, path: Path) -> Node | None:
         raise ContentError(f"the character U+{error.character:04X} is not allowed in YAML", path, line) from None
     except yaml.MarkedYAMLError as error:
         raise explained(error, text, path) from None
-    return _Reader(loader, text, path).node(root) if root else None
+    return _Reader(loader, text, path, folder).node(root) if root else None
 
 
 def _decoded(data: bytes, path: Path) -> str:
@@ -95,12 +100,12 @@ class _Loader(yaml.SafeLoader):
 class _Reader:
     """Makes our nodes of PyYAML's."""
 
-    def __init__(self, loader: yaml.SafeLoader, text: str, path: Path) -> None:
-        self._loader, self._text, self._path = loader, text, path
+    def __init__(self, loader: yaml.SafeLoader, text: str, path: Path, folder: Path | None) -> None:
+        self._loader, self._text, self._path, self._folder = loader, text, path, folder
 
     def node(self, node: yaml.Node, key_line: int = 0, *, flow: bool = False) -> Node:
         line = node.start_mark.line + 1
-        return Node(self._value(node, flow=flow), self._path, line, key_line or line)
+        return Node(self._value(node, flow=flow), self._path, line, key_line or line, self._folder)
 
     def _value(self, node: yaml.Node, *, flow: bool) -> dict[str, Node] | list[Node] | Text | Scalar:
         if isinstance(node, yaml.MappingNode):

@@ -1,0 +1,132 @@
+"""Policies are the same from a file, a string and a mapping."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from enum import Enum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from guardagent import Policies, load_policies
+from guardagent.errors import InputError
+
+Write = Callable[..., Path]
+RULE = {"id": "a", "temporal": "G !tool:wipe"}
+GOOD: dict[str, Any] = {"version": 1, "policies": [RULE]}
+TEXT = "version: 1\npolicies:\n  - {id: a, temporal: G !tool:wipe}\n"
+TOOLS = ("pay", "wipe", "mail")
+
+words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8).filter(str.strip)
+rules = st.fixed_dictionaries(
+    {
+        "id": st.sampled_from(["a", "2024-01-01", "true", "né"]),
+        "temporal": st.sampled_from(
+            ["G !tool:wipe", ["G(tool:pay -> O tool:mail)", "F tool:mail"], "forall(pay(amount=a), a <= 5)"]
+        ),
+    },
+    optional={"message": words, "remedy": words, "on_violation": st.sampled_from(["warn", "block", "halt"])},
+)
+documents = st.fixed_dictionaries(
+    {"version": st.just(1), "policies": st.lists(rules, min_size=1, max_size=3, unique_by=lambda rule: rule["id"])},
+    optional={
+        "tags": st.just({"writes": ["pay", "wipe"]}),
+        "tools": st.sampled_from([list(TOOLS), {"pay": ["amount"], "wipe": None, "mail": []}]),
+        "unlisted": st.sampled_from(["allow", "deny"]),
+    },
+)
+calls = st.lists(st.tuples(st.sampled_from([*TOOLS, "look"]), st.sampled_from([{}, {"amount": 3}, {"amount": 9}])))
+
+
+def judged(policies: Policies, proposed: list[tuple[str, dict[str, int]]]) -> list[Any]:
+    """What comes of each call, and of the end."""
+    session = policies.session()
+    verdicts = []
+    for tool, args in proposed:
+        verdict = session.check(tool, args)
+        if verdict.label == 0:
+            session.record("done", permit=verdict.permit)
+        verdicts.append(verdict)
+    return [(one.decision, one.rules, one.reasons) for one in (*verdicts, session.finish())]
+
+
+@given(documents, calls)
+def test_a_file_a_string_and_a_mapping_are_the_same_policies(document: dict[str, Any], proposed: list[Any]) -> None:
+    """They judge all calls alike. The digest is of the bytes; of a mapping, of its JSON with sorted keys."""
+    canonical = json.dumps(document, sort_keys=True)
+    text = yaml.safe_dump(json.loads(canonical), allow_unicode=True)  # as YAML would write an anchor for a value shared
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "policies.yaml")
+        path.write_bytes(text.encode())
+        file = load_policies(path)
+    from_text, from_data = load_policies(text=text), load_policies(data=document)
+    assert file.digest == from_text.digest
+    assert from_data.digest == load_policies(data=json.loads(canonical)).digest
+    assert judged(file, proposed) == judged(from_text, proposed) == judged(from_data, proposed)
+
+
+def test_the_digest_of_a_mapping_is_of_all_that_it_says() -> None:
+    """Other rules have another digest; the order of keys makes none."""
+    turned = {"policies": [dict(reversed(RULE.items()))], "version": 1}
+    assert load_policies(data=turned).digest == load_policies(data=GOOD).digest
+    assert load_policies(data={**GOOD, "unlisted": "deny"}).digest != load_policies(data=GOOD).digest
+
+
+def test_files_are_found_in_the_folder_that_is_given(write: Write) -> None:
+    """A relative path leads nowhere without one."""
+    tools = write("shop.py", "def price(state):\n    'The price.'\n    return 5\n")
+    for given_as in ({"text": TEXT + "toolbox: shop.py\n"}, {"data": {**GOOD, "toolbox": "shop.py"}}):
+        assert set(load_policies(**given_as, folder=tools.parent).functions) == {"price"}
+        with pytest.raises(InputError, match=r"toolbox|text:4.*'shop.py' is relative; expected an absolute path"):
+            load_policies(**given_as)
+    assert set(load_policies(data={**GOOD, "toolbox": str(tools)}).functions) == {"price"}
+
+
+class Word(str, Enum):  # noqa: UP042 - the text of a StrEnum is its value
+    VERSION = "version"
+
+
+def nested(depth: int) -> dict[str, Any]:
+    return {**GOOD, "tags": nested(depth - 1)} if depth else GOOD
+
+
+@pytest.mark.parametrize(
+    ("given_as", "says"),
+    [
+        ({}, "expected one of a path, text= and data="),
+        ({"text": TEXT, "data": GOOD}, "expected one of"),
+        ({"path": "p.yaml", "folder": "."}, "folder= beside a path"),
+        ({"text": b"version: 1"}, "text= is no string"),
+        ({"data": [RULE]}, "data= is no mapping"),
+        ({"data": GOOD, "locked": "guard.lock"}, "a lock holds for files"),
+        ({"text": TEXT.replace("wipe", "wipe ->")}, "text:3: .*expected a rule"),
+        ({"text": "version: 1\n\ud800"}, "text:2: holds half a character"),
+        ({"text": "#" * 1_000_001}, "text:1: more than 1,000,000 bytes"),
+        ({"data": {**GOOD, "unlistd": "deny"}}, r"data\.unlistd: unknown key 'unlistd'.*did you mean 'unlisted'"),
+        ({"data": {**GOOD, "policies": [RULE, RULE]}}, r"data\.policies\[1\]\.id: .*already data\.policies\[0\]\.id"),
+        ({"data": {**GOOD, "policies": [{**RULE, "id": 5}]}}, r"\.id: `id` is `5` \(a number\); expected a text$"),
+        ({"data": {**GOOD, "policies": [{"id": "a", "temporal": "G a\n->"}]}}, r"data\.policies\[0\]\.temporal:2: "),
+        ({"data": {**GOOD, "policies": [{"id": "a", "temporal": ["F a", "F"]}]}}, r"\.temporal\[1\]: it ends here"),
+        (
+            {"data": {Word.VERSION: 2, "policies": [RULE]}},
+            r"data\.version: `version` is `2` .a number.; expected the number 1",
+        ),
+        ({"data": {5: 1}}, "data: a key is a int; expected a text"),
+        ({"data": {"version": object()}}, r"data\.version: is a object; expected"),
+        ({"data": {"version": float("nan")}}, r"data\.version: is a float; expected .*a finite number"),
+        ({"data": {"version": 10**5000}}, r"data\.version: is a int; expected"),
+        ({"data": {"version": "\ud800"}}, r"data\.version: holds half a character"),
+        ({"data": nested(40)}, "nested deeper than 32 levels"),
+        ({"data": {**GOOD, "tools": ["a"] * 20_000}}, "more than 20,000 keys and values"),
+    ],
+)
+def test_a_mistake_is_located(given_as: dict[str, Any], says: str) -> None:
+    """By the line in a string, by the keys in a mapping."""
+    with pytest.raises(InputError, match=says):
+        load_policies(**given_as)
