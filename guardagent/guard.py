@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack, cast, get_args
 
 from guardagent._support.files import MAX_BYTES
 from guardagent._support.fold import combine, deny_on_crash, deny_on_crash_flow, fold
@@ -52,6 +52,28 @@ _log = logging.getLogger("guardagent")
 
 _RUN = "agent_run"
 _CONTENT = (".py", ".md", ".jsonl", ".url")
+
+
+class GuardOptions(TypedDict, total=False):
+    """The options of GuardAgent that `guard` passes on."""
+
+    timeout: float | None
+    toolbox: Toolbox | Path | str | Sequence[Path | str] | None
+    memory: Path | str | None
+    shots: int
+    max_distance: float | None
+    debug_rounds: int
+    votes: int
+    prompts: Path | str | None
+    redact: Mapping[str, str] | Sequence[str]
+    max_cost: float | None
+    cache: Path | str | None
+    remember: Remember
+    sandbox: Sandbox | str
+    on_error: OnError
+    require_hardening: bool
+    locked: Path | str | None
+    shadow: float
 
 
 class GuardAgent:
@@ -393,7 +415,7 @@ def guard(
     agent: str | None = None,
     model: Model | str | None = None,
     mode: Mode = "auto",
-    **options: Any,
+    **options: Unpack[GuardOptions],
 ) -> Verdict:
     """Judges one run of a target agent; see `GuardAgent`, whose other options it takes by name."""
     return _shared(request, specification, agent, model, mode, options).guard(input, output_log, facts)
@@ -408,7 +430,7 @@ async def aguard(
     agent: str | None = None,
     model: Model | str | None = None,
     mode: Mode = "auto",
-    **options: Any,
+    **options: Unpack[GuardOptions],
 ) -> Verdict:
     """As `guard`, without blocking the event loop."""
     shared = await asyncio.to_thread(_shared, request, specification, agent, model, mode, options)

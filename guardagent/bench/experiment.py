@@ -21,6 +21,7 @@ BenchMode = Literal["auto", "program", "generate", "model-only"]
 
 _ABLATIONS = ("least_similar", "without_toolbox", "without_memory", "without_code_instructions", "required_checks")
 _OF_A_MODEL = (*_ABLATIONS, "shots", "votes")
+_OF_GUARD_AGENT = ("model", "toolbox", "memory", "prompts", "votes", "debug_rounds", "cache", "max_cost")
 _OF_CODE = ("without_toolbox", "required_checks", "votes")
 
 
@@ -75,15 +76,8 @@ class Experiment:
         guard = GuardAgent(
             agent=agent,
             mode=mode,
-            model=self.model,
-            toolbox=self.toolbox,
-            memory=self.memory,
-            prompts=self.prompts,
             shots=shots if self.shots is None else self.shots,
-            votes=self.votes,
-            debug_rounds=self.debug_rounds,
-            cache=self.cache,
-            max_cost=self.max_cost,
+            **{name: getattr(self, name) for name in _OF_GUARD_AGENT},
         )
         if guard.obstacle:  # every single verdict would be that nothing is configured
             raise InputError(guard.obstacle)
