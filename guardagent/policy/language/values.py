@@ -6,7 +6,6 @@ goes through every operation (Kleene's strong logic), and carries what would hav
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction

@@ -1,0 +1,71 @@
+"""Every import of the package that README and docs/ show works, whether or not the host's framework is installed."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from guardagent.errors import InputError
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+STATEMENT = re.compile(r"^\s*(from guardagent[\w.]* import (?:\([^)]*\)|[^\n]*)|import guardagent[\w.]*)", re.MULTILINE)
+DOTTED = re.compile(r"`(guardagent(?:\.\w+)+)\.(\w+)`")  # two names are as often an attribute of a trace
+
+
+class Imported(NamedTuple):
+    module: str
+    name: str
+
+
+def imported_by(text: str) -> set[Imported]:
+    """What the imports in a text or a program take from the package."""
+    nodes = [node for match in STATEMENT.finditer(text) for node in ast.parse(match[1]).body]
+    named = {
+        Imported(str(node.module), one.name) for node in nodes if isinstance(node, ast.ImportFrom) for one in node.names
+    }
+    return named | {Imported(one.name, "") for node in nodes if isinstance(node, ast.Import) for one in node.names}
+
+
+def of_pages() -> set[Imported]:
+    return {one for page in PAGES for one in imported_by(page.read_text(encoding="utf-8"))}
+
+
+def mentioned() -> Iterator[Imported]:
+    """Dotted names in the sentences of the pages."""
+    for page in PAGES:
+        yield from (Imported(*names) for names in DOTTED.findall(page.read_text(encoding="utf-8")) if "." in names[0])
+
+
+def found(one: Imported) -> bool:
+    try:
+        module = import_module(one.module)
+        return not one.name or hasattr(module, one.name) or bool(_sources(f"{one.module}.{one.name}"))
+    except (ImportError, InputError):  # the host may not be installed: its folder says what there would be
+        return any(f'"{one.name}"' in source.read_text(encoding="utf-8") for source in _sources(one.module))
+
+
+def _sources(module: str) -> list[Path]:
+    path = ROOT.joinpath(*module.split("."))
+    return [file for file in (path.with_suffix(".py"), path / "__init__.py") if file.exists()]
+
+
+@pytest.mark.parametrize("one", sorted(of_pages() | set(mentioned())), ids=lambda one: ".".join(filter(None, one)))
+def test_an_import_of_the_pages_works(one: Imported) -> None:
+    """The module is there, and has the name."""
+    assert found(one)
+
+
+def test_imports_of_the_pages_are_collected() -> None:
+    """Those of the package, of a room, of a host's folder, and a name in a sentence."""
+    assert {Imported("guardagent", "guard"), Imported("guardagent.enforcement", "ToolGuard")} <= of_pages()
+    assert any(one.module.startswith("guardagent.frameworks.") for one in of_pages())
+    assert Imported("guardagent.bench", "run_evaluation") in set(mentioned())
+    assert not found(Imported("guardagent", "gard"))
+    assert not found(Imported("guardagent.frameworks.nobody.adapter", "guarded"))

@@ -1,0 +1,65 @@
+"""The public API is typed: a user's program that names all of it passes strict type checkers."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+
+import guardagent
+from guardagent.guard import GuardAgent, GuardOptions, guard
+from tests.docs.test_imports import Imported, imported_by, of_pages
+
+PROGRAM = Path(__file__).with_name("uses_everything.py")
+FRAMEWORKS = ("langgraph", "mcp", "openai_agents")  # their types are known only where these are installed
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """The program outside of the checkout, whose settings are not its author's."""
+    return Path(shutil.copy(PROGRAM, tmp_path))
+
+
+def test_the_program_names_everything_public() -> None:
+    """All of `guardagent.__all__`, and what the pages import from its rooms."""
+    wanted = {Imported("guardagent", name) for name in guardagent.__all__}
+    wanted |= {
+        one for one in of_pages() if not one.module.startswith(tuple(f"guardagent.frameworks.{n}" for n in FRAMEWORKS))
+    }
+    text = PROGRAM.read_text(encoding="utf-8")
+    used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    assert sorted(wanted - {one for one in imported_by(text) if one.name in used}) == []
+
+
+def test_mypy_accepts_the_program(program: Path) -> None:
+    """With `--strict` and no configuration, as `py.typed` promises."""
+    pytest.importorskip("mypy")
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir=cache", program.name]
+    ran = subprocess.run(command, cwd=program.parent, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.slow
+def test_pyright_accepts_the_program(program: Path) -> None:
+    """In its mode `strict`, which refuses types that are not known either."""
+    pyright = shutil.which("pyright")
+    if pyright is None:
+        pytest.skip("pyright is not installed; pip install 'pyright[nodejs]'")
+    (program.parent / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
+    command = [pyright, "--pythonpath", sys.executable]
+    ran = subprocess.run(command, cwd=program.parent, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_guard_takes_the_options_of_guard_agent() -> None:
+    """Each under the same name and type, so that type checkers know them."""
+    options = get_type_hints(GuardAgent.__init__)
+    taken = get_type_hints(guard) | get_type_hints(GuardOptions)
+    assert {name: taken.get(name) for name in options if name != "return"} == {
+        name: kind for name, kind in options.items() if name != "return"
+    }
