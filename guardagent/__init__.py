@@ -1,107 +1,101 @@
 """GuardAgent keeps LLM agents inside the rules their operators set."""
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from guardagent._version import __version__ as __version__
-from guardagent.errors import (
-    ContentError,
-    GuardError,
-    InputError,
-    LimitError,
-    ModelError,
-    ProgramError,
-    SandboxError,
-    ToolDenied,
-    UnknownNameError,
-)
-from guardagent.guard import GuardAgent, aguard, guard
-from guardagent.programs.memory.agents import Demonstration, Memory, retrieve
-from guardagent.sandbox import Limits, Sandbox
-from guardagent.sandbox.toolbox import Tool, Toolbox
-from guardagent.types import Check, Context, Decision, Event, Verdict, Violation
 
 if TYPE_CHECKING:
-    from guardagent.enforcement.tool_guard import ToolGuard
-    from guardagent.generation.chat.chat import aguarded_chat, guarded_chat
-    from guardagent.generation.chat.turn import GuardedTurn
-    from guardagent.log import AuditLog
-    from guardagent.policy.load import load_policies
-    from guardagent.policy.policies import Policies
-    from guardagent.programs.compile.report import NotCompiledError
-    from guardagent.session.permit import Permit
-    from guardagent.session.replan import Enforced, aenforce, enforce
-    from guardagent.session.session import Session
-    from guardagent.workflow.analysis.report import Report
-    from guardagent.workflow.model.graph import Graph
-    from guardagent.workflow.verify import verify
+    from guardagent.enforcement.tool_guard import ToolGuard as ToolGuard
+    from guardagent.errors import ContentError as ContentError
+    from guardagent.errors import GuardError as GuardError
+    from guardagent.errors import InputError as InputError
+    from guardagent.errors import LimitError as LimitError
+    from guardagent.errors import ModelError as ModelError
+    from guardagent.errors import ProgramError as ProgramError
+    from guardagent.errors import SandboxError as SandboxError
+    from guardagent.errors import ToolDenied as ToolDenied
+    from guardagent.errors import UnknownNameError as UnknownNameError
+    from guardagent.generation.chat.chat import aguarded_chat as aguarded_chat
+    from guardagent.generation.chat.chat import guarded_chat as guarded_chat
+    from guardagent.generation.chat.turn import GuardedTurn as GuardedTurn
+    from guardagent.guard import GuardAgent as GuardAgent
+    from guardagent.guard import aguard as aguard
+    from guardagent.guard import guard as guard
+    from guardagent.log import AuditLog as AuditLog
+    from guardagent.policy.load import load_policies as load_policies
+    from guardagent.policy.policies import Policies as Policies
+    from guardagent.programs.compile.report import NotCompiledError as NotCompiledError
+    from guardagent.programs.memory.agents import Demonstration as Demonstration
+    from guardagent.programs.memory.agents import Memory as Memory
+    from guardagent.programs.memory.agents import retrieve as retrieve
+    from guardagent.sandbox import Limits as Limits
+    from guardagent.sandbox import Sandbox as Sandbox
+    from guardagent.sandbox.toolbox import Tool as Tool
+    from guardagent.sandbox.toolbox import Toolbox as Toolbox
+    from guardagent.session.permit import Permit as Permit
+    from guardagent.session.replan import Enforced as Enforced
+    from guardagent.session.replan import aenforce as aenforce
+    from guardagent.session.replan import enforce as enforce
+    from guardagent.session.session import Session as Session
+    from guardagent.types import Check as Check
+    from guardagent.types import Context as Context
+    from guardagent.types import Decision as Decision
+    from guardagent.types import Event as Event
+    from guardagent.types import Verdict as Verdict
+    from guardagent.types import Violation as Violation
+    from guardagent.workflow.analysis.report import Report as Report
+    from guardagent.workflow.model.graph import Graph as Graph
+    from guardagent.workflow.verify import verify as verify
 
-# What is loaded when it is first asked for: whoever judges finished runs needs none of it.
-_LATER = {
-    "AuditLog": "guardagent.log",
-    "Enforced": "guardagent.session.replan",
-    "Graph": "guardagent.workflow.model.graph",
-    "GuardedTurn": "guardagent.generation.chat.turn",
-    "NotCompiledError": "guardagent.programs.compile.report",
-    "Permit": "guardagent.session.permit",
-    "Policies": "guardagent.policy.policies",
-    "Report": "guardagent.workflow.analysis.report",
-    "Session": "guardagent.session.session",
-    "ToolGuard": "guardagent.enforcement.tool_guard",
-    "aenforce": "guardagent.session.replan",
-    "aguarded_chat": "guardagent.generation.chat.chat",
-    "enforce": "guardagent.session.replan",
-    "guarded_chat": "guardagent.generation.chat.chat",
-    "load_policies": "guardagent.policy.load",
-    "verify": "guardagent.workflow.verify",
+# Where each public name lives. It is loaded when it is first used: importing the package costs next to nothing.
+_HOMES = {
+    "guardagent.enforcement.tool_guard": "ToolGuard",
+    "guardagent.errors": "ContentError GuardError InputError LimitError ModelError "
+    "ProgramError SandboxError ToolDenied UnknownNameError",
+    "guardagent.guard": "GuardAgent aguard guard",
+    "guardagent.log": "AuditLog",
+    "guardagent.programs.compile.report": "NotCompiledError",
+    "guardagent.programs.memory.agents": "Demonstration Memory retrieve",
+    "guardagent.session.permit": "Permit",
+    "guardagent.policy.load": "load_policies",
+    "guardagent.policy.policies": "Policies",
+    "guardagent.generation.chat.chat": "aguarded_chat guarded_chat",
+    "guardagent.generation.chat.turn": "GuardedTurn",
+    "guardagent.session.replan": "Enforced aenforce enforce",
+    "guardagent.sandbox": "Limits Sandbox",
+    "guardagent.session.session": "Session",
+    "guardagent.sandbox.toolbox": "Tool Toolbox",
+    "guardagent.types": "Check Context Decision Event Verdict Violation",
+    "guardagent.workflow.model.graph": "Graph",
+    "guardagent.workflow.analysis.report": "Report",
+    "guardagent.workflow.verify": "verify",
 }
+_PUBLIC = {name: module for module, names in _HOMES.items() for name in names.split()}
 
-__all__ = [
-    "AuditLog",
-    "Check",
-    "ContentError",
-    "Context",
-    "Decision",
-    "Demonstration",
-    "Enforced",
-    "Event",
-    "Graph",
-    "GuardAgent",
-    "GuardError",
-    "GuardedTurn",
-    "InputError",
-    "LimitError",
-    "Limits",
-    "Memory",
-    "ModelError",
-    "NotCompiledError",
-    "Permit",
-    "Policies",
-    "ProgramError",
-    "Report",
-    "Sandbox",
-    "SandboxError",
-    "Session",
-    "Tool",
-    "ToolDenied",
-    "ToolGuard",
-    "Toolbox",
-    "UnknownNameError",
-    "Verdict",
-    "Violation",
-    "aenforce",
-    "aguard",
-    "aguarded_chat",
-    "enforce",
-    "guard",
-    "guarded_chat",
-    "load_policies",
-    "retrieve",
-    "verify",
-]
+__all__ = [*_PUBLIC]  # noqa: PLE0604 - names
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(import_module(_LATER[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_PUBLIC[name]), name)
+    setattr(sys.modules[__name__], name, value)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})
+
+
+class _Package(ModuleType):
+    """Keeps `guardagent.guard` the public function: an import of the module of that name would replace it."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in _PUBLIC or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

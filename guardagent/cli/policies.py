@@ -191,7 +191,7 @@ class _Run:
             yield from judge_file(self.job, policies, journal, workers=self.workers, advance=advance)
 
     def _journal(self, policies: Policies) -> MetricsOnly:
-        from guardagent import __version__
+        from guardagent._version import __version__
         from guardagent.batch.resumable_log import MetricsOnly, ResumableLog
         from guardagent.batch.verdict_metrics import VerdictMetrics
 
