@@ -3,10 +3,10 @@
 import sys
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
 from guardagent._version import __version__ as __version__
 
+TYPE_CHECKING = False  # as type checkers know it; the module typing would take longer than all of this
 if TYPE_CHECKING:
     from guardagent.enforcement.tool_guard import ToolGuard as ToolGuard
     from guardagent.errors import ContentError as ContentError
@@ -78,12 +78,14 @@ _PUBLIC = {name: module for module, names in _HOMES.items() for name in names.sp
 __all__ = [*_PUBLIC]  # noqa: PLE0604 - names
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_PUBLIC[name]), name)
-    setattr(sys.modules[__name__], name, value)
-    return value
+if not TYPE_CHECKING:  # for a type checker there are the names above and no others
+
+    def __getattr__(name: str) -> object:
+        if name not in _PUBLIC:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(_PUBLIC[name]), name)
+        setattr(sys.modules[__name__], name, value)
+        return value
 
 
 def __dir__() -> list[str]:
@@ -93,7 +95,7 @@ def __dir__() -> list[str]:
 class _Package(ModuleType):
     """Keeps `guardagent.guard` the public function: an import of the module of that name would replace it."""
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name not in _PUBLIC or not isinstance(value, ModuleType):
             super().__setattr__(name, value)
 

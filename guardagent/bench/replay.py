@@ -16,7 +16,7 @@ from typing import Any
 from guardagent._version import __version__
 from guardagent.batch.result_log import ResultLog
 from guardagent.bench.evaluation import Replay
-from guardagent.bench.offline import Guard, read_object, read_state
+from guardagent.bench.offline import Guard, read_state
 from guardagent.bench.pass_k import WriteCalls, matches, pass_hat_k
 from guardagent.bench.replay_report import draw_replay, replay_table
 from guardagent.bench.results import line_of, write_text
@@ -35,7 +35,7 @@ def run_replay(
     *,
     policies: Path | None = None,
     state: Path | None = None,
-    facts: Path | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Measures a file of trajectories and writes results.jsonl, summary.json, table.md and plot.png into a folder.
 
@@ -67,7 +67,9 @@ def run_replay(
     return summary
 
 
-def _guard(evaluation: Replay, policies: Path | None, state: Path | None, facts: Path | None) -> Guard | None:
+def _guard(
+    evaluation: Replay, policies: Path | None, state: Path | None, facts: Mapping[str, Any] | None
+) -> Guard | None:
     from guardagent.policy.load import load_policies
 
     if policies is None:
@@ -75,7 +77,7 @@ def _guard(evaluation: Replay, policies: Path | None, state: Path | None, facts:
             raise InputError("a state or facts without policies; expected --policies FILE too: only a guard needs them")
         return None
     records = None if state is None else read_state(state)
-    known = {} if facts is None else read_object(facts)
+    known = facts or {}
     return Guard(load_policies(policies), evaluation.writes, records, evaluation.absorb, known)
 
 

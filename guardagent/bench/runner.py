@@ -40,7 +40,7 @@ def run_evaluation(
     benchmarks: Path | None = None,
     policies: Path | None = None,
     state: Path | None = None,
-    facts: Path | None = None,
+    facts: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
     """Judges every example of a data file and writes the results into a folder.

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from guardagent.cli.options import Json
+from guardagent.cli_output import print_json
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,12 +21,6 @@ Compiled = Annotated[
     Path | None, typer.Option("--compiled", help="The report of `compile --json`, for the break-even (a file).")
 ]
 Out = Annotated[Path | None, typer.Option("--out", help="Where compare.md and compare.json go (a folder).")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command to an app."""
-    app.command("bench-compare")(bench_compare)
 
 
 def bench_compare(folders: Folders, *, compiled: Compiled = None, out: Out = None, as_json: Json = False) -> None:
@@ -36,7 +32,10 @@ def bench_compare(folders: Folders, *, compiled: Compiled = None, out: Out = Non
     table = comparison_table(found)
     if out is not None:
         _write(out, found, table)
-    sys.stdout.write(json.dumps(found.to_dict(), ensure_ascii=False) + "\n" if as_json else table)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        sys.stdout.write(table)
 
 
 def _write(out: Path, found: Comparison, table: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -10,16 +9,27 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from guardagent.cli.options import Prices, SandboxName, Timeout, ToolboxFolder, model_of
+from guardagent.cli.options import (
+    AgentName,
+    CacheFolder,
+    MemoryFolder,
+    Prices,
+    PromptsFolder,
+    Redact,
+    RequestFile,
+    SandboxName,
+    SpecificationFile,
+    Timeout,
+    ToolboxFolder,
+    model_of,
+)
+from guardagent.cli_output import note, print_json, print_line
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
     from guardagent.models import Model
     from guardagent.programs.compile import Means, Subject
 
-AgentName = Annotated[str | None, typer.Option("--agent", help="A known agent: a folder in the memory.")]
-RequestFile = Annotated[str | None, typer.Option("--request", help="The guard request, in words (a file).")]
-SpecificationFile = Annotated[str | None, typer.Option("--specification", help="What the agent does (a file).")]
 Examples = Annotated[str, typer.Option("--examples", help="Labelled runs, one JSON object in a line (a file, -).")]
 ModelName = Annotated[
     str | None,
@@ -51,19 +61,8 @@ AcceptDispute = Annotated[
 Shown = Annotated[
     int, typer.Option("--show", min=0, help="How many examples the model is shown; at least one of each kind.")
 ]
-MemoryFolder = Annotated[str | None, typer.Option("--memory", help="A folder with one folder per agent.")]
-PromptsFolder = Annotated[str | None, typer.Option("--prompts", help="A folder of templates of your own.")]
-Redact = Annotated[
-    list[str] | None, typer.Option("--redact", help="What no model may see: a regular expression; repeatable.")
-]
 MaxCost = Annotated[float | None, typer.Option("--max-cost", help="US dollars that compiling may take.")]
-CacheFolder = Annotated[str | None, typer.Option("--cache", help="A folder that keeps the model's answers.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the report as one JSON object and nothing else.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command to an app."""
-    app.command("compile")(compile_)
 
 
 def compile_(
@@ -120,9 +119,9 @@ def compile_(
     proposed = [] if written else [str(file) for one in made.report.proposals for file in one.write(out)]
     if as_json:
         report = {"written": written, "proposed": proposed, **made.report.to_dict()}
-        _print(json.dumps(report, ensure_ascii=False))
+        print_json(report)
     else:
-        _print(made.report.to_text() + _ending(written, proposed))
+        print_line(made.report.to_text() + _ending(written, proposed))
     raise typer.Exit(0 if written else 1)
 
 
@@ -206,8 +205,4 @@ def _model(name: str | None, prices: str | None, timeout: float | None) -> Model
 def _say(words: str) -> None:
     """To whoever waits at a terminal."""
     if sys.stderr.isatty():
-        sys.stderr.write(f"{words}\n")
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode() + "\n")
+        note(words)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from guardagent.cli.options import Json, MemoryFolder, PromptsFolder, ToolboxFolder
+from guardagent.cli_output import print_json, print_line
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,28 +18,19 @@ Out = Annotated[Path, typer.Option("-o", "--out", help="The lock file to write; 
 Agents = Annotated[
     list[str] | None, typer.Option("--agent", help="A known agent; repeatable. Without it, all that are known.")
 ]
-Memory = Annotated[str | None, typer.Option("--memory", help="A folder with one folder per agent.")]
-Toolboxes = Annotated[list[str] | None, typer.Option("--toolbox", help="A folder of functions to add; repeatable.")]
-Templates = Annotated[str | None, typer.Option("--prompts", help="A folder of templates of your own.")]
 PolicyFiles = Annotated[
-    list[Path] | None, typer.Option("--policies", help="A policy file, with the files that it names; repeatable.")
+    list[Path] | None, typer.Option("-p", "--policies", help="A policy file, with the files that it names; repeatable.")
 ]
 Programs = Annotated[list[Path] | None, typer.Option("--program", help="A guard program by itself; repeatable.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command to an app."""
-    app.command()(lock)
 
 
 def lock(
     *,
     out: Out,
     agent: Agents = None,
-    memory: Memory = None,
-    toolbox: Toolboxes = None,
-    prompts: Templates = None,
+    memory: MemoryFolder = None,
+    toolbox: ToolboxFolder = None,
+    prompts: PromptsFolder = None,
     policies: PolicyFiles = None,
     program: Programs = None,
     as_json: Json = False,
@@ -54,9 +45,9 @@ def lock(
         raise InputError(f"{out}: cannot be written: {error.strerror}; expected a file in a folder of yours") from None
     counts = {kind: sum(map(len, names.values())) for kind, names in sorted(locked.files.items())}
     if as_json:
-        sys.stdout.write(json.dumps({"lock": str(out), "files": counts}, ensure_ascii=False) + "\n")
+        print_json({"lock": str(out), "files": counts})
     else:
-        sys.stdout.write(f"{out}: {', '.join(f'{kind} {count}' for kind, count in counts.items())}\n")
+        print_line(f"{out}: {', '.join(f'{kind} {count}' for kind, count in counts.items())}")
 
 
 def _contents(

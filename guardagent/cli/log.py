@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from guardagent.cli.options import Json, JsonLines
+from guardagent.cli_output import note, print_json, print_line
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,16 +38,8 @@ KeyFile = Annotated[
 HeadFile = Annotated[Path | None, typer.Option("--head", help="A head of the log that was kept elsewhere.")]
 Out = Annotated[Path | None, typer.Option("-o", "--out", help="Write there instead of to standard output.")]
 FormName = Annotated[Format, typer.Option("--format", help="JSON Lines is a log by itself; CSV is for tables.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
 _STATUS = {"whole": 0, "tampered": 1, "unchecked": 3}
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands to an app."""
-    app.command()(show)
-    app.command()(verify)
-    app.command()(export)
 
 
 def show(
@@ -58,7 +51,7 @@ def show(
     since: Since = None,
     until: Until = None,
     last: Last = None,
-    as_json: Json = False,
+    as_json: JsonLines = False,
 ) -> None:
     """Show entries, a line for each; with --json, as they stand in the log. They are not verified."""
     from guardagent.log.selection import Selection, known_decision, read_moment
@@ -71,9 +64,8 @@ def show(
         read_moment(until, "--until"),
         last,
     )
-    with _piped():
-        for one in chosen.of(path):
-            sys.stdout.write(f"{one.entry.line if as_json else _words(one)}\n")
+    for one in chosen.of(path):
+        sys.stdout.write(f"{one.entry.line if as_json else _words(one)}\n")
 
 
 def verify(path: LogFile, *, key_file: KeyFile = None, head: HeadFile = None, as_json: Json = False) -> None:
@@ -81,7 +73,7 @@ def verify(path: LogFile, *, key_file: KeyFile = None, head: HeadFile = None, as
     from guardagent.log import Head, load_key, verify_log
 
     report = verify_log(path, key=load_key(key_file), head=Head.load(head) if head is not None else None)
-    sys.stdout.write(f"{json.dumps(report.to_dict()) if as_json else report.to_text()}\n")
+    print_json(report.to_dict()) if as_json else print_line(report.to_text())
     raise typer.Exit(_STATUS[report.status])
 
 
@@ -90,14 +82,17 @@ def export(
     *,
     out: Out = None,
     form: FormName = Format.JSONL,
+    as_json: JsonLines = False,
 ) -> None:
     """Write all entries, as JSON Lines or as a table."""
     from guardagent.log.selection import Selection
     from guardagent.log.writing import write_as
 
+    if as_json and form is Format.CSV:
+        raise InputError("--json with --format csv; expected one of the two")
     with _written(out, path) as to:
         count = write_as(form.value, Selection().of(path), to)
-    sys.stderr.write(f"{count:,} entries\n")
+    note(f"{count:,} entries")
 
 
 def _words(one: Logged) -> str:
@@ -121,8 +116,7 @@ def _text(value: Any) -> str:
 def _written(out: Path | None, log: Path) -> Iterator[TextIO]:
     """A file that is whole or not there, or standard output."""
     if out is None:
-        with _piped():
-            yield sys.stdout
+        yield sys.stdout
         return
     if out.exists() and log.exists() and out.samefile(log):
         raise InputError(f"{out}: is the log itself; expected another file")
@@ -135,14 +129,3 @@ def _written(out: Path | None, log: Path) -> Iterator[TextIO]:
         raise InputError(f"{out}: cannot be written: {error.strerror}; expected a file in a folder of yours") from None
     finally:
         fresh.unlink(missing_ok=True)
-
-
-@contextmanager
-def _piped() -> Iterator[None]:
-    """Ends quietly where nobody reads on."""
-    try:
-        yield
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)

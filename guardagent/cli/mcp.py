@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import sys
@@ -12,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from guardagent.cli.options import FactsText, Locked, RequestModelName, read_facts
+from guardagent.cli_output import print_line
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,11 +29,10 @@ class Asked(StrEnum):
 
 
 Server = Annotated[list[str], typer.Argument(metavar="-- COMMAND… | URL", help="The server: a command, or its URL.")]
-PolicyFile = Annotated[str | None, typer.Option("--policies", help="The policy file.")]
+PolicyFile = Annotated[str | None, typer.Option("-p", "--policies", help="The policy file.")]
 StateFile = Annotated[
     Path | None, typer.Option("--state", help="What `state(...)` looks at: a JSON object (a file), read at each check.")
 ]
-FactsFile = Annotated[Path | None, typer.Option("--facts", help="What the host knows: a JSON object (a file).")]
 LogFile = Annotated[Path | None, typer.Option("--log", help="Write every verdict there: a .db or .jsonl file.")]
 KeyFile = Annotated[
     Path | None, typer.Option("--key-file", help="The key of the log; else that in GUARDAGENT_LOG_KEY.")
@@ -54,13 +54,6 @@ LedgerFile = Annotated[
     Path | None, typer.Option("--ledger", help="Where conversations and used approvals outlive the proxy: a .db file.")
 ]
 Deadline = Annotated[float, typer.Option("--deadline", help="Seconds that a check may take; longer denies.")]
-ModelName = Annotated[
-    str | None,
-    typer.Option("--model", envvar="GUARDAGENT_MODEL", help="The model for `request:` policies without a program."),
-]
-Locked = Annotated[
-    Path | None, typer.Option("--locked", help="A lock file; nothing runs that does not stand in it. See lock.")
-]
 ToolsLock = Annotated[
     Path | None, typer.Option("--tools-lock", help="A lock file; no tool may be called that does not stand in it so.")
 ]
@@ -70,17 +63,12 @@ AcceptTools = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command to an app."""
-    app.command("mcp-proxy")(mcp_proxy)
-
-
 def mcp_proxy(
     server: Server,
     *,
     policies: PolicyFile = None,
     state: StateFile = None,
-    facts: FactsFile = None,
+    facts: FactsText = None,
     log: LogFile = None,
     key_file: KeyFile = None,
     ledger: LedgerFile = None,
@@ -91,15 +79,17 @@ def mcp_proxy(
     header: Header = None,
     listen: Listen = None,
     deadline: Deadline = 10.0,
-    model: ModelName = None,
+    model: RequestModelName = None,
     locked: Locked = None,
     tools_lock: ToolsLock = None,
     accept_tools: AcceptTools = None,
 ) -> None:
     """Guard an MCP server: every call is judged before the server hears of it."""
+    import asyncio
+
     from guardagent.enforcement import SqliteLedger, ToolGuard
     from guardagent.frameworks.mcp.adapter.proxy import Proxy
-    from guardagent.frameworks.mcp.adapter.state_file import StateOfFile, read_object
+    from guardagent.frameworks.mcp.adapter.state_file import StateOfFile
     from guardagent.policy.load import load_policies
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="guardagent: %(message)s")
@@ -116,7 +106,7 @@ def mcp_proxy(
     guard = ToolGuard(
         load_policies(policies, model=model, locked=locked),
         state=StateOfFile(state) if state is not None else None,
-        facts=read_object(facts) if facts is not None else {},
+        facts=read_facts(facts),
         aliases=_aliases(alias or []),
         absent=absent or (),
         tools_lock=tools_lock,
@@ -131,7 +121,7 @@ def mcp_proxy(
 def _accept(target: Target, path: Path) -> None:
     from guardagent.frameworks.mcp.adapter.accepting import accept_tools
 
-    sys.stdout.write(accept_tools(target, path) + "\n")
+    print_line(accept_tools(target, path))
 
 
 def _target(server: list[str], headers: list[str]) -> Target:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from guardagent._support.files import parse_json, read_text
 from guardagent.errors import InputError
-from guardagent.models import Model, load_model
-from guardagent.types import Verdict
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from guardagent.models import Model
 
-FactsFile = Annotated[str | None, typer.Option("--facts", help="What the host knows: a JSON object (a file).")]
+AgentName = Annotated[str | None, typer.Option("--agent", help="A known agent: a folder in the memory.")]
+RequestFile = Annotated[str | None, typer.Option("--request", help="The guard request, in words (a file).")]
+SpecificationFile = Annotated[str | None, typer.Option("--specification", help="What the agent does (a file).")]
+FactsText = Annotated[
+    str | None,
+    typer.Option("--facts", help='What the host knows: a JSON object (a file, or the text itself: {"role": "sales"}).'),
+]
 ToolboxFolder = Annotated[list[str] | None, typer.Option("--toolbox", help="A folder of functions to add; repeatable.")]
+MemoryFolder = Annotated[str | None, typer.Option("--memory", help="A folder with one folder per agent.")]
+PromptsFolder = Annotated[str | None, typer.Option("--prompts", help="A folder of templates of your own.")]
 SandboxName = Annotated[str, typer.Option("--sandbox", help="The engine that runs programs: auto, monty, restricted.")]
 RequireHardening = Annotated[
     bool,
@@ -26,6 +32,14 @@ RequireHardening = Annotated[
         help="Deny where a hardening layer is missing; see doctor.",
     ),
 ]
+ModelName = Annotated[
+    str | None,
+    typer.Option("--model", help="The model that writes code, such as openai/gpt-4.1. [env: GUARDAGENT_MODEL]"),
+]
+RequestModelName = Annotated[
+    str | None,
+    typer.Option("--model", envvar="GUARDAGENT_MODEL", help="The model for `request:` policies without a program."),
+]
 Prices = Annotated[
     str | None, typer.Option("--prices", help="US dollars per million prompt,completion tokens, such as 2,8.")
 ]
@@ -33,7 +47,18 @@ Timeout = Annotated[
     float | None,
     typer.Option("--timeout", help="Seconds for one answer of the model, with all waits and retries (default 120)."),
 ]
+MaxCost = Annotated[float | None, typer.Option("--max-cost", help="US dollars that a check may take.")]
+CacheFolder = Annotated[str | None, typer.Option("--cache", help="A folder that keeps the model's answers.")]
+Redact = Annotated[
+    list[str] | None, typer.Option("--redact", help="What no model may see: a regular expression; repeatable.")
+]
+Votes = Annotated[int, typer.Option("--votes", help="How many plans vote on the verdict.")]
+DebugRounds = Annotated[int, typer.Option("--debug-rounds", help="How often the model may mend its code.")]
+Locked = Annotated[
+    Path | None, typer.Option("--locked", help="A lock file; nothing runs that does not stand in it. See lock.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="Print one JSON object in a line and nothing else.")]
 
 
 def model_of(name: str | None, prices: str | None, timeout: float | None) -> Model | str | None:
@@ -46,23 +71,29 @@ def model_of(name: str | None, prices: str | None, timeout: float | None) -> Mod
     wanted = {option: value for option, value in options.items() if value is not None}
     if not wanted:
         return name
+    from guardagent.models import load_model
+
     chosen = name or os.environ.get("GUARDAGENT_MODEL")
     if not chosen:
         raise InputError(f"--{next(iter(wanted))} without a model; expected --model or GUARDAGENT_MODEL")
     return load_model(chosen, **wanted)
 
 
-def read_facts(path: str | None) -> dict[str, Any]:
-    """The facts of a file; none where there is no file.
+def read_facts(facts: str | None) -> dict[str, Any]:
+    """The facts of a JSON text, which begins with `{`, or of a file; none where nothing is given.
 
     Raises:
         InputError: it holds no JSON object.
     """
-    if path is None:
+    from guardagent._support.files import parse_json, read_text
+
+    if facts is None:
         return {}
-    value = parse_json(read_text(path), path)
+    itself = facts.lstrip().startswith("{")
+    name = "--facts" if itself else facts
+    value = parse_json(facts if itself else read_text(facts), name)
     if not isinstance(value, dict):
-        raise InputError(f"{path}: holds a {type(value).__name__}; expected a JSON object of facts")
+        raise InputError(f"{name}: holds a {type(value).__name__}; expected a JSON object of facts")
     return value
 
 
@@ -74,23 +105,3 @@ def refuse_two_stdin(*paths: str | None) -> None:
     """
     if paths.count("-") > 1:
         raise InputError("standard input (-) is named twice; expected it at most once")
-
-
-def report(verdict: Verdict, *, as_json: bool, explain: bool = False) -> None:
-    """Prints a verdict, and ends the command with its exit status."""
-    if as_json:
-        typer.echo(verdict.to_json(explain=explain))
-    else:
-        from guardagent.cli.render import show_story, show_verdict
-
-        if explain:
-            show_story(verdict, screen())
-        show_verdict(verdict, screen())
-    raise typer.Exit(3 if verdict.errors else verdict.label)
-
-
-def screen(*, stderr: bool = False) -> Console:
-    """Where people read."""
-    from rich.console import Console
-
-    return Console(stderr=stderr, soft_wrap=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sys
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import asdict, dataclass
@@ -14,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from guardagent.cli.options import JsonLines, Locked, RequestModelName
+from guardagent.cli_output import note, print_json, print_line, screen, unreadable
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from guardagent.batch.job import Job, Result
     from guardagent.batch.resumable_log import MetricsOnly
     from guardagent.batch.verdict_metrics import VerdictMetrics
@@ -26,37 +25,22 @@ if TYPE_CHECKING:
 
 Cases = Annotated[str, typer.Argument(help="Cases, one JSON object in a line (a file, - for stdin).")]
 Traces = Annotated[str, typer.Argument(help="Traces, one JSON object in a line (a file, - for stdin).")]
-PolicyFile = Annotated[str, typer.Option("--policies", help="The policy file.")]
-ModelName = Annotated[
-    str | None,
-    typer.Option("--model", envvar="GUARDAGENT_MODEL", help="The model for `request:` policies without a program."),
-]
+PolicyFile = Annotated[str, typer.Option("-p", "--policies", help="The policy file.")]
 Workers = Annotated[int, typer.Option("--workers", min=1, help="How many processes judge at once.")]
 Out = Annotated[Path | None, typer.Option("--out", help="Keep the verdicts there, one JSON object in a line.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on after the verdicts that --out holds.")]
-Locked = Annotated[
-    Path | None, typer.Option("--locked", help="A lock file; nothing runs that does not stand in it. See lock.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object in a line and nothing else.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands to an app."""
-    app.command()(check)
-    app.command("test")(compare)
-    app.command()(audit)
 
 
 def check(
     cases: Cases,
     *,
     policies: PolicyFile,
-    model: ModelName = None,
+    model: RequestModelName = None,
     workers: Workers = 1,
     out: Out = None,
     resume: Resume = False,
     locked: Locked = None,
-    as_json: Json = False,
+    as_json: JsonLines = False,
 ) -> None:
     """Judge the call that each case proposes; where cases carry labels, measure the policies."""
     from guardagent.batch.cases import judge_case
@@ -80,12 +64,12 @@ def audit(
     traces: Traces,
     *,
     policies: PolicyFile,
-    model: ModelName = None,
+    model: RequestModelName = None,
     workers: Workers = 1,
     out: Out = None,
     resume: Resume = False,
     locked: Locked = None,
-    as_json: Json = False,
+    as_json: JsonLines = False,
 ) -> None:
     """Replay whole traces, with what is owed at their end; in words, all that are not plainly allowed."""
     from guardagent.batch.audit import judge_trace
@@ -106,17 +90,21 @@ def audit(
 
 
 def compare(
-    policies: Annotated[str, typer.Argument(help="The policy file.")],
-    cases: Cases,
+    files: Annotated[list[str], typer.Argument(metavar="CASES", help="Cases that say what they expect (a file, -).")],
     *,
-    model: ModelName = None,
-    as_json: Json = False,
+    policies: Annotated[str | None, typer.Option("-p", "--policies", help="The policy file.")] = None,
+    model: RequestModelName = None,
+    as_json: JsonLines = False,
 ) -> None:
-    """Compare verdicts with the labels and rules that cases expect, as a diff; exit 1 where one differs."""
+    """Compare verdicts with the labels and rules that cases expect, as a diff; exit 1 where one differs.
+
+    The policy file may also stand before the cases, without --policies.
+    """
     from guardagent.batch.cases import difference, judge_case, read_expectation
     from guardagent.batch.job import Job
 
-    run = _Run(Job(cases, _loader(policies, model), read_expectation, judge_case), "cases", as_json, model)
+    path, cases = _policies_and_cases(files, policies)
+    run = _Run(Job(cases, _loader(path, model), read_expectation, judge_case), "cases", as_json, model)
     different = 0
 
     def report(result: Result) -> None:
@@ -125,8 +113,15 @@ def compare(
         run.show_compared(result)
 
     tally = run.judge(report)
-    _say(f"{tally.judged - different:,} of {tally.judged:,} cases are as expected")
+    note(f"{tally.judged - different:,} of {tally.judged:,} cases are as expected")
     raise typer.Exit(2 if tally.unreadable else int(different > 0))
+
+
+def _policies_and_cases(files: list[str], policies: str | None) -> tuple[str, str]:
+    given = files if policies is None else [policies, *files]
+    if len(given) != 2:
+        raise InputError(f"{len(files)} files beside --policies; expected CASES --policies FILE, one file of each")
+    return given[0], given[1]
 
 
 @dataclass(slots=True)
@@ -152,23 +147,23 @@ class _Run:
         with self._ended_well(journal), contextlib.closing(self._results(policies, journal)) as results:
             for result in results:
                 if result.error:
-                    _say(f"guardagent: {result.error}")
+                    unreadable(result.error, as_json=self.as_json)
                 else:
                     report(result)
         if not journal.metrics.judged and not journal.metrics.unreadable:
             raise InputError(f"{self.job.name}: holds no {self.things}; expected one JSON object in a line")
-        _say(summary(journal.metrics, self.things))
+        note(summary(journal.metrics, self.things))
         return journal.metrics
 
     def shown(self, *, every: bool) -> Callable[[Result], None]:
         """Shows results as rows of JSON, in words, or not at all where they are kept in a file."""
         if self.as_json:
-            return lambda result: _print(result.row)
+            return lambda result: print_line(result.row)
         if self.out is not None:
             return lambda _: None
         from guardagent.cli.render_judged import show_result
 
-        console = _console()
+        console = screen()
         return lambda result: show_result(result, console) if every or not result.plain else None
 
     def show_compared(self, result: Result) -> None:
@@ -179,10 +174,10 @@ class _Run:
         found = difference(result)
         if self.as_json:
             expected = {"label": result.expected_label, "rules": result.expected_rules}
-            row = {**json.loads(result.row), "expected": expected, "differs": bool(found), "difference": asdict(found)}
-            _print(json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace").decode())
+            compared = {"expected": expected, "differs": bool(found), "difference": asdict(found)}
+            print_json({**json.loads(result.row), **compared})
         elif found:
-            show_difference(result, f"{self.job.name}:{result.line}:", self.ids, _console())
+            show_difference(result, f"{self.job.name}:{result.line}:", self.ids, screen())
 
     def _results(self, policies: Policies, journal: MetricsOnly) -> Generator[Result]:
         from guardagent.batch.pipeline import judge_file
@@ -208,14 +203,10 @@ class _Run:
     def _ended_well(self, journal: MetricsOnly) -> Iterator[None]:
         try:
             yield
-            sys.stdout.flush()
         except KeyboardInterrupt:
             more = f"; the same command with --resume goes on after what {self.out} holds" if self.out else ""
-            _say(f"guardagent: interrupted after {journal.metrics.judged:,} {self.things}{more}")
-            sys.exit(130)
-        except BrokenPipeError:  # nobody reads on; the last flush must not complain of it once more
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(141)
+            note(f"guardagent: interrupted after {journal.metrics.judged:,} {self.things}{more}")
+            raise typer.Exit(130) from None
 
     @contextlib.contextmanager
     def _bar(self) -> Iterator[Callable[[int], None]]:
@@ -228,7 +219,7 @@ class _Run:
 
         columns = (self.things, BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
         # Rich would lead standard output to the bar's console, even where it is a file.
-        with Progress(*columns, console=_console(stderr=True), redirect_stdout=False) as bar:
+        with Progress(*columns, console=screen(stderr=True), redirect_stdout=False) as bar:
             task = bar.add_task("", total=_size(self.job.path))
             yield lambda done: bar.update(task, completed=done)
 
@@ -242,17 +233,3 @@ def _loader(path: str, model: str | None, locked: Path | None = None) -> Callabl
 def _size(path: str) -> int | None:
     """How many bytes a file has; None where that is not known beforehand."""
     return Path(path).stat().st_size if Path(path).is_file() else None
-
-
-def _console(*, stderr: bool = False) -> Console:
-    from rich.console import Console
-
-    return Console(stderr=stderr, soft_wrap=True)
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")

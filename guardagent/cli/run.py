@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from guardagent.cli.options import (
-    FactsFile,
+    FactsText,
     Json,
+    Locked,
     RequireHardening,
     SandboxName,
     ToolboxFolder,
     read_facts,
     refuse_two_stdin,
-    report,
-    screen,
 )
+from guardagent.cli_output import note, print_json, report, screen, unreadable
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,14 +30,6 @@ OutputFile = Annotated[str | None, typer.Option("--output-log", help="What the a
 Examples = Annotated[
     str | None, typer.Option("--examples", help="Instead: labelled runs, one JSON object in a line (a file, -).")
 ]
-Locked = Annotated[
-    Path | None, typer.Option("--locked", help="A lock file; nothing runs that does not stand in it. See lock.")
-]
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command to an app."""
-    app.command()(run)
 
 
 def run(
@@ -46,7 +38,7 @@ def run(
     input: InputFile = None,  # noqa: A002 - the option's public name
     output_log: OutputFile = None,
     examples: Examples = None,
-    facts: FactsFile = None,
+    facts: FactsText = None,
     toolbox: ToolboxFolder = None,
     sandbox: SandboxName = "auto",
     require_hardening: RequireHardening = False,
@@ -96,11 +88,10 @@ def _measure(examples: str, judge: Judge, *, as_json: bool) -> int:
     for result in judge_runs(examples, judge):
         tally.add(result)
         if result.error:
-            typer.echo(f"guardagent: {result.error}", err=True)
+            unreadable(result.error, as_json=as_json)
         elif as_json:
-            row = {**json.loads(result.row), "expected": {"label": result.expected_label}}
-            typer.echo(json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace").decode())
+            print_json({**json.loads(result.row), "expected": {"label": result.expected_label}})
         else:
             show_labelled(result, console)
-    typer.echo(summary(tally, "runs"), err=True)
+    note(summary(tally, "runs"))
     return tally.status

@@ -1,13 +1,15 @@
-"""`guardagent toolbox accept`: a person reads a proposed function, and takes it into a toolbox."""
+"""The commands on functions of a toolbox: `toolbox list`, `show`, and `accept` of a proposed one."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
+from guardagent.cli.options import Json, ToolboxFolder
+from guardagent.cli_output import note, print_json, print_line, screen
 from guardagent.errors import ContentError, InputError
 
 File = Annotated[Path, typer.Argument(help="The proposed function's file, as `compile` wrote it.")]
@@ -15,16 +17,38 @@ Folder = Annotated[Path, typer.Option("--toolbox", help="The folder of functions
 Yes = Annotated[bool, typer.Option("--yes", help="Take it without asking: you have read it.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command to an app."""
-    app.command("accept")(accept)
+def list_functions(*, toolbox: ToolboxFolder = None, as_json: Json = False) -> None:
+    """List the functions, without running any of their code."""
+    from guardagent.sandbox.toolbox import Toolbox
+
+    tools = Toolbox.load(*(toolbox or []))
+    if as_json:
+        rows = [{"name": t.name, "signature": t.signature, "summary": t.summary} for t in tools.values()]
+        print_json({"functions": rows})
+        return
+    console, width = screen(), max(map(len, tools))
+    for tool in tools.values():
+        console.print(f"{tool.name:{width}}", style="bold red" if tool.is_check else "bold cyan", end="")
+        console.print(f"  {tool.summary}", markup=False, highlight=False)
 
 
-def accept(file: File, *, toolbox: Folder, yes: Yes = False) -> None:
+def show(name: str, *, toolbox: ToolboxFolder = None, as_json: Json = False) -> None:
+    """Show one function: its signature and documentation."""
+    from guardagent.sandbox.toolbox import Toolbox
+
+    tool = Toolbox.load(*(toolbox or []))[name]
+    if as_json:
+        place = {"path": str(tool.path), "line": tool.line}
+        print_json({"name": tool.name, "signature": tool.signature, "doc": tool.doc, **place})
+    else:
+        print_line(f"{tool.describe()}\n\n{tool.path}:{tool.line}")
+
+
+def accept(file: File, *, toolbox: Folder, yes: Yes = False, as_json: Json = False) -> None:
     """Show a proposed function with its tests; once a person has agreed, run the tests, and add it where they pass.
 
     Before that, nothing of it runs. The tests run as any code of yours, in a process of their own. The folder is made
-    where it does not exist.
+    where it does not exist. With --json, what there is to read stands on standard error.
     """
     from guardagent._support.files import read_text, save_text
     from guardagent._texts import printable
@@ -44,25 +68,33 @@ def accept(file: File, *, toolbox: Folder, yes: Yes = False) -> None:
         raise InputError(f"{file}: the function {clash!r} is in the toolbox already ({taken[clash].path})")
     if there := next((path for path in files if path.exists()), None):
         raise InputError(f"{there}: exists already; expected a folder without this file")
-    _print("\n\n".join(text.strip() for text in files.values()))
-    if not _agreed(file, toolbox, yes=yes):
-        _print("Nothing was added.")
-        raise typer.Exit(1)
+    (note if as_json else print_line)("\n\n".join(text.strip() for text in files.values()))
+    if not _agreed(file, toolbox, yes=yes, as_json=as_json):
+        _end("Nothing was added.", [], as_json=as_json)
     if problem := problem_with(sources, tests.name):
-        _print(f"{printable(problem)}\n\nIts tests do not pass. Nothing was added.")
-        raise typer.Exit(1)
+        _end(f"{printable(problem)}\n\nIts tests do not pass. Nothing was added.", [], as_json=as_json)
     _make(toolbox)
     for path, text in files.items():
         save_text(path, text)
-    _print("\n".join(["Its tests pass. Added:", *map(str, files), "Programs that use this toolbox can call it now."]))
+    names = [*map(str, files)]
+    said = "\n".join(["Its tests pass. Added:", *names, "Programs that use this toolbox can call it now."])
+    _end(said, names, as_json=as_json)
 
 
-def _agreed(file: Path, toolbox: Path, *, yes: bool) -> bool:
+def _end(said: str, added: list[str], *, as_json: bool) -> NoReturn:
+    if as_json:
+        print_json({"added": added, "message": said})
+    else:
+        print_line(said)
+    raise typer.Exit(0 if added else 1)
+
+
+def _agreed(file: Path, toolbox: Path, *, yes: bool, as_json: bool) -> bool:
     if yes:
         return True
     if not sys.stdin.isatty():
         raise InputError(f"{file}: nobody is there to agree; expected a terminal, or --yes from whoever has read it")
-    return typer.confirm(f"Add this to {toolbox}? It will run as code of yours, outside of the sandbox")
+    return typer.confirm(f"Add this to {toolbox}? It will run as code of yours, outside of the sandbox", err=as_json)
 
 
 def _holds_functions(toolbox: Path) -> bool:
@@ -82,7 +114,3 @@ def _refuse_unseen(text: str, file: Path) -> None:
     for number, line in enumerate(text.split("\n"), start=1):
         if odd := next((one for one in line if not one.isprintable() and one != "\t"), None):
             raise ContentError(f"holds the character {odd!a}, which nobody sees; expected visible ones", file, number)
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode() + "\n")

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from guardagent.errors import UnknownNameError
+from guardagent.cli.options import Json
+from guardagent.cli_output import note
+from guardagent.errors import InputError, UnknownNameError
 
 Target = Annotated[
     str, typer.Argument(help="file.py (source only), file.py:attribute, module:attribute, or graph.json.")
 ]
-PolicyFile = Annotated[Path | None, typer.Option("--policies", help="A policy file whose rules are proved too.")]
+PolicyFile = Annotated[Path | None, typer.Option("-p", "--policies", help="A policy file whose rules are proved too.")]
 Out = Annotated[Path | None, typer.Option("--out", help="Write there instead of to standard output.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands to an app."""
-    app.command()(verify)
-    app.command()(graph)
 
 
 def verify(
@@ -31,8 +28,9 @@ def verify(
     sensitive: Annotated[
         list[str] | None, typer.Option("--sensitive", help="A tool that no path may reach without a person.")
     ] = None,
-    output: Annotated[str, typer.Option("--format", help="text, json, sarif, github or html.")] = "text",
+    output: Annotated[str, typer.Option("--format", help="text (the default), json, sarif, github or html.")] = "",
     out: Out = None,
+    as_json: Json = False,
 ) -> None:
     """Prove a workflow graph against the structural checks and the rules of a policy, before it runs."""
     from guardagent.policy.load import read_policies
@@ -41,35 +39,43 @@ def verify(
     from guardagent.workflow.reports import FORMATS, render, show
     from guardagent.workflow.verify import verify as verified
 
-    if output not in FORMATS:
-        raise UnknownNameError("format", output, FORMATS)
+    form = _format(output, "text", FORMATS, as_json=as_json)
     rules = read_policies(policies) if policies else None
     with without_collections():
         found = graph_of_target(target)
         report = verified(found, rules, require_human=require_human, sensitive_tools=sensitive or (), name=target)
         if out is None:
-            show(report, output, sys.stdout)
+            show(report, form, sys.stdout)
         else:
-            _write(render(report, output), out)
+            _write(render(report, form), out)
     raise typer.Exit(0 if report.passed else 1)
 
 
 def graph(
     target: Target,
     *,
-    output: Annotated[str, typer.Option("--format", help="json, mermaid, dot or svg.")] = "json",
+    output: Annotated[str, typer.Option("--format", help="json (the default), mermaid, dot or svg.")] = "",
     out: Out = None,
+    as_json: Json = False,
 ) -> None:
     """The graph of a workflow."""
     from guardagent.workflow.drawing import FORMATS, draw
     from guardagent.workflow.model.targets import graph_of_target
 
-    if output not in FORMATS:
-        raise UnknownNameError("format", output, FORMATS)
+    form = _format(output, "json", FORMATS, as_json=as_json)
     found = graph_of_target(target)
-    _write(draw(found, output), out)
-    for note in found.notes:
-        sys.stderr.write(f"note: {note}\n")
+    _write(draw(found, form), out)
+    for one in found.notes:
+        note(f"note: {one}")
+
+
+def _format(named: str, usual: str, known: Collection[str], *, as_json: bool) -> str:
+    if as_json and named not in ("", "json"):
+        raise InputError(f"--json with --format {named}; expected one of the two")
+    form = named or ("json" if as_json else usual)
+    if form not in known:
+        raise UnknownNameError("format", form, known)
+    return form
 
 
 def _write(text: str, out: Path | None) -> None:

@@ -18,10 +18,12 @@ class Examined:
     Attributes:
         findings: what is wrong, in the order of the rules.
         undecided: what could not be decided, in words; nothing is found there, which says nothing.
+        rules: how many policies were looked at.
     """
 
     findings: tuple[LintFinding, ...]
     undecided: tuple[str, ...]
+    rules: int
 
 
 def examine(path: Path | str) -> Examined:
@@ -39,7 +41,7 @@ def examine(path: Path | str) -> Examined:
             subject.leave_open(check.__module__.rpartition(".")[2].replace("_", " "), "it would take too long")
     order = {name: at for at, name in enumerate(subject.ids)}
     found.sort(key=lambda one: order.get(one.policy or "", len(order)))
-    return Examined(tuple(dict.fromkeys(found)), tuple(dict.fromkeys(subject.undecided)))
+    return Examined(tuple(dict.fromkeys(found)), tuple(dict.fromkeys(subject.undecided)), len(subject.ids))
 
 
 def lint(path: Path | str) -> list[LintFinding]:

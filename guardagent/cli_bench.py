@@ -1,0 +1,119 @@
+"""`guardagent bench`: one evaluation."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from guardagent.cli.options import (
+    CacheFolder,
+    DebugRounds,
+    FactsText,
+    Json,
+    MaxCost,
+    MemoryFolder,
+    ModelName,
+    Prices,
+    PromptsFolder,
+    Timeout,
+    ToolboxFolder,
+    Votes,
+    model_of,
+    read_facts,
+)
+from guardagent.cli_output import note, print_json, print_line
+
+
+class BenchMode(StrEnum):
+    AUTO = "auto"
+    PROGRAM = "program"
+    GENERATE = "generate"
+    MODEL_ONLY = "model-only"
+
+
+def _in_checkout(name: str) -> str:
+    """The name, where there are evaluations: they are no part of what is installed."""
+    from guardagent._support.content import shipped
+
+    shipped("benchmarks")
+    return name
+
+
+def bench(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="eicu-ac, mind2web-sc, csqa, tau, or one of your own.", callback=_in_checkout, is_eager=True
+        ),
+    ],
+    *,
+    data: Annotated[Path, typer.Option("--data", help="The data set (a file).")],
+    out: Annotated[Path, typer.Option("--out", help="Where the results go (a folder; an interrupted run resumes).")],
+    model: ModelName = None,
+    mode: Annotated[BenchMode, typer.Option("--mode", help="What judges.")] = BenchMode.AUTO,
+    k: Annotated[int | None, typer.Option("--k", help="How many demonstrations (default: as the paper).")] = None,
+    least_similar: Annotated[bool, typer.Option("--least-similar", help="The farthest demonstrations.")] = False,
+    without_toolbox: Annotated[bool, typer.Option("--without-toolbox", help="The model writes the check.")] = False,
+    without_memory: Annotated[bool, typer.Option("--without-memory", help="No demonstrations.")] = False,
+    without_code_instructions: Annotated[
+        bool, typer.Option("--without-code-instructions", help="model-only, in any way the model likes.")
+    ] = False,
+    required_checks: Annotated[
+        bool, typer.Option("--required-checks", help="Make the host's own checks too, as in a deployed guard.")
+    ] = False,
+    votes: Votes = 1,
+    debug_rounds: DebugRounds = 3,
+    prompts: PromptsFolder = None,
+    prices: Prices = None,
+    timeout: Timeout = None,
+    max_cost: MaxCost = None,
+    cache: CacheFolder = None,
+    workers: Annotated[int, typer.Option("--workers", help="How many examples are judged at once.")] = 1,
+    toolbox: ToolboxFolder = None,
+    memory: MemoryFolder = None,
+    policies: Annotated[Path | None, typer.Option("-p", "--policies", help="tau: the guard's policy file.")] = None,
+    state: Annotated[Path | None, typer.Option("--state", help="tau: the records, for the guard (JSON).")] = None,
+    facts: FactsText = None,
+    as_json: Json = False,
+) -> None:
+    """Run one evaluation, with the paper's metrics. Needs a checkout of the project, with its benchmarks/."""
+    from guardagent.bench import run_evaluation
+
+    try:
+        summary = run_evaluation(
+            name,
+            data,
+            out,
+            progress=sys.stderr.isatty(),
+            mode=mode.value,
+            model=model_of(model, prices, timeout),
+            shots=k,
+            least_similar=least_similar,
+            without_toolbox=without_toolbox,
+            without_memory=without_memory,
+            without_code_instructions=without_code_instructions,
+            required_checks=required_checks,
+            votes=votes,
+            debug_rounds=debug_rounds,
+            prompts=prompts,
+            max_cost=max_cost,
+            cache=cache,
+            workers=workers,
+            toolbox=toolbox,
+            memory=memory,
+            policies=policies,
+            state=state,
+            facts=read_facts(facts) if facts is not None else None,
+        )
+    except KeyboardInterrupt:
+        note(f"guardagent: interrupted; the same command goes on where it stopped ({out})")
+        raise typer.Exit(130) from None
+    if as_json:
+        print_json(summary)
+    else:
+        print_line((out / "table.md").read_text(encoding="utf-8"))
+        note(f"Written to {out}")

@@ -1,0 +1,63 @@
+"""Runs one command line. Exit status: 0 allowed or clean, 1 denied, 2 the input is wrong, 3 it could not be checked."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import typer
+
+from guardagent.cli_commands import command_line
+from guardagent.cli_output import print_error
+from guardagent.errors import GuardError, InputError, ModelError, in_words
+
+INTERRUPTED = 130
+
+
+def execute(arguments: Sequence[str]) -> int:
+    """The exit status of a command line. A mistake in it ends with a message, never with a traceback."""
+    if sys.stdout is None:
+        return 3  # no verdict could be delivered
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    try:
+        ended = command_line().main([*arguments], "guardagent", standalone_mode=False)
+    except typer.Abort:
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - a bug of ours must not look like an allowance, nor like a crash
+        return _failed(error, as_json="--json" in _own(arguments))
+    return ended if isinstance(ended, int) else 0
+
+
+def _own(arguments: Sequence[str]) -> Iterator[str]:
+    """The arguments before `--`: what follows belongs to another program."""
+    for argument in arguments:
+        if argument == "--":
+            return
+        yield argument
+
+
+def _failed(error: Any, *, as_json: bool) -> int:
+    usage = hasattr(error, "format_message")  # Typer's, whose class lies elsewhere in each version
+    kind, status = ("usage", 2) if usage else _kind(error)
+    message = error.format_message() if usage else str(error)
+    if kind == "internal":
+        message = f"internal error, nothing was checked: {in_words(error)}"
+    with contextlib.suppress(OSError):  # nobody may be there to read it
+        if usage and not as_json:
+            error.show()
+        else:
+            print_error(kind, message, status, as_json=as_json)
+    return status
+
+
+def _kind(error: Exception) -> tuple[str, int]:
+    """`ContentError` is of the kind `content`, `UnknownNameError` of the kind `unknown_name`."""
+    if not isinstance(error, GuardError):
+        return "internal", 3
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__.removesuffix("Error")).lower()
+    return name, 2 if isinstance(error, InputError) and not isinstance(error, ModelError) else 3

@@ -1,0 +1,133 @@
+"""A group of commands that are loaded when they are run, and parameters that cost nothing where they need nothing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from typing import Any, NamedTuple, TextIO, cast
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+NOBODY_READS = 141  # as a shell has it for a program that a closed pipe ends
+
+
+class Place(NamedTuple):
+    """Where a command lives, and its help in a line."""
+
+    module: str
+    function: str
+    help: str
+
+    def load(self) -> Any:
+        app = _app(add_completion=False)
+        app.command(cls=Command)(getattr(import_module(self.module), self.function))
+        return typer.main.get_command(app)
+
+
+class Branch(NamedTuple):
+    """Commands below a command, and its help in a line."""
+
+    help: str
+    places: Mapping[str, Place]
+
+    def load(self) -> Any:
+        return group_of(self.help, self.places)
+
+
+def group_of(
+    text: str,
+    places: Mapping[str, Place | Branch],
+    options: Callable[..., None] = lambda: None,
+    *,
+    completion: bool = False,
+) -> TyperGroup:
+    """A group of the commands that lie at these places."""
+    app = _app(cls=Group, help=text, no_args_is_help=True, add_completion=completion)
+    app.callback(cls=Group)(options)
+    group = cast("Group", typer.main.get_command(app))
+    group.places = places
+    group.commands = dict.fromkeys(places)  # type: ignore[assignment]  # Typer needs their names only
+    return group
+
+
+def _app(**options: Any) -> typer.Typer:
+    names = {"help_option_names": ["-h", "--help"]}
+    return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, context_settings=names, **options)
+
+
+class _Sparing:
+    """Leaves values that need no conversion as they are: Typer loads Pydantic for it, which costs as a check does."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if "process_value" not in vars(param):
+                param.process_value = partial(_processed, param, param.process_value)
+        return params
+
+
+def _processed(param: Any, process: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
+    kind = getattr(getattr(param, "type_descriptor", None), "annotation", None)
+    absent = value is None and not param.required
+    if not absent and not (kind is str and type(value) is str) and (value is None or value is not param.default):
+        return process(ctx, value)
+    if absent and (param.multiple or param.nargs == -1):
+        value = ()
+    return param.callback(ctx, param, value) if param.callback else value
+
+
+class Command(_Sparing, TyperCommand):
+    """A command."""
+
+
+class Group(_Sparing, TyperGroup):
+    """Commands, each loaded when it is run."""
+
+    places: Mapping[str, Place | Branch] = {}
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as Typer calls it
+        return list(self.places)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as Typer calls it
+        place = self.places.get(cmd_name)
+        return None if place is None else place.load()
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as Typer calls it
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, place.help) for name, place in self.places.items()])
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        with _heard():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _heard():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _heard() -> Iterator[None]:
+    """Ends with a status of its own where nobody reads on: Typer's would be 1, which says denied."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        closed = [stream for stream in (sys.stdout, sys.stderr) if _closed(stream)]
+        if not closed:
+            raise RuntimeError(f"another process ended: {error}") from None
+        for stream in closed:  # the last flush must not complain of it once more
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        raise typer.Exit(NOBODY_READS) from None
+
+
+def _closed(stream: TextIO) -> bool:
+    try:
+        stream.flush()
+    except BrokenPipeError:
+        return True
+    return False

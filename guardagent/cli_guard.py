@@ -1,0 +1,128 @@
+"""`guardagent guard`: one run of an agent, judged."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from guardagent.cli.options import (
+    AgentName,
+    CacheFolder,
+    DebugRounds,
+    FactsText,
+    Json,
+    Locked,
+    MaxCost,
+    MemoryFolder,
+    ModelName,
+    Prices,
+    PromptsFolder,
+    Redact,
+    RequestFile,
+    RequireHardening,
+    SandboxName,
+    SpecificationFile,
+    Timeout,
+    ToolboxFolder,
+    Votes,
+    model_of,
+    read_facts,
+    refuse_two_stdin,
+)
+from guardagent.cli_output import report, screen
+
+if TYPE_CHECKING:
+    from guardagent.types import Verdict
+
+
+class Mode(StrEnum):
+    AUTO = "auto"
+    PROGRAM = "program"
+    GENERATE = "generate"
+
+
+InputFile = Annotated[str, typer.Option("--input", help="What the agent was asked (a file, - for stdin).")]
+OutputFile = Annotated[str, typer.Option("--output-log", help="What the agent did and answered (a file, -).")]
+ModeName = Annotated[Mode, typer.Option("--mode", help="Judge by a stored program, or generate one.")]
+
+
+def guard(
+    *,
+    input: InputFile,  # noqa: A002 - the option's public name
+    output_log: OutputFile,
+    agent: AgentName = None,
+    request: RequestFile = None,
+    specification: SpecificationFile = None,
+    facts: FactsText = None,
+    model: ModelName = None,
+    mode: ModeName = Mode.AUTO,
+    toolbox: ToolboxFolder = None,
+    memory: MemoryFolder = None,
+    sandbox: SandboxName = "auto",
+    require_hardening: RequireHardening = False,
+    shots: Annotated[int, typer.Option("--shots", help="How many demonstrations the model is shown.")] = 3,
+    max_distance: Annotated[
+        float | None, typer.Option("--max-distance", help="How far from the run they may be: 0 equal, 1 nothing alike.")
+    ] = None,
+    debug_rounds: DebugRounds = 3,
+    votes: Votes = 1,
+    prompts: PromptsFolder = None,
+    redact: Redact = None,
+    prices: Prices = None,
+    timeout: Timeout = None,
+    max_cost: MaxCost = None,
+    cache: CacheFolder = None,
+    remember: Annotated[
+        bool, typer.Option("--remember", help="Keep what was executed for `memory review`; needs a --memory of yours.")
+    ] = False,
+    shadow: Annotated[
+        float, typer.Option("--shadow", help="Have a share of the runs (0 to 1) judged again, by the other mode.")
+    ] = 0.0,
+    locked: Locked = None,
+    show_code: Annotated[bool, typer.Option("--show-code", help="Show the program that decided.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show all that led to the verdict: prompts, plan, code, errors, calls.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Judge one run of an agent: its input and its output log."""
+    from guardagent._support.files import read_text
+    from guardagent.guard import GuardAgent
+
+    refuse_two_stdin(input, output_log, request, specification, facts)
+    guard_agent = GuardAgent(
+        read_text(request) if request else "",
+        read_text(specification) if specification else "",
+        agent=agent,
+        model=model_of(model, prices, timeout),
+        mode=mode.value,
+        toolbox=toolbox,
+        memory=memory,
+        sandbox=sandbox,
+        require_hardening=require_hardening,
+        shots=shots,
+        max_distance=max_distance,
+        debug_rounds=debug_rounds,
+        votes=votes,
+        prompts=prompts,
+        redact=redact or (),
+        max_cost=max_cost,
+        cache=cache,
+        remember="review" if remember else "no",
+        locked=locked,
+        shadow=shadow,
+    )
+    with guard_agent:  # it closes after the verdict is out: what is judged again keeps nobody waiting for it
+        verdict = guard_agent.guard(read_text(input), read_text(output_log), read_facts(facts))
+        if show_code:
+            from guardagent.cli.render import show_code as show
+
+            show(guard_agent.program or _last_code(verdict), screen(stderr=as_json))
+        report(verdict, as_json=as_json, explain=explain)
+
+
+def _last_code(verdict: Verdict) -> str:
+    """The last version of the code that a model wrote and that ran; empty where none did."""
+    return next((step.text for step in reversed(verdict.story) if step.name == "run"), "")

@@ -1,0 +1,108 @@
+"""The commands on what is known of agents: `memory list`, `add`, `export` and `review`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from guardagent.cli.options import Json, JsonLines, MemoryFolder
+from guardagent.cli_output import print_json, print_line, screen
+
+Folder = Annotated[str, typer.Option("--memory", help="The folder with that agent's folder.")]
+
+
+def list_agents(*, memory: MemoryFolder = None, as_json: Json = False) -> None:
+    """List the known agents and what is known of them."""
+    from guardagent.programs.memory.agents import Memory, load_agent
+
+    folders = Memory(*([memory] if memory else [])).names()
+    agents = [load_agent(path) for path in folders.values()]
+    rows: list[dict[str, Any]] = [
+        {
+            "name": agent.name,
+            "demonstrations": len(agent.demonstrations),
+            "program": agent.program is not None,
+            "required_checks": [check.text for check in agent.required],
+            "path": str(agent.path),
+        }
+        for agent in agents
+    ]
+    if as_json:
+        print_json({"agents": rows})
+        return
+    console = screen()
+    for row in rows:
+        console.print(row["name"], style="bold cyan", end="")
+        program = "a program" if row["program"] else "no program"
+        checks = f"required checks: {len(row['required_checks'])}"
+        console.print(f"  {row['demonstrations']} demonstrations, {program}, {checks}  ({row['path']})", markup=False)
+
+
+def add(
+    demonstrations: Annotated[str, typer.Argument(help="Demonstrations to add (JSON Lines, - for stdin).")],
+    *,
+    agent: Annotated[str, typer.Option("--agent", help="The agent they belong to.")],
+    memory: Folder,
+    as_json: Json = False,
+) -> None:
+    """Add demonstrations to an agent of yours; each is validated first, and all are added or none."""
+    from guardagent.programs.memory.additions import add_demonstrations, place
+
+    folder = Path(memory) / agent
+    count = add_demonstrations(folder, demonstrations)
+    if as_json:
+        print_json({"added": count, "to": str(place(folder))})
+    else:
+        print_line(f"added {count} to {place(folder)}")
+
+
+def export(
+    *,
+    agent: Annotated[str, typer.Option("--agent", help="Whose they are.")],
+    memory: MemoryFolder = None,
+    as_json: JsonLines = False,  # noqa: ARG001 - they are JSON Lines in any case
+) -> None:
+    """Print all demonstrations of an agent (JSON Lines), wherever they are kept."""
+    from guardagent.programs.memory.agents import Memory
+
+    for one in Memory(*([memory] if memory else [])).agent(agent).demonstrations:
+        print_line(one.to_json())
+
+
+def review(
+    *,
+    agent: Annotated[str, typer.Option("--agent", help="The agent whose memory may grow.")],
+    memory: Folder,
+    accept: Annotated[list[str] | None, typer.Option("--accept", help="Make it one (an id); repeatable.")] = None,
+    reject: Annotated[list[str] | None, typer.Option("--reject", help="Drop it (an id); repeatable.")] = None,
+    right: Annotated[
+        list[str] | None,
+        typer.Option("--right", help="Make it an example: ID=program, ID=generated or ID=neither; repeatable."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Confirm or drop what waits: guards that were executed, and runs that program and model judged differently."""
+    from guardagent.programs.memory.agents import Memory
+    from guardagent.programs.memory.review import Choices, Waiting, ask_each, settle_all, show_waiting
+
+    folder = Memory(memory).agent(agent).path
+    choices = Choices.of(accept or (), reject or (), right or ())
+    if not choices:
+        waiting = Waiting.of(folder)
+        if as_json:
+            print_json(waiting.to_dict())
+            return
+        if not sys.stdin.isatty():
+            show_waiting(waiting, screen())
+            return
+        choices = ask_each(waiting, screen())
+    settle_all(folder, choices)
+    accepted = len(choices.accepted) + len(choices.right)
+    counts = {"accepted": accepted, "rejected": len(choices.rejected), "waiting": len(Waiting.of(folder))}
+    if as_json:
+        print_json(counts)
+    else:
+        print_line(", ".join(f"{count} {name}" for name, count in counts.items()))

@@ -1,0 +1,60 @@
+"""How commands print what they found: for people, or as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from guardagent.types import Verdict
+
+
+def print_line(text: str) -> None:
+    """A line on standard output; half a character becomes its escape."""
+    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode() + "\n")
+
+
+def print_json(value: Any) -> None:
+    """A value as one line of JSON."""
+    print_line(json.dumps(value, ensure_ascii=False))
+
+
+def note(text: str) -> None:
+    """A line on standard error."""
+    sys.stderr.write(f"{text}\n")
+
+
+def print_error(kind: str, message: str, status: int, *, as_json: bool) -> None:
+    """Says on standard error what is wrong: with `--json` as an object, in a line."""
+    error = {"kind": kind, "message": message, "status": status}
+    note(json.dumps({"error": error}) if as_json else f"guardagent: {message}")
+
+
+def unreadable(problem: str, *, as_json: bool) -> None:
+    """Says which line of a file cannot be read; the others are judged all the same."""
+    print_error("content", problem, 2, as_json=as_json)
+
+
+def report(verdict: Verdict, *, as_json: bool, explain: bool = False) -> None:
+    """Prints a verdict, and ends the command with its exit status."""
+    if as_json:
+        typer.echo(verdict.to_json(explain=explain))
+    else:
+        from guardagent.cli.render import show_story, show_verdict
+
+        if explain:
+            show_story(verdict, screen())
+        show_verdict(verdict, screen())
+    raise typer.Exit(3 if verdict.errors else verdict.label)
+
+
+def screen(*, stderr: bool = False) -> Console:
+    """Where people read."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, soft_wrap=True)

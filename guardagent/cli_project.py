@@ -1,0 +1,45 @@
+"""The commands for a start: `init`, `doctor` and `demo`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from guardagent.cli.options import Json
+from guardagent.cli_output import print_json, print_line, screen
+
+
+def init(folder: Annotated[Path, typer.Argument(help="A new folder.")], *, as_json: Json = False) -> None:
+    """Make a starter project: one toolbox function, one agent, and runs to try."""
+    from guardagent.cli.starter import create
+
+    advice = create(folder)
+    if as_json:
+        files = sorted(str(path) for path in folder.rglob("*") if path.is_file())
+        print_json({"folder": str(folder), "files": files})
+    else:
+        print_line(advice)
+
+
+def doctor(*, as_json: Json = False) -> None:
+    """Say what protects this machine, and what to do where a layer is missing: exit 0 if nothing is, else 1."""
+    from guardagent.sandbox.doctor import examine, to_dict
+
+    findings = examine()
+    missing = any(finding.problem for finding in findings)
+    if as_json:
+        print_json(to_dict(findings))
+    else:
+        from guardagent.cli.render import show_findings
+
+        show_findings(findings, screen())
+    raise typer.Exit(1 if missing else 0)
+
+
+def demo() -> None:
+    """A two-minute tour: guards for a health-records, a web and a Q&A agent, offline."""
+    from guardagent.cli.demo import tour
+
+    tour(screen())
