@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -114,8 +115,10 @@ class Group(_Sparing, TyperGroup):
 def _heard() -> Iterator[None]:
     """Ends with a status of its own where nobody reads on: Typer's would be 1, which says denied."""
     try:
-        yield
-        sys.stdout.flush()
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
     except BrokenPipeError as error:
         closed = [stream for stream in (sys.stdout, sys.stderr) if _closed(stream)]
         if not closed:
@@ -126,8 +129,10 @@ def _heard() -> Iterator[None]:
 
 
 def _closed(stream: TextIO) -> bool:
+    """Whether nobody reads on; asked of the system, as the stream may have thrown away what it could not write."""
     try:
-        stream.flush()
-    except BrokenPipeError:
-        return True
-    return False
+        ends = select.poll()
+        ends.register(stream.fileno(), 0)
+        return bool(ends.poll(0))
+    except (OSError, ValueError):  # no file of the system
+        return False

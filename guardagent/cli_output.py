@@ -57,4 +57,8 @@ def screen(*, stderr: bool = False) -> Console:
     """Where people read."""
     from rich.console import Console
 
-    return Console(stderr=stderr, soft_wrap=True)
+    class Screen(Console):
+        def on_broken_pipe(self) -> None:
+            raise  # noqa: PLE0704 - Rich would end with 1, which says denied
+
+    return Screen(stderr=stderr, soft_wrap=True)

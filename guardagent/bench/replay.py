@@ -77,8 +77,7 @@ def _guard(
             raise InputError("a state or facts without policies; expected --policies FILE too: only a guard needs them")
         return None
     records = None if state is None else read_state(state)
-    known = facts or {}
-    return Guard(load_policies(policies), evaluation.writes, records, evaluation.absorb, known)
+    return Guard(load_policies(policies), evaluation.writes, records, evaluation.absorb, facts or {})
 
 
 # --- a trial ----------------------------------------------------------------------------------------------------------

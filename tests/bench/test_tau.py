@@ -158,10 +158,9 @@ def test_a_halt_denies_the_rest_of_the_trial(folder: Path) -> None:
 
 def test_facts_are_given_for_all_trials_or_for_one(folder: Path) -> None:
     """Those of a trial win, and those of all stand in the summary."""
-    (folder / "facts.json").write_text('{"agreed": true}')
     swap: Call = ("exchange_delivered_order_items", {"order_id": "#W1"}, "{}")
     trials = [entry(0, 0, 1.0, swap), entry(0, 1, 1.0, swap, facts={"agreed": False})]
-    summary, rows = run(folder, *trials, facts=folder / "facts.json")
+    summary, rows = run(folder, *trials, facts={"agreed": True})
     assert [row["calls"][0]["decision"] for row in rows] == ["allow", "deny"]
     assert summary["facts"] == {"agreed": True}
     assert "agreed True" in (folder / "out" / "table.md").read_text()

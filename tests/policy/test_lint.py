@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from guardagent import InputError, load_policies
-from guardagent.cli.main import app, main
 from guardagent.policy.lint import LintFinding, lint
+from tests.conftest import Ran
 from tests.policy.lint_cases import DATA, SOLVER, STEPS, Case
 
 CASES = [*STEPS, *DATA, *SOLVER]
@@ -218,50 +217,53 @@ policies:
 # --- the command
 
 
-def run(text: str, folder: Path, *options: str) -> tuple[int, str, str]:
-    path = folder / "policies.yaml"
-    path.write_text(f"version: 1\n{text}")
-    result = CliRunner().invoke(app, ["lint", str(path), *options])
-    return result.exit_code, result.stdout, result.stderr
+@pytest.fixture
+def run(cli: Callable[..., Ran], tmp_path: Path) -> Callable[..., Ran]:
+    def lint_command(text: str, *options: str) -> Ran:
+        path = tmp_path / "policies.yaml"
+        path.write_text(f"version: 1\n{text}")
+        return cli("lint", path, *options)
+
+    return lint_command
 
 
-def test_the_command_prints_findings_as_json(tmp_path: Path) -> None:
+def test_the_command_prints_findings_as_json(run: Callable[..., Ran]) -> None:
     """One object in a line, and nothing else on standard output; exit 1."""
-    status, out, _ = run(STEPS[0].text.removeprefix("version: 1\n"), tmp_path, "--json")
-    rows = [json.loads(line) for line in out.splitlines()]
-    assert status == 1
+    ran = run(STEPS[0].text.removeprefix("version: 1\n"), "--json")
+    rows = [json.loads(line) for line in ran.out.splitlines()]
+    assert ran.status == 1
     assert [list(row) for row in rows] == [["kind", "policy", "tool", "message", "example"]] * 2
 
 
-def test_the_command_prints_findings_in_words(tmp_path: Path) -> None:
+def test_the_command_prints_findings_in_words(run: Callable[..., Ran]) -> None:
     """The kind, the rule, what is wrong, and an example."""
-    status, out, _ = run("policies: [{id: a, temporal: 'tool:pay -> O tool:login'}]", tmp_path)
-    assert status == 1
-    assert out.startswith("vacuous: a (pay): `tool:pay -> O tool:login` speaks of the first step only")
-    assert "did you mean `G(tool:pay -> O tool:login)`?" in out
+    ran = run("policies: [{id: a, temporal: 'tool:pay -> O tool:login'}]")
+    assert ran.status == 1
+    assert ran.out.startswith("vacuous: a (pay): `tool:pay -> O tool:login` speaks of the first step only")
+    assert "did you mean `G(tool:pay -> O tool:login)`?" in ran.out
 
 
-def test_a_clean_file_exits_0(tmp_path: Path) -> None:
-    """Nothing on standard output."""
-    assert run("policies: [{id: a, temporal: 'G(tool:pay -> O tool:login)'}]", tmp_path)[:2] == (0, "")
+def test_a_clean_file_exits_0(run: Callable[..., Ran]) -> None:
+    """Nothing on standard output; on standard error, how many rules were looked at."""
+    rules = ", ".join(f"{{id: {one}, temporal: 'G(tool:{one} -> O tool:login)'}}" for one in "ab")
+    ran = run(f"policies: [{rules}]")
+    assert (ran.status, ran.out) == (0, "")
+    assert ran.err.endswith("nothing found in 2 rules\n")
 
 
-def test_what_could_not_be_decided_exits_3(tmp_path: Path) -> None:
+def test_what_could_not_be_decided_exits_3(run: Callable[..., Ran]) -> None:
     """Where nothing is found, but not all could be looked at, a note says what."""
     labels = " || ".join(f"label{at}" for at in range(9))
-    status, out, notes = run(f"policies: [{{id: a, temporal: G(({labels}) -> O tool:t)}}]", tmp_path)
-    assert (status, out) == (3, "")
-    assert notes.startswith("note: tools that can never be called: not decided")
+    ran = run(f"policies: [{{id: a, temporal: G(({labels}) -> O tool:t)}}]")
+    assert (ran.status, ran.out) == (3, "")
+    assert ran.err.startswith("note: tools that can never be called: not decided")
 
 
-def test_a_wrong_file_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_file_is_an_error(run: Callable[..., Ran]) -> None:
     """It is told as by any other command, and exits 2."""
-    path = tmp_path / "policies.yaml"
-    path.write_text("version: 1\npolicies: [{id: a, temporal: 'G(tool:pay'}]")
-    with pytest.raises(SystemExit) as ended:
-        main(["lint", str(path)])
-    assert ended.value.code == 2
-    assert "policies.yaml:2" in capsys.readouterr().err
+    ran = run("policies: [{id: a, temporal: 'G(tool:pay'}]")
+    assert ran.status == 2
+    assert "policies.yaml:2" in ran.err
 
 
 def test_an_example_is_what_a_session_does(tmp_path: Path) -> None:

@@ -81,12 +81,17 @@ class Proxy:
         """
         import uvicorn
 
+        class Server(uvicorn.Server):
+            async def startup(self, sockets: Any = None) -> None:
+                await super().startup(sockets)
+                _log.warning("serving at http://%s:%d/", host, port)
+
         specs = await self._attached()
         hosts = [f"{one}:{port}" for one in _LOOPBACK] if host in _LOOPBACK else None
         front = HttpFront(
             lambda name, to: self._relay(specs, f"mcp-{name}", to), lambda n: self._over(f"mcp-{n}"), hosts
         )
-        server = uvicorn.Server(
+        server = Server(
             uvicorn.Config(
                 front,
                 host=host,
@@ -96,7 +101,6 @@ class Proxy:
                 timeout_graceful_shutdown=_LAST_SECONDS,
             )
         )
-        _log.warning("serving at http://%s:%d/", host, port)
         try:
             async with front.running():
                 await server.serve()
