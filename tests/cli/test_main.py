@@ -1,9 +1,15 @@
 import json
-from collections.abc import Callable
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+import guardagent
+from guardagent.cli_commands import COMMANDS
+from guardagent.cli_group import Branch, Place
 from tests.conftest import Ran
 from tests.runs import ehr_input, ehr_log
 
@@ -63,6 +69,21 @@ def test_facts_win(cli: Cli, write: Write) -> None:
     assert cli("guard", "--agent", "ehragent", *files, "--facts", write("f.json", '{"role": "nursing"}')).status == 0
 
 
+def test_facts_are_a_file_or_the_text_itself(cli: Cli, write: Write) -> None:
+    """A text begins with `{`; what is wrong with either is said."""
+    files = ["--input", write("in.txt", ehr_input("cook")), "--output-log", write("out.txt", ehr_log())]
+    assert cli("guard", "--agent", "ehragent", *files, "--facts", ' {"role": "nursing"}').status == 0
+    for facts, says in (
+        ("{role: nursing}", "--facts:1: not JSON at column 2"),
+        ('{"role": 1, "role": 2}', "--facts: not acceptable JSON: key 'role' is given twice"),
+        ("nowhere.json", "nowhere.json: no such file"),
+        (write("list.json", "[]"), "list.json: holds a list; expected a JSON object of facts"),
+    ):
+        ran = cli("guard", "--agent", "ehragent", *files, "--facts", facts)
+        assert ran.status == 2
+        assert says in ran.err
+
+
 def test_show_code_shows_the_program_that_decided(cli: Cli, run_files: list[object]) -> None:
     """For whoever wants to know what was checked."""
     assert "check_access(ACCESS[role], needed)" in cli("guard", "--agent", "ehragent", *run_files, "--show-code").out
@@ -85,6 +106,7 @@ def test_toolbox_and_memory_are_listed(cli: Cli) -> None:
     names = [row["name"] for row in json.loads(cli("toolbox", "list", "--json").out)["functions"]]
     assert {"check_access", "check_rule", "columns_read", "classify"} <= set(names)
     assert "needed" in cli("toolbox", "show", "check_access").out
+    assert json.loads(cli("toolbox", "show", "check_access", "--json").out)["path"].endswith("access.py")
     agents = {row["name"]: row for row in json.loads(cli("memory", "list", "--json").out)["agents"]}
     assert agents["ehragent"]["program"] is True
 
@@ -95,6 +117,8 @@ def test_memory_add_validates_and_adds(cli: Cli, write: Write, agent_folder: Cal
     good = {"agent_input": "a", "agent_output": "b", "plan": ["1", "2", "3", "4"], "code": "c"}
     new = write("new.jsonl", json.dumps(good))
     assert "added 1" in cli("memory", "add", "--agent", "echo", "--memory", memory, new).out
+    other = write("other.jsonl", json.dumps(good | {"agent_input": "c"}))
+    assert json.loads(cli("memory", "add", "--agent", "echo", "--memory", memory, other, "--json").out)["added"] == 1
     bad = cli(
         "memory", "add", "--agent", "echo", "--memory", memory, write("b.jsonl", json.dumps(good | {"plan": ["1"]}))
     )
@@ -110,8 +134,10 @@ def test_init_makes_a_project_that_runs(cli: Cli, tmp_path: Path) -> None:
     for run, status in (("small", 0), ("large", 1)):
         files = ["--input", folder / f"runs/{run}-input.txt", "--output-log", folder / f"runs/{run}-output.txt"]
         assert cli("guard", *options, *files).status == status
-    assert cli("test", folder / "policies.yaml", folder / "cases.jsonl").status == 0
+    assert cli("test", folder / "cases.jsonl", "--policies", folder / "policies.yaml").status == 0
     assert cli("init", folder).status == 2
+    made = json.loads(cli("init", tmp_path / "other", "--json").out)
+    assert str(tmp_path / "other" / "policies.yaml") in made["files"]
 
 
 def test_demo_shows_both_verdicts_of_each_agent(cli: Cli) -> None:
@@ -123,6 +149,36 @@ def test_demo_shows_both_verdicts_of_each_agent(cli: Cli) -> None:
 
 
 def test_version_and_help(cli: Cli) -> None:
-    """Both end well."""
-    assert cli("--version").out.startswith("guardagent 0.")
-    assert "guard" in cli("--help").out
+    """Both end well, long and short."""
+    assert cli("--version").out == cli("-V").out == f"guardagent {guardagent.__version__}\n"
+    assert cli("--help").out == cli("-h").out
+
+
+def commands(places: Mapping[str, Place | Branch], *path: str) -> Iterator[tuple[str, ...]]:
+    for name, place in places.items():
+        yield from commands(place.places, *path, name) if isinstance(place, Branch) else [(*path, name)]
+
+
+@pytest.mark.parametrize("command", [*commands(COMMANDS)], ids=" ".join)
+def test_each_command_explains_itself(cli: Cli, command: tuple[str, ...]) -> None:
+    """Its name and a line stand in the help of its group, and more in its own."""
+    assert f"  {command[-1]} " in cli(*command[:-1], "--help").out
+    shown = cli(*command, "-h")
+    assert (shown.status, shown.err) == (0, "")
+    assert " ".join(("Usage: guardagent", *command)) in shown.out
+
+
+def test_a_shell_completes_commands_and_options() -> None:
+    """By Typer's own completion."""
+
+    def completed(words: str) -> list[str]:
+        asked = {"_GUARDAGENT_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        command = [sys.executable, "-m", "guardagent"]
+        ran = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
+        return ran.stdout.split()
+
+    assert completed("guardagent bench") == ["bench", "bench-compare"]
+    assert completed("guardagent check --po") == ["--policies"]
+    assert "_guardagent_completion" in subprocess.check_output(
+        [sys.executable, "-m", "guardagent", "--show-completion", "bash"], text=True
+    )

@@ -1,14 +1,17 @@
 """What importing and installing the package does, and does not do."""
 
-import json
+import ast
 import os
 import subprocess
 import sys
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
 
 import pytest
+
+import guardagent
 
 ROOT = Path(__file__).parents[2]
 HEAVY = [
@@ -29,11 +32,47 @@ HEAVY = [
 ]
 
 
+def loaded(code: str) -> set[str]:
+    """The modules that some code loads; it may print whatever it likes before."""
+    program = f"import sys\nbefore = set(sys.modules)\n{code}\nprint()\nprint(*(set(sys.modules) - before))"
+    return set(subprocess.check_output([sys.executable, "-c", program], text=True).splitlines()[-1].split())
+
+
 def test_import_is_light() -> None:
-    """`import guardagent` loads nothing heavy."""
-    code = f"import sys, json, guardagent; print(json.dumps([n for n in {HEAVY} if n in sys.modules]))"
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert json.loads(printed) == []
+    """`import guardagent` loads two files of it, and nothing else that costs anything."""
+    modules = loaded("import guardagent")
+    assert {name for name in modules if name.startswith("guardagent")} == {"guardagent", "guardagent._version"}
+    assert modules.isdisjoint([*HEAVY, "asyncio", "typing", "re", "json"])
+
+
+def test_every_public_name_is_there() -> None:
+    """In `dir`, by a star import, and for type checkers; the function `guard` also after its module is loaded."""
+    names = set(guardagent.__all__)
+    assert names <= set(dir(guardagent))
+    assert names == {name for name in names if getattr(guardagent, name) is not None}
+    for_checkers = ast.parse(Path(guardagent.__file__).read_text(encoding="utf-8"))
+    typed = {one.asname for node in ast.walk(for_checkers) if isinstance(node, ast.ImportFrom) for one in node.names}
+    assert typed - {None, "__version__"} == names
+    assert callable(guardagent.guard)
+    assert "guardagent.guard" in sys.modules
+
+
+def test_what_a_command_does_not_need_is_not_loaded(tmp_path: Path) -> None:
+    """`--help` and `check` load no other command, and nothing heavy; a hook pays for it at each call."""
+    run = "from guardagent.cli.main import main\ntry: main({})\nexcept SystemExit: pass"
+    heavy = {*HEAVY, "rich", "pydantic", "asyncio", "ssl", "multiprocessing", "logging"} - {"typer"}
+    assert loaded(run.format(["--help"])).isdisjoint({*heavy, "guardagent.cli.run", "yaml"})
+    (tmp_path / "p.yaml").write_text("version: 1\npolicies: [{id: a, temporal: 'G(tool:pay -> O tool:login)'}]")
+    (tmp_path / "c.jsonl").write_text('{"id": 1, "history": [], "proposed": {"tool": "login", "args": {}}}')
+    check = ["check", str(tmp_path / "c.jsonl"), "-p", str(tmp_path / "p.yaml"), "--json"]
+    assert loaded(run.format(check)).isdisjoint(heavy - {"yaml"})
+
+
+def test_every_extra_is_on_its_page() -> None:
+    """docs/install.md names what pyproject.toml offers."""
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert [name for name in extras if f"`{name}`" not in page] == []
 
 
 @pytest.fixture(scope="module")

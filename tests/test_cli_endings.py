@@ -1,0 +1,72 @@
+"""How a command ends that cannot do what it was asked for: its exit status, and what it says."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Ran
+from tests.many import case, write_lines, write_policies
+
+Cli = Callable[..., Ran]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "status", "says"),
+    [
+        (["check"], "usage", 2, "Missing argument"),
+        (["chekc"], "usage", 2, "Did you mean 'check'?"),
+        (["check", "cases.jsonl", "-p", "p.yaml", "--wrokers", "2"], "usage", 2, "--workers"),
+        (["bench", "eicu-ac", "--data", "d", "--out", "o", "--mode", "fast"], "usage", 2, "fast"),
+        (["check", "nowhere.jsonl", "-p", "nowhere.yaml"], "input", 2, "nowhere.yaml: no such file"),
+        (["toolbox", "show", "check_acces"], "unknown_name", 2, "did you mean 'check_access'?"),
+        (["verify", "nowhere.json", "--format", "sarif"], "input", 2, "--json with --format sarif"),
+        (["log", "show", "nowhere.db"], "input", 2, "nowhere.db: no such file"),
+    ],
+)
+def test_a_mistake_is_an_object_where_json_is_asked_for(
+    cli: Cli, arguments: list[str], kind: str, status: int, says: str
+) -> None:
+    """One line on standard error, nothing on standard output; in words, the same message."""
+    ran = cli(*arguments, "--json")
+    error = json.loads(ran.err)["error"]
+    assert (ran.status, ran.out, error["kind"], error["status"]) == (status, "", kind, status)
+    assert says in error["message"]
+    if "sarif" not in arguments:
+        words = cli(*arguments)
+        assert (words.status, words.out, words.err[:1]) == (status, "", words.err.lstrip("{")[:1])
+        assert says in words.err
+
+
+def test_json_after_two_dashes_belongs_to_another_program(cli: Cli) -> None:
+    """The server's own option does not change how the proxy speaks."""
+    assert cli("mcp-proxy", "--", "server", "--json").err.startswith("guardagent: no rules are given")
+
+
+@pytest.mark.parametrize("reader", ["head -1", "true"])
+@pytest.mark.parametrize(
+    "command", ["check CASES -p POLICIES --json", "check CASES -p POLICIES", "toolbox list", "--help", "doctor --json"]
+)
+def test_nobody_reading_on_is_no_denial(tmp_path: Path, command: str, reader: str) -> None:
+    """A closed pipe ends a command quietly, with a status of its own; or nothing was left to write."""
+    cases = write_lines(tmp_path / "many.jsonl", *(case(f"c{at}", amount=5) for at in range(600)))
+    words = command.replace("CASES", str(cases)).replace("POLICIES", str(write_policies(tmp_path)))
+    line = f"{sys.executable} -m guardagent {words} | {reader}; exit ${{PIPESTATUS[0]}}"
+    ran = subprocess.run(["/bin/bash", "-c", line], capture_output=True, check=False)
+    assert ran.stdout.count(b"\n") <= 1
+    assert ran.returncode == 141 or (reader != "true" and "check" not in command)
+    assert b"rror" not in ran.stderr
+
+
+def test_an_interrupt_before_anything_is_loaded(tmp_path: Path) -> None:
+    """Ctrl-C while Typer is being imported: 130, and not a word."""
+    interrupt = "import os, signal, time\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    (tmp_path / "typer.py").write_text(f"{interrupt}os.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from guardagent.cli.main import main; main(['doctor'])"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, b"", b"")
