@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from guardagent.cli.options import Json
-from guardagent.cli_output import print_json
+from guardagent.cli.output import print_json
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:

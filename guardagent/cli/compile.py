@@ -23,7 +23,7 @@ from guardagent.cli.options import (
     ToolboxFolder,
     model_of,
 )
-from guardagent.cli_output import note, print_json, print_line
+from guardagent.cli.output import note, print_json, print_line
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:

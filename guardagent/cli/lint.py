@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from guardagent.cli.options import JsonLines
-from guardagent.cli_output import note, print_json, print_line
+from guardagent.cli.output import note, print_json, print_line
 
 if TYPE_CHECKING:
     from guardagent.policy.lint import LintFinding

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from guardagent.cli.options import Json, MemoryFolder, PromptsFolder, ToolboxFolder
-from guardagent.cli_output import print_json, print_line
+from guardagent.cli.output import print_json, print_line
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:

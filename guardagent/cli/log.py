@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from guardagent.cli.options import Json, JsonLines
-from guardagent.cli_output import note, print_json, print_line
+from guardagent.cli.output import note, print_json, print_line
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from guardagent.cli.options import FactsText, Locked, RequestModelName, read_facts
-from guardagent.cli_output import print_line
+from guardagent.cli.output import print_line
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from guardagent.cli.options import JsonLines, Locked, RequestModelName
-from guardagent.cli_output import note, print_json, print_line, screen, unreadable
+from guardagent.cli.output import note, print_json, print_line, screen, unreadable
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:

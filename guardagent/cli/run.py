@@ -18,7 +18,7 @@ from guardagent.cli.options import (
     read_facts,
     refuse_two_stdin,
 )
-from guardagent.cli_output import note, print_json, report, screen, unreadable
+from guardagent.cli.output import note, print_json, report, screen, unreadable
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from guardagent.cli.options import Json, ToolboxFolder
-from guardagent.cli_output import note, print_json, print_line, screen
+from guardagent.cli.output import note, print_json, print_line, screen
 from guardagent.errors import ContentError, InputError
 
 File = Annotated[Path, typer.Argument(help="The proposed function's file, as `compile` wrote it.")]

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from guardagent.cli.options import Json
-from guardagent.cli_output import note
+from guardagent.cli.output import note
 from guardagent.errors import InputError, UnknownNameError
 
 Target = Annotated[

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import guardagent
-from guardagent.cli_commands import COMMANDS
-from guardagent.cli_group import Branch, Place
+from guardagent.cli.commands import COMMANDS
+from guardagent.cli.group import Branch, Place
 from tests.conftest import Ran
 from tests.runs import ehr_input, ehr_log
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from guardagent.cli.options import Json
-from guardagent.cli_output import print_json, print_line, screen
+from guardagent.cli.output import print_json, print_line, screen
 
 
 def init(folder: Annotated[Path, typer.Argument(help="A new folder.")], *, as_json: Json = False) -> None:

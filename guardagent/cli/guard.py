@@ -31,7 +31,7 @@ from guardagent.cli.options import (
     read_facts,
     refuse_two_stdin,
 )
-from guardagent.cli_output import report, screen
+from guardagent.cli.output import report, screen
 
 if TYPE_CHECKING:
     from guardagent.types import Verdict

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from guardagent.cli.options import Json, JsonLines, MemoryFolder
-from guardagent.cli_output import print_json, print_line, screen
+from guardagent.cli.output import print_json, print_line, screen
 
 Folder = Annotated[str, typer.Option("--memory", help="The folder with that agent's folder.")]
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
-from guardagent.cli_group import Branch, Place, group_of
+from guardagent.cli.group import Branch, Place, group_of
 
 TOOLBOX = {
     "list": Place("guardagent.cli.toolbox", "list_functions", "List the functions, without running any of them."),
@@ -15,10 +15,10 @@ TOOLBOX = {
     "accept": Place("guardagent.cli.toolbox", "accept", "Read a proposed function, and take it into a toolbox."),
 }
 MEMORY = {
-    "list": Place("guardagent.cli_memory", "list_agents", "List the known agents and what is known of them."),
-    "add": Place("guardagent.cli_memory", "add", "Add demonstrations to an agent of yours."),
-    "export": Place("guardagent.cli_memory", "export", "Print all demonstrations of an agent."),
-    "review": Place("guardagent.cli_memory", "review", "Confirm or drop what waits to be remembered."),
+    "list": Place("guardagent.cli.memory", "list_agents", "List the known agents and what is known of them."),
+    "add": Place("guardagent.cli.memory", "add", "Add demonstrations to an agent of yours."),
+    "export": Place("guardagent.cli.memory", "export", "Print all demonstrations of an agent."),
+    "review": Place("guardagent.cli.memory", "review", "Confirm or drop what waits to be remembered."),
 }
 LOG = {
     "show": Place("guardagent.cli.log", "show", "Show entries, a line for each."),
@@ -26,7 +26,7 @@ LOG = {
     "export": Place("guardagent.cli.log", "export", "Write all entries, as JSON Lines or as a table."),
 }
 COMMANDS: dict[str, Place | Branch] = {
-    "guard": Place("guardagent.cli_guard", "guard", "Judge one run of an agent: its input and its output log."),
+    "guard": Place("guardagent.cli.guard", "guard", "Judge one run of an agent: its input and its output log."),
     "run": Place("guardagent.cli.run", "run", "Run one guard program file in the sandbox."),
     "check": Place("guardagent.cli.policies", "check", "Judge the call that each case proposes."),
     "test": Place("guardagent.cli.policies", "compare", "Compare verdicts with what cases expect, as a diff."),
@@ -37,11 +37,11 @@ COMMANDS: dict[str, Place | Branch] = {
     "lock": Place("guardagent.cli.lock", "lock", "Write down the hashes of what may run."),
     "mcp-proxy": Place("guardagent.cli.mcp", "mcp_proxy", "Guard an MCP server."),
     "compile": Place("guardagent.cli.compile", "compile_", "Compile a request into a program that needs no model."),
-    "bench": Place("guardagent.cli_bench", "bench", "Run one evaluation, with the paper's metrics."),
+    "bench": Place("guardagent.cli.bench", "bench", "Run one evaluation, with the paper's metrics."),
     "bench-compare": Place("guardagent.cli.compare", "bench_compare", "Put evaluations side by side."),
-    "init": Place("guardagent.cli_project", "init", "Make a starter project."),
-    "doctor": Place("guardagent.cli_project", "doctor", "Say what protects this machine, and what is missing."),
-    "demo": Place("guardagent.cli_project", "demo", "A two-minute tour, offline."),
+    "init": Place("guardagent.cli.project", "init", "Make a starter project."),
+    "doctor": Place("guardagent.cli.project", "doctor", "Say what protects this machine, and what is missing."),
+    "demo": Place("guardagent.cli.project", "demo", "A two-minute tour, offline."),
     "toolbox": Branch("The functions that guard programs may call.", TOOLBOX),
     "memory": Branch("The known target agents and their demonstrations.", MEMORY),
     "log": Branch("Audit logs: what guards have decided.", LOG),

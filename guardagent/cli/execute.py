@@ -10,8 +10,8 @@ from typing import Any
 
 import typer
 
-from guardagent.cli_commands import command_line
-from guardagent.cli_output import print_error
+from guardagent.cli.commands import command_line
+from guardagent.cli.output import print_error
 from guardagent.errors import GuardError, InputError, ModelError, in_words
 
 INTERRUPTED = 130

@@ -25,7 +25,7 @@ from guardagent.cli.options import (
     model_of,
     read_facts,
 )
-from guardagent.cli_output import note, print_json, print_line
+from guardagent.cli.output import note, print_json, print_line
 
 
 class BenchMode(StrEnum):
