@@ -50,7 +50,7 @@ def _given(policies: Policies | None) -> list[Suppression]:
     """The suppressions of a policy file."""
     if policies is None:
         return []
-    return [Suppression(one.check, one.node, one.reason, f"{policies.path}:{one.line}") for one in policies.ignored]
+    return [Suppression(one.check, one.node, one.reason, one.place) for one in policies.ignored]
 
 
 def _notes(graph: Graph) -> tuple[str, ...]:

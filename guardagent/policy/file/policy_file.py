@@ -85,12 +85,13 @@ class Ignored:
     Attributes:
         check: the check that finds it.
         node: where; None for one of the whole graph.
+        place: where its author wrote it.
     """
 
     check: str
     node: str | None
     reason: str
-    line: int
+    place: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +336,12 @@ def _rules(node: Node, key: Key) -> tuple[RuleSource, ...]:
 @reads(mapping.schema)
 def _ignored(node: Node, key: Key) -> Ignored:
     values = mapping(node, key)
-    return Ignored(values["check"], values.get("node"), values["reason"], node.line)
+    return Ignored(
+        values["check"],
+        values.get("node"),
+        values["reason"],
+        f"{node.path}:{node.line}" if node.line else str(node.path),
+    )
 
 
 TOOL = Key("tool", tool_name, "the name of a tool")
