@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from guardagent.enforcement.calls import HostCall
 from guardagent.errors import in_words
 from guardagent.types import EMPTY, Verdict, freeze, thaw
 
@@ -115,6 +116,11 @@ class Approval:
             return replace(self, args=freeze(self.args if ready is None else ready(self.args)))
         except Exception as error:  # noqa: BLE001 - a host's validation
             return Approval("reject", reason=f"the edited arguments do not fit: {in_words(error)}", by=self.by)
+
+
+def applied(call: HostCall, said: Approval) -> HostCall:
+    """The call as a person left it."""
+    return replace(call, args=said.args) if said.choice == "edit" else call
 
 
 Approver = Callable[[ApprovalRequest], "Approval | bool | Awaitable[Approval | bool]"]

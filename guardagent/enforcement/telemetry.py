@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Any
+from contextlib import suppress
+from typing import Any, Self
 
 from guardagent.enforcement.calls import HostCall
 from guardagent.types import Verdict
@@ -19,13 +18,18 @@ PREFIX = "guardagent."
 _log = logging.getLogger("guardagent")
 
 
-class _Silent:
-    def say(self, verdict: Verdict) -> None: ...
+class Span:
+    """The span of one check, open while that is under way. Telemetry that fails changes no verdict."""
 
+    def __init__(self, scope: Any, span: Any) -> None:
+        self._scope, self._span = scope, span
 
-class _Spoken:
-    def __init__(self, span: Any) -> None:
-        self._span = span
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        with suppress(Exception):
+            self._scope.__exit__(*raised)
 
     def say(self, verdict: Verdict) -> None:
         """Puts a verdict on the span."""
@@ -44,28 +48,10 @@ class _Spoken:
                 self._span.set_attribute("error.type", "guardagent.unchecked")
 
 
-_SILENT = _Silent()
-
-
-@contextmanager
-def span(call: HostCall) -> Iterator[_Silent | _Spoken]:
-    """The span of a check. A host that has configured OpenTelemetry has loaded it: nothing is loaded here.
-
-    Telemetry that fails changes no verdict.
-    """
-    opened = _opened(call) if "opentelemetry.trace" in sys.modules else None
-    if opened is None:
-        yield _SILENT
-        return
-    scope, current = opened
-    try:
-        yield _Spoken(current)
-    finally:
-        with suppress(Exception):
-            scope.__exit__(*sys.exc_info())
-
-
-def _opened(call: HostCall) -> tuple[Any, Any] | None:
+def span(call: HostCall) -> Span | None:
+    """The span of a check; None without OpenTelemetry. A host that has configured it has loaded it: nothing is here."""
+    if "opentelemetry.trace" not in sys.modules:
+        return None
     names = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": call.tool,
@@ -77,7 +63,7 @@ def _opened(call: HostCall) -> tuple[Any, Any] | None:
     try:
         tracer = sys.modules["opentelemetry.trace"].get_tracer("guardagent")
         scope = tracer.start_as_current_span(f"check {call.tool}", attributes=attributes)
-        return scope, scope.__enter__()
+        return Span(scope, scope.__enter__())
     except Exception:  # noqa: BLE001 - whatever is configured there
         _log.exception("OpenTelemetry fails; this check has no span")
         return None

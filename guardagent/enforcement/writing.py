@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,6 +16,9 @@ from guardagent.types import Verdict
 if TYPE_CHECKING:
     from guardagent.policy.evaluation.findings import Status
     from guardagent.session.permit import Permit
+
+
+_log = logging.getLogger("guardagent")
 
 
 class Log(Protocol):
@@ -37,32 +42,57 @@ def spooled(log: Log | None, on_error: str, path: Path | str | None) -> Log | No
     return Spool(log, path)
 
 
-def write_verdict(log: Log, policy: str, kind: str, call: HostCall, verdict: Verdict) -> None:
-    """Returns once the verdict is in the log. Raises what the log raises."""
-    from guardagent.log.records import verdict_record
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Has verdicts, outcomes and approvals written.
 
-    about = {**_about(call), "args": call.args, "facts": call.facts}
-    log.append({**verdict_record(verdict, policy=policy, permit=verdict.permit, **about), "kind": kind})
+    Attributes:
+        log: where.
+        policy: the digest of the policy that is followed.
+        needed: whether a verdict counts only once it is in the log.
+    """
 
+    log: Log
+    policy: str
+    needed: bool
 
-def write_outcome(log: Log, call: HostCall, output: Any, status: Status, permit: Permit | None) -> None:
-    """As `write_verdict`, of what came of a call."""
-    from guardagent.log.records import outcome_record
+    def verdict(self, kind: str, call: HostCall, verdict: Verdict) -> Exception | None:
+        """Returns once a verdict is in the log; why it is not there, where that counts."""
+        from guardagent.log.records import verdict_record
 
-    log.append(outcome_record(status=status, output=output, permit=permit, **_about(call)))
+        about = {**_about(call), "args": call.args, "facts": call.facts}
+        try:
+            self.log.append(
+                {**verdict_record(verdict, policy=self.policy, permit=verdict.permit, **about), "kind": kind}
+            )
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong in a log
+            _log.error("the audit log cannot be written: %s", error)
+            return error if self.needed else None
+        return None
 
+    def outcome(self, call: HostCall, output: Any, status: Status, permit: Permit | None) -> None:
+        """What came of a call."""
+        from guardagent.log.records import outcome_record
 
-def write_withdrawal(log: Log, call: HostCall, why: str, permit: Permit | None) -> None:
-    """As `write_verdict`, of a call that was allowed and never ran."""
-    from guardagent.log.records import outcome_record
+        self._append(lambda: outcome_record(status=status, output=output, permit=permit, **_about(call)))
 
-    log.append(outcome_record(status="withdrawn", why=why, permit=permit, **_about(call)))
+    def withdrawal(self, call: HostCall, why: str, permit: Permit | None) -> None:
+        """A call that was allowed and never ran."""
+        from guardagent.log.records import outcome_record
 
+        self._append(lambda: outcome_record(status="withdrawn", why=why, permit=permit, **_about(call)))
 
-def write_approval(log: Log, call: HostCall, said: Approval) -> None:
-    """As `write_verdict`, of what a person said of a call."""
-    answer = {"answer": said.choice, "approver": said.by, "reasons": [said.reason] if said.reason else []}
-    log.append({"kind": "approval", **_about(call), "args": call.args, **answer})
+    def approval(self, call: HostCall, said: Approval) -> None:
+        """What a person said of a call."""
+        answer = {"answer": said.choice, "approver": said.by, "reasons": [said.reason] if said.reason else []}
+        self._append(lambda: {"kind": "approval", **_about(call), "args": call.args, **answer})
+
+    def _append(self, made: Callable[[], Mapping[str, Any]]) -> None:
+        """Writes what no call waits for: where that fails, the next verdict meets the same fault."""
+        try:
+            self.log.append(made())
+        except Exception as error:  # noqa: BLE001 - as above
+            _log.error("the audit log cannot be written: %s", error)
 
 
 def _about(call: HostCall) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import pytest
 
 from guardagent import Decision, InputError
 from guardagent.enforcement import Approval, HostCall, Ledger, MemoryLedger, SqliteLedger, ToolGuard, ToolSpec
-from guardagent.enforcement.tool_guard import applied
+from guardagent.enforcement.approval import applied
 from tests.enforcement.guards import done, yes
 from tests.enforcement.processes import at_once
 from tests.frameworks.scenarios import APPROVED, guard_of

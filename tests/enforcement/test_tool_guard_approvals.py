@@ -10,7 +10,7 @@ import pytest
 
 from guardagent import Decision, InputError
 from guardagent.enforcement import Approval, ApprovalRequest, HostCall, ToolGuard
-from guardagent.enforcement.tool_guard import applied
+from guardagent.enforcement.approval import applied
 from tests.enforcement.guards import done, yes
 from tests.frameworks.scenarios import APPROVED, guard_of
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from guardagent.enforcement import Approval, HostCall, Outcome
-from guardagent.enforcement.tool_guard import applied
+from guardagent.enforcement.approval import applied
 from guardagent.errors import InputError
 from guardagent.testing.conformance import Call, HandOff, Operator, Process, Reply, Script, SubAgent, Turn
 from guardagent.types import Decision

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from guardagent.enforcement import Approval, HostCall
-from guardagent.enforcement.tool_guard import applied
+from guardagent.enforcement.approval import applied
 from guardagent.frameworks.langgraph.adapter.plain import plain_arguments
 from guardagent.frameworks.langgraph.adapter.proposal import Proposal
 from guardagent.frameworks.langgraph.adapter.tasks import CannotAskError

@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from guardagent.enforcement import Approval, HostCall, ToolGuard
-from guardagent.enforcement.tool_guard import MAX_ASKED, applied
+from guardagent.enforcement.approval import applied
+from guardagent.enforcement.life import MAX_ASKED
 from guardagent.types import Decision, Verdict, thaw
 
 MAX_KEPT = 1000  # calls that wait for a client to come back

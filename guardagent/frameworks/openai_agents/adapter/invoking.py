@@ -10,10 +10,9 @@ from agents import FunctionTool, MCPToolCancellationError, ModelBehaviorError, U
 from agents.agent_tool_state import get_agent_tool_state_scope, peek_agent_tool_run_result
 from agents.tool import maybe_invoke_function_tool_failure_error_function
 
-from guardagent.enforcement.approval import Approval
+from guardagent.enforcement.approval import Approval, applied
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.schema import read_object
-from guardagent.enforcement.tool_guard import applied
 from guardagent.errors import InputError, in_words
 from guardagent.frameworks.openai_agents.adapter.approvals import host_said
 from guardagent.frameworks.openai_agents.adapter.bodies import Body, Bound

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from guardagent._support.steps import Step, Steps, adrive, drive
 from guardagent.enforcement import ToolGuard
 from guardagent.frameworks.python.adapter.current import Named, named
 from guardagent.frameworks.python.adapter.messages import as_dict, part
-from guardagent.frameworks.python.adapter.steps import Step, Steps, adrive, drive
 from guardagent.frameworks.python.adapter.tool_calls import Tools, arun_tool_calls, run_tool_calls
 
 Ask = Callable[[list[dict[str, Any]]], Any]

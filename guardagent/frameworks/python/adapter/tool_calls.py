@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Literal
 
 from guardagent._support.fold import combine
+from guardagent._support.steps import Step, Steps, adrive, drive
 from guardagent.enforcement import HostCall, Outcome, ToolGuard
 from guardagent.enforcement.tool_guard import gave_up
 from guardagent.errors import InputError, ToolDenied, in_words, nearest
@@ -16,7 +17,6 @@ from guardagent.frameworks.python.adapter.attach import add, ensure_attached
 from guardagent.frameworks.python.adapter.current import Named, call_within, current_agent, named
 from guardagent.frameworks.python.adapter.functions import Guarded, guarded_of, tool_of
 from guardagent.frameworks.python.adapter.messages import Transcript, call_arguments, call_name, in_text, part, result
-from guardagent.frameworks.python.adapter.steps import Step, Steps, adrive, drive
 from guardagent.frameworks.python.adapter.tool import Fn
 from guardagent.types import Decision, Verdict, unchecked
 

@@ -1,0 +1,236 @@
+"""Deciding on a call: what the rules say of it, and a person, and whether it can be judged at all."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from guardagent._support.fold import denied_on_crash
+from guardagent.enforcement.accepted import Accepted
+from guardagent.enforcement.approval import Approval, applied
+from guardagent.enforcement.calls import HostCall
+from guardagent.enforcement.conversations import Conversation, Conversations, Waiting
+from guardagent.enforcement.ledger import Ledger, Question
+from guardagent.enforcement.ledger.protocol import REJECTED
+from guardagent.enforcement.names import Names
+from guardagent.enforcement.settling import Settling
+from guardagent.errors import InputError, in_words
+from guardagent.policy.evaluation.findings import Call
+from guardagent.policy.policies import Policies
+from guardagent.session.shared_history import MovedError
+from guardagent.types import EMPTY, Decision, Verdict, unchecked
+
+MAX_RACES = 10  # how often a call is judged where others keep coming between the verdict and its place
+
+_NEVER_SAW = (
+    "the host's messages show call {!r}, which this guard never saw, and a rule about {} looks at earlier calls; "
+    "keep conversations with ToolGuard(ledger=SqliteLedger(...)), or restore this one with guard.restore(snapshot, key)"
+)
+_NAMES_NO_CALL = (
+    "the answer names no call that was shown: it is about another call than this {}, or about none; "
+    'answer with {{"choice": "{}", "of": ...}}, where `of` is the digest of the request that was shown'
+)
+_ASKED_ELSEWHERE = (
+    "the approval of {} was asked for by another guard, which may have used it; have all processes share one "
+    'ToolGuard(ledger=SqliteLedger(...)), or say approvals="this host\'s"'
+)
+_log = logging.getLogger("guardagent")
+
+
+@dataclass(frozen=True, slots=True)
+class Deciding:
+    """Gives verdicts, and has each of them kept.
+
+    Attributes:
+        policies: the rules.
+        own: whether they are this package's, whose sessions can be trusted to give permits.
+        names: of tools, in the host and in the rules.
+        accepted: the tools of servers that may be called.
+        facts: what the host knows, or a function that gives it for a call.
+        conversations: with their sessions.
+        ledger: knows which approvals were asked for and used.
+        asked_here: whether only those count that were asked for here.
+        settling: keeps the verdicts.
+    """
+
+    policies: Policies
+    own: bool
+    names: Names
+    accepted: Accepted
+    facts: Mapping[str, Any] | Callable[[HostCall], Mapping[str, Any]]
+    conversations: Conversations
+    ledger: Ledger
+    asked_here: bool
+    settling: Settling
+
+    def decided(self, call: HostCall, waiting: Waiting | None) -> Verdict:
+        """The verdict on a call that is about to run."""
+        return self.kept(call, denied_on_crash(partial(self._judged, call)), waiting)
+
+    def previewed(self, call: HostCall, waiting: Waiting | None) -> Verdict:
+        """As `decided`, ahead of the call; only an escalation is kept."""
+        verdict = denied_on_crash(partial(self._judged, call, reserve=False))
+        return self.kept(call, verdict, waiting) if verdict.decision is Decision.ESCALATE else verdict
+
+    def resolved(self, call: HostCall, said: Approval, waiting: Waiting | None) -> Verdict:
+        """The verdict on a call that a person has answered."""
+        if self.settling.records is not None:
+            self.settling.records.approval(call, said)
+        verdict = denied_on_crash(partial(self._answered, call, said))
+        return self.kept(applied(call, said), verdict, waiting, edited=call)
+
+    def kept(
+        self, call: HostCall, verdict: Verdict, waiting: Waiting | None, edited: HostCall | None = None
+    ) -> Verdict:
+        """The verdict, once it is noted and written; `edited`: the call that a person has made this one of."""
+        if waiting is not None and waiting.over:
+            return verdict  # it has been denied meanwhile
+        if verdict.decision is Decision.ESCALATE:
+            verdict = denied_on_crash(partial(self.asked, call, verdict, edited))
+        return self.settling.verdict(call, verdict)
+
+    def asked(self, call: HostCall, verdict: Verdict, edited: HostCall | None = None) -> Verdict:
+        """A person is asked about a call; the verdict with which that is so."""
+        self.ledger.asked(call, verdict.rules, edited)
+        return verdict
+
+    # --- the rules
+
+    def _judged(self, call: HostCall, *, reserve: bool = True) -> Verdict:
+        conversation = self.conversations.current(call.conversation)
+        return self._barred(conversation, call) or self._checked(conversation, call, reserve=reserve)
+
+    def _barred(self, conversation: Conversation, call: HostCall) -> Verdict | None:
+        """The denial of a call that no rule need be asked about; else the host's messages are taken in.
+
+        Raises:
+            InputError: it cannot be judged as it stands.
+        """
+        if not isinstance(call.id, str):
+            raise InputError(f"the id of the call is {call.id!r}; expected a text")
+        if (late := self.accepted.late(call.tool)) is not None:
+            return replace(unchecked(late.problem, checked_by="policy"), details={"difference": late.difference})
+        if conversation.hung:
+            raise InputError(
+                f"a check of conversation {conversation.id!r} has not ended in time, and is still under way"
+            )
+        if (unseen := conversation.unseen(call)) is not None and self._looks_back(call):
+            raise InputError(_NEVER_SAW.format(unseen, call.tool))
+        if call.messages is not None:
+            conversation.messages = call.messages
+        return None
+
+    def _checked(self, conversation: Conversation, call: HostCall, *, reserve: bool = True) -> Verdict:
+        """The verdict on a call; a denial where what a server may take it for is denied."""
+        others = [self._checked_alone(conversation, one, reserve=False) for one in call.otherwise_read()]
+        refused = [one for one in others if one.label]
+        if refused:
+            itself = self._checked_alone(conversation, call, reserve=False)
+            worst = next((one for one in refused if one.decision is not Decision.ESCALATE), refused[0])
+            if itself.decision <= Decision.DENY or worst.decision is not Decision.ESCALATE:
+                return replace(worst, decision=Decision.DENY, grant=None)
+        return self._checked_alone(conversation, call, reserve=reserve)
+
+    def _checked_alone(self, conversation: Conversation, call: HostCall, *, reserve: bool) -> Verdict:
+        facts = self._facts_of(call)
+        for given in (facts, call.facts):
+            if not isinstance(given, Mapping):
+                raise InputError(f"the facts are a {type(given).__name__}; expected a mapping of names to values")
+        options: dict[str, Any] = {"tags": call.tags} if call.tags else {}
+        if conversation.journal is not None:
+            options["id"] = call.id
+        facts = {**facts, **call.facts} if call.facts else facts
+        tool = self.names.resolve(call.tool)
+        for _ in range(MAX_RACES):
+            try:
+                verdict = conversation.session.check(
+                    tool,
+                    call.args,
+                    facts=facts or None,
+                    action=call.action,
+                    agent=call.agent,
+                    reserve=reserve,
+                    **options,
+                )
+                break
+            except MovedError:
+                conversation.session.catch_up()
+        else:
+            raise InputError("other processes kept adding to the conversation; propose the call again")
+        for permit in conversation.session.lapsed() if self.own else ():
+            self.settling.lapsed(conversation, permit)
+        if reserve and isinstance(verdict, Verdict) and verdict.label == 0 and verdict.permit is None:
+            raise InputError(f"{call.tool} was allowed without a permit; expected the verdict of a session")
+        if verdict.decision is Decision.ESCALATE and not self.policies.can_be_approved(verdict):
+            return replace(verdict, decision=Decision.DENY, grant=None)  # nobody is asked for what would not help
+        return verdict
+
+    def _looks_back(self, call: HostCall) -> bool:
+        kind = Call(self.names.resolve(call.tool), EMPTY).labelled(call.action, None, call.tags)
+        return not isinstance(self.policies, Policies) or self.policies.looks_back(kind)
+
+    def _facts_of(self, call: HostCall) -> Mapping[str, Any]:
+        if not callable(self.facts):
+            return self.facts
+        try:
+            return self.facts(call)
+        except Exception as error:  # noqa: BLE001 - a host's function
+            _log.error("the facts of a call cannot be had: %s", in_words(error))
+            raise InputError(f"the facts cannot be had: {type(error).__name__}") from None  # no model reads the rest
+
+    # --- a person
+
+    def _answered(self, call: HostCall, said: Approval) -> Verdict:
+        conversation = self.conversations.current(call.conversation)
+        if said.choice == "reject":
+            self.ledger.rejected(call)
+            reason = f"a person rejected this call{f': {said.reason}' if said.reason else ''}"
+            return Verdict(Decision.DENY, reasons=(reason,), checked_by="policy")
+        shown = self._shown(call, said)
+        if (barred := self._barred(conversation, call)) is not None:  # what was fine when a person was asked
+            return barred
+        if said.choice == "edit":
+            verdict = self._checked(conversation, applied(call, said))
+        else:
+            verdict = self._approved(conversation, call, shown)
+        if verdict.label == 0:
+            try:
+                self.ledger.use(call)
+            except Exception as error:
+                self.settling.withdraw(applied(call, said), verdict, in_words(error))
+                raise
+        return verdict
+
+    def _shown(self, call: HostCall, said: Approval) -> Question | None:
+        """What was asked about a call that a person has answered; None of what the host asked elsewhere.
+
+        Raises:
+            InputError: the answer is none to a question about this call, or it was answered.
+        """
+        digest, _, ledger = (said.of or "").partition(".")
+        if digest != call.digest:
+            raise InputError(_NAMES_NO_CALL.format(call.tool, said.choice))
+        question = self.ledger.question(call)
+        if question is not None and question.rejected:
+            raise InputError(REJECTED)
+        if (question is None or ledger not in ("", self.ledger.name)) and self.asked_here:
+            raise InputError(_ASKED_ELSEWHERE.format(call.tool))
+        return question
+
+    def _approved(self, conversation: Conversation, call: HostCall, shown: Question | None) -> Verdict:
+        for _ in range(MAX_RACES):  # another call may come between
+            verdict = self._checked(conversation, call)
+            if verdict.decision is not Decision.ESCALATE:
+                return verdict
+            if shown is not None and not set(verdict.rules) <= set(shown.rules):
+                return verdict
+            try:
+                return conversation.session.approve(verdict)
+            except InputError:
+                continue
+            except MovedError:
+                conversation.session.catch_up()
+        raise InputError("other calls kept coming between the approval and the call; approve it again")

@@ -1,0 +1,130 @@
+"""Settling: what a verdict and a call leave behind, in the conversation and in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from guardagent._support.fold import combine
+from guardagent.enforcement.calls import HostCall, Outcome
+from guardagent.enforcement.conversations import Conversation, Conversations
+from guardagent.enforcement.names import Names
+from guardagent.enforcement.writing import Records
+from guardagent.types import Decision, Verdict, unchecked
+
+if TYPE_CHECKING:
+    from guardagent.policy.evaluation.findings import Status
+    from guardagent.session.permit import Permit
+
+RECORDED = Verdict(Decision.ALLOW, checked_by="policy")
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """Keeps verdicts, permits and outcomes.
+
+    Attributes:
+        conversations: with their sessions.
+        names: of tools, in the host and in the rules.
+        records: has all that written; None where there is no log.
+        max_replans: how many turns of the model in a row may have calls denied and be followed by another.
+    """
+
+    conversations: Conversations
+    names: Names
+    records: Records | None
+    max_replans: int
+
+    # --- a verdict
+
+    def verdict(self, call: HostCall, verdict: Verdict, kind: str = "verdict") -> Verdict:
+        """A verdict, once it is noted and in the log; a denial where it cannot be written."""
+        return self.written(call, self.counted(call, verdict), kind)
+
+    def counted(self, call: HostCall, verdict: Verdict) -> Verdict:
+        """The verdict, once it is noted; it says where the agent has replanned often enough."""
+        if not (isinstance(call.conversation, str) and call.conversation):
+            return verdict
+        conversation = self.conversations.of(call.conversation)
+        if conversation.journal is not None and verdict.label and isinstance(call.id, str):
+            conversation.journal.proposed(call.id)
+        if conversation.keep(call, verdict, self.max_replans):
+            said = f"{conversation.replans} turns in a row were denied; control returns to the user"
+            details = {**verdict.details, "gave_up": True}
+            verdict = replace(verdict, reasons=(*verdict.reasons, said), details=details)
+        return verdict
+
+    def written(self, call: HostCall, verdict: Verdict, kind: str = "verdict") -> Verdict:
+        """The verdict, once it is in the log; a denial where it cannot be."""
+        error = None if self.records is None else self.records.verdict(kind, call, verdict)
+        if error is None:
+            return verdict
+        if verdict.label == 0 and verdict.grant is not None:
+            self.withdraw(call, verdict, "its verdict could not be written to the audit log")
+        return combine(verdict, unchecked(f"the audit log cannot be written: {error}", checked_by="policy"))
+
+    # --- a call that was allowed
+
+    def use(self, call: HostCall, args: Mapping[str, Any] | None) -> Callable[..., Mapping[str, Any]]:
+        """What uses the permit of a call, which counts as begun from now on."""
+        conversation, tool = self.conversations.current(call.conversation), self.names.resolve(call.tool)
+        return partial(conversation.session.use, conversation.permit(call, tool), tool, args)
+
+    def record(self, call: HostCall, outcome: Outcome, _waiting: object = None) -> Verdict:
+        """Records what came of a call.
+
+        Raises:
+            InputError: it is not in flight.
+        """
+        conversation, tool = self.conversations.known(call.conversation), self.names.resolve(call.tool)
+        permit = conversation.taken(call, tool) if outcome.ended else conversation.in_flight(call, tool)
+        status: Status = "unknown"
+        if outcome.ended:
+            session = conversation.session
+            try:
+                failed = any(session.status_of(one, failed=False) == "failed" for one in outcome.beside)
+                status = session.status_of(outcome.output, failed or outcome.failed)
+                session.record(outcome.output, failed or outcome.failed, permit)
+            except Exception:
+                conversation.put_back(call, permit)
+                raise
+        if self.records is not None:
+            self.records.outcome(call, outcome.output, status, permit)
+        return RECORDED
+
+    def take_back(self, call: HostCall, why: str, used: bool, _waiting: object = None) -> Verdict:  # noqa: FBT001
+        """A call that was allowed never runs.
+
+        Raises:
+            InputError: it is not in flight, or may be running.
+        """
+        conversation = self.conversations.known(call.conversation)
+        permit = conversation.in_flight(call, self.names.resolve(call.tool), used=used)
+        conversation.session.withdraw(permit, why, never_ran=used)
+        conversation.forget(call.id, permit)
+        self._withdrawn(call, why, permit)
+        return RECORDED
+
+    def withdraw(self, call: HostCall, verdict: Verdict, why: str) -> None:
+        """Withdraws a call that was allowed, which nobody was told."""
+        conversation, permit = self.conversations.of(call.conversation), verdict.permit
+        conversation.forget(call.id, permit)
+        conversation.session.withdraw(permit, why)
+        self._withdrawn(call, why, permit)
+
+    def lapsed(self, conversation: Conversation, permit: Permit) -> None:
+        """A permit has expired unused, and its call was withdrawn."""
+        call = HostCall(permit.tool, permit.args, conversation.id, conversation.id_of(permit))
+        conversation.forget(call.id, permit)
+        self._withdrawn(call, "its permit expired before it was used", permit)
+
+    def _withdrawn(self, call: HostCall, why: str, permit: Permit) -> None:
+        if self.records is not None:
+            self.records.withdrawal(call, why, permit)
+
+
+def gave_up(verdict: Verdict) -> bool:
+    """Whether the agent has replanned often enough, so that control returns to the user."""
+    return bool(verdict.details.get("gave_up"))
