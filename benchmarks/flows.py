@@ -163,7 +163,8 @@ def guard(_: Path) -> Run:
 
     def run() -> None:  # a log that nobody has seen: the toolbox keeps what it has worked out
         log = f"{shown.agent_output} {next(numbers)}"
-        assert not guardagent.guard(None, shown.agent_input, log, agent="ehragent").errors
+        verdict = guardagent.guard(None, shown.agent_input, log, agent="ehragent")
+        assert not verdict.errors, verdict.errors
 
     return run
 

@@ -44,9 +44,10 @@ def deny_on_crash(check: Check) -> Check:
 def denied_on_crash(ask: Callable[[], object]) -> Verdict:
     """What is answered; a denial where it raises or answers anything but a verdict."""
     try:
-        return _sound(ask())
+        answer = ask()
     except Exception as error:  # noqa: BLE001 - this is the layer that turns any crash into a denial
-        return _denial(error)
+        return denial(error)
+    return answer if isinstance(answer, Verdict) else _sound(answer)
 
 
 def deny_on_crash_flow(flow: Generator[Asked, Answer, object]) -> Generator[Asked, Answer, Verdict]:
@@ -55,7 +56,7 @@ def deny_on_crash_flow(flow: Generator[Asked, Answer, object]) -> Generator[Aske
     try:
         verdict = _sound((yield from flow))
     except Exception as error:  # noqa: BLE001 - as above
-        verdict = _denial(error)
+        verdict = denial(error)
     return verdict.timed((time.perf_counter() - started) * 1000)
 
 
@@ -65,7 +66,8 @@ def _sound(verdict: object) -> Verdict:
     return unchecked(f"a check returned {type(verdict).__name__}; expected a Verdict")
 
 
-def _denial(error: Exception) -> Verdict:
+def denial(error: BaseException) -> Verdict:
+    """The denial that a crash is."""
     return unchecked(str(error) if isinstance(error, GuardError) else in_words(error))
 
 

@@ -15,7 +15,9 @@ from typing import Any
 
 from guardagent.enforcement.uri import normalised, readings
 from guardagent.errors import InputError, in_words
-from guardagent.types import EMPTY, freeze
+from guardagent.types import EMPTY, Sealed, freeze
+
+RESOURCE = "resource.read"
 
 _BY_TEXT = (decimal.Decimal, dt.date, dt.time, dt.timedelta, uuid.UUID, bytes)
 """Types that are no JSON, and of which equal texts are equal values."""
@@ -43,6 +45,7 @@ class HostCall:
         seen: the ids of the calls whose results the host's messages show; None where it does not show them.
         ready: makes arguments that a person has edited what the tool would get of them: validated, with defaults. It
             raises where they do not fit.
+        sealed: the arguments for whoever need not copy them again; None where they could not be frozen.
     """
 
     tool: str
@@ -58,10 +61,13 @@ class HostCall:
     seen: Sequence[str] | None = None
     ready: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
     _digest: str | None = field(default=None, init=False, repr=False, compare=False)
+    sealed: Sealed | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         with contextlib.suppress(Exception):  # what cannot be copied is refused when it is judged
-            object.__setattr__(self, "args", freeze(self.args))
+            sealed = self.args if type(self.args) is Sealed else Sealed(freeze(self.args))
+            object.__setattr__(self, "sealed", sealed)
+            object.__setattr__(self, "args", sealed.value)
 
     @property
     def digest(self) -> str:
@@ -76,13 +82,11 @@ class HostCall:
         return self._digest
 
     def otherwise_read(self) -> list[HostCall]:
-        """What else a server may take it for: a resource has many spellings.
+        """What else a server may take a read of a resource for: its URI has many spellings.
 
         Raises:
             InputError: its URI cannot be read in one way.
         """
-        if self.tool != "resource.read":
-            return []
         uri: Any = self.args.get("uri")
         return [replace(self, args={**self.args, "uri": one}) for one in readings(normalised(uri)) if one != uri]
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from guardagent.enforcement.ledger.protocol import ConversationJournal
 
 Key = tuple[str, str, Any]
+Resolve = Callable[[str], str]
 Begin = Callable[[str, Callable[[], Sequence[Mapping[str, Any]]], "ConversationJournal | None"], Session]
 
 
@@ -95,8 +96,8 @@ class Conversation:
             self.step = call.step
             return self.replans > max_replans
 
-    def taken(self, call: HostCall, tool: str) -> Permit:
-        """The permit of a call whose outcome is to be recorded; `tool` is its name in the rules.
+    def taken(self, call: HostCall, tool: Resolve) -> Permit:
+        """The permit of a call whose outcome is to be recorded; `tool` gives its name in the rules.
 
         Raises:
             InputError: no such call is in flight.
@@ -106,7 +107,7 @@ class Conversation:
             self._close(call.id, permit)
             return permit
 
-    def in_flight(self, call: HostCall, tool: str, *, used: bool = True) -> Permit:
+    def in_flight(self, call: HostCall, tool: Resolve, *, used: bool = True) -> Permit:
         """As `taken`, of a call that stays in flight; `used`: whether it has probably begun to run."""
         with self.lock:
             return self._permit(call, tool, used=used)
@@ -138,7 +139,7 @@ class Conversation:
         with self.lock:
             self.hung += more
 
-    def permit(self, call: HostCall, tool: str) -> Permit:
+    def permit(self, call: HostCall, tool: Resolve) -> Permit:
         """The permit of a call that is about to run, and from now on counts as begun; `tool` as in `taken`.
 
         Raises:
@@ -149,7 +150,7 @@ class Conversation:
             self.used.add(permit.nonce)
             return permit
 
-    def _permit(self, call: HostCall, tool: str, *, used: bool) -> Permit:
+    def _permit(self, call: HostCall, tool: Resolve, *, used: bool) -> Permit:
         """Of the permits of a call's id: one that fits the call best, the newest of them. Hosts use ids again."""
         permits = self.open.get(call.id)
         if not permits:
@@ -157,8 +158,10 @@ class Conversation:
         if len(permits) == 1:
             return permits[0]
 
+        name = tool(call.tool)
+
         def fits(one: Permit) -> tuple[bool, ...]:
-            return one.tool == tool, one.args == call.args, (one.nonce in self.used) is used
+            return one.tool == name, one.args == call.args, (one.nonce in self.used) is used
 
         return max(permits, key=lambda one: (*fits(one), one.place))
 

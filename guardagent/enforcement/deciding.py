@@ -11,7 +11,7 @@ from typing import Any
 from guardagent._support.fold import denied_on_crash
 from guardagent.enforcement.accepted import Accepted
 from guardagent.enforcement.approval import Approval, applied
-from guardagent.enforcement.calls import HostCall
+from guardagent.enforcement.calls import RESOURCE, HostCall
 from guardagent.enforcement.conversations import Conversation, Conversations, Waiting
 from guardagent.enforcement.ledger import Ledger, Question
 from guardagent.enforcement.ledger.protocol import REJECTED
@@ -125,7 +125,8 @@ class Deciding:
 
     def _checked(self, conversation: Conversation, call: HostCall, *, reserve: bool = True) -> Verdict:
         """The verdict on a call; a denial where what a server may take it for is denied."""
-        others = [self._checked_alone(conversation, one, reserve=False) for one in call.otherwise_read()]
+        readings = call.otherwise_read() if call.tool == RESOURCE else ()
+        others = [self._checked_alone(conversation, one, reserve=False) for one in readings]
         refused = [one for one in others if one.label]
         if refused:
             itself = self._checked_alone(conversation, call, reserve=False)
@@ -148,7 +149,7 @@ class Deciding:
             try:
                 verdict = conversation.session.check(
                     tool,
-                    call.args,
+                    call.sealed if self.own and call.sealed is not None else call.args,
                     facts=facts or None,
                     action=call.action,
                     agent=call.agent,
@@ -162,7 +163,8 @@ class Deciding:
             raise InputError("other processes kept adding to the conversation; propose the call again")
         for permit in conversation.session.lapsed() if self.own else ():
             self.settling.lapsed(conversation, permit)
-        if reserve and isinstance(verdict, Verdict) and verdict.label == 0 and verdict.permit is None:
+        ungranted = verdict.grant is None if self.own else isinstance(verdict, Verdict) and verdict.permit is None
+        if reserve and ungranted and verdict.label == 0:
             raise InputError(f"{call.tool} was allowed without a permit; expected the verdict of a session")
         if verdict.decision is Decision.ESCALATE and not self.policies.can_be_approved(verdict):
             return replace(verdict, decision=Decision.DENY, grant=None)  # nobody is asked for what would not help

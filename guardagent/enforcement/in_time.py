@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 
-from guardagent._support.fold import denied_on_crash
+from guardagent._support.fold import denial, denied_on_crash
 from guardagent._support.steps import Step, Steps
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.conversations import Conversation, Waiting
@@ -47,7 +47,10 @@ class InTime:
             waiting: of a verdict; None where an outcome is recorded, which counts whenever it comes.
         """
         if self.inline:
-            return denied_on_crash(partial(work, waiting))
+            try:
+                return work(waiting)
+            except Exception as error:  # noqa: BLE001 - as everywhere, a crash denies
+                return denial(error)
         try:
             future = self.pool.submit(partial(_surely, work, waiting))
         except RuntimeError as error:
@@ -95,6 +98,8 @@ class InTime:
 def _surely(work: Work, waiting: Waiting | None) -> Verdict:
     """In a thread of ours nobody interrupts: what ends the process elsewhere is a rule's, and denies."""
     try:
-        return denied_on_crash(partial(work, waiting))
+        return work(waiting)
+    except Exception as error:  # noqa: BLE001 - as above
+        return denial(error)
     except BaseException as error:  # noqa: BLE001 - SystemExit, for one
         return unchecked(in_words(error), checked_by="policy")

@@ -7,6 +7,7 @@ has to be waited for.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -20,9 +21,9 @@ from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.conversations import Waiting
 from guardagent.enforcement.deadline import waited
 from guardagent.enforcement.deciding import Deciding
-from guardagent.enforcement.in_time import InTime
+from guardagent.enforcement.in_time import InTime, Work
 from guardagent.enforcement.settling import Settling
-from guardagent.enforcement.telemetry import span
+from guardagent.enforcement.telemetry import TRACE, span
 from guardagent.errors import InputError, SessionBusyError, ToolDenied
 from guardagent.types import Decision, Verdict, unchecked
 
@@ -144,7 +145,7 @@ class Life:
 
     def judged(self, call: HostCall) -> Steps[Judged]:
         """As `before`, with the call as the guard's own approver left it."""
-        with span(call) or nullcontext() as told:
+        with (span(call) if TRACE in sys.modules else None) or nullcontext() as told:
             verdict = yield from self.in_time.done(call, partial(self.deciding.decided, call), Waiting())
             for _ in range(MAX_ASKED):
                 if verdict.decision is not Decision.ESCALATE or self.approver is None:
@@ -220,13 +221,13 @@ class Life:
 
     def after(self, call: HostCall, outcome: Outcome) -> Steps[None]:
         """See `ToolGuard.after`."""
-        _complain((yield from self.in_time.done(call, partial(self.settling.record, call, outcome))))
+        yield from self._recorded(call, partial(self.settling.record, call, outcome))
 
     def withdraw(self, call: HostCall, why: str, *, used: bool = False) -> Steps[None]:
         """See `ToolGuard.withdraw`."""
-        _complain((yield from self.in_time.done(call, partial(self.settling.take_back, call, why, used))))
+        yield from self._recorded(call, partial(self.settling.take_back, call, why, used))
 
-
-def _complain(recorded: Verdict) -> None:
-    for error in recorded.errors:
-        _log.error("an outcome was not recorded, and its call stays in flight: %s", error)
+    def _recorded(self, call: HostCall, work: Work) -> Steps[None]:
+        recorded = yield from self.in_time.done(call, work)
+        for error in recorded.errors:
+            _log.error("an outcome was not recorded, and its call stays in flight: %s", error)

@@ -30,26 +30,39 @@ from decimal import Decimal
 from enum import Enum
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import Any, get_args, get_origin, get_type_hints
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from guardagent.errors import InputError
+from guardagent.types import Sealed, freeze, thaw
 
 _DEEPEST = 100
 _SCALARS = frozenset({str, int, bool, type(None)})
+_FROZEN: Mapping[type, Callable[[Any], Any]] = {dict: MappingProxyType, list: tuple}
 _BARE = (int, float, Decimal, str, list, tuple, deque, set, frozenset, dict)
 _READ_ONCE = (AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator)
 _SECRETS = frozenset({"SecretStr", "SecretBytes", "Secret"})
 
 
-def plain(value: Any, place: str = "", depth: int = 0) -> Any:
+def plain_arguments(args: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments of a call as rules read them: a copy that nobody can change.
+
+    Raises:
+        InputError: one cannot be shown without loss; with its name.
+    """
+    return Sealed(MappingProxyType({name: plain(value, name, frozen=True) for name, value in args.items()}))
+
+
+def plain(value: Any, place: str = "", depth: int = 0, *, frozen: bool = False) -> Any:
     """A value as rules read it: always a copy.
 
     Args:
         value: as the tool gets it.
         place: its name, for messages.
         depth: how deep it is nested.
+        frozen: whether nobody can change the copy.
 
     Raises:
         InputError: it cannot be shown without loss; with the place.
@@ -60,17 +73,18 @@ def plain(value: Any, place: str = "", depth: int = 0) -> Any:
     if depth > _DEEPEST:
         raise InputError(f"{_named(place)} is nested too deep, or holds itself")
     if kind in _TEXTS:
-        return _TEXTS[kind](value)
+        return freeze(_TEXTS[kind](value)) if frozen else _TEXTS[kind](value)
     within = _within(value)
     if within is not None:
-        return plain(within[0], place, depth + 1)
+        return plain(within[0], place, depth + 1, frozen=frozen)
     if isinstance(value, _BARE) and getattr(value, "__dict__", None):
         raise _refused(value, place)  # it carries more than it holds
     if isinstance(value, int | float | Decimal | str):
         return _scalar(value, place)
     if isinstance(value, PurePath) or (kind.__module__.startswith("pydantic") and hasattr(value, "unicode_string")):
         return str(value)
-    return _of_parts(value, place, depth)
+    found = _of_parts(value, place, depth, frozen=frozen)
+    return _FROZEN[type(found)](found) if frozen else found
 
 
 def unshown_in(annotation: Any, seen: frozenset[Any] = frozenset()) -> str | None:
@@ -105,14 +119,14 @@ def _scalar(value: float | Decimal | str, place: str) -> Any:
     return float.__float__(value) if isinstance(value, float) else Decimal(value)
 
 
-def _of_parts(value: Any, place: str, depth: int) -> Any:
+def _of_parts(value: Any, place: str, depth: int, *, frozen: bool) -> dict[str, Any] | list[Any]:
     members = _members(value, place)
     if members is not None:
-        return _object(members, place, depth)
+        return _object(members, place, depth, frozen=frozen)
     if isinstance(value, list | tuple | deque):
-        return [plain(item, f"{place}[{at}]", depth + 1) for at, item in enumerate(value)]
+        return [plain(item, f"{place}[{at}]", depth + 1, frozen=frozen) for at, item in enumerate(value)]
     if isinstance(value, set | frozenset):
-        return sorted((plain(item, f"{place}[]", depth + 1) for item in value), key=_order)
+        return sorted((plain(item, f"{place}[]", depth + 1, frozen=frozen) for item in value), key=_order)
     raise _refused(value, place)
 
 
@@ -143,14 +157,14 @@ def _private(model: Any) -> dict[str, Any]:
     return {name: one for name, one in held.items() if name not in declared or one != declared[name].get_default()}
 
 
-def _object(items: Iterable[tuple[Any, Any]], place: str, depth: int) -> dict[str, Any]:
+def _object(items: Iterable[tuple[Any, Any]], place: str, depth: int, *, frozen: bool) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, item in items:
         name = key if type(key) is str else plain(key, f"a key of {_named(place)}", depth + 1)
         name = str(name) if type(name) is int else name
         if type(name) is not str or name in found:
             raise InputError(f"a key of {_named(place)} is {key!r:.80}; expected one text for each")
-        found[name] = plain(item, f"{place}.{name[:80]}".lstrip("."), depth + 1)
+        found[name] = plain(item, f"{place}.{name[:80]}".lstrip("."), depth + 1, frozen=frozen)
     return found
 
 
@@ -192,6 +206,7 @@ def _field_types(kind: Any) -> Iterable[Any]:
 
 
 def _order(value: Any) -> tuple[str, str]:
+    value = thaw(value)  # in one order, frozen or not
     return type(value).__name__, json.dumps(value, sort_keys=True, default=str)
 
 

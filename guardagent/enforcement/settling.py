@@ -69,8 +69,8 @@ class Settling:
 
     def use(self, call: HostCall, args: Mapping[str, Any] | None) -> Callable[..., Mapping[str, Any]]:
         """What uses the permit of a call, which counts as begun from now on."""
-        conversation, tool = self.conversations.current(call.conversation), self.names.resolve(call.tool)
-        return partial(conversation.session.use, conversation.permit(call, tool), tool, args)
+        tool, conversation = self.names.resolve(call.tool), self.conversations.current(call.conversation)
+        return partial(conversation.session.use, conversation.permit(call, self.names.resolve), tool, args)
 
     def record(self, call: HostCall, outcome: Outcome, _waiting: object = None) -> Verdict:
         """Records what came of a call.
@@ -78,7 +78,7 @@ class Settling:
         Raises:
             InputError: it is not in flight.
         """
-        conversation, tool = self.conversations.known(call.conversation), self.names.resolve(call.tool)
+        conversation, tool = self.conversations.known(call.conversation), self.names.resolve
         permit = conversation.taken(call, tool) if outcome.ended else conversation.in_flight(call, tool)
         status: Status = "unknown"
         if outcome.ended:
@@ -101,7 +101,7 @@ class Settling:
             InputError: it is not in flight, or may be running.
         """
         conversation = self.conversations.known(call.conversation)
-        permit = conversation.in_flight(call, self.names.resolve(call.tool), used=used)
+        permit = conversation.in_flight(call, self.names.resolve, used=used)
         conversation.session.withdraw(permit, why, never_ran=used)
         conversation.forget(call.id, permit)
         self._withdrawn(call, why, permit)

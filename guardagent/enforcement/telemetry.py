@@ -14,6 +14,9 @@ from typing import Any, Self
 from guardagent.enforcement.calls import HostCall
 from guardagent.types import Verdict
 
+TRACE = "opentelemetry.trace"
+"""Loaded where the host has configured OpenTelemetry; nothing is loaded here."""
+
 PREFIX = "guardagent."
 _log = logging.getLogger("guardagent")
 
@@ -49,9 +52,7 @@ class Span:
 
 
 def span(call: HostCall) -> Span | None:
-    """The span of a check; None without OpenTelemetry. A host that has configured it has loaded it: nothing is here."""
-    if "opentelemetry.trace" not in sys.modules:
-        return None
+    """The span of a check in a host that has loaded OpenTelemetry; None where that fails."""
     names = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": call.tool,
@@ -61,7 +62,7 @@ def span(call: HostCall) -> Span | None:
     }
     attributes = {name: value for name, value in names.items() if isinstance(value, str)}
     try:
-        tracer = sys.modules["opentelemetry.trace"].get_tracer("guardagent")
+        tracer = sys.modules[TRACE].get_tracer("guardagent")
         scope = tracer.start_as_current_span(f"check {call.tool}", attributes=attributes)
         return Span(scope, scope.__enter__())
     except Exception:  # noqa: BLE001 - whatever is configured there

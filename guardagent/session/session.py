@@ -38,6 +38,7 @@ from guardagent.types import (
     Decision,
     Denial,
     Event,
+    Sealed,
     Usage,
     Verdict,
     Violation,
@@ -150,13 +151,15 @@ class Session:
             conversation = self._conversation
             if conversation.trace.in_flight:
                 self._lapse()
+            frozen = args.value if type(args) is Sealed else None
+            args = args if frozen is None else frozen
             call = Call(tool, args, len(conversation.calls) + 1)
             if problem := malformed(tool, args, facts):
                 return _refused(problem, started)
             try:
                 call.facts = self._facts if facts is None else freeze({**self._facts, **facts})
                 if reserve:
-                    call.args, call.agent, call.id = freeze(args), agent, id
+                    call.args, call.agent, call.id = freeze(args) if frozen is None else frozen, agent, id
             except RecursionError:
                 return _refused(f"the arguments of {tool}, or the facts, are nested too deep", started)
             if action is not None or decision is not None or tags is not _NO_TAGS:
@@ -527,7 +530,8 @@ class Session:
 
     def status_of(self, output: Any, failed: bool | None) -> Status:  # noqa: FBT001 - as in `record`
         """How a call ended that gave back this; see `record`."""
-        if is_failure(self.policies.failed_output, output):
+        pattern = self.policies.failed_output
+        if pattern is not None and is_failure(pattern, output):
             return "failed"
         return "unknown" if failed is None else "failed" if failed else "ok"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields, make_dataclass
 from enum import StrEnum
 from operator import attrgetter
@@ -406,6 +406,22 @@ def freeze(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(freeze(item) for item in value)
     return value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sealed(Mapping[str, Any]):
+    """A mapping that was frozen already, all of it, so that nobody has to copy it again to keep it."""
+
+    value: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.value[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.value)
+
+    def __len__(self) -> int:
+        return len(self.value)
 
 
 def thaw(value: Any) -> Any:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+from guardagent._support.steps import Steps
 from guardagent.enforcement import Approval, HostCall
 from guardagent.enforcement.approval import applied
-from guardagent.frameworks.langgraph.adapter.plain import plain_arguments
+from guardagent.enforcement.life import Judged
+from guardagent.enforcement.plain import plain_arguments
 from guardagent.frameworks.langgraph.adapter.proposal import Proposal
 from guardagent.frameworks.langgraph.adapter.tasks import CannotAskError
 from guardagent.types import Decision, Verdict
-
-Steps = Generator[tuple[Any, ...], Any, Any]
-"""What is to be done, which the caller does with or without await, and sends back what came of it."""
 
 Edited = Callable[[Mapping[str, Any]], tuple[dict[str, Any], dict[str, Any]]]
 """Arguments that a person has written -> all arguments as the tool gets them, and those of them that are judged."""
@@ -25,7 +24,22 @@ _NO_CHECKPOINTER = (
 )
 
 
-def decided(proposal: Proposal, call: HostCall, live: dict[str, Any], edited: Edited) -> Steps:
+@dataclass(slots=True)
+class Live:
+    """All arguments of a call as the tool gets them, by name.
+
+    Attributes:
+        args: these.
+        call: the call that they were judged as.
+        edited: gives them for arguments that a person has written.
+    """
+
+    args: dict[str, Any]
+    call: HostCall
+    edited: Edited
+
+
+def decided(proposal: Proposal, live: Live) -> Steps[Judged]:
     """Judges a call and has people asked where it is escalated.
 
     The host runs the whole task again when a person has answered. Then the call is resolved by the answer that names
@@ -33,25 +47,28 @@ def decided(proposal: Proposal, call: HostCall, live: dict[str, Any], edited: Ed
 
     Args:
         proposal: what the call belongs to.
-        call: the call.
-        live: its arguments, as the tool gets them.
-        edited: gives these for arguments that a person has written.
-
-    Returns:
-        The verdict, the call as a person left it, and its arguments.
+        live: its arguments, as the tool gets them, and the call itself; what a person edits is edited there.
     """
     verdict: Verdict | None = None
+    call, life = live.call, proposal.guard.life
     while verdict is None or (verdict.decision is Decision.ESCALATE and proposal.guard.approver is None):
-        said = proposal.answer(call)
+        said = _said(proposal, call)
         if said is None and verdict is None:
-            verdict = yield ("before", call)
+            verdict, call = yield from life.judged(call)
             continue
         approval = Approval.read(said) if verdict is None or said is not None else _asked(proposal, call, verdict)
         if approval.choice == "edit":
-            approval, live = _as_edited(approval, live, edited)
-        verdict = yield ("resolve", call, approval)
-        call = applied(call, approval)
-    return verdict, call, live
+            approval = _as_edited(approval, live)
+        verdict = yield from life.resolve(call, approval)
+        call = live.call = applied(call, approval)
+    return verdict, call
+
+
+def _said(proposal: Proposal, call: HostCall) -> Any:
+    """What a person has said of a call through the host, once; None where nobody has, or the guard itself asks."""
+    if proposal.run is None or not proposal.run.answers or proposal.guard.approver is not None:
+        return None
+    return proposal.run.answers.pop(call.digest, None)
 
 
 def _asked(proposal: Proposal, call: HostCall, verdict: Verdict) -> Approval:
@@ -65,14 +82,15 @@ def _asked(proposal: Proposal, call: HostCall, verdict: Verdict) -> Approval:
         return Approval("reject", reason=f"a person could not be asked: {error}")
 
 
-def _as_edited(said: Approval, live: dict[str, Any], edited: Edited) -> tuple[Approval, dict[str, Any]]:
+def _as_edited(said: Approval, live: Live) -> Approval:
     """What a person wrote goes through the tool's validation, too."""
     try:
-        new, judged = edited(said.args)
+        new, judged = live.edited(said.args)
         args = plain_arguments(judged)
     except Exception as error:  # noqa: BLE001 - whatever a validation raises
-        return Approval("reject", reason=f"the edited arguments do not fit: {error}", by=said.by), live
-    return replace(said, args=args), new
+        return Approval("reject", reason=f"the edited arguments do not fit: {error}", by=said.by)
+    live.args = new
+    return replace(said, args=args)
 
 
 def _can_wait(config: Mapping[str, Any]) -> bool:

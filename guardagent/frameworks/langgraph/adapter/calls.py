@@ -86,14 +86,16 @@ class GuardedCalls:
 
     def wrap(self, request: Any, handler: Handler) -> Any:
         """A wrapper of tool calls, as the host takes them: the answer to one call."""
-        proposal, task, key = self._proposed(request)
+        proposal, task, key, pad = self._proposed(request)
         while not task.begin(key):
             time.sleep(_WAIT_SECONDS)
         if key in task.ended:
             return task.ended[key]
         try:
-            proposal.run = task.entered(_run_of(proposal.config))
+            proposal.run = task.entered(pad)
             given = proposal.accepted(handler(self._guarded(request, proposal)))
+            if self.guard.answers is None:
+                return proposal.ended(given)
             verdict = self._answers.against(self._answers.of_tool(request, proposal.messages, given))
             return proposal.ended(given if verdict is None else without_result(request.tool_call, verdict))
         except Exception as error:  # noqa: BLE001 - sorted there
@@ -103,14 +105,16 @@ class GuardedCalls:
 
     async def awrap(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """As `wrap`, of a coroutine function."""
-        proposal, task, key = self._proposed(request)
+        proposal, task, key, pad = self._proposed(request)
         while not task.begin(key):  # noqa: ASYNC110 - it may run in another event loop
             await asyncio.sleep(_WAIT_SECONDS)
         if key in task.ended:
             return task.ended[key]
         try:
-            proposal.run = task.entered(_run_of(proposal.config))
+            proposal.run = task.entered(pad)
             given = proposal.accepted(await handler(self._guarded(request, proposal)))
+            if self.guard.answers is None:
+                return proposal.ended(given)
             verdict = await self._answers.aagainst(self._answers.of_tool(request, proposal.messages, given))
             return proposal.ended(given if verdict is None else without_result(request.tool_call, verdict))
         except Exception as error:  # noqa: BLE001 - as above
@@ -118,15 +122,17 @@ class GuardedCalls:
         finally:
             task.under_way.discard(key)
 
-    def _proposed(self, request: Any) -> tuple[Proposal, Any, Any]:
+    def _proposed(self, request: Any) -> tuple[Proposal, Task, Any, Any]:
         config = getattr(request.runtime, "config", None) or {}
         if self._nested:
             require_nested(self.guard, config)
-        conversation = conversation_of(self.guard, config)
+        conversation, inside = conversation_of(self.guard, config), inside_of(self.guard, config)
         messages = messages_of(request.state, self._messages_key)
         namespace = (config.get("configurable") or {}).get("checkpoint_ns")
         task = self._shared.tasks.of((conversation, namespace)) if namespace else Task()
         source = _source(messages, request.tool_call.get("id"))
+        if inside is None:
+            self._turn(conversation, messages)
         proposal = Proposal(
             self.guard,
             conversation,
@@ -139,9 +145,7 @@ class GuardedCalls:
             _is_alone(config, messages),
             strikes=self._shared.strikes,
         )
-        if inside_of(self.guard, config) is None:
-            self._turn(conversation, messages)
-        return proposal, task, proposal.key
+        return proposal, task, proposal.key, _run_of(config)
 
     def _guarded(self, request: Any, proposal: Proposal) -> Any:
         """The request with a tool that asks the guard itself."""

@@ -5,17 +5,21 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import Any
 
+from guardagent._support.steps import Step, Steps, adrive, drive
 from guardagent.enforcement import HostCall, Outcome
+from guardagent.enforcement.life import PermitVoidError
+from guardagent.enforcement.plain import plain, plain_arguments
 from guardagent.errors import InputError, ToolDenied
-from guardagent.frameworks.langgraph.adapter.approvals import Edited, Steps, decided
-from guardagent.frameworks.langgraph.adapter.plain import is_plain, outcome_of, plain_arguments
+from guardagent.frameworks.langgraph.adapter.approvals import Edited, Live, decided
+from guardagent.frameworks.langgraph.adapter.plain import outcome_of
 from guardagent.frameworks.langgraph.adapter.proposal import INSIDE, Proposal
 from guardagent.frameworks.langgraph.adapter.shape import Shape
-from guardagent.types import unchecked
+from guardagent.types import thaw, unchecked
 
-Acts = Mapping[str, Callable[..., Any]]
+_ATOMS = frozenset({str, int, float, bool, type(None), Decimal})
 
 
 def guarded(shape: Shape, proposal: Proposal) -> Any:
@@ -43,7 +47,7 @@ def guarded(shape: Shape, proposal: Proposal) -> Any:
 
 class _Work:
     def __init__(self, shape: Shape, proposal: Proposal) -> None:
-        self._shape, self._proposal, self._tool, self._guard = shape, proposal, shape.tool, proposal.guard
+        self._shape, self._proposal, self._tool, self._life = shape, proposal, shape.tool, proposal.guard.life
 
     def validation(self, own: Callable[..., Any]) -> Callable[..., Any]:
         """The host's validation, for names that the tool declares."""
@@ -62,10 +66,7 @@ class _Work:
 
         @functools.wraps(own)
         def run(*args: Any, **kwargs: Any) -> Any:
-            steps = self._steps(args, kwargs, awaited=False)
-            guard = self._guard
-            acts: Acts = {"before": guard.before, "resolve": guard.resolve, "after": guard.after, "run": own}
-            return _driven(steps, acts)
+            return drive(self._steps(own, args, kwargs, awaited=False))
 
         return run
 
@@ -74,17 +75,14 @@ class _Work:
 
         @functools.wraps(own)
         async def arun(*args: Any, **kwargs: Any) -> Any:
-            steps = self._steps(args, kwargs, awaited=True)
-            guard = self._guard
-            acts: Acts = {"before": guard.abefore, "resolve": guard.aresolve, "after": guard.aafter, "run": own}
-            return await _adriven(steps, acts)
+            return await adrive(self._steps(own, args, kwargs, awaited=True))
 
         return arun
 
-    def _steps(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, awaited: bool) -> Steps:
+    def _steps(
+        self, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, awaited: bool
+    ) -> Steps[Any]:
         """What is done for a call, one step after the other."""
-        from langgraph.errors import GraphInterrupt, ParentCommand
-
         proposal = self._proposal
         hosts = {name: kwargs.pop(name) for name in self._shape.handed & kwargs.keys()}
         try:
@@ -93,54 +91,65 @@ class _Work:
             return self._answer(proposal.refused(str(error)))
         started = proposal.task.paused.pop(proposal.key, None)
         if started is None:
-            started = yield from self._permitted(live, awaited=awaited)
-        if not isinstance(started, _Started):
-            return self._answer(started)
+            try:
+                started = yield from self._permitted(live, awaited=awaited)
+            except InputError as error:
+                return self._answer(proposal.refused(str(error)))
+            except ToolDenied as denied:
+                return self._answer(proposal.denied(denied.verdict))
         proposal.allowed()
         live = {**live, **started.live}
-        try:
-            given = (tuple(live.values()), hosts) if args else ((), {**live, **hosts})
-            response = yield ("run", *given)
-        except GraphInterrupt:  # the tool asks a person itself: it runs again, as the same call
-            proposal.task.paused[proposal.key] = started
-            raise
-        except ParentCommand as error:  # it has ended, in favour of another agent
-            self._guard.after(started.call, Outcome(f"{error}", failed=None))
-            raise
-        except BaseException as error:
-            self._guard.after(started.call, Outcome.of_error(error))
-            raise
-        with_artifact = self._tool.response_format == "content_and_artifact"
-        yield ("after", started.call, outcome_of(response, proposal.id, with_artifact=with_artifact))
-        return response
+        positional, named = (tuple(live.values()), hosts) if args else ((), {**live, **hosts})
+        work = functools.partial(own, *positional, **named)
+        return (yield from self._life.ran(started.call, Step(work, work), self._outcome, self._failure(started)))
 
-    def _permitted(self, live: dict[str, Any], *, awaited: bool) -> Steps:
-        """The call with its arguments where it may run, else the message for the model."""
-        proposal = self._proposal
+    def _outcome(self, response: Any) -> Outcome:
+        with_artifact = self._tool.response_format == "content_and_artifact"
+        return outcome_of(response, self._proposal.id, with_artifact=with_artifact)
+
+    def _failure(self, started: _Started) -> Callable[[BaseException], Outcome | None]:
+        """What comes of a call whose tool raises."""
+        from langgraph.errors import GraphInterrupt, ParentCommand
+
+        def failure(error: BaseException) -> Outcome | None:
+            if isinstance(error, GraphInterrupt):  # the tool asks a person itself: it runs again, as the same call
+                self._proposal.task.paused[self._proposal.key] = started
+                return None
+            if isinstance(error, ParentCommand):  # it has ended, in favour of another agent
+                return Outcome(f"{error}", failed=None)
+            return Outcome.of_error(error)
+
+        return failure
+
+    def _permitted(self, live: dict[str, Any], *, awaited: bool) -> Steps[_Started]:
+        """The call, with its arguments, that may run.
+
+        Raises:
+            InputError: it cannot be judged, or its permit is void, or what was approved does not fit.
+            ToolDenied: it may not run.
+        """
 
         def edited(args: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
             new = self._validated(args, live, awaited=awaited)
             return new, self._judged(new)
 
         try:
-            call = proposal.call(self._tool.name, plain_arguments(self._judged(live)))
+            call = self._proposal.call(self._tool.name, plain_arguments(self._judged(live)))
         except InputError as error:
-            return proposal.refused(f"the arguments of {self._tool.name}: {error}")
-        verdict, call, live_now = yield from decided(proposal, call, live, edited)
-        if verdict.label:
-            return proposal.denied(verdict)
+            raise InputError(f"the arguments of {self._tool.name}: {error}") from None
+        shown = Live(live, call, edited)
         try:
-            args = self._guard.use(call)
-        except InputError as error:
-            return proposal.refused(str(error))
-        own = self._judged(live_now)
+            call, args = yield from self._life.permitted(call, decided(self._proposal, shown))
+        except PermitVoidError as void:
+            raise InputError(*void.verdict.errors) from None
+        own = self._judged(shown.args)
         judged: dict[str, Any] | str = own
-        if args != plain_arguments(own):  # the guard's own approver has changed them
+        if call is not shown.call or _differs(args, own):  # the guard's own approver has changed them, or the host
             judged = _fitting(args, edited)
         if isinstance(judged, str):
-            self._guard.withdraw(call, judged, used=True)
-            return proposal.refused(f"the arguments that were approved do not fit: {judged}")
-        return _Started(call, {name: args[name] if is_plain(value) else value for name, value in judged.items()})
+            yield from self._life.withdraw(call, judged, used=True)
+            raise InputError(f"the arguments that were approved do not fit: {judged}")
+        return _Started(call, {name: args[name] if _is_plain(value) else value for name, value in judged.items()})
 
     def _judged(self, live: Mapping[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in live.items() if name not in self._shape.filled}
@@ -158,13 +167,28 @@ class _Work:
         return (message, None) if self._tool.response_format == "content_and_artifact" else message
 
 
+def _differs(args: Mapping[str, Any], judged: Mapping[str, Any]) -> bool:
+    """Whether the tool would get anything but what was judged; of a plain value it gets the copy that was judged."""
+    return any(not _is_plain(value) and plain(value, name) != args[name] for name, value in judged.items())
+
+
 def _fitting(args: Mapping[str, Any], edited: Edited) -> dict[str, Any] | str:
     """Arguments that a person has written, as the tool gets them; or why they do not fit."""
     try:
         _, judged = edited(args)
     except Exception as error:  # noqa: BLE001 - whatever a validation raises
         return str(error)
-    return judged if args == plain_arguments(judged) else "the tool would get other arguments than were judged"
+    fits = args == thaw(plain_arguments(judged))
+    return judged if fits else "the tool would get other arguments than were judged"
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is made of what JSON has, so that a copy of it will do in its place."""
+    if type(value) in _ATOMS:
+        return True
+    if type(value) is dict:
+        return all(type(name) is str and _is_plain(item) for name, item in value.items())
+    return type(value) is list and all(map(_is_plain, value))
 
 
 class _Started:
@@ -174,44 +198,6 @@ class _Started:
 
     def __init__(self, call: HostCall, live: dict[str, Any]) -> None:
         self.call, self.live = call, live
-
-
-def _driven(steps: Steps, acts: Acts) -> Any:
-    """Does the steps, and gives back what they end with."""
-    try:
-        step = next(steps)
-        while True:
-            try:
-                done = _call(acts, step)
-            except BaseException as error:  # noqa: BLE001 - the steps know what to make of it
-                step = steps.throw(error)
-            else:
-                step = steps.send(done)
-    except StopIteration as end:
-        return end.value
-
-
-async def _adriven(steps: Steps, acts: Acts) -> Any:
-    """As `_driven`, with await."""
-    try:
-        step = next(steps)
-        while True:
-            try:
-                done = await _call(acts, step)
-            except BaseException as error:  # noqa: BLE001 - as above
-                step = steps.throw(error)
-            else:
-                step = steps.send(done)
-    except StopIteration as end:
-        return end.value
-
-
-def _call(acts: Acts, step: tuple[Any, ...]) -> Any:
-    name, *args = step
-    if name == "run":
-        positional, named = args
-        return acts["run"](*positional, **named)
-    return acts[name](*args)
 
 
 def _entered(own: Callable[..., Any], proposal: Proposal) -> Callable[..., Any]:

@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
+from dataclasses import dataclass
 from typing import Any
 
 from guardagent.enforcement import Outcome
 from guardagent.enforcement.plain import plain
 from guardagent.errors import InputError
 
-_ATOMS = frozenset({str, int, float, bool, type(None), Decimal})
-
-
-def plain_arguments(args: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a call as rules read them.
-
-    Raises:
-        InputError: one cannot be shown without loss.
-    """
-    return {name: plain(value, name) for name, value in args.items()}
-
-
-def is_plain(value: Any) -> bool:
-    """Whether a value is made of what JSON has, so that a copy of it will do in its place."""
-    if type(value) is dict:
-        return all(type(name) is str and is_plain(item) for name, item in value.items())
-    return all(map(is_plain, value)) if type(value) is list else type(value) in _ATOMS
-
 
 def _output(value: Any) -> Any:
     """As `plain`, of what a tool gives back: what cannot be shown stays what it is."""
+    if type(value) is str:  # most are
+        return value
     from pydantic_core import PydanticSerializationError, to_jsonable_python
 
     try:
@@ -96,17 +80,17 @@ def _is_text(block: Any) -> bool:
     return isinstance(block, Mapping) and block.get("type") == "text" and isinstance(block.get("text"), str)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Chat(Sequence[Mapping[str, Any]]):
     """The host's messages as rules read them; each is made when it is asked for."""
 
-    def __init__(self, messages: Sequence[Any]) -> None:
-        self._messages = messages
+    messages: Sequence[Any]
 
     def __len__(self) -> int:
-        return len(self._messages)
+        return len(self.messages)
 
     def __getitem__(self, at: Any) -> Any:
-        found = self._messages[at]
+        found = self.messages[at]
         return [_chat(one) for one in found] if isinstance(at, slice) else _chat(found)
 
 

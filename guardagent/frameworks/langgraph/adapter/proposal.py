@@ -99,6 +99,9 @@ class Proposal:
         used: how often a permit was used for it.
         denial: the last verdict against it.
         stopped: the error with which the run ends.
+        id: the host's id of it.
+        key: stands for it in its task.
+        inside: says that it runs.
     """
 
     guard: ToolGuard
@@ -115,19 +118,14 @@ class Proposal:
     denial: Verdict | None = None
     stopped: RunStopped | None = None
     strikes: Newest = field(default_factory=Newest)
+    id: str = field(init=False)
+    key: Any = field(init=False)
+    inside: Inside = field(init=False)
 
-    @property
-    def id(self) -> str:
-        return str(self.given.get("id") or "")
-
-    @property
-    def key(self) -> Any:
-        """Stands for the call in its task."""
-        return (self.step, self.id, self.given["name"], written(self.given["args"]))
-
-    @property
-    def inside(self) -> Inside:
-        return Inside(self.guard, self.conversation, self.id)
+    def __post_init__(self) -> None:
+        self.id = str(self.given.get("id") or "")
+        self.key = (self.step, self.id, self.given["name"], written(self.given["args"]))
+        self.inside = Inside(self.guard, self.conversation, self.id)
 
     def call(self, tool: str, args: Mapping[str, Any]) -> HostCall:
         """The call as the guard judges it."""
@@ -142,12 +140,6 @@ class Proposal:
             messages=Chat(self.messages),
             seen=self.seen,
         )
-
-    def answer(self, call: HostCall) -> Any:
-        """What a person has said of a call through the host, once; None where nobody has, or the guard itself asks."""
-        if self.run is None or self.guard.approver is not None:
-            return None
-        return self.run.answers.pop(call.digest, None)
 
     def allowed(self) -> None:
         """A permit was used: the tool runs now."""
