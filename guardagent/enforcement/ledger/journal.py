@@ -5,19 +5,32 @@ from __future__ import annotations
 import decimal
 import json
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from guardagent.errors import InputError, LedgerError
 from guardagent.session.shared_history import Entry, OverError
-
-if TYPE_CHECKING:
-    from guardagent.enforcement.ledger.sqlite import SqliteLedger
 
 _DECIMAL = "\0decimal"  # names what JSON has no number for
 _OTHER_POLICY = (
     "conversation {!r} was begun under another policy, or another state of it; "
     "go on under that one, or end the conversation and begin a new one"
 )
+
+
+class Entries(Protocol):
+    """Where the histories of conversations lie, each an entry after the other."""
+
+    def entries(self, conversation: str, after: int) -> list[tuple[int, str, str | None]]:
+        """(place, policy, entry) of what was added to a conversation after a place; its end has no entry."""
+
+    def append(self, conversation: str, place: int, policy: str, entry: str, call_id: str | None) -> None:
+        """Adds an entry, or raises MovedError where it is not the next place any more."""
+
+    def proposed(self, conversation: str, call_id: str) -> None:
+        """Keeps the id of a call."""
+
+    def is_proposed(self, conversation: str, call_id: str) -> bool:
+        """Whether it was kept."""
 
 
 class SqliteJournal:
@@ -29,7 +42,7 @@ class SqliteJournal:
         policy: the digest of the policy that is followed here.
     """
 
-    def __init__(self, ledger: SqliteLedger, conversation: str, policy: str) -> None:
+    def __init__(self, ledger: Entries, conversation: str, policy: str) -> None:
         self._ledger, self._conversation, self._policy = ledger, conversation, policy
         self._known = 0  # the place of the last entry that was read or added here
 
