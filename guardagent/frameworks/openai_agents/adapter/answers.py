@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agents import GuardrailFunctionOutput, OutputGuardrail
 from pydantic_core import to_jsonable_python
 
+from guardagent.frameworks.openai_agents.adapter.attached import Attached
 from guardagent.frameworks.openai_agents.adapter.messages import chat
 from guardagent.frameworks.openai_agents.adapter.runs import scope
-
-if TYPE_CHECKING:
-    from guardagent.frameworks.openai_agents.adapter.attachment import Attachment
 
 
 class AnswerGuardrail(OutputGuardrail[Any]):  # type: ignore[misc]
     """Trips where the answer may not be given; `output_info` is the verdict."""
 
     @classmethod
-    def of(cls, attachment: Attachment) -> AnswerGuardrail:
+    def of(cls, attachment: Attached) -> AnswerGuardrail:
         async def judge(context: Any, agent: Any, output: Any) -> Any:  # noqa: ARG001 - the SDK's signature
             return await _judged(attachment, context, output)
 
         return cls(guardrail_function=judge, name="guardagent")
 
 
-async def _judged(attachment: Attachment, context: Any, output: Any) -> Any:
+async def _judged(attachment: Attached, context: Any, output: Any) -> Any:
     around, run = scope(), attachment.run_of(context)
     if (around is not None and around.inside) or (run.final is not None and output == run.final):
         return GuardrailFunctionOutput(output_info=None, tripwire_triggered=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from typing import Any, Literal
 
 from agents import FunctionTool, ModelBehaviorError, ToolApprovalItem
 from agents.tool_context import ToolContext
@@ -15,30 +15,13 @@ from guardagent.enforcement.approval import Approval, ApprovalRequest
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.schema import read_object
 from guardagent.errors import InputError
+from guardagent.frameworks.openai_agents.adapter.attached import Attached
 from guardagent.frameworks.openai_agents.adapter.bodies import Body
 from guardagent.types import Decision, Verdict, freeze
-
-if TYPE_CHECKING:
-    from guardagent.frameworks.openai_agents.adapter.attachment import Attachment
 
 _ELSEWHERE = Verdict(Decision.ESCALATE, reasons=("it was asked in another process, where its reasons are known",))
 _BY_THE_HOST = Verdict(Decision.ESCALATE, reasons=("its tool has needs_approval",))
 _EDITED = "a person has edited it: it is judged as they left it"
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A call that a person is asked about.
-
-    Attributes:
-        call: as it is shown.
-        verdict: why.
-        params: the arguments as the model wrote them.
-    """
-
-    call: HostCall
-    verdict: Verdict
-    params: Mapping[str, Any]
 
 
 class NeedsApproval:
@@ -50,7 +33,7 @@ class NeedsApproval:
         body: what stands behind it.
     """
 
-    def __init__(self, attachment: Attachment, tool: FunctionTool, body: Body) -> None:
+    def __init__(self, attachment: Attached, tool: FunctionTool, body: Body) -> None:
         self._attachment, self._tool, self._body = attachment, tool, body
 
     async def __call__(self, context: Any, params: dict[str, Any], call_id: str) -> bool:
@@ -158,7 +141,7 @@ def answer(state: Any, item: ToolApprovalItem, said: Any) -> None:
         state.approve(item)
 
 
-def _keep(attachment: Attachment, call: HostCall, said: Approval) -> Approval:
+def _keep(attachment: Attached, call: HostCall, said: Approval) -> Approval:
     """Has the guard know what a person said of a call, until it comes to its tool.
 
     An edit takes the call's place: whoever resumes the run without knowing of it must not run the call as it was.
@@ -193,7 +176,7 @@ def _question(item: ToolApprovalItem, state: Any) -> HostCall | None:
     return replace(call, agent=getattr(item.agent, "name", None)) if call.conversation else None
 
 
-def _attachment(item: ToolApprovalItem) -> Attachment:
+def _attachment(item: ToolApprovalItem) -> Attached:
     found = getattr(item.agent, "guardagent_attachment", None)
     if found is None:
         raise InputError("this is no interruption of a guarded agent; expected one of result.interruptions")

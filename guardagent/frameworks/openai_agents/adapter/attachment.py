@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 from agents import Agent, FunctionTool
 
 from guardagent.enforcement import ToolGuard, ToolSpec
-from guardagent.enforcement.calls import HostCall
-from guardagent.enforcement.schema import read_object
 from guardagent.errors import InputError
 from guardagent.frameworks.openai_agents.adapter.answers import AnswerGuardrail
-from guardagent.frameworks.openai_agents.adapter.approvals import Asked, NeedsApproval
+from guardagent.frameworks.openai_agents.adapter.approvals import NeedsApproval
+from guardagent.frameworks.openai_agents.adapter.attached import Attached
 from guardagent.frameworks.openai_agents.adapter.bodies import body_of
 from guardagent.frameworks.openai_agents.adapter.denials import PAST_THE_SCHEMA
 from guardagent.frameworks.openai_agents.adapter.ending import Ending, Noting
 from guardagent.frameworks.openai_agents.adapter.handing import guarded_handoff, is_guarded_handoff, target_of
 from guardagent.frameworks.openai_agents.adapter.invoking import Invoker
-from guardagent.frameworks.openai_agents.adapter.messages import chat, result_ids
-from guardagent.frameworks.openai_agents.adapter.runs import UNNAMED, Run, Runs, conversation_of, scope
+from guardagent.frameworks.openai_agents.adapter.runs import scope
 from guardagent.frameworks.openai_agents.adapter.served import late_tools, unread
 from guardagent.frameworks.openai_agents.adapter.watching import watch
-from guardagent.types import Decision, Verdict
 
 AnyAgent = TypeVar("AnyAgent", bound="Agent[Any]")
 
@@ -58,28 +54,23 @@ def guarded(
     return agent
 
 
-class Attachment:
+class Attachment(Attached):
     """One guard and the agents that it guards.
 
     A web service may build its agents anew for each request, and an attachment with them: what counts for more than one
     run is the guard's to keep.
 
     Attributes:
-        guard: decides.
         agents: all of them.
         listed: their tools, by name.
-        escalates: whether the SDK may have to ask a person: then each call is judged once more, ahead of its tool.
     """
 
     def __init__(self, guard: ToolGuard, named: Callable[[Any], str | None] | None, unguarded: frozenset[str]) -> None:
-        self.guard = guard
+        super().__init__(guard, named)
         self.agents: list[Any] = []
-        self._named, self._unguarded = named, unguarded
-        self._runs = Runs()
-        self._asked: dict[str, Asked] = {}
+        self._unguarded = unguarded
         self.listed: dict[str, ToolSpec] = {}
         self._compared: dict[str, str] | None = None
-        self.escalates = _may_escalate(guard)
 
     # --- agents
 
@@ -165,9 +156,6 @@ class Attachment:
 
     # --- a run
 
-    def run_of(self, context: Any) -> Run:
-        return self._runs.of(context)
-
     def turn(self, agent: Any, context: Any) -> None:
         """A model is about to be asked.
 
@@ -180,69 +168,6 @@ class Attachment:
         run.step, run.agent = run.step + 1, agent
         run.input = list(context.turn_input) or run.input
         self.refresh(agent)
-
-    def conversation_of(self, context: Any) -> str | None:
-        return conversation_of(context, self._named)
-
-    def notes(self, context: Any) -> dict[Any, Any]:
-        """What is kept of the conversation; of none, nothing."""
-        name = self.conversation_of(context)
-        return self.guard.notes(name) if name else {}
-
-    def propose(self, context: Any, ids: Collection[str]) -> set[str]:
-        """Takes note of calls that a model proposes; all that were proposed in the conversation so far."""
-        run = self.run_of(context)
-        run.proposed.update(ids)
-        known: set[str] = self.notes(context).setdefault("proposed", set())
-        known.update(run.proposed)  # of before its conversation had a name, too
-        return known
-
-    def call(self, tool: str, args: Mapping[str, Any], context: Any, **options: Any) -> HostCall:
-        """A call that is about to run in this context."""
-        run, conversation = self.run_of(context), self.conversation_of(context)
-        self._tell_of_turn(run, conversation)
-        agent = getattr(context, "agent", None) or run.agent
-        around, shown = scope(), list(context.turn_input) or run.input
-        messages = None if around is not None and around.inside else chat(shown)  # inside, the user is a model
-        proposed = self.propose(context, ())
-        seen = [one for one in result_ids(shown) if one not in proposed]
-        options = {"step": f"{id(run)}.{run.step}", "agent": getattr(agent, "name", None), **options}
-        return HostCall(tool, args, conversation, messages=messages, seen=seen, **options)
-
-    async def before(self, call: HostCall) -> Verdict:
-        """What the guard says of a call; with what to configure where it belongs to no conversation."""
-        verdict = await self.guard.abefore(call)
-        return verdict if call.conversation else replace(verdict, errors=(*verdict.errors, UNNAMED))
-
-    def _tell_of_turn(self, run: Run, conversation: str | None) -> None:
-        around = scope()
-        if not run.told and conversation and not (around is not None and around.inside):
-            self.guard.turn(conversation)
-        run.told = run.told or bool(conversation)
-
-    # --- a person
-
-    def ask(self, call: HostCall, verdict: Verdict, params: Mapping[str, Any]) -> None:
-        """Keeps what a person is going to be shown of a call."""
-        self._asked[call.digest] = Asked(call, verdict, params)
-
-    def asked_about(self, item: Any) -> Asked | None:
-        """What an interruption is about; None where it was not asked here, or is one of several that look the same."""
-        name, params = getattr(item.agent, "name", None), read_object(item.arguments or "", item.tool_name or "")
-        about = (item.call_id, name, params)
-        found = [one for one in self._asked.values() if (one.call.id, one.call.agent, one.params) == about]
-        return found[0] if len(found) == 1 else None
-
-    def answered(self, call: HostCall) -> None:
-        """Nobody is asked about a call any more."""
-        self._asked.pop(call.digest, None)
-
-
-def _may_escalate(guard: ToolGuard) -> bool:
-    if guard.approver is not None:
-        return False
-    policies = guard.policies
-    return bool(policies.requests) or any(rule.source.on_violation is Decision.ESCALATE for rule in policies.rules)
 
 
 def _guarded_class(base: type, attachment: Attachment) -> type:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agents import AgentHooks, ToolsToFinalOutputResult
 
+from guardagent.frameworks.openai_agents.adapter.attached import Attached
 from guardagent.frameworks.openai_agents.adapter.denials import Denial
-
-if TYPE_CHECKING:
-    from guardagent.frameworks.openai_agents.adapter.attachment import Attachment
 
 _GOES_ON = ToolsToFinalOutputResult(is_final_output=False)
 
@@ -18,7 +16,7 @@ _GOES_ON = ToolsToFinalOutputResult(is_final_output=False)
 class Ending:
     """`Agent.tool_use_behavior`: as the operator set it, but a denial goes back to the model until it has given up."""
 
-    def __init__(self, attachment: Attachment, before: Any) -> None:
+    def __init__(self, attachment: Attached, before: Any) -> None:
         self._attachment, self._before = attachment, before
 
     async def __call__(self, context: Any, results: list[Any]) -> Any:
@@ -42,7 +40,7 @@ class Ending:
 class Noting(AgentHooks[Any]):  # type: ignore[misc]
     """`Agent.hooks`: as the operator set them; takes note of the ids of all calls that the model proposes."""
 
-    def __init__(self, attachment: Attachment, before: Any) -> None:
+    def __init__(self, attachment: Attached, before: Any) -> None:
         self._attachment, self._before = attachment, before or AgentHooks()
 
     async def on_start(self, context: Any, agent: Any) -> None:

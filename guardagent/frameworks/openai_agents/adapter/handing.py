@@ -5,18 +5,16 @@ from __future__ import annotations
 import copy
 import json
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agents import Agent, Handoff, handoff
 
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.schema import completed, read_object
 from guardagent.errors import InputError
+from guardagent.frameworks.openai_agents.adapter.attached import Attached
 from guardagent.frameworks.openai_agents.adapter.denials import Denial, RunHalted, denied
 from guardagent.types import Verdict, unchecked
-
-if TYPE_CHECKING:
-    from guardagent.frameworks.openai_agents.adapter.attachment import Attachment
 
 # The SDK asks for the message right after the hand-off, in the same task.
 _denial: ContextVar[Denial | None] = ContextVar("guardagent_handoff_denial", default=None)
@@ -34,7 +32,7 @@ def target_of(item: Any) -> Any:
     return reference() if reference is not None else None
 
 
-def guarded_handoff(attachment: Attachment, item: Any) -> Any:
+def guarded_handoff(attachment: Attached, item: Any) -> Any:
     """The guarded hand-off."""
     before = handoff(item) if isinstance(item, Agent) else item
     made = copy.copy(before)
@@ -48,7 +46,7 @@ def guarded_handoff(attachment: Attachment, item: Any) -> Any:
 class _Handing:
     """`Handoff.on_invoke_handoff`. The SDK has no way to refuse a hand-off: a denied one stays with its agent."""
 
-    def __init__(self, attachment: Attachment, before: Handoff[Any, Any]) -> None:
+    def __init__(self, attachment: Attached, before: Handoff[Any, Any]) -> None:
         self._attachment, self._before = attachment, before
 
     async def __call__(self, context: Any, arguments: str | None = None) -> Any:

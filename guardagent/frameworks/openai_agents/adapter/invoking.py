@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agents import FunctionTool, MCPToolCancellationError, ModelBehaviorError, UserError
 from agents.agent_tool_state import get_agent_tool_state_scope, peek_agent_tool_run_result
@@ -15,14 +15,12 @@ from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.schema import read_object
 from guardagent.errors import InputError, in_words
 from guardagent.frameworks.openai_agents.adapter.approvals import host_said
+from guardagent.frameworks.openai_agents.adapter.attached import Attached
 from guardagent.frameworks.openai_agents.adapter.bodies import Body, Bound
 from guardagent.frameworks.openai_agents.adapter.denials import Denial, RunHalted, denied
 from guardagent.frameworks.openai_agents.adapter.runs import Run, Scope, entered, scope
 from guardagent.frameworks.openai_agents.adapter.watching import McpError, watched
 from guardagent.types import Decision, Verdict, freeze, unchecked
-
-if TYPE_CHECKING:
-    from guardagent.frameworks.openai_agents.adapter.attachment import Attachment
 
 _STICKY = "a person has to approve this very call; a standing approval of the tool does not cover it"
 
@@ -47,7 +45,7 @@ class Invoker:
         body: what stands behind it.
     """
 
-    def __init__(self, attachment: Attachment, tool: FunctionTool, body: Body) -> None:
+    def __init__(self, attachment: Attached, tool: FunctionTool, body: Body) -> None:
         self.attachment, self.body = attachment, body
         self._tool = tool
         self._handles = hasattr(tool.on_invoke_tool, "__agents_bind_function_tool__")

@@ -1,0 +1,117 @@
+"""What the hooks of a guarded agent ask: its guard, the run that is under way, and what a person was asked."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from guardagent.enforcement import ToolGuard
+from guardagent.enforcement.calls import HostCall
+from guardagent.enforcement.schema import read_object
+from guardagent.frameworks.openai_agents.adapter.messages import chat, result_ids
+from guardagent.frameworks.openai_agents.adapter.runs import UNNAMED, Run, Runs, conversation_of, scope
+from guardagent.types import Decision, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call that a person is asked about.
+
+    Attributes:
+        call: as it is shown.
+        verdict: why.
+        params: the arguments as the model wrote them.
+    """
+
+    call: HostCall
+    verdict: Verdict
+    params: Mapping[str, Any]
+
+
+class Attached(ABC):
+    """A guard at its agents.
+
+    Attributes:
+        guard: decides.
+        escalates: whether the SDK may have to ask a person: then each call is judged once more, ahead of its tool.
+    """
+
+    def __init__(self, guard: ToolGuard, named: Callable[[Any], str | None] | None) -> None:
+        self.guard, self._named = guard, named
+        self._runs = Runs()
+        self._asked: dict[str, Asked] = {}
+        self.escalates = _may_escalate(guard)
+
+    @abstractmethod
+    def take(self, agent: Any) -> None:
+        """Guards an agent that shows only now, and what it reaches."""
+
+    # --- a run
+
+    def run_of(self, context: Any) -> Run:
+        return self._runs.of(context)
+
+    def conversation_of(self, context: Any) -> str | None:
+        return conversation_of(context, self._named)
+
+    def notes(self, context: Any) -> dict[Any, Any]:
+        """What is kept of the conversation; of none, nothing."""
+        name = self.conversation_of(context)
+        return self.guard.notes(name) if name else {}
+
+    def propose(self, context: Any, ids: Collection[str]) -> set[str]:
+        """Takes note of calls that a model proposes; all that were proposed in the conversation so far."""
+        run = self.run_of(context)
+        run.proposed.update(ids)
+        known: set[str] = self.notes(context).setdefault("proposed", set())
+        known.update(run.proposed)  # of before its conversation had a name, too
+        return known
+
+    def call(self, tool: str, args: Mapping[str, Any], context: Any, **options: Any) -> HostCall:
+        """A call that is about to run in this context."""
+        run, conversation = self.run_of(context), self.conversation_of(context)
+        self._tell_of_turn(run, conversation)
+        agent = getattr(context, "agent", None) or run.agent
+        around, shown = scope(), list(context.turn_input) or run.input
+        messages = None if around is not None and around.inside else chat(shown)  # inside, the user is a model
+        proposed = self.propose(context, ())
+        seen = [one for one in result_ids(shown) if one not in proposed]
+        options = {"step": f"{id(run)}.{run.step}", "agent": getattr(agent, "name", None), **options}
+        return HostCall(tool, args, conversation, messages=messages, seen=seen, **options)
+
+    async def before(self, call: HostCall) -> Verdict:
+        """What the guard says of a call; with what to configure where it belongs to no conversation."""
+        verdict = await self.guard.abefore(call)
+        return verdict if call.conversation else replace(verdict, errors=(*verdict.errors, UNNAMED))
+
+    def _tell_of_turn(self, run: Run, conversation: str | None) -> None:
+        around = scope()
+        if not run.told and conversation and not (around is not None and around.inside):
+            self.guard.turn(conversation)
+        run.told = run.told or bool(conversation)
+
+    # --- a person
+
+    def ask(self, call: HostCall, verdict: Verdict, params: Mapping[str, Any]) -> None:
+        """Keeps what a person is going to be shown of a call."""
+        self._asked[call.digest] = Asked(call, verdict, params)
+
+    def asked_about(self, item: Any) -> Asked | None:
+        """What an interruption is about; None where it was not asked here, or is one of several that look the same."""
+        name, params = getattr(item.agent, "name", None), read_object(item.arguments or "", item.tool_name or "")
+        about = (item.call_id, name, params)
+        found = [one for one in self._asked.values() if (one.call.id, one.call.agent, one.params) == about]
+        return found[0] if len(found) == 1 else None
+
+    def answered(self, call: HostCall) -> None:
+        """Nobody is asked about a call any more."""
+        self._asked.pop(call.digest, None)
+
+
+def _may_escalate(guard: ToolGuard) -> bool:
+    if guard.approver is not None:
+        return False
+    policies = guard.policies
+    return bool(policies.requests) or any(rule.source.on_violation is Decision.ESCALATE for rule in policies.rules)
