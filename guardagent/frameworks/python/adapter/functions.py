@@ -48,7 +48,7 @@ class Guarded:
             raise ToolDenied(self.tool.name, refused) from None
         return self.proposed(judged, name, apart=apart), apart
 
-    def proposed(self, args: dict[str, Any], name: str, *, apart: dict[str, Any], **more: Any) -> HostCall:
+    def proposed(self, args: Mapping[str, Any], name: str, *, apart: dict[str, Any], **more: Any) -> HostCall:
         """The call with these arguments."""
         ready = functools.partial(self.tool.read, apart=apart)
         more = {"agent": current_agent(), **more}

@@ -6,12 +6,13 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from inspect import Parameter
+from types import MappingProxyType
 from typing import Any
 
 from guardagent.enforcement import ToolSpec
 from guardagent.errors import InputError
 from guardagent.frameworks.python.adapter.values import plain
-from guardagent.types import EMPTY
+from guardagent.types import EMPTY, Sealed
 
 Fn = Callable[..., Any]
 _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
@@ -74,7 +75,7 @@ class Tool:
             unjudged=self.unjudged - {first.name},
         )
 
-    def split(self, given: Iterable[Any], named: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def split(self, given: Iterable[Any], named: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, Any]]:
         """(the arguments of a call that are judged, with defaults; those that are not).
 
         Raises:
@@ -89,9 +90,10 @@ class Tool:
         for name, value in found.arguments.items():
             every |= {name: value} if self.signature.parameters[name].kind in _NAMED else value
         apart = {name: every.pop(name) for name in self.unjudged}
-        return {name: plain(value, f"{name} of {self.name}") for name, value in every.items()}, apart
+        judged = {name: plain(value, f"{name} of {self.name}") for name, value in every.items()}
+        return Sealed(MappingProxyType(judged)), apart
 
-    def read(self, named: Mapping[str, Any], apart: Mapping[str, Any] = EMPTY) -> dict[str, Any]:
+    def read(self, named: Mapping[str, Any], apart: Mapping[str, Any] = EMPTY) -> Mapping[str, Any]:
         """The arguments that a model or a person gives, with defaults.
 
         Args:

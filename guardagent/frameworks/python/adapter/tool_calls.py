@@ -92,7 +92,8 @@ async def arun_tool_calls(
 class _Proposed:
     """A call of the message: as the guard is asked about it, and what came of it.
 
-    `inner` is the verdict on a call that its tool made and that was denied, as of a sub-agent.
+    `raised` is what its tool raised, and `inner` the verdict on a call that its tool made and that was denied, as of a
+    sub-agent.
     """
 
     id: Any
@@ -102,6 +103,14 @@ class _Proposed:
     verdict: Verdict = field(default_factory=lambda: unchecked("not judged"))
     inner: Verdict | None = None
     content: str = _NOT_RUN
+    raised: BaseException | None = None
+
+    def failure(self, error: BaseException) -> Outcome:
+        """The tool has raised: an Exception, which the model is told of, or what passes through."""
+        self.raised = error
+        if isinstance(error, Exception):
+            self.content, self.inner = _told(error), error.verdict if isinstance(error, ToolDenied) else None
+        return Outcome.of_error(error)
 
 
 class _Turn:
@@ -143,12 +152,12 @@ class _Turn:
         return _Proposed(call_id, made.proposed(args, self.conversation, apart={}, **about), made)
 
     def _judge(self, one: _Proposed) -> Steps[None]:
-        guard = self.guard
+        life = self.guard.life
         if one.problem is None:
-            one.verdict = yield Step(partial(guard.before, one.call), partial(guard.abefore, one.call))
+            one.verdict = yield from life.before(one.call)
         if one.problem is not None or one.verdict.decision is Decision.ESCALATE:
             problem = one.problem or "a person has to approve it, and nobody has"
-            refused = yield Step(partial(guard.refuse, one.call, problem), partial(guard.arefuse, one.call, problem))
+            refused = yield from life.refuse(one.call, problem)
             one.verdict = refused if one.problem is not None else combine(one.verdict, refused)
         one.content = one.verdict.feedback() if one.verdict.label else _NOT_RUN
 
@@ -165,30 +174,27 @@ class _Turn:
                 self.guard.withdraw(one.call, _WHY)
 
     def _run(self, one: _Proposed) -> Steps[None]:
-        guard, call = self.guard, one.call
-        assert one.made is not None
+        life, made = self.guard.life, one.made
+        assert made is not None
         try:
-            args = yield Step(partial(guard.use, call), partial(guard.ause, call))
+            args = yield from life.use(one.call)
         except InputError as error:
             one.content = f"This is not allowed: {error}"
             return
+        work = Step(partial(made.run, args), partial(made.arun, args))
         try:
-            output = yield Step(partial(one.made.run, args), partial(one.made.arun, args))
-        except Exception as error:  # noqa: BLE001 - the model is told of it
-            outcome, one.content = Outcome.of_error(error), _told(error)
-            one.inner = error.verdict if isinstance(error, ToolDenied) else None
-        except BaseException as error:
-            guard.after(call, Outcome.of_error(error))
-            raise
+            output = yield from life.ran(one.call, work, made.outcome, one.failure)
+        except Exception as error:
+            if error is not one.raised:
+                raise  # it is none of the tool's
         else:
-            outcome, one.content = one.made.outcome(output), in_text(output)
-        yield Step(partial(guard.after, call, outcome), partial(guard.aafter, call, outcome))
+            one.content = in_text(output)
 
     def _withdraw(self, proposed: Sequence[_Proposed]) -> Steps[None]:
         """Nothing of a message runs that would halt the run."""
         for one in proposed:
             if one.verdict.label == 0:
-                yield Step(partial(self.guard.withdraw, one.call, _WHY), partial(self.guard.awithdraw, one.call, _WHY))
+                yield from self.guard.life.withdraw(one.call, _WHY)
 
 
 def _made_of(tools: Tools, guard: ToolGuard) -> dict[str, Guarded]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from guardagent.errors import InputError
@@ -13,10 +14,10 @@ _DEEPEST = 100
 
 
 def plain(value: Any, place: str, depth: int = 0) -> Any:
-    """A copy of a JSON value, so that nobody who holds the original can change it after it was judged.
+    """A frozen copy of a JSON value, so that nobody can change it after it was judged.
 
     Args:
-        value: None, a truth value, a number, a text, or a list, tuple or mapping of these. A tuple becomes a list.
+        value: None, a truth value, a number, a text, or a list, tuple or mapping of these. A list becomes a tuple.
         place: its name, for messages.
         depth: how deep it is nested.
 
@@ -32,7 +33,7 @@ def plain(value: Any, place: str, depth: int = 0) -> Any:
         return _plain_mapping(dict(value), place, depth)
     if isinstance(value, list | tuple):
         items = enumerate(tuple(value))
-        return [item if type(item) in _SCALARS else plain(item, f"{place}[{at}]", depth + 1) for at, item in items]
+        return tuple(item if type(item) in _SCALARS else plain(item, f"{place}[{at}]", depth + 1) for at, item in items)
     said = repr(value) if kind is float else f"a {kind.__name__}"
     raise InputError(
         f"{place} is {said}; expected a JSON value, which can be judged and copied: convert it, or name the argument "
@@ -40,10 +41,13 @@ def plain(value: Any, place: str, depth: int = 0) -> Any:
     )
 
 
-def _plain_mapping(value: dict[Any, Any], place: str, depth: int) -> dict[str, Any]:
+def _plain_mapping(value: dict[Any, Any], place: str, depth: int) -> Mapping[str, Any]:
     for key in value:
         if type(key) is not str:
             raise InputError(f"a key of {place} is {key!r}; expected a text")
-    return {
-        key: item if type(item) in _SCALARS else plain(item, f"{place}.{key}", depth + 1) for key, item in value.items()
-    }
+    return MappingProxyType(
+        {
+            key: item if type(item) in _SCALARS else plain(item, f"{place}.{key}", depth + 1)
+            for key, item in value.items()
+        }
+    )
