@@ -4,7 +4,7 @@
     python_source   Python read without running it
     extraction      what all extractors use
     analysis        structural checks, rules on every path, shortest witnesses, the proofs that a session may rely on
-    reports, drawing, layout   one file per format; where nodes and edges lie in a picture
+    reports, drawing    one file per format
 
 `verify(target, policies)` does all of it. The frameworks' own extractors lie in `guardagent.frameworks`.
 """

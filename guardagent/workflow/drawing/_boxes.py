@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from guardagent.workflow.drawing._card import Card, card, in_words
+from guardagent.workflow.drawing._layout import Point, Size
 from guardagent.workflow.drawing._looks import LOOKS
 from guardagent.workflow.drawing._outlines import MARGINS, halo, outline
 from guardagent.workflow.drawing._style import GATED
 from guardagent.workflow.drawing._text import element, escaped, width_of, wrapped
-from guardagent.workflow.layout import Point, Size
 from guardagent.workflow.model.graph import Node
 
 _Style = Literal["kind", "name", "id", "tool", "gated"]

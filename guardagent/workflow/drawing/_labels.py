@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from guardagent.workflow.drawing._layout import Point, Size
 from guardagent.workflow.drawing._style import LABEL, PAPER
 from guardagent.workflow.drawing._text import element, escaped, width_of, wrapped
-from guardagent.workflow.layout import Point, Size
 
 _FONT, _LINE = 11.0, 14.0
 _WIDEST, _MOST_CONDITIONS = 150.0, 3

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from guardagent.workflow.drawing._layout import Size
 from guardagent.workflow.drawing._text import element
-from guardagent.workflow.layout import Size
 from guardagent.workflow.model.graph import NodeKind
 
 _BAR = 7.0  # the bars at the sides of a tool

@@ -9,9 +9,9 @@ from guardagent.errors import InputError
 from guardagent.workflow.drawing._arrows import Arrow, arrows
 from guardagent.workflow.drawing._boxes import Box, Mark, box
 from guardagent.workflow.drawing._labels import Label, label
+from guardagent.workflow.drawing._layout import Layout, Link, Point, Route, Size, lay_out
 from guardagent.workflow.drawing._style import FONT, LINE, PAPER, sheet
 from guardagent.workflow.drawing._text import element, escaped
-from guardagent.workflow.layout import Layout, Link, Point, Route, Size, lay_out
 from guardagent.workflow.model.graph import EdgeKind, Graph
 
 MOST_NODES, MOST_ARROWS = 600, 1_800

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from guardagent.workflow.layout.acyclic import leading_back
-from guardagent.workflow.layout.chains import Chains
-from guardagent.workflow.layout.layers import layers_of
-from guardagent.workflow.layout.order import ordered
-from guardagent.workflow.layout.place import across
-from guardagent.workflow.layout.route import routes
-from guardagent.workflow.layout.shapes import Layout, Link, Point, Route, Size
+from guardagent.workflow.drawing._layout.acyclic import leading_back
+from guardagent.workflow.drawing._layout.chains import Chains
+from guardagent.workflow.drawing._layout.layers import layers_of
+from guardagent.workflow.drawing._layout.order import ordered
+from guardagent.workflow.drawing._layout.place import across
+from guardagent.workflow.drawing._layout.route import routes
+from guardagent.workflow.drawing._layout.shapes import Layout, Link, Point, Route, Size
 
 __all__ = ["Layout", "Link", "Point", "Route", "Size", "lay_out"]
 

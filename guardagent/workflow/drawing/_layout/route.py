@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from guardagent.workflow.layout.chains import Chains
-from guardagent.workflow.layout.shapes import Layout, Point, Route, Size
+from guardagent.workflow.drawing._layout.chains import Chains
+from guardagent.workflow.drawing._layout.shapes import Layout, Point, Route, Size
 
 _CLOSEST, _STEEPEST, _FARTHEST = 18.0, 0.05, 70.0  # between two layers; by how far the links between them go sideways
 _PORTS_APART, _PORTS_WIDTH = 18.0, 0.6  # where links leave a node: how far apart, on how much of its width

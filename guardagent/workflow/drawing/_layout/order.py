@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Sequence
 
-from guardagent.workflow.layout.chains import Chains
+from guardagent.workflow.drawing._layout.chains import Chains
 
 _SWEEPS = 24
 _PATIENCE = 4  # sweeps without a better order before it ends

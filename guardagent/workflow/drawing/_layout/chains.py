@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 
-from guardagent.workflow.layout.shapes import Link, Size
+from guardagent.workflow.drawing._layout.shapes import Link, Size
 
 
 class Chains:

@@ -9,11 +9,11 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guardagent.workflow.layout import Layout, Link, Point, Size, lay_out
-from guardagent.workflow.layout.acyclic import leading_back
-from guardagent.workflow.layout.chains import Chains
-from guardagent.workflow.layout.layers import layers_of
-from guardagent.workflow.layout.order import crossings, ordered
+from guardagent.workflow.drawing._layout import Layout, Link, Point, Size, lay_out
+from guardagent.workflow.drawing._layout.acyclic import leading_back
+from guardagent.workflow.drawing._layout.chains import Chains
+from guardagent.workflow.drawing._layout.layers import layers_of
+from guardagent.workflow.drawing._layout.order import crossings, ordered
 
 
 @st.composite

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 
-from guardagent.workflow.layout.chains import Chains
+from guardagent.workflow.drawing._layout.chains import Chains
 
 _BETWEEN_NODES, _BESIDE_JOINT, _BETWEEN_JOINTS = 34.0, 20.0, 14.0
 
