@@ -32,7 +32,7 @@ from guardagent import Demonstration
 from guardagent.programs.memory.additions import grow
 from guardagent.programs.memory.agents import load_agent
 from guardagent.programs.memory.retrieval import Kept, Query, nearest
-from guardagent.programs.memory.retrieval.stores.sqlite import Backend
+from guardagent.programs.memory.retrieval.stores import sqlite
 
 K, GROUP, SIZE = 3, 5, 2000
 SIGNS = "abcdefghijklmnopqrstuvwxyz 0123456789"
@@ -105,7 +105,7 @@ def timed(work: Callable[[], list[Demonstration]]) -> tuple[list[Demonstration],
 
 
 def filled(folder: Path, items: Sequence[Demonstration]) -> Kept:
-    store = Backend(f"sqlite:{folder / 'demonstrations.db'}")
+    store = sqlite.Store(f"sqlite:{folder / 'demonstrations.db'}")
     for start in range(0, len(items), 1000):
         store.add(items[start : start + 1000])
     return Kept((), store)
@@ -164,7 +164,7 @@ def _times(items: Sequence[Demonstration], kept: Kept, query: Query) -> list[flo
 def memory() -> None:
     """In a process that does nothing else: the parent only fills the database."""
     with tempfile.TemporaryDirectory() as folder:
-        store = Backend(f"sqlite:{folder}/demonstrations.db")
+        store = sqlite.Store(f"sqlite:{folder}/demonstrations.db")
         portion: list[Demonstration] = []
         for one in entries(100_000, logs):
             portion.append(one)
@@ -177,7 +177,7 @@ def memory() -> None:
 
 
 def _asks(folder: str) -> None:
-    kept, before = Kept((), Backend(f"sqlite:{folder}/demonstrations.db")), _resident()
+    kept, before = Kept((), sqlite.Store(f"sqlite:{folder}/demonstrations.db")), _resident()
     first = next(iter(kept))
     query = like((first.agent_input, first.agent_output), random.Random(4))  # noqa: S311
     for name, asked in {"first": query, "near": query, "novel": logs(random.Random(5))}.items():  # noqa: S311

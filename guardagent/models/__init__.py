@@ -1,24 +1,24 @@
 """The models seam: one protocol, one file per backend.
 
-A backend is a module of this folder with a class `Backend(name)`; its name is the module's name. A model is named
+A backend is a module of `backends/` with a class `Backend(name)`; its name is the module's name. A model is named
 `backend/name`: `openai/gpt-4.1` is `gpt-4.1` at the OpenAI-compatible endpoint that the environment names. A name
 without a backend is meant for `openai`, and one with another provider before its slash for `litellm`.
 """
 
 from __future__ import annotations
 
-import importlib
 import math
-import pkgutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast, runtime_checkable
 
+from guardagent._support.plugins import Plugins
 from guardagent.errors import InputError
-from guardagent.models import backends
 from guardagent.types import Message, Usage
 
 __all__ = ["Completion", "Message", "Model", "backend_names", "load_model", "name_of", "refuse_timeout"]
+
+BACKENDS = Plugins("model backend", "guardagent.models.backends", ("Backend",), group="guardagent.models")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Model(Protocol):
 
 def backend_names() -> list[str]:
     """The backends of this installation."""
-    return sorted(module.name for module in pkgutil.iter_modules(backends.__path__) if not module.name.startswith("_"))
+    return list(BACKENDS)
 
 
 def load_model(name: str, **options: Any) -> Model:
@@ -59,11 +59,11 @@ def load_model(name: str, **options: Any) -> Model:
         InputError: the name is empty, or its backend is not installed or cannot be set up.
     """
     backend, slash, rest = name.strip().partition("/")
-    if backend not in backend_names():
+    if backend not in BACKENDS:
         backend, rest = ("litellm", name.strip()) if slash else ("openai", name.strip())
     if not rest.strip("/ "):
         raise InputError(f"model {name!r} names no model; expected a name such as openai/gpt-4.1")
-    module = importlib.import_module(f"{backends.__name__}.{backend}")
+    module = BACKENDS.load(backend)
     try:
         return cast("Model", module.Backend(rest, **options))
     except TypeError as error:

@@ -1,24 +1,25 @@
 """The sandbox seam: one protocol, one file per engine.
 
-An engine is a module of this folder with a class `Engine(limits)`; its name is the module's name. It runs
-one guard program with fresh names, in a process of its own, and gives back what `check` returned. What a program may
-be written with is decided before, by the static gate (`_gate.py`).
+An engine is a module of `engines/` with a class `Engine(limits)`, and a function `problem()` that says why it cannot
+work on this machine (empty where it can); its name is the module's name. It runs one guard program with fresh names, in
+a process of its own, and gives back what `check` returned. What a program may be written with is decided before, by the
+static gate (`gate.py`).
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import importlib
-import pkgutil
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
-from guardagent.errors import SandboxError, UnknownNameError
-from guardagent.sandbox import engines
+from guardagent._support.plugins import Plugins
+from guardagent.errors import SandboxError
 
 __all__ = ["Engines", "Limits", "Sandbox", "engine_names", "load_sandbox"]
+
+ENGINES = Plugins("sandbox engine", "guardagent.sandbox.engines", ("Engine", "problem"), group="guardagent.engines")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Sandbox(Protocol):
 
 def engine_names() -> list[str]:
     """The engines of this installation."""
-    return sorted(module.name for module in pkgutil.iter_modules(engines.__path__) if not module.name.startswith("_"))
+    return list(ENGINES)
 
 
 def load_sandbox(name: str = "auto", limits: Limits | None = None, *, require_hardening: bool = False) -> Sandbox:
@@ -77,10 +78,7 @@ def load_sandbox(name: str = "auto", limits: Limits | None = None, *, require_ha
     Raises:
         UnknownNameError: there is no such engine.
     """
-    if name not in engine_names():
-        raise UnknownNameError("sandbox engine", name, engine_names())
-    module = importlib.import_module(f"{engines.__name__}.{name}")
-    engine = cast("Sandbox", module.Engine(limits or Limits()))
+    engine = cast("Sandbox", ENGINES.load(name).Engine(limits or Limits()))
     return load_engine(engine, require_hardening=require_hardening)
 
 

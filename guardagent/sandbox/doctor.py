@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import platform
 from dataclasses import dataclass
 from typing import Any
 
 from guardagent.errors import GuardError
-from guardagent.sandbox import Limits, hardening
+from guardagent.sandbox import ENGINES, Limits, hardening
 
-ENGINES = ("monty", "restricted")
 _PROGRAM = "def check(agent_input, agent_output, facts):\n    return agent_input\n"
 
 
@@ -27,7 +25,7 @@ class Finding:
 def examine() -> list[Finding]:
     """Tries every layer and every engine of this installation."""
     layers = [Finding("layer", name, problem) for name, problem in hardening.problems().items()]
-    return layers + [_engine(name) for name in ENGINES]
+    return layers + [_engine(name) for name in ENGINES if name != "auto"]  # which is two of them
 
 
 def to_dict(findings: list[Finding]) -> dict[str, Any]:
@@ -46,7 +44,7 @@ def to_dict(findings: list[Finding]) -> dict[str, Any]:
 
 
 def _engine(name: str) -> Finding:
-    module = importlib.import_module(f"guardagent.sandbox.engines.{name}")
+    module = ENGINES.load(name)
     problem = module.problem() or _trial(module.Engine(Limits()))
     return Finding("engine", name, problem, () if problem else hardening.active())
 

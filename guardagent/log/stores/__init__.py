@@ -1,15 +1,21 @@
-"""Where entries are kept: one file per store, with its `SUFFIXES`, a `Store` that appends and a `Reading`."""
+"""Where entries are kept: one file per store, with a `Store` that appends and a `Reading`.
+
+A store is named by the suffix of its files: `run.jsonl` is of the store `jsonl`. It is imported when a log with this suffix is
+opened.
+"""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from guardagent._support.plugins import Plugins
 from guardagent.errors import UnknownNameError
 from guardagent.log.chain import Entry
+
+STORES = Plugins("kind of log", __name__, ("Reading", "Store"), group="guardagent.stores")
+_ALSO = {"db": "sqlite", "sqlite3": "sqlite"}
 
 Make = Callable[[Entry | None, int], Sequence[Entry]]
 """The entries to append, given the last one, and how many bytes of an unfinished write were dropped after it."""
@@ -82,8 +88,9 @@ def reading(path: Path) -> Reading:
 
 
 def _module(path: Path) -> Any:
-    modules = [importlib.import_module(f"{__name__}.{one.name}") for one in pkgutil.iter_modules(__path__)]
-    by_suffix = {suffix: module for module in modules for suffix in module.SUFFIXES}
-    if path.suffix not in by_suffix:
-        raise UnknownNameError("kind of log", path.suffix, by_suffix, where=str(path))
-    return by_suffix[path.suffix]
+    suffix = path.suffix.removeprefix(".")
+    name = _ALSO.get(suffix, suffix)
+    if name not in STORES:
+        known = [f".{one}" for one in (*STORES, *_ALSO)]
+        raise UnknownNameError("kind of log", path.suffix, known, where=str(path))
+    return STORES.load(name)

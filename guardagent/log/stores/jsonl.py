@@ -20,8 +20,6 @@ from guardagent.errors import ContentError, InputError, LogError
 from guardagent.log.chain import Damaged, Entry
 from guardagent.log.stores import Make
 
-SUFFIXES = (".jsonl",)
-
 _BEGINNING = b'{"entry":'
 _LINE = re.compile(rb'\{"entry":(\{.*\}),"prev":"([^"]*)","seq":([1-9][0-9]{0,17}),"hash":"([^"]*)"\}', re.DOTALL)
 _MAX_LINE = 64 * 2**20

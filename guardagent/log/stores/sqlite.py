@@ -18,8 +18,6 @@ from guardagent.errors import ContentError, InputError, LogError
 from guardagent.log.chain import Damaged, Entry
 from guardagent.log.stores import Make
 
-SUFFIXES = (".db", ".sqlite", ".sqlite3")
-
 _APPLICATION = 0x47414C47
 _VERSION = 1
 _SCHEMA = (

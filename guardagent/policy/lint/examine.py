@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from guardagent.policy.lint.checks import all_checks
+from guardagent.policy.lint.checks import CHECKS
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.steps import Undecided
 from guardagent.policy.lint.subject import subject_of
@@ -30,15 +30,15 @@ def examine(path: Path | str) -> Examined:
     """Looks at a policy file; neither its toolbox nor its programs are run.
 
     Raises:
-        InputError: it cannot be loaded.
+        InputError: it cannot be loaded, or a check of another package cannot.
     """
     subject = subject_of(path)
     found: list[LintFinding] = []
-    for check in all_checks():
+    for name, module in CHECKS.each():
         try:
-            found += check(subject)
+            found += module.check(subject)
         except Undecided:
-            subject.leave_open(check.__module__.rpartition(".")[2].replace("_", " "), "it would take too long")
+            subject.leave_open(name.replace("_", " "), "it would take too long")
     order = {name: at for at, name in enumerate(subject.ids)}
     found.sort(key=lambda one: order.get(one.policy or "", len(order)))
     return Examined(tuple(dict.fromkeys(found)), tuple(dict.fromkeys(subject.undecided)), len(subject.ids))

@@ -11,7 +11,7 @@ from typing import Any
 from guardagent._support import strict_json, syntax
 from guardagent.errors import AnswerError, nearest
 from guardagent.programs.memory.agents import PLAN_STEPS
-from guardagent.sandbox import engine_names
+from guardagent.sandbox import ENGINES
 
 _NUMBERED = re.compile(r"^[\s>*_#-]*(?:step\s*)?(\d)\s*[.):]", re.IGNORECASE | re.MULTILINE)
 _INLINE = re.compile(r"(?:^|(?<=\s))(?:step\s*)?(\d)[.):](?=\s)", re.IGNORECASE)
@@ -145,8 +145,8 @@ def _engine(text: str) -> str:
     name = named[-1].lower() if named else "auto"
     if name == "python":  # every engine runs Python
         return "auto"
-    if name not in engine_names():
-        raise AnswerError(f"the plan names the unknown engine {name!r}{nearest(name, engine_names())}")
+    if name not in ENGINES.shipped():  # another package's is for the operator to choose, not for a model
+        raise AnswerError(f"the plan names the unknown engine {name!r}{nearest(name, ENGINES.shipped())}")
     return name
 
 

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from guardagent.sandbox import Limits
 
 
+def problem() -> str:
+    """Why this engine cannot work on this machine; empty where it can."""
+    return monty.problem()
+
+
 class Engine:
     def __init__(self, limits: Limits) -> None:
         self._monty = monty.Engine(limits)

@@ -9,16 +9,6 @@ from typing import Any, Literal
 from guardagent.workflow.model.graph import Graph
 
 Severity = Literal["error", "warning", "note"]
-CheckName = Literal[
-    "exit_reachability",
-    "reverse_reachability",
-    "dead_ends",
-    "router_shape",
-    "human_presence",
-    "human_coverage",
-    "tool_declarations",
-    "suppressions",
-]
 RuleStatus = Literal["proved", "violated", "undecidable"]
 Mechanism = Literal["bad_prefix", "unmet_at_end", "postponed_by_cycle"]
 
@@ -35,7 +25,7 @@ class GraphFinding:
         suppressed: the reason that the author gave for it; None where it counts.
     """
 
-    check: CheckName
+    check: str
     node: str | None
     severity: Severity
     message: str

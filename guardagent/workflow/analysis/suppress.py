@@ -13,15 +13,16 @@ import re
 import tokenize
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import get_args
 
 from guardagent.errors import nearest
-from guardagent.workflow.analysis.report import CheckName, GraphFinding
+from guardagent.workflow.analysis.checks import CHECKS
+from guardagent.workflow.analysis.report import GraphFinding
 from guardagent.workflow.model.graph import Graph, Node
 
 _COMMENT = re.compile(r"#\s*guardagent:\s*ignore\b\s*(?P<checks>[\w\s,-]*?)\s*(?:--\s*(?P<reason>.*))?$")
-_NAMES: dict[str, CheckName] = {name.replace("_", "-"): name for name in get_args(CheckName)} | {
+_ALSO = {
     "dead-end": "dead_ends",
     "livelock": "reverse_reachability",
     "tool-declaration": "tool_declarations",
@@ -48,9 +49,14 @@ class Suppression:
         return check_of(self.check) == finding.check and self.node == finding.node
 
 
-def check_of(name: str) -> CheckName | None:
+def check_of(name: str) -> str | None:
     """The check that a name means, such as `dead-end` or `dead_ends`."""
-    return _NAMES.get(name.replace("_", "-"))
+    return _names().get(name.replace("_", "-"))
+
+
+@cache
+def _names() -> dict[str, str]:
+    return {name.replace("_", "-"): name for name in (*CHECKS, "suppressions")} | _ALSO
 
 
 def suppressed(graph: Graph, findings: Sequence[GraphFinding], given: Sequence[Suppression] = ()) -> list[GraphFinding]:
@@ -74,7 +80,7 @@ def _marked(finding: GraphFinding, known: Sequence[Suppression]) -> GraphFinding
 def _wrong(one: Suppression, findings: Sequence[GraphFinding]) -> Iterator[GraphFinding]:
     what = f"{one.place}: the suppression of {one.check or 'nothing'}{f' at {one.node}' if one.node else ''}"
     if check_of(one.check) is None:
-        problem = f"{what} names no check{nearest(one.check, _NAMES)}"
+        problem = f"{what} names no check{nearest(one.check, _names())}"
     elif not one.reason:
         problem = f"{what} has no reason; expected `-- and why`"
     elif not any(one.matches(finding) for finding in findings):

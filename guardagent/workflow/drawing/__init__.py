@@ -2,23 +2,18 @@
 
 A format is a module of this package whose name is the format's, with
 
-    draw(graph: Graph) -> str
+    SUFFIX: str                   of a file in this format
+    render(graph: Graph) -> str
 
 so that adding one is adding a file. Modules with a leading underscore are what several of them share.
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Callable
-
-from guardagent.errors import UnknownNameError
+from guardagent._support.plugins import Plugins
 from guardagent.workflow.model.graph import Graph
 
-FORMATS: tuple[str, ...] = tuple(
-    sorted(found.name for found in pkgutil.iter_modules(__path__) if not found.name.startswith("_"))
-)
+FORMATS = Plugins("graph format", __name__, ("SUFFIX", "render"))
 
 
 def draw(graph: Graph, format: str) -> str:  # noqa: A002 - as the option is called
@@ -28,7 +23,5 @@ def draw(graph: Graph, format: str) -> str:  # noqa: A002 - as the option is cal
         UnknownNameError: there is no such format.
         InputError: the graph is too large for a picture that anyone could read.
     """
-    if format not in FORMATS:
-        raise UnknownNameError("graph format", format, FORMATS)
-    drawer: Callable[[Graph], str] = importlib.import_module(f"{__name__}.{format}").draw
-    return drawer(graph)
+    text: str = FORMATS.load(format).render(graph)
+    return text

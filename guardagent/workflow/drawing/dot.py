@@ -10,6 +10,7 @@ from guardagent.workflow.drawing._looks import LOOKS
 from guardagent.workflow.drawing._text import shown
 from guardagent.workflow.model.graph import Graph, Node, NodeKind
 
+SUFFIX = ".dot"
 _SHAPES: dict[NodeKind, str] = {
     "entry": 'shape=box, style="rounded,filled"',
     "exit": 'shape=box, style="rounded,filled", peripheries=2',
@@ -28,7 +29,7 @@ _LINES = {
 }
 
 
-def draw(graph: Graph) -> str:
+def render(graph: Graph) -> str:
     """A digraph, top to bottom."""
     lines = [
         f"digraph {_quoted(shown(graph.name))} {{",

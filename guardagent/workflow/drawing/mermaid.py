@@ -10,6 +10,7 @@ from guardagent.workflow.drawing._looks import LOOKS
 from guardagent.workflow.drawing._text import shown
 from guardagent.workflow.model.graph import Graph, Node, NodeKind
 
+SUFFIX = ".mmd"
 _SHAPES: dict[NodeKind, tuple[str, str]] = {
     "entry": ("([", "])"),
     "exit": ("([", "])"),
@@ -23,7 +24,7 @@ _SHAPES: dict[NodeKind, tuple[str, str]] = {
 _LINES = {"direct": "-->", "conditional": "-.->", "parallel": "==>", "loop": "-->"}
 
 
-def draw(graph: Graph) -> str:
+def render(graph: Graph) -> str:
     """A flowchart, top to bottom; ids are numbers, so that no name can be taken for a keyword."""
     return "\n".join(["flowchart TD", *_nodes(graph), *map(_line, arrows(graph)), *_classes(graph)])
 

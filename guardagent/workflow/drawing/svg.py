@@ -14,6 +14,8 @@ from guardagent.workflow.drawing._style import FONT, LINE, PAPER, sheet
 from guardagent.workflow.drawing._text import element, escaped
 from guardagent.workflow.model.graph import EdgeKind, Graph
 
+SUFFIX = ".svg"
+
 MOST_NODES, MOST_ARROWS = 600, 1_800
 """What a picture may have at most: nobody reads one of more."""
 
@@ -27,7 +29,7 @@ LINES: dict[EdgeKind, tuple[str | None, float]] = {
 }
 
 
-def draw(graph: Graph) -> str:
+def render(graph: Graph) -> str:
     """The picture, light or dark as the reader's screen is.
 
     Raises:

@@ -2,6 +2,7 @@
 
 A format is a module of this package whose name is the format's, with
 
+    SUFFIX: str                     of a file in this format
     render(report: Report) -> str
 
 and, where a terminal can be served better than a file, `show(report: Report, stream: TextIO) -> None`; so that adding
@@ -10,17 +11,12 @@ one is adding a file. Modules with a leading underscore are what several of them
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from types import ModuleType
 from typing import TextIO
 
-from guardagent.errors import UnknownNameError
+from guardagent._support.plugins import Plugins
 from guardagent.workflow.analysis.report import Report
 
-FORMATS: tuple[str, ...] = tuple(
-    sorted(found.name for found in pkgutil.iter_modules(__path__) if not found.name.startswith("_"))
-)
+FORMATS = Plugins("report format", __name__, ("SUFFIX", "render"), group="guardagent.reports")
 
 
 def render(report: Report, format: str) -> str:  # noqa: A002 - as the option is called
@@ -29,7 +25,7 @@ def render(report: Report, format: str) -> str:  # noqa: A002 - as the option is
     Raises:
         UnknownNameError: there is no such format.
     """
-    text: str = _format(format).render(report)
+    text: str = FORMATS.load(format).render(report)
     return text
 
 
@@ -39,14 +35,8 @@ def show(report: Report, format: str, stream: TextIO) -> None:  # noqa: A002
     Raises:
         UnknownNameError: there is no such format.
     """
-    module = _format(format)
+    module = FORMATS.load(format)
     if hasattr(module, "show"):
         module.show(report, stream)
     else:
         stream.write(f"{module.render(report).rstrip()}\n")
-
-
-def _format(name: str) -> ModuleType:
-    if name not in FORMATS:
-        raise UnknownNameError("report format", name, FORMATS)
-    return importlib.import_module(f"{__name__}.{name}")

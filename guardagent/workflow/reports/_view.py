@@ -11,7 +11,7 @@ from guardagent.workflow.drawing._boxes import Mark
 from guardagent.workflow.drawing._card import Tool, card, tools_of
 from guardagent.workflow.drawing._text import shown
 from guardagent.workflow.model.graph import Graph, Node
-from guardagent.workflow.reports._checks import CHECKS, MECHANISMS, in_every_run
+from guardagent.workflow.reports._checks import MECHANISMS, checks, in_every_run
 from guardagent.workflow.reports._excerpt import excerpt
 from guardagent.workflow.reports._places import place_of
 from guardagent.workflow.reports._walks import Step, Walk, Walks
@@ -113,7 +113,7 @@ class View:
         return marks
 
     def _finding(self, number: int, finding: GraphFinding) -> Card:
-        about = CHECKS[finding.check]
+        about = checks()[finding.check]
         return Card(
             number,
             _level(finding),

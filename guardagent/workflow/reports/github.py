@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from guardagent.workflow.analysis.report import GraphFinding, Report, RuleResult
 from guardagent.workflow.drawing._text import shown
 from guardagent.workflow.model.graph import Node
-from guardagent.workflow.reports._checks import CHECKS, MECHANISMS, in_every_run
+from guardagent.workflow.reports._checks import MECHANISMS, checks, in_every_run
 from guardagent.workflow.reports._places import Places
 from guardagent.workflow.reports._walks import Walks
 from guardagent.workflow.reports.text import in_short
 
+SUFFIX = ".txt"
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 _LONGEST_PATH = 40
 _MOST = 500  # annotations; GitHub shows the first ten of each kind, the others stand in the log
@@ -36,7 +37,7 @@ def render(report: Report) -> str:
 
 
 def _finding(report: Report, finding: GraphFinding, places: Places, walks: Walks) -> str:
-    about = CHECKS[finding.check]
+    about = checks()[finding.check]
     node = report.graph.by_id.get(finding.node) if finding.node is not None else None
     message = "\n".join([finding.message, about.remedy, *_path(finding, walks)])
     return _command(_COMMANDS[finding.severity], f"{finding.check}: {about.title}", message, places, node)

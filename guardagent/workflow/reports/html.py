@@ -17,6 +17,8 @@ from guardagent.workflow.drawing._style import TEXT, dark
 from guardagent.workflow.reports._legend import legend
 from guardagent.workflow.reports._view import View
 
+SUFFIX = ".html"
+
 
 def render(report: Report) -> str:
     """The page."""

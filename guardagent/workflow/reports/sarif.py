@@ -12,10 +12,11 @@ from guardagent.workflow.analysis.report import GraphFinding, Report, RuleResult
 from guardagent.workflow.drawing._card import in_words
 from guardagent.workflow.drawing._text import shown
 from guardagent.workflow.model.graph import Node
-from guardagent.workflow.reports._checks import CHECKS, MECHANISMS, STATUSES
+from guardagent.workflow.reports._checks import MECHANISMS, STATUSES, checks
 from guardagent.workflow.reports._places import Place, Places, place_of
 from guardagent.workflow.reports._walks import Step, Walks
 
+SUFFIX = ".sarif"
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _ROOT = "%SRCROOT%"
 _MOST_STEPS = 50_000  # of all paths together: services that read SARIF refuse large files
@@ -150,7 +151,7 @@ def _physical(place: Place) -> _Json:
 
 
 def _check_rules() -> Iterator[_Json]:
-    for name, about in CHECKS.items():
+    for name, about in checks().items():
         help_ = f"{about.why} {about.remedy}"
         yield _rule(name, f"{about.title}.", about.why, help_, "structure")
 

@@ -15,6 +15,7 @@ from guardagent.workflow.reports._walks import Walks
 if TYPE_CHECKING:
     from rich.console import Console
 
+SUFFIX = ".txt"
 _MOST = 100  # findings that are shown one by one
 _PLAIN = str.maketrans("✔✘•┌├└○●┆⋮╭▶│╰─┘", "+x*,|`o*:.+>|+-'")  # for terminals that have no better letters
 _RULES = {"proved": ("✔", "green"), "violated": ("✘", "bold red"), "undecidable": ("?", "yellow")}

@@ -19,7 +19,7 @@ def test_a_format_is_a_file() -> None:
     assert set(FORMATS) == {file.stem for file in files} == {"dot", "json", "mermaid", "svg"}
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", list(FORMATS))
 def test_every_format_draws_any_names(form: str) -> None:
     """As text that can be written to a file."""
     assert draw(hostile(), form).encode()

@@ -10,7 +10,7 @@ import pytest
 from guardagent.errors import InputError
 from guardagent.workflow.drawing._arrows import arrows
 from guardagent.workflow.drawing._text import shown, width_of, wrapped
-from guardagent.workflow.drawing.svg import draw, picture
+from guardagent.workflow.drawing.svg import picture, render
 from guardagent.workflow.model.graph import Graph, GraphBuilder
 from tests.workflow.samples import HOSTILE, any_graph, hostile, support
 
@@ -19,7 +19,7 @@ _SPACE = "{http://www.w3.org/2000/svg}"
 
 def drawn(graph: Graph) -> ET.Element:
     """The picture, parsed."""
-    return ET.fromstring(draw(graph))  # noqa: S314 - our own
+    return ET.fromstring(render(graph))  # noqa: S314 - our own
 
 
 def groups(root: ET.Element, kind: str) -> list[ET.Element]:
@@ -47,7 +47,7 @@ def test_names_stand_in_it_as_text_only() -> None:
 
 def test_it_asks_for_nothing_from_outside() -> None:
     """The name space is its only address, and its one reference stays within it."""
-    text = draw(hostile())
+    text = render(hostile())
     assert text.count("http") == 1
     assert set(re.findall(r"url\(([^)]*)\)", text)) == {"#tip"}
     assert "@import" not in text
@@ -94,7 +94,7 @@ def test_many_tools_and_conditions_are_counted() -> None:
     for index in range(5):
         builder.edge("__start__", "all", "conditional", f"case {index}")
     builder.edge("all", "__end__")
-    text = draw(builder.graph())
+    text = render(builder.graph())
     assert ">and 14 more<" in text
     assert text.index(">tool_19<") < text.index(">tool_0<")
     assert ">and 3 more<" in text

@@ -22,13 +22,13 @@ def test_a_format_is_a_file() -> None:
     assert set(FORMATS) == {file.stem for file in files} == {"github", "html", "json", "sarif", "text"}
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", list(FORMATS))
 def test_every_format_says_any_names(form: str) -> None:
     """As text that can be written to a file."""
     assert render(hostile_report(), form).encode()
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", list(FORMATS))
 def test_nothing_found_is_said_as_well(form: str) -> None:
     """Of a graph that is only an entry and an exit."""
     assert render(Report("empty", GraphBuilder("empty", "test").graph(), (), (), ()), form)

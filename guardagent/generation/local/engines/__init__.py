@@ -5,12 +5,13 @@ An engine holds one sequence of tokens and what a model has computed of it.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from guardagent._support.plugins import Plugins
 from guardagent.errors import InputError
+
+_ENGINES = Plugins("generation engine", __name__, ("engine",))
 
 
 @runtime_checkable
@@ -48,8 +49,8 @@ def engine_of(model: Any) -> Engine:
     """
     if isinstance(model, Engine):
         return model
-    for found in pkgutil.iter_modules(__path__):
-        engine = importlib.import_module(f"{__name__}.{found.name}").engine(model)
+    for _, found in _ENGINES.each():
+        engine: Engine | None = found.engine(model)
         if engine is not None:
-            return engine  # type: ignore[no-any-return]
+            return engine
     raise InputError(f"model is a {type(model).__name__}; expected a model of transformers, or an Engine")

@@ -5,15 +5,15 @@ A format finds where a block of calls opens in free text, gives the grammar of w
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
+from guardagent._support.plugins import Plugins
 from guardagent.errors import InputError, UnknownNameError
 from guardagent.generation.local.tools import Tool
+
+_FORMATS = Plugins("tool format", __name__, ("FORMAT",))
 
 Literally = Callable[[str], str]
 """Writes a text into a grammar in Lark's language, as the tokenizer has it: as a special token, where it is one."""
@@ -85,10 +85,9 @@ class Format(Protocol):
         ...
 
 
-@cache
 def format_names() -> tuple[str, ...]:
     """The formats of this installation."""
-    return tuple(sorted(one.name for one in pkgutil.iter_modules(__path__) if not one.name.startswith("_")))
+    return tuple(_FORMATS)
 
 
 def find_format(name: str, template: str, tokens: Collection[str]) -> Format:
@@ -98,19 +97,16 @@ def find_format(name: str, template: str, tokens: Collection[str]) -> Format:
         InputError: there is none.
     """
     if name != "auto":
-        if name not in format_names():
-            raise UnknownNameError("tool format", name, [*format_names(), "auto"])
-        return _load(name)
-    for format_name in format_names():
-        if (found := _load(format_name)).fits(template, tokens):
+        if name not in _FORMATS:
+            raise UnknownNameError("tool format", name, [*_FORMATS, "auto"])
+        named: Format = _FORMATS.load(name).FORMAT
+        return named
+    for _, module in _FORMATS.each():
+        found: Format = module.FORMAT
+        if found.fits(template, tokens):
             return found
     raise InputError(f"the tokenizer does not tell how tool calls are written; expected tool_format={_either()}")
 
 
-@cache
-def _load(name: str) -> Format:
-    return cast("Format", importlib.import_module(f"{__name__}.{name}").FORMAT)
-
-
 def _either() -> str:
-    return " or ".join(map(repr, format_names()))
+    return " or ".join(map(repr, _FORMATS))

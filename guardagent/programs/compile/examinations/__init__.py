@@ -8,16 +8,17 @@ A module here has
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from guardagent._support.plugins import Plugins
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.trial import Trial
 from guardagent.programs.compile.world import World
 from guardagent.types import thaw
+
+_KIND = Plugins("examination", __name__, ("ORDER", "examine"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def examine(trial: Trial, world: World) -> list[Tried]:
     """
     made: list[Tried] = []
     world = replace(world, sources=(trial.program, trial.properties.source))
-    for module in _modules():
+    for module in sorted((one for _, one in _KIND.each()), key=lambda one: (one.ORDER, one.__name__)):
         made += _examined(module, trial, world)
         if any(tried.failures for tried in made):
             break
@@ -90,9 +91,3 @@ def examine(trial: Trial, world: World) -> list[Tried]:
 
 def _examined(module: Any, trial: Trial, world: World) -> Iterator[Tried]:
     yield from module.examine(trial, world)
-
-
-def _modules() -> list[Any]:
-    names = [module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")]
-    modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
-    return sorted(modules, key=lambda module: (module.ORDER, module.__name__))

@@ -9,16 +9,17 @@ here has
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal
 
+from guardagent._support.plugins import Plugins
 from guardagent.errors import UnknownNameError
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.trial import Outcome
 from guardagent.programs.compile.world import World
+
+_KIND = Plugins("transformation", __name__, ("ABOUT", "variants"))
 
 Relation = Literal["same", "steady", "denied", "withheld", "conflicting", "alike"]
 """What must hold for a variant, whose example carries the label that is right for it:
@@ -85,7 +86,7 @@ class Transformation:
 
 def names() -> list[str]:
     """The transformations of this installation."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+    return list(_KIND)
 
 
 def load(without: frozenset[str] = frozenset()) -> list[Transformation]:
@@ -94,13 +95,7 @@ def load(without: frozenset[str] = frozenset()) -> list[Transformation]:
     Raises:
         UnknownNameError: one of those to leave out does not exist.
     """
-    known = names()
     for name in without:
-        if name not in known:
-            raise UnknownNameError("transformation", name, known)
-    return [_load(name) for name in known if name not in without]
-
-
-def _load(name: str) -> Transformation:
-    module = importlib.import_module(f"{__name__}.{name}")
-    return Transformation(name, cast("str", module.ABOUT), module.variants)
+        if name not in _KIND:
+            raise UnknownNameError("transformation", name, _KIND)
+    return [Transformation(name, one.ABOUT, one.variants) for name, one in _KIND.each() if name not in without]

@@ -1,7 +1,7 @@
 """Retrieval: the demonstrations nearest to a run, and where a memory keeps many of them (paper, Section 4.2).
 
 The distance of two runs is the Levenshtein distance of their inputs plus that of their outputs. What is found is exact,
-however many there are: see `search.py`. A store is a module of `stores/` with a class `Backend(address)`; an address
+however many there are: see `search.py`. A store is a module of `stores/` with a class `Store(address)`; an address
 is a URL, and its scheme is the module's name.
 """
 
@@ -14,12 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from guardagent._support.files import read_text
-from guardagent.errors import ContentError, UnknownNameError
+from guardagent._support.plugins import Plugins
+from guardagent.errors import ContentError
 from guardagent.programs.memory.demonstrations import Demonstration
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
+STORES = Plugins(
+    "store", "guardagent.programs.memory.retrieval.stores", ("Store",), group="guardagent.demonstration_stores"
+)
 _ADDRESS = "demonstrations.url"
 _DATABASE = "learned/demonstrations.db"
 
@@ -191,9 +195,9 @@ def store_of(folder: Path) -> Store | None:
 
 def own_store(folder: Path) -> Store:
     """The database in an agent's folder, which is made when something is added to it."""
-    from guardagent.programs.memory.retrieval.stores.sqlite import Backend
+    from guardagent.programs.memory.retrieval.stores import sqlite
 
-    return Backend(f"sqlite:{folder / _DATABASE}")
+    return sqlite.Store(f"sqlite:{folder / _DATABASE}")
 
 
 def open_store(address: str, path: Path | str) -> Store:
@@ -205,16 +209,8 @@ def open_store(address: str, path: Path | str) -> Store:
     scheme, colon, _ = address.partition(":")
     if not colon or "\n" in address:
         raise ContentError(f"{address!r} is no address; expected one line, such as chroma://localhost:8000/NAME", path)
-    import importlib
-    import pkgutil
-
-    from guardagent.programs.memory.retrieval import stores
-
-    schemes = [module.name for module in pkgutil.iter_modules(stores.__path__)]
-    if scheme not in schemes:
-        raise UnknownNameError("store", scheme, schemes, where=str(path))
     try:
-        store: Store = importlib.import_module(f"{stores.__name__}.{scheme}").Backend(address)
+        store: Store = STORES.load(scheme, where=str(path)).Store(address)
     except ValueError as error:
         raise ContentError(str(error), path) from None
     return store

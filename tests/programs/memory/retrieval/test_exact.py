@@ -15,7 +15,7 @@ from guardagent import Demonstration, retrieve
 from guardagent.programs.memory.retrieval import Kept, Query, nearest
 from guardagent.programs.memory.retrieval.profiles import lower_bounds, profile, upper_bounds
 from guardagent.programs.memory.retrieval.search import search
-from guardagent.programs.memory.retrieval.stores.sqlite import Backend
+from guardagent.programs.memory.retrieval.stores import sqlite
 from tests.tiers import examples
 
 Runs = Callable[..., list[Demonstration]]
@@ -65,7 +65,7 @@ def test_a_database_finds_the_same(runs: list[Run], asked: Run, k: int, least: b
     runs = [run for run in runs if max("".join(run), default="") < "\ud800" or min("".join(run)) > "\udfff"]
     items = [Demonstration(*run, ("1", "2", "3", "4"), "pass") for run in runs]
     with tempfile.TemporaryDirectory() as folder:
-        store = Backend(f"sqlite:{folder}/demonstrations.db")
+        store = sqlite.Store(f"sqlite:{folder}/demonstrations.db")
         assert store.add(items[3:]) == len(items[3:])
         kept = Kept(items[:3], store)
         assert list(kept) == items
@@ -77,7 +77,7 @@ def test_a_database_finds_the_same(runs: list[Run], asked: Run, k: int, least: b
 def test_a_long_list_is_searched_as_a_short_one(runs: Runs, tmp_path: Path, least: bool) -> None:
     """Also after it has changed in place: what is kept of a list is of that list."""
     items, rng = runs(600), random.Random(2)  # noqa: S311
-    store = Backend(f"sqlite:{tmp_path / 'demonstrations.db'}")
+    store = sqlite.Store(f"sqlite:{tmp_path / 'demonstrations.db'}")
     for _ in range(10):
         del items[rng.randrange(len(items))]
         items[rng.randrange(len(items))], asked = items[0], rng.choice(items)

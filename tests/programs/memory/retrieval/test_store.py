@@ -16,7 +16,7 @@ from guardagent import ContentError, Demonstration, GuardAgent, InputError, retr
 from guardagent.programs.memory.additions import add_demonstrations, grow, known
 from guardagent.programs.memory.agents import load_agent, read_demonstrations
 from guardagent.programs.memory.retrieval import Query
-from guardagent.programs.memory.retrieval.stores.sqlite import Backend
+from guardagent.programs.memory.retrieval.stores import sqlite
 from guardagent.testing import ScriptedModel
 from tests.conftest import Ran
 from tests.programs.generation.answers import CODE, PLAN
@@ -152,7 +152,7 @@ def test_a_damaged_database_is_an_error_with_its_file(
 
 def test_a_memory_that_nobody_can_write_is_read(runs: Runs, tmp_path: Path) -> None:
     """As in a container whose content is mounted read-only."""
-    items, store = runs(20), Backend(f"sqlite:{tmp_path / 'ro' / 'demonstrations.db'}")
+    items, store = runs(20), sqlite.Store(f"sqlite:{tmp_path / 'ro' / 'demonstrations.db'}")
     store.add(items)
     (tmp_path / "ro").chmod(0o500)
     try:

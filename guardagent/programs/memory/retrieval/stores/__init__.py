@@ -1,1 +1,1 @@
-"""Where many demonstrations are kept: one file per store, each with a class `Backend(address)`."""
+"""Where many demonstrations are kept: one file per store, each with a class `Store(address)`."""

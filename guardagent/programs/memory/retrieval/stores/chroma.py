@@ -31,7 +31,7 @@ _AT_ONCE = 256
 _CANDIDATES = 128
 
 
-class Backend:
+class Store:
     """The demonstrations of one collection.
 
     An addition is acknowledged when the server has done so; many at once are several requests, not one transaction.

@@ -41,7 +41,7 @@ _AT_ONCE = 4096
 _COLUMNS = "agent_input, agent_output, plan, code"
 
 
-class Backend:
+class Store:
     """The demonstrations of one file, which is made with the first of them.
 
     Args:

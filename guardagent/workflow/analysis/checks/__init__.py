@@ -1,0 +1,63 @@
+"""The structural checks of a graph (Agentproof, Definition 3 and Section 6.1), each with shortest witnesses.
+
+A check is a module of this package whose name is the check's, with
+
+    ORDER: int                                   of its findings among those of others
+    ABOUT: About                                 the words that reports have for it
+    check(view: View) -> Iterator[GraphFinding]
+
+so that adding one is adding a file. Those of other packages come after these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
+from types import ModuleType
+
+from guardagent._support.plugins import Plugins
+from guardagent.errors import UnknownNameError
+from guardagent.workflow.analysis.paths import without_collections
+from guardagent.workflow.analysis.report import GraphFinding
+from guardagent.workflow.analysis.view import About, View
+from guardagent.workflow.model.graph import Graph
+
+CHECKS = Plugins("structural check", __name__, ("ABOUT", "ORDER", "check"), group="guardagent.structural_checks")
+
+
+def structural_findings(
+    graph: Graph, *, require_human: bool = False, sensitive_tools: Iterable[str] = ()
+) -> list[GraphFinding]:
+    """All structural findings of a graph.
+
+    Args:
+        graph: the graph.
+        require_human: a person has to take part somewhere.
+        sensitive_tools: tools that no path may reach without a person.
+
+    Raises:
+        UnknownNameError: a sensitive tool is not in the graph.
+    """
+    tools = tuple(sensitive_tools)
+    known = {tool for node in graph.nodes for tool in node.tools} if tools else set()
+    for tool in tools:
+        if tool not in known:
+            raise UnknownNameError("sensitive tool", tool, known, f"graph {graph.name!r}")
+    with without_collections():
+        return _found(View(graph, require_human, tools))  # what the checks share is gone before collections go on
+
+
+def _found(view: View) -> list[GraphFinding]:
+    found = [(name, finding) for name, one in _in_order() for finding in one.check(view)]
+    return [finding if finding.check == name else replace(finding, check=name) for name, finding in found]
+
+
+def abouts() -> dict[str, About]:
+    """The words for each check."""
+    return {name: one.ABOUT for name, one in _in_order()}
+
+
+@cache
+def _in_order() -> tuple[tuple[str, ModuleType], ...]:
+    return tuple(sorted(CHECKS.each(), key=lambda one: (one[0] not in CHECKS.shipped(), one[1].ORDER, one[0])))

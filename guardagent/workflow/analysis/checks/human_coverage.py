@@ -1,0 +1,40 @@
+"""No path leads to a sensitive tool without a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from guardagent.workflow.analysis.report import GraphFinding
+from guardagent.workflow.analysis.view import About, View
+from guardagent.workflow.model.graph import Node
+
+ORDER = 6
+ABOUT = About(
+    "No path leads to a sensitive tool without a person",
+    "The sensitive tool can run though nobody was asked.",
+    "Ask a person on every path to the tool, or before the tool itself.",
+)
+
+
+def check(view: View) -> Iterator[GraphFinding]:
+    sensitive = set(view.sensitive_tools)
+    if not sensitive:
+        return
+    nodes = view.graph.nodes
+    people = [number for number, kind in enumerate(view.kinds) if kind == "human" and not _may_pass(nodes[number])]
+    unattended = view.unattended(people)
+    for number, node in enumerate(nodes):
+        if node.tools and not sensitive.isdisjoint(node.tools) and number in unattended:
+            for tool in _ungated(node, sensitive):
+                message = f"{node.id} can call {tool} on a path without a person"
+                yield GraphFinding("human_coverage", node.id, "error", message, unattended.path(number))
+
+
+def _may_pass(node: Node) -> bool:
+    """Whether a run can come by a node and ask nobody there: a person is asked on a branch, or about some tools."""
+    said = node.metadata
+    return bool(said.get("asks_about")) or (said.get("asks") == "sometimes" and not said.get("interrupt"))
+
+
+def _ungated(node: Node, sensitive: set[str]) -> list[str]:
+    return [tool for tool in node.tools if tool in sensitive and tool not in node.gated_tools]

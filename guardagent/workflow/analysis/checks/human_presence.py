@@ -1,0 +1,25 @@
+"""A person takes part: as a node, or by approving a tool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from guardagent.workflow.analysis.report import GraphFinding
+from guardagent.workflow.analysis.view import About, View
+
+ORDER = 5
+ABOUT = About(
+    "A person takes part",
+    "The workflow runs from its entry to its exit and asks nobody.",
+    "Ask a person at some step, or before a tool runs.",
+)
+
+
+def check(view: View) -> Iterator[GraphFinding]:
+    graph = view.graph
+    if not view.require_human or "human" in view.kinds or any(node.gated_tools for node in graph.nodes):
+        return
+    numbers = view.numbered.numbers
+    end = next((exit_id for exit_id in graph.exit_ids if numbers[exit_id] in view.reached), graph.entry_id)
+    message = "no person takes part: there is no human node, and no tool that needs an approval"
+    yield GraphFinding("human_presence", None, "error", message, view.reached.path(numbers[end]))

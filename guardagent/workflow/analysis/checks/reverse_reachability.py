@@ -1,0 +1,23 @@
+"""Every node that can be reached can reach an exit: there is no livelock, and no way into one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from guardagent.workflow.analysis.report import GraphFinding
+from guardagent.workflow.analysis.view import About, View
+
+ORDER = 2
+ABOUT = About(
+    "From everywhere an exit can be reached",
+    "Once the workflow is at this node it can never end.",
+    "Add a way out of the cycle or the dead end that the path leads into.",
+)
+
+
+def check(view: View) -> Iterator[GraphFinding]:
+    ids, to_end = view.numbered.ids, view.can_end.parents
+    for node in view.reached.order:
+        if to_end[node] is None:
+            message = f"from {ids[node]} no exit can be reached"
+            yield GraphFinding("reverse_reachability", ids[node], "error", message, view.reached.path(node))
