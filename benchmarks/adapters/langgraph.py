@@ -27,7 +27,7 @@ def measure(calls: int, clock: Any = time.perf_counter) -> tuple[list[float], li
     from langgraph.prebuilt import ToolNode
 
     from guardagent.enforcement import ToolGuard
-    from guardagent.frameworks.langgraph.adapter import guarded_tool_node
+    from guardagent.frameworks.langgraph import guarded_tool_node
 
     @tool
     def refund(order_id: str, amount: int = 500) -> str:

@@ -79,7 +79,7 @@ async def fastmcp_servers(folder: Path, stack: AsyncExitStack) -> list[Any]:
     from fastmcp import Client, FastMCP
 
     from guardagent.enforcement import ToolGuard
-    from guardagent.frameworks.mcp.adapter import GuardMiddleware
+    from guardagent.frameworks.mcp import GuardMiddleware
 
     servers = [FastMCP("plain"), FastMCP("guarded")]
     for server in servers:
@@ -94,7 +94,7 @@ async def mcp_servers(folder: Path, stack: AsyncExitStack) -> list[Any]:
     from mcp.server.mcpserver import MCPServer
 
     from guardagent.enforcement import ToolGuard
-    from guardagent.frameworks.mcp.adapter import GuardServerMiddleware
+    from guardagent.frameworks.mcp import GuardServerMiddleware
 
     servers = [MCPServer("plain"), MCPServer("guarded")]
     for server in servers:

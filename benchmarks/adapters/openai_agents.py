@@ -27,7 +27,7 @@ async def _measured(calls: int) -> tuple[list[float], list[float]]:
     from agents import Agent, RunContextWrapper, function_tool
 
     from guardagent.enforcement import ToolGuard
-    from guardagent.frameworks.openai_agents.adapter import guarded
+    from guardagent.frameworks.openai_agents import guarded
 
     async def refund(order_id: str, amount: int = 500) -> str:
         return f"refunded {amount} of {order_id}"

@@ -34,7 +34,7 @@ def measure(calls: int) -> tuple[list[float], list[float]]:
 
 def measure_loop(calls: int) -> tuple[list[float], list[float]]:
     """The same of a message: an unguarded loop reads the arguments and calls the function."""
-    from guardagent.frameworks.python.adapter import run_tool_calls
+    from guardagent.frameworks.python import run_tool_calls
 
     tools = _tools()
     guard = tools.guard
@@ -68,7 +68,7 @@ class _Tools(list[Callable[..., Any]]):
 
 def _tools(**options: Any) -> _Tools:
     from guardagent.enforcement import ToolGuard
-    from guardagent.frameworks.python.adapter import conversation, guard_tools
+    from guardagent.frameworks.python import conversation, guard_tools
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "policies.yaml"
@@ -87,7 +87,7 @@ def _arguments(at: int) -> str:
 
 
 def _in_turn(plain: Callable[[int], Any], guarded: Callable[[int], Any], calls: int) -> tuple[list[float], list[float]]:
-    from guardagent.frameworks.python.adapter import conversation
+    from guardagent.frameworks.python import conversation
 
     taken: tuple[list[float], list[float]] = ([], [])
     for at in range(calls):

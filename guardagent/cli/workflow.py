@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from guardagent._support.plugins import Plugins
 from guardagent.cli.options import Json
 from guardagent.cli.output import note
 from guardagent.errors import InputError, UnknownNameError
@@ -69,7 +69,7 @@ def graph(
         note(f"note: {one}")
 
 
-def _format(named: str, usual: str, known: Collection[str], *, as_json: bool) -> str:
+def _format(named: str, usual: str, known: Plugins, *, as_json: bool) -> str:
     if as_json and named not in ("", "json"):
         raise InputError(f"--json with --format {named}; expected one of the two")
     form = named or ("json" if as_json else usual)

@@ -1,1 +1,30 @@
 """LangChain and LangGraph."""
+
+from typing import TYPE_CHECKING
+
+from guardagent._support.lazy import lazy
+
+if TYPE_CHECKING:
+    from guardagent.frameworks.langgraph.adapter import (
+        GuardMiddleware,
+        RunStopped,
+        approve,
+        edit,
+        guarded_answer_node,
+        guarded_tool_node,
+        reject,
+        unless_given_up,
+    )
+
+__all__ = [
+    "GuardMiddleware",
+    "RunStopped",
+    "approve",
+    "edit",
+    "guarded_answer_node",
+    "guarded_tool_node",
+    "reject",
+    "unless_given_up",
+]
+
+__getattr__ = lazy(__name__, "adapter", __all__)

@@ -1,1 +1,19 @@
 """The OpenAI Agents SDK."""
+
+from typing import TYPE_CHECKING
+
+from guardagent._support.lazy import lazy
+
+if TYPE_CHECKING:
+    from guardagent.frameworks.openai_agents.adapter import (
+        GuardedRunner,
+        RunHalted,
+        answer,
+        conversation,
+        guarded,
+        request,
+    )
+
+__all__ = ["GuardedRunner", "RunHalted", "answer", "conversation", "guarded", "request"]
+
+__getattr__ = lazy(__name__, "adapter", __all__)

@@ -1,7 +1,7 @@
 """Where entries are kept: one file per store, with a `Store` that appends and a `Reading`.
 
-A store is named by the suffix of its files: `run.jsonl` is of the store `jsonl`. It is imported when a log with this suffix is
-opened.
+A store is named by the suffix of its files: `run.jsonl` is of the store `jsonl`. A store is imported when a log
+with its suffix is opened.
 """
 
 from __future__ import annotations

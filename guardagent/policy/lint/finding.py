@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
-
-Kind = Literal["contradictory", "vacuous", "duplicate", "shadowed", "underconstrained", "unreachable", "uncovered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,14 +10,15 @@ class LintFinding:
     """Something wrong with a policy.
 
     Attributes:
-        kind: what is wrong.
+        kind: what is wrong, in a word: contradictory, vacuous, duplicate, shadowed, underconstrained, unreachable or
+            uncovered; or what a check of another package calls it.
         policy: the id of the rule; of several that are wrong together, of the last one. None for one of the whole file.
         tool: the tool that it concerns; None where it concerns several or none.
         message: what is wrong, and what to do.
         example: a call, or calls, on which it shows.
     """
 
-    kind: Kind
+    kind: str
     policy: str | None
     tool: str | None
     message: str

@@ -1,21 +1,17 @@
-"""Extracts the workflow graph of a framework's own objects: one file per framework.
+"""Extracts the workflow graph of a framework's own objects.
 
-An extractor is a module of this package with
+The extractor of a framework is its module `extractor`, with
 
-    FRAMEWORK: str                                 its name in reports
-    recognises(target: object) -> bool             by the module of the target's class; imports nothing
+    recognises(target: object) -> bool             whether it is one that has a graph; imports nothing of the framework
     extract(target: object, name: str) -> Graph    the graph
 
-so that adding one is adding a file.
+which is loaded for objects whose classes come from the modules that its `package.py` names.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from types import ModuleType
-
 from guardagent.errors import InputError
-from guardagent.workflow.extraction.listed import framework_modules
+from guardagent.workflow.extraction.parts import FRAMEWORKS, extractors_of
 from guardagent.workflow.model.graph import Graph
 
 
@@ -27,19 +23,14 @@ def extract(target: object, name: str = "") -> Graph:
     """
     if isinstance(target, Graph):
         return target
-    for extractor in _extractors():
+    for extractor in extractors_of(target):
         if extractor.recognises(target):
             return extractor.extract(target, name or type(target).__name__)  # type: ignore[no-any-return]
     kind = type(target)
-    known = ", ".join(extractor.FRAMEWORK for extractor in _extractors())
+    known = ", ".join(one.FRAMEWORK for _, one in FRAMEWORKS.each() if one.OBJECTS)
     raise InputError(
         f"a {kind.__module__}.{kind.__qualname__} is no workflow; expected an object of {known}, or a Graph"
     )
-
-
-@cache
-def _extractors() -> tuple[ModuleType, ...]:
-    return framework_modules("extractor")
 
 
 def from_module(target: object, *packages: str) -> bool:

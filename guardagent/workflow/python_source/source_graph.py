@@ -1,16 +1,15 @@
 """Reads the graph of a workflow from a Python file alone: nothing of it is imported or run.
 
 The file is gone through statement by statement (`interpret.py`), and one reader per framework understands what is
-called of that framework. A reader is a module of this package with
+called of that framework. A reader is a framework's module `source`, with
 
-    FRAMEWORK: str                                       its name in reports
-    PACKAGES: tuple[str, ...]                            the top packages whose names it understands
+    PACKAGES: tuple[str, ...]                            its top packages, as `package.py` names them
     CONSTANTS: dict[str, object]                         what some of its names stand for, by their paths
     called(interpreter, target, arguments, line)         what a call gives, with its effect; None where it is no other's
     is_workflow(value: object) -> bool                   whether a value stands for a workflow
     extract(value, name: str) -> Graph                   its graph
 
-so that adding one is adding a file. It may have more: `KINDS`, the classes of the framework, for which stand-ins are
+It may have more: `KINDS`, the classes of the framework, for which stand-ins are
 made (`stand_ins.py`), which are extracted as live objects are; where `a | b` or `a & b` means something to it, `piped`
 or `anded(interpreter, left, right)`; and `opened(interpreter, value)`, which gives what `extract` is called with.
 """
@@ -25,7 +24,7 @@ from pathlib import Path
 from types import ModuleType
 
 from guardagent.errors import ContentError, GuardError, InputError, UnknownNameError
-from guardagent.workflow.extraction.listed import framework_modules
+from guardagent.workflow.extraction.parts import FRAMEWORKS, SOURCES
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.python_source.evaluation.values import Applied, Class, Function, Values, exactly
 from guardagent.workflow.python_source.programs.interpret import Interpreter
@@ -53,7 +52,7 @@ def graph_of_source(path: Path, name: str = "") -> Graph:
             raise UnknownNameError("workflow", name, found, str(path))
         return _graph(interpreter, found[name], f"{path}:{name}")
     if not found:
-        known = ", ".join(reader.FRAMEWORK for reader in _readers())
+        known = ", ".join(one.FRAMEWORK for _, one in FRAMEWORKS.each() if one.PACKAGES)
         raise InputError(f"{path}: defines no workflow that could be found in its source; expected one of {known}")
     chosen = _chosen(found, interpreter.started)
     graph = _graph(interpreter, found[chosen], str(path))
@@ -188,4 +187,4 @@ def _reader_of(value: object) -> ModuleType | None:
 
 @cache
 def _readers() -> tuple[ModuleType, ...]:
-    return framework_modules("source")
+    return tuple(SOURCES.load(name) for name, one in FRAMEWORKS.each() if one.PACKAGES)

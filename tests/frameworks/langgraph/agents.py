@@ -20,7 +20,7 @@ from langgraph.graph.message import add_messages
 from langgraph.prebuilt import tools_condition
 
 from guardagent.enforcement import ToolGuard
-from guardagent.frameworks.langgraph.adapter import GuardMiddleware, guarded_tool_node, unless_given_up
+from guardagent.frameworks.langgraph import GuardMiddleware, guarded_tool_node, unless_given_up
 from tests.frameworks.scenarios import Shop
 
 REFUND = "refund"

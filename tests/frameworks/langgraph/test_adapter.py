@@ -15,7 +15,7 @@ pytest.importorskip("langgraph")
 from langchain_core.tools import tool
 
 from guardagent.errors import InputError
-from guardagent.frameworks.langgraph.adapter import (
+from guardagent.frameworks.langgraph import (
     GuardMiddleware,
     RunStopped,
     approve,

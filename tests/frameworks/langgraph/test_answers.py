@@ -23,7 +23,7 @@ from langgraph.graph import StateGraph
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from guardagent.frameworks.langgraph.adapter import guarded_answer_node
+from guardagent.frameworks.langgraph import guarded_answer_node
 from guardagent.types import EMPTY, Decision, Verdict
 from tests.frameworks.langgraph.agents import Scripted, State, agent, graph, results, says, thread, user
 from tests.frameworks.scenarios import LIMIT, Shop, guard_of

@@ -22,7 +22,7 @@ from langgraph.types import Command, RetryPolicy, Send, interrupt
 
 from guardagent.enforcement import SqliteLedger, ToolGuard
 from guardagent.errors import InputError
-from guardagent.frameworks.langgraph.adapter import approve, edit, guarded_tool_node, reject
+from guardagent.frameworks.langgraph import approve, edit, guarded_tool_node, reject
 from tests.frameworks.langgraph.agents import State, agent, awaited_tools, graph, results, says, thread, tools_of_shop
 from tests.frameworks.langgraph.agents import user as asks
 from tests.frameworks.scenarios import APPROVED, Shop, guard_of

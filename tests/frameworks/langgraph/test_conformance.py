@@ -23,7 +23,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command
 
 from guardagent.enforcement import Approval
-from guardagent.frameworks.langgraph.adapter import GuardMiddleware, RunStopped
+from guardagent.frameworks.langgraph import GuardMiddleware, RunStopped
 from guardagent.testing.conformance import (
     SCENARIOS,
     Call,

@@ -22,7 +22,7 @@ from langgraph.types import Command, RetryPolicy, interrupt
 from pydantic import AliasChoices, BaseModel, Field
 
 from guardagent.errors import InputError
-from guardagent.frameworks.langgraph.adapter import GuardMiddleware, RunStopped, approve, reject
+from guardagent.frameworks.langgraph import GuardMiddleware, RunStopped, approve, reject
 from tests.frameworks.langgraph.agents import agent, awaited_tools, graph, results, says, thread, tools_of_shop, user
 from tests.frameworks.scenarios import APPROVED, AT_MOST_ONE, AUTHENTICATED, LIMIT, Shop, guard_of
 
@@ -440,7 +440,7 @@ def test_a_node_that_is_retried_does_not_repeat_what_succeeded(tmp_path: Path) -
     """One call of the node pays and the other raises: the host runs the node again, and the order is paid once."""
     from langgraph.graph import START, StateGraph
 
-    from guardagent.frameworks.langgraph.adapter import guarded_tool_node
+    from guardagent.frameworks.langgraph import guarded_tool_node
     from tests.frameworks.langgraph.agents import State
 
     shop, tries = Shop(), []

@@ -23,7 +23,7 @@ from pydantic import field_serializer as shown_as
 from pydantic import model_serializer as all_shown_as
 
 from guardagent.errors import InputError
-from guardagent.frameworks.langgraph.adapter import GuardMiddleware
+from guardagent.frameworks.langgraph import GuardMiddleware
 from tests.frameworks.langgraph.agents import agent, results, says, thread, user
 from tests.frameworks.scenarios import LIMIT, guard_of
 

@@ -43,7 +43,7 @@ from pydantic import (
 
 from guardagent.enforcement import Approval, ToolGuard
 from guardagent.errors import InputError
-from guardagent.frameworks.mcp.adapter import GuardMiddleware, GuardServerMiddleware
+from guardagent.frameworks.mcp import GuardMiddleware, GuardServerMiddleware
 from tests.frameworks.scenarios import (
     APPROVED,
     ASKS,

@@ -20,7 +20,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp_types import ElicitResult
 
 from guardagent.enforcement import Approval
-from guardagent.frameworks.mcp.adapter import GuardMiddleware, GuardServerMiddleware
+from guardagent.frameworks.mcp import GuardMiddleware, GuardServerMiddleware
 from guardagent.testing.conformance import (
     SCENARIOS,
     Call,

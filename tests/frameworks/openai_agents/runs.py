@@ -12,7 +12,7 @@ from agents import Agent, RunConfig, Runner, function_tool
 from agents.testing import ScriptedModel, assistant_message, function_call
 
 from guardagent.enforcement import ToolGuard
-from guardagent.frameworks.openai_agents.adapter import guarded
+from guardagent.frameworks.openai_agents import guarded
 from tests.frameworks.scenarios import Shop
 
 _numbers = itertools.count(1)

@@ -21,7 +21,7 @@ from agents import RunContextWrapper, RunState
 
 from guardagent.enforcement import Approval, ApprovalRequest, SqliteLedger
 from guardagent.errors import InputError
-from guardagent.frameworks.openai_agents.adapter import answer, request
+from guardagent.frameworks.openai_agents import answer, request
 from tests.frameworks.openai_agents.runs import agent_of, arun, calls, outputs, ran, refund, shop_tools, tool
 from tests.frameworks.scenarios import APPROVED, LIMIT, Shop, guard_of
 

@@ -28,7 +28,7 @@ from agents.testing import ScriptedModel, assistant_message, function_call
 from mcp.types import CallToolResult, TextContent, Tool
 
 from guardagent.enforcement import Approval
-from guardagent.frameworks.openai_agents.adapter import GuardedRunner, RunHalted, answer, guarded, request
+from guardagent.frameworks.openai_agents import GuardedRunner, RunHalted, answer, guarded, request
 from guardagent.testing.conformance import (
     SCENARIOS,
     Call,

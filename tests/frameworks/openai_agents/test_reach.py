@@ -34,7 +34,7 @@ from agents.testing import ScriptedModel
 from guardagent.enforcement import HostCall, ToolSpec
 from guardagent.enforcement.tools_lock import declared
 from guardagent.errors import InputError
-from guardagent.frameworks.openai_agents.adapter import GuardedRunner, RunHalted, conversation, guarded
+from guardagent.frameworks.openai_agents import GuardedRunner, RunHalted, conversation, guarded
 from guardagent.types import Decision, Verdict
 from tests.frameworks.openai_agents.runs import agent_of, arun, calls, config, outputs, ran, refund, shop_tools, tool
 from tests.frameworks.scenarios import APPROVED, AT_MOST_ONE, AUTHENTICATED, HALTED, LIMIT, Shop, guard_of

@@ -17,7 +17,7 @@ import pytest
 
 from guardagent import Decision, InputError, ToolDenied
 from guardagent.enforcement import Approval, Outcome
-from guardagent.frameworks.python.adapter import attach, conversation, current_conversation, guard_tools, guarded
+from guardagent.frameworks.python import attach, conversation, current_conversation, guard_tools, guarded
 from tests.frameworks.scenarios import (
     APPROVED,
     ASKS,

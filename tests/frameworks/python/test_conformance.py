@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from guardagent.enforcement import Approval
-from guardagent.frameworks.python.adapter import arun_agent
+from guardagent.frameworks.python import arun_agent
 from guardagent.testing.conformance import (
     SCENARIOS,
     Call,

@@ -15,7 +15,7 @@ import pytest
 from guardagent import Decision, InputError, ToolDenied, Verdict
 from guardagent.enforcement import ToolGuard
 from guardagent.enforcement.tool_guard import gave_up
-from guardagent.frameworks.python.adapter import (
+from guardagent.frameworks.python import (
     ToolTurn,
     arun_agent,
     arun_tool_calls,

@@ -39,6 +39,7 @@ from guardagent.frameworks.adk.extractor.code import AdkCode
 from guardagent.frameworks.adk.extractor.flow import agents_held, flow_region
 from guardagent.frameworks.adk.extractor.tools import ADK, toolbox
 from guardagent.frameworks.adk.extractor.workflow import does_nothing, is_node, node_region, workflow_region
+from guardagent.frameworks.adk.package import FRAMEWORK
 from guardagent.workflow.extraction.frameworks import Either, Untold, defined_outside, is_a
 from guardagent.workflow.extraction.regions import (
     NOTHING,
@@ -56,7 +57,6 @@ from guardagent.workflow.extraction.written import place
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.python_source.functions.bodies import unseen_in
 
-FRAMEWORK = "adk"
 _DELEGATED = ("task", "single_turn")
 _CALLBACKS = ("before_agent", "after_agent", "before_model", "after_model", "before_tool", "after_tool")
 

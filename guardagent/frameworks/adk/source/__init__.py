@@ -9,6 +9,7 @@ from typing import Any
 
 from guardagent.frameworks.adk import extractor as live
 from guardagent.frameworks.adk.extractor.tools import ADK
+from guardagent.frameworks.adk.package import PACKAGES as PACKAGES
 from guardagent.frameworks.adk.source import workflow as adk_workflow
 from guardagent.workflow.extraction.frameworks import is_a
 from guardagent.workflow.model.graph import Graph
@@ -28,8 +29,6 @@ from guardagent.workflow.python_source.evaluation.values import (
 from guardagent.workflow.python_source.programs.interpret import Interpreter
 from guardagent.workflow.python_source.programs.stand_ins import REQUIRED, Framed, Kind, copy_of, make, stage_of
 
-FRAMEWORK = live.FRAMEWORK
-PACKAGES = ("google",)
 _NO = Values((False,))
 _DELEGATED = {"task": "_TaskAgentTool", "single_turn": "_SingleTurnAgentTool"}
 

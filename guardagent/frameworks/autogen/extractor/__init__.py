@@ -18,12 +18,11 @@ from guardagent.frameworks.autogen.extractor.selection import AUTOGEN
 from guardagent.frameworks.autogen.extractor.selector import selector
 from guardagent.frameworks.autogen.extractor.stops import Stop
 from guardagent.frameworks.autogen.extractor.turns import Turn, any_order, magentic, round_robin, swarm
+from guardagent.frameworks.autogen.package import FRAMEWORK
 from guardagent.workflow.extraction import from_module
 from guardagent.workflow.extraction.frameworks import Either, Untold, is_a, private
 from guardagent.workflow.extraction.regions import Assembly, Entry, Exit, Region
 from guardagent.workflow.model.graph import Graph
-
-FRAMEWORK = "autogen"
 
 _TEAMS: dict[str, Callable[[Assembly, Any, list[Turn], Stop], Region]] = {
     "RoundRobinGroupChat": round_robin,

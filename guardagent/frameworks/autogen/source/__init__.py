@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from guardagent.frameworks.autogen import extractor as live
+from guardagent.frameworks.autogen.package import PACKAGES as PACKAGES
 from guardagent.frameworks.autogen.source import kinds as autogen_kinds
 from guardagent.workflow.extraction.frameworks import is_a
 from guardagent.workflow.model.graph import Graph
@@ -15,8 +16,6 @@ from guardagent.workflow.python_source.programs.stand_ins import Framed, stage_o
 if TYPE_CHECKING:
     from guardagent.workflow.python_source.programs.interpret import Interpreter
 
-FRAMEWORK = live.FRAMEWORK
-PACKAGES = (autogen_kinds.CHAT, autogen_kinds.CORE, autogen_kinds.EXT)
 CONSTANTS: dict[str, object] = {}
 KINDS = autogen_kinds.KINDS
 

@@ -11,12 +11,11 @@ from guardagent.errors import InputError
 from guardagent.frameworks.crewai.extractor.crew import agent_tools, crew_region, role
 from guardagent.frameworks.crewai.extractor.flow import flow_region
 from guardagent.frameworks.crewai.extractor.objects import CREWAI, Reader, is_crew_base, is_kind
+from guardagent.frameworks.crewai.package import FRAMEWORK
 from guardagent.workflow.extraction import from_module
 from guardagent.workflow.extraction.regions import Assembly, Entry, Exit, Region
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.python_source.evaluation.values import Arguments, Made, Sequence, StandIn, exactly
-
-FRAMEWORK = "crewai"
 
 
 def recognises(target: object) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from guardagent.frameworks.crewai import extractor as live
 from guardagent.frameworks.crewai.extractor.objects import CREWAI, is_kind
+from guardagent.frameworks.crewai.package import PACKAGES as PACKAGES
 from guardagent.frameworks.crewai.source import kinds as crewai_kinds
 from guardagent.frameworks.crewai.source.reader import is_crew_class, reader_of
 from guardagent.frameworks.crewai.source.told import DECORATORS, Condition, Decorator
@@ -30,8 +31,6 @@ from guardagent.workflow.python_source.programs.stand_ins import Framed, make, s
 if TYPE_CHECKING:
     from guardagent.workflow.python_source.programs.interpret import Interpreter
 
-FRAMEWORK = live.FRAMEWORK
-PACKAGES = (CREWAI, "crewai_tools")
 KINDS = crewai_kinds.KINDS
 CONSTANTS: dict[str, object] = {
     f"{module}.Process.{name}": name

@@ -7,9 +7,10 @@ A call is judged at its tool, after the host's validation: with the arguments th
 middlewares have made of those that the model wrote.
 """
 
-from guardagent.frameworks.langgraph.host import require_host
+from guardagent._support.installed import require
+from guardagent.frameworks.langgraph.package import DISTRIBUTIONS, EXTRA
 
-require_host()
+require(DISTRIBUTIONS, EXTRA)
 
 from guardagent.frameworks.langgraph.adapter.answering import approve, edit, reject  # noqa: E402 - the host is there now
 from guardagent.frameworks.langgraph.adapter.middleware import GuardMiddleware  # noqa: E402

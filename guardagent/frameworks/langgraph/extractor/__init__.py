@@ -20,11 +20,11 @@ from guardagent.frameworks.langgraph.extractor.commands import NodeBody, node_bo
 from guardagent.frameworks.langgraph.extractor.nodes import Facts, facts_of, hitl_gates, is_hitl, only_hinted
 from guardagent.frameworks.langgraph.extractor.open import GraphOfCode, is_frameworks, is_graph, open_runnable
 from guardagent.frameworks.langgraph.extractor.parts import Call, Part, Way, joined
+from guardagent.frameworks.langgraph.package import FRAMEWORK
 from guardagent.workflow.extraction import from_module
 from guardagent.workflow.extraction.frameworks import is_a, private
 from guardagent.workflow.model.graph import END, START, EdgeKind, Graph, GraphBuilder, NodeKind
 
-FRAMEWORK = "langgraph"
 ALL = "*"
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from guardagent.frameworks.langgraph.extractor import FRAMEWORK, extract
+from guardagent.frameworks.langgraph.extractor import extract
+from guardagent.frameworks.langgraph.package import PACKAGES
 from guardagent.frameworks.langgraph.source import agents as langgraph_agents
 from guardagent.frameworks.langgraph.source.objects import (
     Branch,
@@ -36,14 +37,13 @@ from guardagent.workflow.python_source.evaluation.values import (
 )
 from guardagent.workflow.python_source.programs.interpret import Interpreter
 
-__all__ = ["CONSTANTS", "FRAMEWORK", "PACKAGES", "called", "extract", "is_workflow", "piped"]
+__all__ = ["CONSTANTS", "PACKAGES", "called", "extract", "is_workflow", "piped"]
 
 CONSTANTS: dict[str, object] = {
     **{f"{module}.END": END for module in ("langgraph.graph", "langgraph.constants", "langgraph.graph.state")},
     **{f"{module}.START": START for module in ("langgraph.graph", "langgraph.constants", "langgraph.graph.state")},
     "langgraph.types.Command.PARENT": "__parent__",
 }
-PACKAGES = ("langgraph", "langchain", "langchain_core")
 _SAME = {"with_config", "with_retry", "with_types", "with_fallbacks", "with_listeners", "bind", "copy"}
 _GRAPHS = {"StateGraph", "MessageGraph", "Graph"}
 _HOOKS = {"before_agent", "before_model", "after_model", "after_agent", "wrap_model_call", "wrap_tool_call"}

@@ -48,6 +48,7 @@ from guardagent.frameworks.llama_index.extractor.steps import (
     of_library,
     steps_of,
 )
+from guardagent.frameworks.llama_index.package import FRAMEWORK
 from guardagent.workflow.extraction.cutting import CONDITION, cut_short, reached
 from guardagent.workflow.extraction.regions import NOTHING, Assembly, Entry, Exit, Region
 from guardagent.workflow.extraction.tool_box import Toolbox
@@ -58,7 +59,6 @@ from guardagent.workflow.python_source.evaluation.values import Class, Made, Val
 from guardagent.workflow.python_source.functions.bodies import Use, Words
 from guardagent.workflow.python_source.functions.step_code import Step, asking, step_of
 
-FRAMEWORK = "llama-index"
 _CALLS = {"call", "acall", "__call__"}
 _MODELS = ("BaseLLM", "LLM")
 

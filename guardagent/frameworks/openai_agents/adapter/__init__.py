@@ -10,9 +10,10 @@
 Extra: `guardagent[openai-agents]`.
 """
 
-from guardagent.frameworks.openai_agents.adapter._host import require
+from guardagent._support.installed import require
+from guardagent.frameworks.openai_agents.package import DISTRIBUTIONS, EXTRA
 
-require()
+require(DISTRIBUTIONS, EXTRA)
 
 from guardagent.frameworks.openai_agents.adapter.approvals import answer, request  # noqa: E402
 from guardagent.frameworks.openai_agents.adapter.attachment import guarded  # noqa: E402

@@ -36,14 +36,13 @@ from types import FunctionType
 from typing import Any
 
 from guardagent.frameworks.openai_agents.extractor.tools import DISTRIBUTION, SDK, WORDS, agents_run_by, toolbox
+from guardagent.frameworks.openai_agents.package import FRAMEWORK
 from guardagent.workflow.extraction.frameworks import Untold, is_a, private
 from guardagent.workflow.extraction.regions import Assembly, Entry, Exit, Region
 from guardagent.workflow.extraction.tool_box import Toolbox
 from guardagent.workflow.extraction.written import place
 from guardagent.workflow.model.graph import END, Graph
 from guardagent.workflow.python_source.functions.code import Code
-
-FRAMEWORK = "openai-agents"
 
 
 def recognises(target: object) -> bool:

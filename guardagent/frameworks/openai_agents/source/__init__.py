@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from guardagent.frameworks.openai_agents import extractor as live
+from guardagent.frameworks.openai_agents.package import PACKAGES as PACKAGES
 from guardagent.workflow.extraction.frameworks import Untold, is_a
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.python_source.evaluation.values import (
@@ -33,8 +34,6 @@ from guardagent.workflow.python_source.programs.stand_ins import (
     stage_of,
 )
 
-FRAMEWORK = live.FRAMEWORK
-PACKAGES = ("agents",)
 CONSTANTS: dict[str, object] = {}
 _RUNS = {f"Runner.{how}" for how in ("run", "run_sync", "run_streamed")}
 _GUARDRAILS = {"input_guardrail": "InputGuardrail", "output_guardrail": "OutputGuardrail"}

@@ -32,6 +32,7 @@ from typing import Any
 
 from guardagent.errors import InputError
 from guardagent.frameworks.pydantic_graph.extractor.agents import AI, RUNS, WORDS, Agents, every_tool, is_agent
+from guardagent.frameworks.pydantic_graph.package import FRAMEWORK
 from guardagent.workflow.extraction.cutting import CONDITION, beaten_to, cut_short
 from guardagent.workflow.extraction.frameworks import is_a
 from guardagent.workflow.extraction.regions import Assembly, Entry, Exit, Region
@@ -42,7 +43,6 @@ from guardagent.workflow.python_source.functions.bodies import Use
 from guardagent.workflow.python_source.functions.outcomes import written
 from guardagent.workflow.python_source.functions.step_code import Step, step_of
 
-FRAMEWORK = "pydantic-graph"
 LIBRARY = "pydantic_graph"
 
 

@@ -1,0 +1,45 @@
+"""Acme Flows: `flow = guarded(flow, guard)`.
+
+    guarded(flow, guard)    each step asks the guard before it runs
+
+Extra: `guardagent[acme-flows]`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from guardagent._support.installed import require
+from guardagent.enforcement import HostCall, ToolGuard, ToolSpec, run
+from guardagent.frameworks._template.package import DISTRIBUTIONS, EXTRA
+
+require(DISTRIBUTIONS, EXTRA)
+
+__all__ = ["guarded"]
+
+
+def guarded(flow: Any, guard: ToolGuard, *, conversation: str) -> Any:
+    """A flow whose steps ask the guard before they run; a step that is denied raises `ToolDenied`.
+
+    Raises:
+        InputError: a rule names a tool that is probably a misspelling of one of the flow's.
+    """
+    guard.attach([ToolSpec(step.tool) for step in flow.steps])
+    made = copy.copy(flow)
+    made.steps = [_guarded(step, guard, conversation) for step in flow.steps]
+    return made
+
+
+def _guarded(step: Any, guard: ToolGuard, conversation: str) -> Any:
+    made, execute = copy.copy(step), step.run
+    made.run = _asking(execute, step.tool, guard, conversation)
+    return made
+
+
+def _asking(execute: Callable[..., Any], tool: str, guard: ToolGuard, conversation: str) -> Callable[..., Any]:
+    def judged(args: Mapping[str, Any]) -> Any:
+        return run(guard, HostCall(tool, args, conversation), execute)
+
+    return judged

@@ -1,0 +1,37 @@
+"""Reads programs of Acme Flows: its flows and steps are made as stand-ins, and extracted as live ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from guardagent.frameworks._template import extractor as live
+from guardagent.frameworks._template.package import PACKAGES as PACKAGES
+from guardagent.workflow.model.graph import Graph
+from guardagent.workflow.python_source.evaluation.values import Arguments, Values
+from guardagent.workflow.python_source.programs.stand_ins import REQUIRED, Framed, Kind, stage_of
+
+if TYPE_CHECKING:
+    from guardagent.workflow.python_source.programs.interpret import Interpreter
+
+CONSTANTS: dict[str, object] = {}
+KINDS = (
+    Kind("Step", "acme_flows", fields={"name": REQUIRED, "tool": REQUIRED}),
+    Kind("Flow", "acme_flows", fields={"steps": REQUIRED}, several=frozenset({"steps"}), ordered=frozenset({"steps"})),
+)
+
+
+def is_workflow(value: object) -> bool:
+    return isinstance(value, Framed) and live.recognises(value)
+
+
+def extract(value: Framed, name: str) -> Graph:
+    """The graph of a flow, with notes on what its source does not determine."""
+    stage = stage_of(value.interpreter)
+    graph = live.extract(value, name)
+    return replace(graph, notes=(*graph.notes, *stage.notes))
+
+
+def called(_interpreter: Interpreter, _target: object, _arguments: Arguments, _line: int) -> Values | None:
+    """Acme Flows has no functions that matter: its classes are told by KINDS."""
+    return None

@@ -1,0 +1,40 @@
+"""The frameworks: what each says of itself, and the parts of it that read workflows, each loaded when it is needed.
+
+A framework is a folder of `guardagent.frameworks`, or a package that registers itself. Its `package.py` says which
+parts it has: an extractor where it names the modules of its objects (`OBJECTS`), a source reader where it names the
+packages that programs import (`PACKAGES`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from guardagent._support.plugins import Plugins
+
+_FOLDER = _GROUP = "guardagent.frameworks"
+FRAMEWORKS = Plugins(
+    "framework", _FOLDER, ("DISTRIBUTIONS", "EXTRA", "FRAMEWORK", "OBJECTS", "PACKAGES"), group=_GROUP, part="package"
+)
+EXTRACTORS = Plugins("extractor of", _FOLDER, ("extract", "recognises"), group=_GROUP, part="extractor")
+SOURCES = Plugins(
+    "source reader of",
+    _FOLDER,
+    ("CONSTANTS", "PACKAGES", "called", "extract", "is_workflow"),
+    group=_GROUP,
+    part="source",
+)
+
+
+def extractors_of(target: object) -> Iterator[Any]:
+    """The extractors of the frameworks that an object's class comes from; no other is loaded."""
+    modules = _modules_of(target)
+    for name, package in FRAMEWORKS.each():
+        if any(one == known or one.startswith(f"{known}.") for known in package.OBJECTS for one in modules):
+            yield EXTRACTORS.load(name)
+
+
+def _modules_of(target: object) -> set[str]:
+    """The modules of the classes that an object comes from, or that a class does, and of their metaclasses."""
+    kinds = [type(target), type(type(target)), *([target] if isinstance(target, type) else [])]
+    return {str(one.__module__) for kind in kinds for one in kind.__mro__}

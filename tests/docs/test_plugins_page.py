@@ -1,0 +1,97 @@
+"""The package of docs/plugins.md is installed, and each of its plug-ins is used as users of GuardAgent would."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests._support.plugin_package import install
+
+APP = 'from acme_flows import Flow, Step\n\nflow = Flow([Step("look", "find_order"), Step("pay", "refund")])\n'
+POLICIES = """
+version: 1
+policies:
+  - id: {id}
+    temporal: G(tool:refund -> O tool:find_order)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with an app and a policy, and the package installed beside them."""
+    install(tmp_path / "site")
+    (tmp_path / "app.py").write_text(APP)
+    (tmp_path / "policies.yaml").write_text(POLICIES.format(id="paid"))
+    return tmp_path
+
+
+def ran(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Python, with what is installed beside a folder's programs."""
+    environment = {**os.environ, "PYTHONPATH": str(folder / "site")}
+    return subprocess.run(
+        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def guardagent(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return ran(folder, "-m", "guardagent", *arguments)
+
+
+def test_its_model_answers(folder: Path) -> None:
+    """By the name that it registered."""
+    code = (
+        "from guardagent.models import Message, load_model\n"
+        "print(load_model('acme/large').complete([Message('user', 'Hello?')]).text)"
+    )
+    assert ran(folder, "-c", code).stdout == "acme/large was asked: Hello?\n"
+
+
+def test_its_store_keeps_a_log(folder: Path) -> None:
+    """A log with its suffix is written by it, and verified."""
+    code = "from guardagent import AuditLog\nAuditLog('run.acme').append({'kind': 'check'})"
+    written = ran(folder, "-c", code)
+    assert '"kind":"check"' in written.stderr
+    verified = guardagent(folder, "log", "verify", "run.acme")
+    assert verified.returncode == 0, verified.stderr
+
+
+def test_its_check_looks_at_rules(folder: Path) -> None:
+    """Beside those that come with GuardAgent."""
+    found = guardagent(folder, "lint", "policies.yaml")
+    assert (found.returncode, found.stdout.partition("\n")[0]) == (
+        1,
+        "naming: paid: its id does not begin with `acme-`; rename it",
+    )
+    (folder / "policies.yaml").write_text(POLICIES.format(id="acme-paid"))
+    assert guardagent(folder, "lint", "policies.yaml").returncode == 0
+
+
+@pytest.mark.parametrize("target", ["app.py", "app.py:flow"])
+def test_its_framework_is_verified(folder: Path, target: str) -> None:
+    """From the source alone, and from the live object: both ways the rule is proved."""
+    found = guardagent(folder, "verify", target, "--policies", "policies.yaml", "--format", "json")
+    assert found.returncode == 0, found.stderr
+    assert '"framework": "acme-flows"' in found.stdout
+    assert '"proved"' in found.stdout
+
+
+def test_its_framework_is_guarded(folder: Path) -> None:
+    """A step that breaks a rule does not run, and says why."""
+    code = (
+        "from acme_guard.flows import guarded\nfrom app import flow\nfrom guardagent import ToolDenied, ToolGuard\n"
+        "look, pay = guarded(flow, ToolGuard('policies.yaml'), conversation='c').steps\n"
+        "try:\n    pay.run({})\nexcept ToolDenied as error:\n    print(error.verdict.decision)\n"
+        "look.run({})\nprint(pay.run({}))"
+    )
+    assert ran(folder, "-c", code).stdout == "deny\nrefund ran with {}\n"
+
+
+def test_its_structural_check_is_in_every_report(folder: Path) -> None:
+    """With its own words."""
+    (folder / "app.py").write_text(APP.replace("[Step(", "[Step(str(i), 't') for i in range(6)] + [Step("))
+    said = guardagent(folder, "verify", "app.py:flow", "--format", "github").stdout
+    assert "title=acme_steps%3A At most five steps" in said
