@@ -24,15 +24,20 @@ Steps = Generator[Step, Any, T]
 def drive(steps: Steps[T]) -> T:
     """Does one step after the other; what the generator returns."""
     go_on: Callable[[], Step] = partial(next, steps)
+    thrown: BaseException | None = None
     while True:
         try:
             step = go_on()
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
+        except RuntimeError as error:
+            if isinstance(thrown, StopIteration) and error.__cause__ is thrown:
+                raise thrown from None  # a generator cannot pass one through
+            raise
         try:
             go_on = partial(steps.send, step.plain())
         except BaseException as error:  # noqa: BLE001 - it is the generator's to deal with
-            go_on = partial(steps.throw, error)
+            go_on, thrown = partial(steps.throw, error), error
 
 
 async def adrive(steps: Steps[T]) -> T:

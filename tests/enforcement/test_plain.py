@@ -18,8 +18,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from typing_extensions import TypedDict
 
-from guardagent.enforcement.plain import plain, unshown_in
+from guardagent.enforcement.plain import plain, plain_arguments, unshown_in
 from guardagent.errors import InputError
+from guardagent.types import thaw
 
 pytest.importorskip("pydantic")
 
@@ -192,3 +193,16 @@ def test_types_that_hide_what_they_hold_are_found(annotation: Any, found: str | 
     """In the annotation, before a call comes."""
     assert (unshown_in(annotation) or "").startswith(found or "")
     assert (unshown_in(annotation) is None) == (found is None)
+
+
+def test_arguments_are_frozen_and_say_the_same() -> None:
+    """Whatever they hold, in the same order; nobody can change a part of them."""
+    lines = [Point(1, Decimal(2))]
+    args = {"order": Order("W1", lines), "mixed": {"a", (1, 2), Point(3, Decimal(4))}, "raw": b"\xff"}
+    shown = plain_arguments(args)
+    assert thaw(shown) == {name: plain(value) for name, value in args.items()}
+    lines.append(Point(5, Decimal(6)))
+    assert len(shown["order"]["lines"]) == 1
+    for part in (shown["order"], shown["order"]["lines"][0], shown["raw"]):
+        with pytest.raises(TypeError):
+            part["x"] = 0

@@ -56,6 +56,14 @@ def test_what_a_tool_raises_passes_through() -> None:
     assert [(event.status, event.output) for event in one.session("c").history] == [("failed", "ConnectionError: no")]
 
 
+def test_a_tool_may_raise_that_an_iterator_is_empty() -> None:
+    """It comes out as it is, and the call has failed."""
+    one = guard(LIMIT)
+    with pytest.raises(StopIteration):
+        run(one, refund(), lambda _: next(iter(())))
+    assert [event.status for event in one.session("c").history] == ["failed"]
+
+
 def test_a_call_that_is_cancelled_stays_in_flight() -> None:
     """It may have paid."""
     one = guard(LIMIT)

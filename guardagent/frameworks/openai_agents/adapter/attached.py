@@ -7,8 +7,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from guardagent._support.steps import Steps
 from guardagent.enforcement import ToolGuard
 from guardagent.enforcement.calls import HostCall
+from guardagent.enforcement.life import Judged
 from guardagent.enforcement.schema import read_object
 from guardagent.frameworks.openai_agents.adapter.messages import chat, result_ids
 from guardagent.frameworks.openai_agents.adapter.runs import UNNAMED, Run, Runs, conversation_of, scope
@@ -81,10 +83,10 @@ class Attached(ABC):
         options = {"step": f"{id(run)}.{run.step}", "agent": getattr(agent, "name", None), **options}
         return HostCall(tool, args, conversation, messages=messages, seen=seen, **options)
 
-    async def before(self, call: HostCall) -> Verdict:
+    def judged(self, call: HostCall) -> Steps[Judged]:
         """What the guard says of a call; with what to configure where it belongs to no conversation."""
-        verdict = await self.guard.abefore(call)
-        return verdict if call.conversation else replace(verdict, errors=(*verdict.errors, UNNAMED))
+        verdict, call = yield from self.guard.life.judged(call)
+        return verdict if call.conversation else replace(verdict, errors=(*verdict.errors, UNNAMED)), call
 
     def _tell_of_turn(self, run: Run, conversation: str | None) -> None:
         around = scope()

@@ -5,16 +5,18 @@ from __future__ import annotations
 import copy
 import json
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 from agents import Agent, Handoff, handoff
 
+from guardagent._support.steps import Step, adrive
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.schema import completed, read_object
-from guardagent.errors import InputError
+from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.openai_agents.adapter.attached import Attached
 from guardagent.frameworks.openai_agents.adapter.denials import Denial, RunHalted, denied
-from guardagent.types import Verdict, unchecked
+from guardagent.types import Verdict
 
 # The SDK asks for the message right after the hand-off, in the same task.
 _denial: ContextVar[Denial | None] = ContextVar("guardagent_handoff_denial", default=None)
@@ -60,25 +62,18 @@ class _Handing:
             return self._stays(context, await self._attachment.guard.arefuse(unread, str(error)))
         shown = {"to": self._before.agent_name, **({"input": args} if args else {})}
         call = self._attachment.call("handoff", shown, context, action="handoff")
-        verdict = await self._attachment.before(call)
-        if verdict.label:
-            return self._stays(context, verdict)
+        life = self._attachment.guard.life
         try:
-            judged = await self._attachment.guard.ause(call)
-        except InputError as error:
-            return self._stays(context, unchecked(str(error), checked_by="policy"))
-        return await self._handed(context, call, judged.get("input"))
+            call, judged = await adrive(life.permitted(call, self._attachment.judged(call)))
+        except ToolDenied as denial:
+            return self._stays(context, denial.verdict)
+        work = partial(self._handed, context, call, judged.get("input"))
+        return await adrive(life.ran(call, Step(work, work), lambda agent: Outcome({"assistant": agent.name})))
 
     async def _handed(self, context: Any, call: HostCall, given: Any) -> Any:
-        guard = self._attachment.guard
-        try:
-            agent = await self._before.on_invoke_handoff(context, json.dumps(given or {}))
-            _same(agent, call.args["to"])
-            self._attachment.take(agent)
-        except BaseException as error:
-            guard.after(call, Outcome.of_error(error))
-            raise
-        await guard.aafter(call, Outcome({"assistant": agent.name}))
+        agent = await self._before.on_invoke_handoff(context, json.dumps(given or {}))
+        _same(agent, call.args["to"])
+        self._attachment.take(agent)
         return agent
 
     def _stays(self, context: Any, verdict: Verdict) -> Any:

@@ -10,17 +10,19 @@ from agents import FunctionTool, MCPToolCancellationError, ModelBehaviorError, U
 from agents.agent_tool_state import get_agent_tool_state_scope, peek_agent_tool_run_result
 from agents.tool import maybe_invoke_function_tool_failure_error_function
 
+from guardagent._support.steps import Step, Steps, adrive
 from guardagent.enforcement.approval import Approval, applied
 from guardagent.enforcement.calls import HostCall, Outcome
+from guardagent.enforcement.life import Judged, Life
 from guardagent.enforcement.schema import read_object
-from guardagent.errors import InputError, in_words
+from guardagent.errors import InputError, ToolDenied, in_words
 from guardagent.frameworks.openai_agents.adapter.approvals import host_said
 from guardagent.frameworks.openai_agents.adapter.attached import Attached
 from guardagent.frameworks.openai_agents.adapter.bodies import Body, Bound
 from guardagent.frameworks.openai_agents.adapter.denials import Denial, RunHalted, denied
 from guardagent.frameworks.openai_agents.adapter.runs import Run, Scope, entered, scope
-from guardagent.frameworks.openai_agents.adapter.watching import McpError, watched
-from guardagent.types import Decision, Verdict, freeze, unchecked
+from guardagent.frameworks.openai_agents.adapter.watching import McpError, ServerAnswer, watched
+from guardagent.types import Decision, freeze, unchecked
 
 _STICKY = "a person has to approve this very call; a standing approval of the tool does not cover it"
 
@@ -84,11 +86,11 @@ class Invoker:
             return await self._executed(context, waiting, bound)
         if (outer := _outer(call)) is not None:
             return await bound.execute(context) if outer.args == call.args else denied(name, _CHANGED)
-        call, verdict = await self._judged(context, call)
-        if verdict.label:
-            return denied(call.tool, verdict)
         try:
-            bound = await self._permitted(call, bound)
+            call, args = await adrive(self._life.permitted(call, self._judged(context, call)))
+            bound = await self._fitting(call, bound, args)
+        except ToolDenied as denial:
+            return denied(name, denial.verdict)
         except InputError as error:
             return denied(call.tool, unchecked(str(error), checked_by="policy"))
         return await self._executed(context, call, bound)
@@ -96,43 +98,43 @@ class Invoker:
     def _ready(self, edited: Mapping[str, Any]) -> dict[str, Any]:
         return self.body.again(edited).shown()
 
-    async def _judged(self, context: Any, call: HostCall) -> tuple[HostCall, Verdict]:
+    @property
+    def _life(self) -> Life:
+        return self.attachment.guard.life
+
+    def _judged(self, context: Any, call: HostCall) -> Steps[Judged]:
         """The verdict on a call, as a person left it. What the SDK holds for approved is asked of the guard."""
         guard, asked, host = self.attachment.guard, replace(call, step=None), host_said(context, self._tool)
         self.attachment.answered(asked)
         if host is None or (host == "always" and not guard.was_asked(asked)):
-            return call, await self._decided(call)
+            return (yield from self._decided(call))
         said = self.attachment.notes(context).pop(("said", asked.digest), None)
         said = (said or Approval("approve", by="the host's approval", of=asked.digest)).readied(self._ready)
         if said.choice == "edit":
-            call = applied(call, said)
-            return call, await self._decided(call)
-        verdict = await guard.aresolve(asked, said)
-        if (
-            verdict.decision is Decision.ESCALATE and guard.approver is not None
-        ):  # the operator's approval lifts no rule
-            return call, await self._decided(call)
-        return asked, verdict
+            return (yield from self._decided(applied(call, said)))
+        verdict = yield from self._life.resolve(asked, said)
+        if verdict.decision is Decision.ESCALATE and guard.approver is not None:
+            return (yield from self._decided(call))  # the operator's approval lifts no rule
+        return verdict, asked
 
-    async def _decided(self, call: HostCall) -> Verdict:
-        verdict = await self.attachment.before(call)
+    def _decided(self, call: HostCall) -> Steps[Judged]:
+        verdict, call = yield from self.attachment.judged(call)
         if verdict.decision is Decision.ESCALATE and self.attachment.guard.approver is None:
-            return replace(verdict, errors=(*verdict.errors, _STICKY))
-        return verdict
+            verdict = replace(verdict, errors=(*verdict.errors, _STICKY))
+        return verdict, call
 
-    async def _permitted(self, call: HostCall, bound: Bound) -> Bound:
+    async def _fitting(self, call: HostCall, bound: Bound, judged: Mapping[str, Any]) -> Bound:
         """What may run: exactly what was judged.
 
         Raises:
-            InputError: it is void, or what a person edited is not what the tool would get.
+            InputError: what a person edited is not what the tool would get.
         """
-        judged = await self.attachment.guard.ause(call)
         if freeze(bound.shown()) == freeze(judged):
             return bound
         try:
             return self._bound_to(call, judged)
         except (InputError, ModelBehaviorError) as error:
-            self.attachment.guard.withdraw(call, in_words(error), used=True)
+            await self.attachment.guard.awithdraw(call, in_words(error), used=True)
             raise InputError(in_words(error)) from None
 
     def _bound_to(self, call: HostCall, judged: Mapping[str, Any]) -> Bound:
@@ -143,17 +145,20 @@ class Invoker:
 
     async def _executed(self, context: Any, call: HostCall, bound: Bound) -> Any:
         inside = Scope(call.conversation, Run() if self.is_agent else None, call)
-        try:
+
+        async def work() -> tuple[Any, ServerAnswer]:
             with entered(inside), watched() as server:
-                output = await bound.execute(context)
-        except BaseException as error:
-            self.attachment.guard.after(call, self._outcome_of(error))
-            raise
-        if self._is_paused(context):
-            self.attachment.notes(context)[self._key(context)] = call
-            return output
-        failed = server.failed or isinstance(output, Denial)
-        await self.attachment.guard.aafter(call, Outcome(server.shown(output), failed=failed, beside=server.parts))
+                return await bound.execute(context), server
+
+        def outcome(given: tuple[Any, ServerAnswer]) -> Outcome | None:
+            output, server = given
+            if self._is_paused(context):
+                self.attachment.notes(context)[self._key(context)] = call
+                return None
+            failed = server.failed or isinstance(output, Denial)
+            return Outcome(server.shown(output), failed=failed, beside=server.parts)
+
+        output, _ = await adrive(self._life.ran(call, Step(work, work), outcome, self._outcome_of))
         return output
 
     def _outcome_of(self, error: BaseException) -> Outcome:
