@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import mcp_types as types
@@ -12,14 +13,16 @@ from fastmcp.tools.base import ToolResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic_core import to_jsonable_python
 
+from guardagent._support.steps import Step, Steps, adrive
 from guardagent.enforcement import Approval, ApprovalRequest, HostCall, Outcome, ToolGuard
-from guardagent.errors import InputError, ToolDenied
+from guardagent.enforcement.life import Judged, PermitVoidError
+from guardagent.errors import ToolDenied
 from guardagent.frameworks.mcp.adapter import approvals
 from guardagent.frameworks.mcp.adapter.calls import answered
 from guardagent.frameworks.mcp.adapter.rounds import AskByResult, Key, Rounds, key_of
 from guardagent.frameworks.mcp.adapter.sessions import MISSING, session_of
 from guardagent.frameworks.mcp.adapter.telling import told
-from guardagent.types import Verdict, thaw, unchecked
+from guardagent.types import Verdict, thaw
 
 
 class Gate:
@@ -62,22 +65,18 @@ class Gate:
         if known is not None:
             return await self._ran(known, proposed, thaw(known.args), execute)
         try:
-            verdict, call = await self._decided(context, call, proposed)
+            call, args = await adrive(self._guard.life.permitted(call, self._decided(context, call, proposed)))
         except AskByResult as asked:
             return asked.args[0]
-        if verdict.label:
-            raise Denied(call.tool, verdict)
-        return await self._ran(call, proposed, await self._used(call), execute)
+        except PermitVoidError:
+            raise
+        except ToolDenied as denied:
+            raise Denied(call.tool, denied.verdict) from None
+        return await self._ran(call, proposed, args, execute)
 
     async def refused(self, call: HostCall, error: Exception) -> str:
         """What the model reads of a call that cannot be judged."""
         return told(await self._guard.arefuse(call, str(error)))
-
-    async def _used(self, call: HostCall) -> Mapping[str, Any]:
-        try:
-            return await self._guard.ause(call)
-        except InputError as error:
-            raise ToolDenied(call.tool, unchecked(str(error), checked_by="policy")) from None
 
     async def _ran(
         self,
@@ -86,23 +85,18 @@ class Gate:
         args: Mapping[str, Any],
         execute: Callable[[Mapping[str, Any]], Awaitable[Any]],
     ) -> Any:
-        try:
-            output = await execute(args)
-        except Exception as error:
-            await self._guard.aafter(call, Outcome.of_error(error))
-            raise
-        except BaseException as error:
-            self._guard.after(call, Outcome.of_error(error))  # not awaited: the task is cancelled
-            raise
-        wanted = getattr(output, "input_required", output)
-        if isinstance(wanted, types.InputRequiredResult):
-            self._rounds.leave_open(proposed, wanted.request_state, call)
-        await self._guard.aafter(call, outcome_of(output))
-        return output
+        def outcome(output: Any) -> Outcome:
+            wanted = getattr(output, "input_required", output)
+            if isinstance(wanted, types.InputRequiredResult):
+                self._rounds.leave_open(proposed, wanted.request_state, call)
+            return outcome_of(output)
+
+        work = partial(execute, args)
+        return await adrive(self._guard.life.ran(call, Step(work, work), outcome))
 
     # --- a person
 
-    async def _decided(self, context: Context, call: HostCall, proposed: Key) -> tuple[Verdict, HostCall]:
+    def _decided(self, context: Context, call: HostCall, proposed: Key) -> Steps[Judged]:
         async def ask(call: HostCall, verdict: Verdict) -> Approval | None:
             if not approvals.can_ask(_capabilities(context)):
                 return None
@@ -112,7 +106,7 @@ class Gate:
                 raise AskByResult(types.InputRequiredResult.model_validate(asking))
             return await _by_form(context, request)
 
-        return await self._rounds.decide(call, proposed, context.request_state, _said(context), ask)
+        return self._rounds.decide(call, proposed, context.request_state, _said(context), ask)
 
 
 class Denied(ToolDenied):

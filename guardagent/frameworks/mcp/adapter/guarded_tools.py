@@ -22,7 +22,7 @@ from pydantic import PrivateAttr, TypeAdapter
 from pydantic import ValidationError as PydanticValidationError
 
 from guardagent.enforcement import HostCall
-from guardagent.enforcement.plain import plain, unshown_in
+from guardagent.enforcement.plain import plain, plain_arguments, unshown_in
 from guardagent.enforcement.schema import completed
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.mcp.adapter.gate import Gate
@@ -107,13 +107,14 @@ class _Function:
         given = {name: values[name] for name in self._own}
         conversation = self._gate.conversation()
         try:
-            call = HostCall(self._name, self._plain(given), conversation, ready=self._ready)
+            call = HostCall(self._name, plain_arguments(given), conversation, ready=self._ready)
         except InputError as error:
             raise ToolError(await self._gate.refused(HostCall(self._name, {}, conversation), error)) from None
 
         async def execute(args: Mapping[str, Any]) -> Any:
-            as_python = given if args == self._plain(given) else self._fitted(args)
-            if self._plain(as_python) != args:
+            as_judged = args == self._plain(given)
+            as_python = given if as_judged else self._fitted(args)
+            if not as_judged and self._plain(as_python) != args:
                 raise InputError(f"{self._name} would get other arguments than those that were judged")
             return await self._called({**values, **as_python})
 

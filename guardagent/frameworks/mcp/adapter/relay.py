@@ -13,6 +13,7 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from typing import Any
 
+from guardagent._support.steps import adrive
 from guardagent.enforcement import Approval, HostCall, Outcome, ToolGuard, ToolSpec
 from guardagent.enforcement.asking import aask
 from guardagent.errors import InputError, in_words
@@ -225,7 +226,7 @@ class Relay:
                 raise AskByResult
             return await self._asked_person(call, verdict)
 
-        return await self._rounds.decide(call, proposed, state, approvals.answer_in(params), ask)
+        return await adrive(self._rounds.decide(call, proposed, state, approvals.answer_in(params), ask))
 
     async def _run(self, pending: Pending, call: HostCall, verdict: Verdict) -> None:
         if verdict.label:
@@ -297,7 +298,7 @@ class Relay:
 
     async def _event(self, message: Message) -> None:
         call = calls.asked(message["method"], params_of(message), self._conversation)
-        verdict, call = await self._rounds.decide(call, key_of(call), None, _NOTHING_SAID, self._asked_person)
+        verdict, call = await adrive(self._rounds.decide(call, key_of(call), None, _NOTHING_SAID, self._asked_person))
         if verdict.label:
             await self._refuse(message, self._told(verdict))
             return

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from guardagent._support.steps import Step, Steps
 from guardagent.enforcement import Approval, HostCall, ToolGuard
-from guardagent.enforcement.approval import applied
-from guardagent.enforcement.life import MAX_ASKED
+from guardagent.enforcement.life import MAX_ASKED, Judged
 from guardagent.types import Decision, Verdict, thaw
 
 MAX_KEPT = 1000  # calls that wait for a client to come back
@@ -58,9 +58,7 @@ class Rounds:
         """The call that goes on, once."""
         return self._open.pop((proposed, state if isinstance(state, str) else None), None)
 
-    async def decide(
-        self, call: HostCall, proposed: Key, state: Any, said: Approval, ask: Ask
-    ) -> tuple[Verdict, HostCall]:
+    def decide(self, call: HostCall, proposed: Key, state: Any, said: Approval, ask: Ask) -> Steps[Judged]:
         """The verdict, and the call as it was judged: a person may have edited it.
 
         Args:
@@ -73,23 +71,21 @@ class Rounds:
         Raises:
             AskByResult: as `ask` does.
         """
+        life = self._guard.life
         key, shown = self._waiting.pop(state, (None, None)) if self.asked(state) else (None, None)
         if shown is not None and key == proposed:
-            verdict, call = await self._resolved(shown, said)
+            verdict, call = yield from life.answered(shown, said)  # this very call was shown
         else:
-            verdict = await self._guard.abefore(call)
+            verdict, call = yield from life.judged(call)
         for _ in range(MAX_ASKED):
             if verdict.decision is not Decision.ESCALATE or self._guard.approver is not None:
                 break
-            answer = await ask(call, verdict)
+            asking = partial(ask, call, verdict)
+            answer = yield Step(asking, asking)
             if answer is None:
                 break
-            verdict, call = await self._resolved(call, answer)
+            verdict, call = yield from life.answered(call, answer)
         return verdict, call
-
-    async def _resolved(self, call: HostCall, said: Approval) -> tuple[Verdict, HostCall]:
-        said = replace(said, of=call.digest).readied(call.ready)  # this very call was shown
-        return await self._guard.aresolve(call, said), applied(call, said)
 
 
 def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
+from guardagent._support.steps import Step, Steps, adrive
 from guardagent.enforcement import Approval, HostCall, Outcome, ToolGuard
-from guardagent.errors import InputError
+from guardagent.enforcement.life import Judged
+from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.mcp.adapter import approvals, calls
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue
 from guardagent.frameworks.mcp.adapter.rounds import AskByResult, Key, Rounds, key_of
 from guardagent.frameworks.mcp.adapter.sessions import MISSING, session_of
 from guardagent.frameworks.mcp.adapter.telling import told
 from guardagent.frameworks.mcp.adapter.wire import DENIED
-from guardagent.types import Verdict, thaw, unchecked
+from guardagent.types import Verdict, thaw
 
 
 class GuardServerMiddleware:
@@ -54,19 +57,15 @@ class GuardServerMiddleware:
             return await self._ran(context, call_next, known, proposed, thaw(known.args))
         asked = self._rounds.asked(state)
         try:
-            verdict, call = await self._decided(context, call, proposed)
+            call, args = await adrive(self._guard.life.permitted(call, self._decided(context, call, proposed)))
         except AskByResult as asking:
             return asking.args[0]
-        if verdict.label:
-            return _denied(context, verdict)
+        except ToolDenied as denied:
+            return _denied(context, denied.verdict)
         if asked:
             ours = ("inputResponses", "requestState")
             params = {name: one for name, one in context.params.items() if name not in ours}
             context = replace(context, params=params)
-        try:
-            args = await self._guard.ause(call)
-        except InputError as error:
-            return _denied(context, unchecked(str(error), checked_by="policy"))
         return await self._ran(context, call_next, call, proposed, args)
 
     async def _call(self, context: Any, call_next: Any) -> HostCall:
@@ -101,7 +100,7 @@ class GuardServerMiddleware:
             return self._conversation(context)
         return session_of(context.session, context.request)
 
-    async def _decided(self, context: Any, call: HostCall, proposed: Key) -> tuple[Verdict, HostCall]:
+    def _decided(self, context: Any, call: HostCall, proposed: Key) -> Steps[Judged]:
         async def ask(call: HostCall, verdict: Verdict) -> Approval | None:
             request = self._guard.request(call, verdict)
             if approvals.asks_by_result(context.params):
@@ -117,23 +116,19 @@ class GuardServerMiddleware:
             return approvals.answer({"action": said.action, "content": said.content})
 
         state, said = context.params.get("requestState"), approvals.answer_in(context.params)
-        return await self._rounds.decide(call, proposed, state, said, ask)
+        return self._rounds.decide(call, proposed, state, said, ask)
 
     async def _ran(self, context: Any, call_next: Any, call: HostCall, proposed: Key, args: Mapping[str, Any]) -> Any:
         params = calls.with_args({"method": context.method, "params": context.params}, args)["params"]
-        try:
-            answer = await call_next(replace(context, params=params))
-        except Exception as error:
-            await self._guard.aafter(call, Outcome.of_error(error))
-            raise
-        except BaseException as error:
-            self._guard.after(call, Outcome.of_error(error))  # not awaited: the task is cancelled
-            raise
-        plain = _plain(answer)
-        if plain.get("resultType") == "input_required":
-            self._rounds.leave_open(proposed, plain.get("requestState"), call)
-        await self._guard.aafter(call, calls.outcome_of({"result": plain}))
-        return answer
+
+        def outcome(answer: Any) -> Outcome:
+            plain = _plain(answer)
+            if plain.get("resultType") == "input_required":
+                self._rounds.leave_open(proposed, plain.get("requestState"), call)
+            return calls.outcome_of({"result": plain})
+
+        work = partial(call_next, replace(context, params=params))
+        return await adrive(self._guard.life.ran(call, Step(work, work), outcome))
 
 
 def _denied(context: Any, verdict: Verdict) -> Any:
