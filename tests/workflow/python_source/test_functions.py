@@ -670,6 +670,23 @@ mail.send()
 try: s()
 finally: input()
 mail.send()
+
+# in the end, where the question may raise: sure
+try: input()
+finally: mail.send()
+
+# where an operand leaves out the next: sure
+s or s.x or input()
+mail.send()
+
+# in the condition of a loop: asked sure
+while input(): s()
+mail.send()
+
+# in a case with a condition: sure
+match s:
+    case x if x: input()
+mail.send()
 """)
 
 
@@ -706,6 +723,10 @@ return input()
 
 # never:
 return s
+
+# in the end, behind a return: always
+try: return s
+finally: input()
 
 # before it raises: always
 if s: raise ValueError

@@ -8,10 +8,10 @@ import inspect
 from functools import cached_property
 
 from guardagent.workflow.extraction.frameworks import Untold
-from guardagent.workflow.python_source.evaluation.flow import Flow
 from guardagent.workflow.python_source.evaluation.values import Values
 from guardagent.workflow.python_source.functions.bodies import Words
 from guardagent.workflow.python_source.functions.code import Code, is_method
+from guardagent.workflow.python_source.functions.flow import Flow
 
 _WORDS = Words(("google",), frozenset({("google", "RequestInput")}))
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef
@@ -33,7 +33,7 @@ class AdkCode(Code):
         """Whether a call that is not confirmed yet always asks to be."""
         if self.body is None or isinstance(self.body.function.tree, ast.Lambda):
             return False
-        return Flow.through(_unconfirmed(self.body.function.tree), _is_request).always_asks
+        return Flow(_unconfirmed(self.body.function.tree), _is_request).always_asks
 
     @cached_property
     def escalates(self) -> bool:

@@ -8,33 +8,33 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from guardagent.frameworks.adk.extractor.code import AdkCode, escalates
 from guardagent.frameworks.adk.extractor.running import BASE, MOST_NESTED, Running
 from guardagent.frameworks.adk.extractor.tools import ADK
-from guardagent.frameworks.adk.extractor.walk import Walk
+from guardagent.frameworks.adk.extractor.walk import Walk as Regions
 from guardagent.workflow.extraction.frameworks import is_a
 from guardagent.workflow.extraction.regions import Entry, Exit, Region
 from guardagent.workflow.model.graph import NodeKind
 from guardagent.workflow.python_source.evaluation.values import Binding, Scope, Values, exactly
 from guardagent.workflow.python_source.functions.bodies import look_into
 from guardagent.workflow.python_source.functions.code import Called, is_method
+from guardagent.workflow.python_source.functions.paths import Choice, Jumps, Loop, Walk, takes_all
 
 _CLOSING = ("Aclosing", "aclosing", "closing")
 _LONGEST = 60
 
-_Front = list[Exit]
-_Loop = ast.For | ast.AsyncFor | ast.While
+_Front = tuple[Exit, ...]
 
 
 class _UnclearError(Exception):
     """The code does with agents what is not understood; the text says what."""
 
 
-def flow_region(walk: Walk, agent: Any, function: Callable[..., Any], within: tuple[str, ...]) -> Region:
+def flow_region(walk: Regions, agent: Any, function: Callable[..., Any], within: tuple[str, ...]) -> Region:
     """A custom agent: a node for its own code, and the agents that it runs."""
     code = AdkCode(functools.partial(function, agent))
     node = walk.assembly.id(agent, agent.name, within)
@@ -63,7 +63,7 @@ def agents_held(agent: Any) -> list[Any]:
     return list(found.values())
 
 
-def _widened(walk: Walk, agent: Any, code: AdkCode, inside: tuple[str, ...], why: str) -> tuple[Region, set[str]]:
+def _widened(walk: Regions, agent: Any, code: AdkCode, inside: tuple[str, ...], why: str) -> tuple[Region, set[str]]:
     """Any agent that an agent holds, in any order, any number of times."""
     node = walk.assembly.id(agent, agent.name)
     walk.assembly.mark(node, widened=True)
@@ -81,15 +81,6 @@ def _widened(walk: Walk, agent: Any, code: AdkCode, inside: tuple[str, ...], why
     return Region((Entry(node),), tuple(exits), frozenset(nodes)), {one.node for part in parts for one in part.entries}
 
 
-@dataclass
-class _Jumps:
-    """Where control leaves a block early."""
-
-    returns: _Front = field(default_factory=list)
-    breaks: _Front = field(default_factory=list)
-    continues: _Front = field(default_factory=list)
-
-
 @dataclass(frozen=True, eq=False)
 class _Named:
     """A scope in which one name is known to be one thing."""
@@ -102,279 +93,220 @@ class _Named:
         return [Binding(self.value)] if name == self.name else []
 
 
-@dataclass(frozen=True)
-class _Test:
-    """When the body of a loop is run again."""
-
-    text: str
-    otherwise: str
-    may_end: bool = True
-    may_skip: bool = True
-
-
-class _Flow:
+class _Flow(Walk[_Front]):
     """Follows the code of one custom agent; connects nothing before all of it is understood."""
 
-    def __init__(self, walk: Walk, agent: Any, code: AdkCode, node: str, within: tuple[str, ...]) -> None:
+    def __init__(self, walk: Regions, agent: Any, code: AdkCode, node: str, within: tuple[str, ...]) -> None:
+        super().__init__()
         self._walk, self._agent, self._code, self._node, self._within = walk, agent, code, node, within
         self._running = Running(code, agent)
         self._steps: list[tuple[_Front, Region]] = []
         self._touched: set[str] = {node}
         self._closing: dict[str, tuple[ast.expr, Scope]] = {}
+        self._to_their_end: set[int] = set()
         self._depth = 0
 
     def followed(self) -> tuple[Region, set[str]]:
         """The region of the agent, and the nodes that can follow its own."""
         if self._code.body is None:
             raise _UnclearError("the source of its code is not to be had")
-        jumps = _Jumps()
-        last = self._block(_statements(self._code.body), [Exit(self._node)], self._code.body.scope, jumps)
+        ends = self._inside(self._code.body, (Exit(self._node),))
         for front, region in self._steps:
             self._walk.assembly.connect(front, region.entries)
-        exits = dict.fromkeys(replace(one, back=False) for one in (*last, *jumps.returns))
+        exits = dict.fromkeys(replace(one, back=False) for one in ends or ())
         own = (region for front, region in self._steps if any(leave.node == self._node for leave in front))
         following = {entry.node for region in own for entry in region.entries}
         return Region((Entry(self._node),), tuple(exits), frozenset(self._touched)), following
 
+    def _inside(self, code: Called, front: _Front) -> _Front | None:
+        tree = code.function.tree
+        self._to_their_end |= _to_their_end(tree)
+        return _all_of(self.function(tree, code.scope, front))
+
+    # Where ways part, and meet.
+
+    def joined(self, before: _Front, ends: list[_Front], *, whole: bool) -> _Front:  # noqa: ARG002 - wherever they part
+        return _all_of(ends) or ()
+
+    def again(self, begin: _Front, end: _Front, rounds: int) -> _Front | None:  # noqa: ARG002 - a second round says all
+        return tuple(replace(one, back=True) for one in end) if rounds == 1 else None
+
+    def failed(self, before: _Front, reached: list[_Front]) -> _Front:
+        nodes = {one.node for front in reached for one in front}
+        return (*before, *(Exit(node, conditional=True) for node in sorted(nodes)))
+
+    def uncaught(self, raised: _Front) -> None:  # noqa: ARG002 - the run of all agents ends there, as anywhere
+        return None
+
+    def decided(self, choice: Choice, state: _Front) -> _Front | None:
+        match choice.node:
+            case ast.Try() | ast.TryStar():
+                return state if choice.holds else _decided(state, "an exception")
+            case ast.For() | ast.AsyncFor() as loop if choice.first and self._at_least_once(loop.iter):
+                return state if choice.holds else None
+            case ast.For() | ast.AsyncFor() | ast.While() if not choice.holds:
+                state = tuple(replace(one, back=False) for one in state)
+        return _decided(state, _condition(choice))
+
+    def matters(self, code: Sequence[ast.AST]) -> bool:
+        """Whether some code has anything to do with the order of agents."""
+        nodes = [node for part in code for node in ast.walk(part)]
+        if _leaves(code) or any(escalates(node) is not None for node in nodes):
+            return True
+        calls = [node for node in nodes if isinstance(node, ast.Call)]
+        runs = self._running.runs(code, self.here)
+        return runs or any(self._running.hands_on(call, self.here) for call in calls)
+
+    def _at_least_once(self, expression: ast.expr) -> bool:
+        """Whether a loop is over a range that is not empty."""
+        match expression:
+            case ast.Call(func=ast.Name(id="range"), args=[most]):
+                values = self._code.evaluator.value(most, self.here)
+                numbers = [one for one in values.known if isinstance(one, int) and one > 0]
+                return values.complete and bool(numbers) and len(numbers) == len(values.known)
+        return False
+
     # Statements.
 
-    def _block(self, block: Iterable[ast.stmt], front: _Front, scope: Scope, jumps: _Jumps) -> _Front:
-        for statement in block:
-            if not front:
-                break
-            visit = getattr(self, f"_{type(statement).__name__.lower()}", self._plain)
-            result: _Front = visit(statement, front, scope, jumps)
-            front = list(dict.fromkeys(result))
-        return front
+    def _assign(self, node: ast.Assign, state: _Front) -> _Front | None:
+        return _escalating(self._plain(node, state), escalates(node))
 
-    def _plain(self, statement: ast.AST, front: _Front, scope: Scope, _jumps: _Jumps | None = None) -> _Front:
-        """A statement without blocks: what it calls may run agents, what it yields may escalate."""
-        whole = _to_their_end(statement)
-        for node in _in_order(statement):
-            if isinstance(node, ast.Call):
-                front = self._called(node, front, scope, to_its_end=id(node) in whole)
-            elif (value := escalates(node)) is not None:
-                front = _escalating(front, value)
-        return front
+    def _raise(self, _node: ast.Raise, _state: _Front) -> None:
+        return None
 
-    def _functiondef(self, _statement: ast.stmt, front: _Front, _scope: Scope, _jumps: _Jumps) -> _Front:
-        return front
+    def _break(self, node: ast.Break, state: _Front) -> None:
+        super()._break(node, tuple(replace(one, back=False) for one in state))
 
-    _asyncfunctiondef = _classdef = _functiondef
+    def loop(self, node: Loop, test: ast.expr | None, state: _Front) -> _Front | None:
+        if isinstance(node, ast.While):
+            return super().loop(node, test, state)
+        items, name = self._running.ordered(node.iter, self.here), _loop_name(node)
+        return self._unrolled(node, name, items, state) if items and name else super().loop(node, test, state)
 
-    def _called(self, call: ast.Call, front: _Front, scope: Scope, *, to_its_end: bool) -> _Front:
-        """A call: a helper of the program is read as if it stood here."""
-        agents = self._running.run_by(call, scope)
-        helpers = self._running.helpers(call, scope) if agents is None else []
-        if is_method(call, "run_node") and agents is None:
-            agents = self._running.values(call.args[0] if call.args else None, scope)
-        awaits = agents is not None or any(isinstance(one.function.tree, ast.AsyncFunctionDef) for one in helpers)
-        if awaits and not to_its_end:
-            raise _UnclearError(f"line {call.lineno}: {_short(call.func)} is not simply run to its end")
-        if agents is not None:
-            return self._run(agents, front, call)
-        if self._running.hands_on(call, scope):
-            raise _UnclearError(f"line {call.lineno}: what {_short(call.func)} does with agents is not known")
-        for helper in helpers:
-            front = self._inline(helper, front)
-        return front
-
-    def _return(self, statement: ast.Return, front: _Front, scope: Scope, jumps: _Jumps) -> _Front:
-        jumps.returns += self._plain(statement, front, scope)
-        return []
-
-    def _raise(self, _statement: ast.Raise, _front: _Front, _scope: Scope, _jumps: _Jumps) -> _Front:
-        return []
-
-    def _break(self, _statement: ast.Break, front: _Front, _scope: Scope, jumps: _Jumps) -> _Front:
-        jumps.breaks += front
-        return []
-
-    def _continue(self, _statement: ast.Continue, front: _Front, _scope: Scope, jumps: _Jumps) -> _Front:
-        jumps.continues += front
-        return []
-
-    def _if(self, statement: ast.If, front: _Front, scope: Scope, jumps: _Jumps) -> _Front:
-        front = self._plain(statement.test, front, scope)
-        if not self._matters([*statement.body, *statement.orelse], scope):
-            return front
-        if isinstance(statement.test, ast.Constant):
-            return self._block(statement.body if statement.test.value else statement.orelse, front, scope, jumps)
-        body = self._block(statement.body, _decided(front, _short(statement.test)), scope, jumps)
-        return body + self._block(statement.orelse, _decided(front, _negated(statement.test)), scope, jumps)
-
-    def _match(self, statement: ast.Match, front: _Front, scope: Scope, jumps: _Jumps) -> _Front:
-        front = self._plain(statement.subject, front, scope)
-        if not self._matters([one for case in statement.cases for one in case.body], scope):
-            return front
-        subject, result = _short(statement.subject), list[Exit]()
-        for case in statement.cases:
-            whole = case.guard is None and isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None
-            text = f"{subject} is anything else" if whole else f"{subject} is {_short(case.pattern)}"
-            result += self._block(case.body, _decided(front, text), scope, jumps)
-            if whole:
-                return result
-        return result + _decided(front, f"{subject} is anything else")
-
-    def _while(self, statement: ast.While, front: _Front, scope: Scope, jumps: _Jumps) -> _Front:
-        front = self._plain(statement.test, front, scope)
-        if not self._matters([*statement.body, *statement.orelse], scope):
-            return front
-        if isinstance(statement.test, ast.Constant) and statement.test.value:
-            return self._repeated(statement, statement.body, front, scope, jumps, _Test("", "", may_end=False))
-        test = _Test(_short(statement.test), _negated(statement.test))
-        return self._repeated(statement, [*statement.body, ast.Expr(statement.test)], front, scope, jumps, test)
-
-    def _for(self, statement: ast.For | ast.AsyncFor, front: _Front, scope: Scope, jumps: _Jumps) -> _Front:
-        front = self._plain(statement.iter, front, scope)
-        if not self._matters([*statement.body, *statement.orelse], scope):
-            return front
-        items, name = self._running.ordered(statement.iter, scope), _loop_name(statement)
-        if items is not None and name:
-            return self._unrolled(statement, name, items, front, scope, jumps)
-        text = f"{_short(statement.target)} in {_short(statement.iter)}"
-        skips = not self._at_least_once(statement.iter, scope)
-        return self._repeated(
-            statement, statement.body, front, scope, jumps, _Test(text, f"after {text}", may_skip=skips)
-        )
-
-    def _unrolled(
-        self, statement: _Loop, name: str, items: list[Any], front: _Front, scope: Scope, jumps: _Jumps
-    ) -> _Front:
+    def _unrolled(self, node: Loop, name: str, items: list[Any], state: _Front) -> _Front | None:
         """A loop over agents in a known order: the body for each of them."""
-        broken: _Front = []
+        front: _Front | None = state
+        inner = Jumps(self.jumps.returns)
         for item in items:
-            inner = _Jumps(jumps.returns)
-            front = self._block(statement.body, front, _Named(name, exactly(item), scope), inner) + inner.continues
-            broken += inner.breaks
-        return self._block(statement.orelse, front, scope, jumps) + broken
+            inner.continues = []
+            with self.inside(_Named(name, exactly(item), self.scope)), self.jumping(inner):
+                front = _all_of([self.block(node.body, front), *inner.continues])
+        return _all_of([self.block(node.orelse, front), *inner.breaks])
 
-    def _repeated(
-        self, loop: _Loop, body: Sequence[ast.stmt], front: _Front, scope: Scope, jumps: _Jumps, test: _Test
-    ) -> _Front:
-        """A loop: its body once from before it, and once from its own end."""
-        inner = _Jumps(jumps.returns)
-        entering = _decided(front, test.text) if test.may_end and test.may_skip else front
-        first = self._block(body, entering, scope, inner) + inner.continues
-        again = [replace(one, back=True) for one in (_decided(first, test.text) if test.may_end else first)]
-        last = self._block(body, list(dict.fromkeys(again)), scope, inner) + inner.continues
-        ended = _decided([*first, *last], test.otherwise) if test.may_end else []
-        skipped = _decided(front, test.otherwise) if test.may_end and test.may_skip else []
-        done = list(dict.fromkeys(replace(one, back=False) for one in (*ended, *skipped)))
-        broken = [replace(one, back=False) for one in inner.breaks]
-        return self._block(loop.orelse, done, scope, jumps) + broken
-
-    def _asyncfor(self, statement: ast.AsyncFor, front: _Front, scope: Scope, jumps: _Jumps) -> _Front:
+    def _asyncfor(self, node: ast.AsyncFor, state: _Front) -> _Front | None:
         """The events of an agent, or of a helper that runs agents."""
-        source, where = self._source(statement.iter, scope)
-        if not isinstance(source, ast.Call):
-            return self._for(statement, front, scope, jumps)
+        source, where = self._source(node.iter)
         before = set(self._touched)
+        if not isinstance(source, ast.Call):
+            return self._for(node, state)
         if (agents := self._running.run_by(source, where)) is not None:
-            front = self._run(agents, front, source)
+            front = self._run(agents, state, source)
         elif helpers := self._running.helpers(source, where):
-            front = [leave for helper in helpers for leave in self._inline(helper, front)]
+            front = _all_of([self._inline(helper, state) for helper in helpers])
         else:
-            return self._for(statement, front, scope, jumps)
-        return self._with_each_event(statement, front, self._touched - before, scope, jumps)
+            return self._for(node, state)
+        return self._with_each_event(node, front, self._touched - before)
 
-    def _with_each_event(
-        self, statement: ast.AsyncFor, front: _Front, inside: set[str], scope: Scope, jumps: _Jumps
-    ) -> _Front:
+    def _with_each_event(self, node: ast.AsyncFor, front: _Front | None, inside: set[str]) -> _Front | None:
         """What is done with each event: control can leave while the agent is still running."""
-        if self._running.runs(statement.body, scope):
-            raise _UnclearError(f"line {statement.lineno}: it runs an agent while another one is running")
-        for node in (node for one in statement.body for node in ast.walk(one)):
-            if (value := escalates(node)) is not None:
-                front = _escalating(front, value)
-        if not _leaves(statement.body):
+        if self._running.runs(node.body, self.here):
+            raise _UnclearError(f"line {node.lineno}: it runs an agent while another one is running")
+        for part in (part for one in node.body for part in ast.walk(one)):
+            front = _escalating(front, escalates(part))
+        if not _leaves(node.body):
             return front
-        inner, nodes = _Jumps(jumps.returns), inside or {one.node for one in front}
-        self._block(statement.body, [Exit(node, conditional=True) for node in sorted(nodes)], scope, inner)
-        return [*_decided(front, ""), *inner.breaks]
+        inner, nodes = Jumps(self.jumps.returns), inside or {one.node for one in front or ()}
+        with self.jumping(inner):
+            self.block(node.body, tuple(Exit(one, conditional=True) for one in sorted(nodes)) or None)
+        return _all_of([_decided(front or (), ""), *inner.breaks])
 
-    def _with(self, statement: ast.With | ast.AsyncWith, front: _Front, scope: Scope, jumps: _Jumps) -> _Front:
-        for item in statement.items:
-            source, name = item.context_expr, item.optional_vars
-            closed = _closed(source)
-            if closed is not None and isinstance(name, ast.Name):
-                self._closing[name.id] = (closed, scope)
-            else:
-                front = self._plain(source, front, scope)
-        return self._block(statement.body, front, scope, jumps)
+    def _with(self, node: ast.With | ast.AsyncWith, state: _Front) -> _Front | None:
+        front: _Front | None = state
+        for item in node.items:
+            closed = _closed(item.context_expr)
+            if closed is not None and isinstance(item.optional_vars, ast.Name):
+                self._closing[item.optional_vars.id] = (closed, self.here)
+            elif front is not None:
+                front = self.expression(item.context_expr, front)
+        return self.block(node.body, front)
 
     _asyncwith = _with
 
-    def _try(self, statement: ast.Try, front: _Front, scope: Scope, jumps: _Jumps) -> _Front:
-        before = set(self._touched)
-        done = self._block([*statement.body, *statement.orelse], front, scope, jumps)
-        reached = [Exit(node, conditional=True) for node in sorted(self._touched - before)]
-        failed = _decided([*front, *reached], "an exception")
-        for handler in statement.handlers:
-            done = done + self._block(handler.body, failed, scope, jumps)
-        return self._block(statement.finalbody, list(dict.fromkeys(done)), scope, jumps)
-
-    _trystar = _try
+    def _source(self, expression: ast.expr) -> tuple[ast.expr, Scope]:
+        """What is iterated over, behind a name that `Aclosing` gives it."""
+        if isinstance(expression, ast.Name) and expression.id in self._closing:
+            return self._closing[expression.id]
+        closed = _closed(expression)
+        return (expression if closed is None else closed), self.here
 
     # Steps.
 
-    def _run(self, agents: Values, front: _Front, call: ast.Call) -> _Front:
+    def called(self, call: ast.Call, state: _Front) -> _Front | None:
+        """A call: a helper of the program is read as if it stood here; what is given may escalate."""
+        front: _Front | None = state
+        for keyword in call.keywords:
+            front = _escalating(front, escalates(keyword))
+        agents = self._running.run_by(call, self.here)
+        helpers = self._running.helpers(call, self.here) if agents is None else []
+        if is_method(call, "run_node") and agents is None:
+            agents = self._running.values(call.args[0] if call.args else None, self.here)
+        awaits = agents is not None or any(isinstance(one.function.tree, ast.AsyncFunctionDef) for one in helpers)
+        if awaits and id(call) not in self._to_their_end:
+            raise _UnclearError(f"line {call.lineno}: {_short(call.func)} is not simply run to its end")
+        if agents is not None:
+            return self._run(agents, front or (), call)
+        if self._running.hands_on(call, self.here):
+            raise _UnclearError(f"line {call.lineno}: what {_short(call.func)} does with agents is not known")
+        for helper in helpers:
+            front = None if front is None else self._inline(helper, front)
+        return front
+
+    def _run(self, agents: Values, front: _Front, call: ast.Call) -> _Front | None:
         """Runs one of some agents."""
         agents = self._code.shown(agents)
         known = [one for one in agents.known if one is BASE or callable(one) or is_a(one, ADK, "BaseNode", "BaseTool")]
         if not known or not agents.complete or len(known) < len(agents.known):
             raise _UnclearError(f"line {call.lineno}: which agent {_short(call.func)} runs is not known")
-        result: _Front = []
-        for one in known:
-            before = _decided(front, f"{_short(call.func)} is of {_label(one)}") if len(known) > 1 else front
-            result += self._step(one, before)
-        return result
+        texts = [f"{_short(call.func)} is of {_label(one)}" for one in known]
+        several = len(known) > 1
+        pairs = zip(known, texts, strict=True)
+        return _all_of([self._step(one, _decided(front, text) if several else front) for one, text in pairs])
 
     def _step(self, agent: Any, front: _Front) -> _Front:
         inside = (*self._within, self._agent.name)
         region = self._walk.structure(self._agent, self._within) if agent is BASE else self._walk.region(agent, inside)
         self._steps.append((front, region))
         self._touched |= region.nodes
+        self.reached(tuple(Exit(node, conditional=True) for node in region.nodes))
         exits = [replace(leave, escalated=leave.escalated or one) for leave in region.exits for one in _states(front)]
-        return [*exits, *(front if region.empty else [])]
+        return (*exits, *(front if region.empty else ()))
 
-    def _inline(self, helper: Called, front: _Front) -> _Front:
+    def _inline(self, helper: Called, front: _Front) -> _Front | None:
         if self._depth >= MOST_NESTED:
             raise _UnclearError("its helpers call each other")
         self._depth += 1
-        jumps = _Jumps()
-        last = self._block(_statements(helper), front, helper.scope, jumps)
+        after = self._inside(helper, front)
         self._depth -= 1
-        return list(dict.fromkeys([*last, *jumps.returns]))
-
-    def _source(self, expression: ast.expr, scope: Scope) -> tuple[ast.expr, Scope]:
-        """What is iterated over, behind a name that `Aclosing` gives it."""
-        if isinstance(expression, ast.Name) and expression.id in self._closing:
-            return self._closing[expression.id]
-        closed = _closed(expression)
-        return (expression if closed is None else closed), scope
-
-    def _matters(self, block: Sequence[ast.stmt], scope: Scope) -> bool:
-        """Whether some statements have anything to do with the order of agents."""
-        nodes = [node for statement in block for node in ast.walk(statement)]
-        if _leaves(block) or any(escalates(node) is not None for node in nodes):
-            return True
-        calls = [node for node in nodes if isinstance(node, ast.Call)]
-        return self._running.runs(block, scope) or any(self._running.hands_on(call, scope) for call in calls)
-
-    def _at_least_once(self, expression: ast.expr, scope: Scope) -> bool:
-        """Whether a loop is over a range that is not empty."""
-        match expression:
-            case ast.Call(func=ast.Name(id="range"), args=[most]):
-                values = self._code.evaluator.value(most, scope)
-                numbers = [one for one in values.known if isinstance(one, int) and one > 0]
-                return values.complete and bool(numbers) and len(numbers) == len(values.known)
-        return False
+        return after
 
 
-def _statements(body: Called) -> Sequence[ast.stmt]:
-    tree = body.function.tree
-    return [ast.Expr(tree.body)] if isinstance(tree, ast.Lambda) else tree.body
+def _all_of(fronts: Iterable[_Front | None]) -> _Front | None:
+    """All ways out of several, each once; None where there are none."""
+    return tuple(dict.fromkeys(one for front in fronts for one in front or ())) or None
+
+
+def _condition(choice: Choice) -> str:
+    """A choice in words."""
+    match choice.node:
+        case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
+            return _short(test) if choice.holds else _negated(test)
+        case ast.For(target=target, iter=several) | ast.AsyncFor(target=target, iter=several):
+            text = f"{_short(target)} in {_short(several)}"
+            return text if choice.holds else f"after {text}"
+        case ast.Match(subject=subject):
+            named = choice.case is not None and not takes_all(choice.case)
+            return f"{_short(subject)} is {_short(choice.case.pattern) if choice.case and named else 'anything else'}"
+    return ""
 
 
 def _states(front: _Front) -> set[bool]:
@@ -388,13 +320,15 @@ def _label(agent: Any) -> str:
 
 def _decided(front: _Front, text: str) -> _Front:
     """The same ways out, each only where something is so; the first thing that was decided is what is said."""
-    return [replace(one, conditional=True, condition=one.condition or text) for one in front]
+    return tuple(replace(one, conditional=True, condition=one.condition or text) for one in front)
 
 
-def _escalating(front: _Front, value: ast.expr) -> _Front:
-    """From here on the loop around is left: surely, or perhaps."""
-    left = [replace(one, escalated=True) for one in front]
-    return left if isinstance(value, ast.Constant) else [*front, *left]
+def _escalating(front: _Front | None, value: ast.expr | None) -> _Front | None:
+    """From where something escalates, the loop around is left: surely, or perhaps."""
+    if front is None or value is None:
+        return front
+    left = tuple(replace(one, escalated=True) for one in front)
+    return left if isinstance(value, ast.Constant) else (*front, *left)
 
 
 def _leaves(block: Iterable[ast.AST]) -> bool:
@@ -403,17 +337,9 @@ def _leaves(block: Iterable[ast.AST]) -> bool:
     return any(isinstance(node, jumps) for one in block for node in ast.walk(one))
 
 
-def _in_order(tree: ast.AST) -> Iterator[ast.AST]:
-    """The parts of a statement, what is worked out first before what uses it; functions in it are left out."""
-    for child in ast.iter_child_nodes(tree):
-        if not isinstance(child, ast.Lambda):
-            yield from _in_order(child)
-    yield tree
-
-
-def _to_their_end(statement: ast.AST) -> set[int]:
+def _to_their_end(tree: ast.AST) -> set[int]:
     """The calls that are awaited, or iterated over, as they stand."""
-    nodes = list(ast.walk(statement))
+    nodes = list(ast.walk(tree))
     awaited = {id(node.value) for node in nodes if isinstance(node, ast.Await)}
     return awaited | {id(node.iter) for node in nodes if isinstance(node, ast.comprehension) and node.is_async}
 

@@ -10,13 +10,14 @@ import ast
 import functools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from types import FunctionType, MethodType
+from types import FunctionType
 from typing import Any, Literal
 
 from guardagent.frameworks.crewai.extractor.objects import OPEN, Reader, is_kind
-from guardagent.workflow.python_source.evaluation.scope import LoopScope
-from guardagent.workflow.python_source.evaluation.values import Applied, Arguments, Function, Scope, exactly, path_of
-from guardagent.workflow.python_source.functions.bodies import Readable
+from guardagent.workflow.python_source.evaluation.callables import underlying
+from guardagent.workflow.python_source.evaluation.values import Arguments, Function, exactly
+from guardagent.workflow.python_source.functions.bodies import PLAIN, Readable
+from guardagent.workflow.python_source.functions.paths import Walk
 
 StepKind = Literal["person", "model", "tool", "agent", "task", "crew", "flow"]
 Key = tuple[object, ...]
@@ -38,9 +39,7 @@ _DOES: tuple[tuple[StepKind, tuple[str, ...], frozenset[str]], ...] = (
     ("model", ("BaseLLM", "LLM"), frozenset({"call", "acall"})),
     ("person", ("Flow",), frozenset({"ask"})),
 )
-_ASKS = {"builtins.input", "getpass.getpass", "click.prompt", "click.confirm", "typer.prompt", "typer.confirm"}
 _MODELS = (".completions.create", ".responses.create", ".messages.create", "litellm.completion", "litellm.acompletion")
-_LOOPS = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,190 +123,77 @@ def steps_of(reader: Reader, function: FunctionType | Readable, owner: object) -
     readable = reader.function(function)
     if readable is None:
         return Steps(ends={BEGIN}, known=False)
-    walk = Walk(reader)
-    walk.function(readable, Arguments((exactly(owner),), open=True))
-    walk.steps.ends = set(walk.front)
+    walk = _Walk(reader)
+    walk.steps.ends = set(walk.into(readable, Arguments((exactly(owner),), open=True), frozenset({BEGIN})) or ())
     return walk.steps
 
 
-@dataclass
-class _Loop:
-    breaks: set[Key] = field(default_factory=set)
-    again: set[Key] = field(default_factory=set)
+_Front = frozenset[Key]
+_Way = Callable[[_Front], _Front | None]
 
 
-class Walk:
-    """Goes through code; `front` are the steps after which it can stand where it is."""
+class _Walk(Walk[_Front]):
+    """Goes through code; the state are the steps after which it can stand where it is."""
 
     def __init__(self, reader: Reader) -> None:
+        super().__init__()
         self.reader = reader
         self.steps = Steps()
-        self.front: set[Key] = {BEGIN}
-        self._returns: list[set[Key]] = []
-        self._loops: list[_Loop] = []
-        self._tries: list[set[Key]] = []
         self._path: tuple[int, ...] = ()
         self._inside: list[ast.AST] = []
 
-    def function(self, function: Function, arguments: Arguments) -> None:
+    def joined(self, before: _Front, ends: list[_Front], *, whole: bool) -> _Front:  # noqa: ARG002 - wherever they part
+        return _Front().union(*ends)
+
+    def again(self, begin: _Front, end: _Front, rounds: int) -> _Front | None:  # noqa: ARG002 - as often as brings anything
+        return None if end <= begin else begin | end
+
+    def into(self, function: Function, arguments: Arguments, front: _Front) -> _Front | None:
         """Goes through a function that is called here."""
         if function.tree in self._inside or len(self._inside) >= MOST_CALLS or len(self.steps.found) > MOST_STEPS:
-            return
-        scope = self.reader.inside(function, arguments)
-        loops, self._loops = self._loops, []
-        self._returns.append(set())
+            return front
         self._inside.append(function.tree)
-        if isinstance(function.tree, ast.Lambda):
-            self._visit(function.tree.body, scope)
-        else:
-            self._block(function.tree.body, scope)
+        ends = self.function(function.tree, self.reader.inside(function, arguments), front)
         self._inside.pop()
-        self.front |= self._returns.pop()
-        self._loops = loops
+        return self._any(ends)
 
-    # Statements.
+    def _any(self, ends: Iterable[_Front | None]) -> _Front | None:
+        return _Front().union(*(one for one in ends if one)) or None
 
-    def _block(self, body: Iterable[ast.stmt], scope: Scope) -> None:
-        for statement in body:
-            if not self.front:
-                return
-            self._statement(statement, scope)
+    def _value(self, node: ast.expr) -> tuple[Any, ...]:
+        return self.reader.value(node, self.here).known
 
-    def _statement(self, node: ast.stmt, scope: Scope) -> None:
-        match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                return
-            case ast.If(test=test, body=body, orelse=orelse):
-                self._visit(test, scope)
-                self._branches(lambda: self._block(body, scope), lambda: self._block(orelse, scope))
-            case ast.For(iter=several) | ast.AsyncFor(iter=several):
-                self._visit(several, scope)
-                self._loop(None, node, scope)
-            case ast.While(test=test):
-                self._loop(test, node, scope)
-            case ast.Try():
-                self._try(node, scope)
-            case ast.With(items=items, body=body) | ast.AsyncWith(items=items, body=body):
-                for item in items:
-                    self._visit(item.context_expr, scope)
-                self._block(body, scope)
-            case ast.Match(subject=subject):
-                self._visit(subject, scope)
-                self._match(node, scope)
-            case _:
-                self._visit_all(node, scope)
-                self._leave(node)
+    def expression(self, node: ast.expr | None, state: _Front) -> _Front | None:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "gather":
+            return self._beside(node.args, state)
+        return super().expression(node, state)
 
-    def _leave(self, node: ast.stmt) -> None:
-        if isinstance(node, ast.Return):
-            self._returns[-1] |= self.front
-        elif isinstance(node, ast.Break) and self._loops:
-            self._loops[-1].breaks |= self.front
-        elif isinstance(node, ast.Continue) and self._loops:
-            self._loops[-1].again |= self.front
-        elif not isinstance(node, ast.Raise):
-            return
-        self.front = set()
-
-    def _branches(self, *ways: Callable[[], None]) -> None:
-        before, after = set(self.front), set[Key]()
-        for way in ways:
-            self.front = set(before)
-            way()
-            after |= self.front
-        self.front = after
-
-    def _beside(self, ways: list[Callable[[], None]]) -> None:
+    def _beside(self, together: list[ast.expr], front: _Front) -> _Front | None:
         """What runs together: each begins where this one stands."""
-        before, links = set(self.front), set(self.steps.links)
-        self._branches(*ways)
-        begun = {(one, other) for one, other in self.steps.links - links if one in before}
+        links = set(self.steps.links)
+        after = [self.expression(one, front) for one in together]
+        begun = {(one, other) for one, other in self.steps.links - links if one in front}
         self.steps.beside |= begun if len(begun) > 1 else set()
-
-    def _loop(self, test: ast.expr | None, node: ast.For | ast.AsyncFor | ast.While, scope: Scope) -> None:
-        endless = isinstance(test, ast.Constant) and bool(test.value)
-        left = set[Key]()
-        for _ in range(2):  # the second time leads from its end to its beginning
-            self._visit(test, scope)
-            left |= set() if endless else self.front
-            self._loops.append(_Loop())
-            self._block(node.body, scope)
-            done = self._loops.pop()
-            left |= done.breaks
-            self.front |= done.again
-        self.front = left if endless else left | self.front
-        self._block(node.orelse, scope)
-
-    def _try(self, node: ast.Try, scope: Scope) -> None:
-        self._tries.append(set(self.front))
-        self._block(node.body, scope)
-        reached = self._tries.pop()
-        self._block(node.orelse, scope)
-        after = set(self.front)
-        for handler in node.handlers:
-            self.front = set(reached)
-            self._block(handler.body, scope)
-            after |= self.front
-        self.front = after
-        self._block(node.finalbody, scope)
-
-    def _match(self, node: ast.Match, scope: Scope) -> None:
-        takes_all = any(isinstance(one.pattern, ast.MatchAs) and one.pattern.pattern is None for one in node.cases)
-        ways = [functools.partial(self._block, case.body, scope) for case in node.cases]
-        self._branches(*ways, *([] if takes_all else [lambda: None]))
-
-    # Expressions, in the order in which they are worked out.
-
-    def _visit_all(self, node: ast.AST, scope: Scope) -> None:
-        for child in ast.iter_child_nodes(node):
-            self._visit(child, scope)
-
-    def _visit(self, node: ast.AST | None, scope: Scope) -> None:
-        match node:
-            case None | ast.Lambda():
-                return
-            case ast.Call(func=ast.Attribute(attr="gather")):  # one beside the other
-                self._beside([functools.partial(self._visit, one, scope) for one in node.args])
-            case ast.Call():
-                self._visit_all(node, scope)
-                self._call(node, scope)
-            case ast.BoolOp(values=[first, *rest]):
-                self._visit(first, scope)
-                for one in rest:
-                    self._branches(functools.partial(self._visit, one, scope), lambda: None)
-            case ast.IfExp(test=test, body=body, orelse=orelse):
-                self._visit(test, scope)
-                self._branches(lambda: self._visit(body, scope), lambda: self._visit(orelse, scope))
-            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
-                self._comprehension(node, scope)
-            case _:
-                self._visit_all(node, scope)
-
-    def _comprehension(self, node: _LOOPS, scope: Scope) -> None:
-        self._visit(node.generators[0].iter, scope)
-        inner = LoopScope(node, scope)
-        left = set(self.front)
-        for _ in range(2):
-            for child in ast.iter_child_nodes(node):
-                self._visit_all(child, inner) if isinstance(child, ast.comprehension) else self._visit(child, inner)
-            left |= self.front
-        self.front = left
+        return self._any(after) if together else front
 
     # Calls.
 
-    def _call(self, node: ast.Call, scope: Scope) -> None:
-        ways = list(self._ways(node, scope))
+    def called(self, call: ast.Call, state: _Front) -> _Front | None:
+        ways = list(self._ways(call))
         if ways:
-            self._branches(*ways)
-        for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
-            handed = list(self._handed_on(argument, scope))
-            if handed and not ways:  # it may be called by whom it is given to
-                self._branches(*handed, lambda: None)
+            return self._one_of(ways, state)
+        front: _Front | None = state
+        for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
+            front = self._one_of([*self._handed_on(argument), _nothing], front)  # whom it is given to may call it
+        return front
 
-    def _ways(self, node: ast.Call, scope: Scope) -> Iterator[Callable[[], None]]:
+    def _one_of(self, ways: Iterable[_Way], front: _Front | None) -> _Front | None:
+        return self._any(way(front) for way in list(ways)) if front else None
+
+    def _ways(self, node: ast.Call) -> Iterator[_Way]:
         """What a call can do, of what matters."""
         written = ast.unparse(node.func)
-        owners = self._owners(node.func, scope)
+        owners = self._owners(node.func)
         name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
         steps = [(kind, owner) for owner in owners for kind in [_does(owner, name)] if kind]
         if steps or name in _STARTS or written.endswith(_MODELS):
@@ -316,49 +202,51 @@ class Walk:
                 key = (*self._path, id(node), number)
                 yield functools.partial(self._step, key, Step(kind, owner, node.lineno), again=_EACH in name)
             return
-        arguments = self.reader.arguments(node, scope)
-        for target in self.reader.value(node.func, scope).known:
+        arguments = self.reader.arguments(node, self.here)
+        for target in self._value(node.func):
             yield from self._into(target, arguments, node)
 
-    def _owners(self, function: ast.AST, scope: Scope) -> tuple[Any, ...]:
-        return self.reader.value(function.value, scope).known if isinstance(function, ast.Attribute) else ()
+    def _owners(self, function: ast.expr) -> tuple[Any, ...]:
+        return self._value(function.value) if isinstance(function, ast.Attribute) else ()
 
-    def _handed_on(self, node: ast.AST, scope: Scope) -> Iterator[Callable[[], None]]:
+    def _handed_on(self, node: ast.expr) -> Iterator[_Way]:
         """What a function does that is passed to another one."""
         if isinstance(node, ast.Attribute):
-            for number, owner in enumerate(self._owners(node, scope)):
+            for number, owner in enumerate(self._owners(node)):
                 if kind := _does(owner, node.attr):
                     yield functools.partial(self._step, (*self._path, id(node), number), Step(kind, owner, node.lineno))
         if isinstance(node, ast.Attribute | ast.Name | ast.Lambda):
-            for target in self.reader.value(node, scope).known:
+            for target in self._value(node):
                 yield from self._into(target, Arguments(open=True), node)
 
-    def _into(self, target: object, arguments: Arguments, node: ast.AST) -> Iterator[Callable[[], None]]:
+    def _into(self, target: object, arguments: Arguments, node: ast.expr) -> Iterator[_Way]:
         """What a function of the program does that is called."""
-        if path_of(target) in _ASKS:
-            key = (*self._path, id(node))
-            yield functools.partial(self._step, key, Step("person", None, getattr(node, "lineno", 0)))
+        if PLAIN.is_question(target):
+            yield functools.partial(self._step, (*self._path, id(node)), Step("person", None, node.lineno))
             return
-        function, given = _underlying(target, arguments)
+        function, given = underlying(target, arguments)
         if isinstance(function, Readable) or (isinstance(function, FunctionType) and self.reader.follow(function)):
             function = self.reader.function(function)
         if isinstance(function, Function):
             yield functools.partial(self._enter, function, given, node)
 
-    def _enter(self, function: Function, arguments: Arguments, node: ast.AST) -> None:
-        path = self._path
-        self._path = (*path, id(node))
-        self.function(function, arguments)
+    def _enter(self, function: Function, arguments: Arguments, node: ast.expr, front: _Front) -> _Front | None:
+        path, self._path = self._path, (*self._path, id(node))
+        after = self.into(function, arguments, front)
         self._path = path
+        return after
 
-    def _step(self, key: Key, step: Step, *, again: bool = False) -> None:
+    def _step(self, key: Key, step: Step, front: _Front, *, again: bool = False) -> _Front:
         self.steps.found.setdefault(key, step)
-        self.steps.links |= {(before, key) for before in self.front}
+        self.steps.links |= {(before, key) for before in front}
         if again:
             self.steps.links.add((key, key))
-        self.front = {key, *(self.front if again else ())}
-        for reached in self._tries:
-            reached.add(key)
+        self.reached(_Front({key}))
+        return _Front({key, *(front if again else ())})
+
+
+def _nothing(front: _Front) -> _Front:
+    return front
 
 
 def _does(owner: object, name: str) -> StepKind | None:
@@ -366,19 +254,3 @@ def _does(owner: object, name: str) -> StepKind | None:
     if isinstance(owner, Function) and name in {"run", "invoke"}:
         return "tool"
     return next((kind for kind, classes, names in _DOES if name in names and is_kind(owner, *classes)), None)
-
-
-def _underlying(target: object, arguments: Arguments) -> tuple[object, Arguments]:
-    """The function that is called in the end, and with what."""
-    while True:
-        match target:
-            case Applied(function=inner, arguments=first):
-                positional = first.positional + arguments.positional
-                arguments = Arguments(positional, {**first.keywords, **arguments.keywords}, arguments.open)
-            case functools.partial(func=inner, args=args):
-                arguments = Arguments((*map(exactly, args), *arguments.positional), arguments.keywords, arguments.open)
-            case MethodType(__func__=inner, __self__=owner):
-                arguments = Arguments((exactly(owner), *arguments.positional), arguments.keywords, arguments.open)
-            case _:
-                return target, arguments
-        target = inner

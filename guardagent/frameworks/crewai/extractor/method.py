@@ -50,9 +50,10 @@ class Described:
         steps = steps_of(self.reader, self.function, self.flow) if self.function else declared_steps(self.told.do)
         if not steps.known:
             self.assembly.note(f"the code of {self.name} is not to be had: what it runs is not known")
-        region = self._region(steps)
+        node = self.assembly.id(object(), self.name, self.within)
+        region = self._region(node, steps)
         if unseen := self._unseen(known=steps.known):
-            self.assembly.mark(next(iter(region.nodes)), tools_unknown=True)
+            self.assembly.mark(node, tools_unknown=True)
             self.assembly.note(f"{self.name} may call tools that cannot be seen: {unseen}")
         return Part(self._method(), region)
 
@@ -88,8 +89,7 @@ class Described:
 
     # What it is.
 
-    def _region(self, steps: Steps) -> Region:
-        node = self.assembly.id(object(), self.name, self.within)
+    def _region(self, node: str, steps: Steps) -> Region:
         calls_model = bool(steps.kinds & {"model", "agent"})
         rest = steps.without(lambda step: step.kind == "model" or (step.kind == "agent" and not self._tools(step)))
         if rest.kinds <= {"person"}:

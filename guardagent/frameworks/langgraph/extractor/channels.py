@@ -19,10 +19,10 @@ from guardagent.frameworks.langgraph.extractor.parts import Drawing, Part, Way, 
 from guardagent.workflow.extraction.frameworks import is_a, private
 from guardagent.workflow.model.graph import EdgeKind
 from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
-from guardagent.workflow.python_source.evaluation.flow import Flow
 from guardagent.workflow.python_source.evaluation.scope import CodeScope
 from guardagent.workflow.python_source.evaluation.values import Applied, Arguments, Function
 from guardagent.workflow.python_source.functions.bodies import Readable, follows
+from guardagent.workflow.python_source.functions.flow import Flow
 from guardagent.workflow.python_source.functions.unseen import RUNS
 
 
@@ -138,7 +138,7 @@ class Steps:
         self._open.append(function.tree)
         scope = self.evaluator.inside(function, arguments)
         steps = {id(call): step for call in _calls(function) if (step := self._step(call, scope)) is not None}
-        flow = Flow.through(function.tree, lambda _call: False, lambda call: id(call) in steps)
+        flow = Flow(function.tree, lambda _call: False, lambda call: id(call) in steps)
         place = {None: -1} | {one: number for number, one in enumerate(steps)}
         for source, target in sorted(flow.order, key=lambda pair: (place[pair[0]], place[pair[1]])):
             for way in [begin] if source is None else steps[source].leaves:

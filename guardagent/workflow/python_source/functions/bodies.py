@@ -36,7 +36,6 @@ from guardagent.workflow.python_source.evaluation import declared
 from guardagent.workflow.python_source.evaluation.attributes import call_method, wrapped_by
 from guardagent.workflow.python_source.evaluation.callables import is_applied, underlying
 from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
-from guardagent.workflow.python_source.evaluation.flow import Flow, Point
 from guardagent.workflow.python_source.evaluation.scope import LiveScope, LoopScope, statements
 from guardagent.workflow.python_source.evaluation.values import (
     NOTHING,
@@ -52,6 +51,7 @@ from guardagent.workflow.python_source.evaluation.values import (
     Values,
     path_of,
 )
+from guardagent.workflow.python_source.functions.flow import Flow, Point
 from guardagent.workflow.python_source.functions.texts import Texts
 from guardagent.workflow.python_source.functions.unseen import RUNS, foreign, runs_unseen
 
@@ -348,7 +348,7 @@ class Look:
         key = id(function.tree)
         if key not in self._flows:
             self._flows[key] = None
-            self._flows[key] = Flow.through(function.tree, lambda call: self._always_asks(call, scope))
+            self._flows[key] = Flow(function.tree, lambda call: self._always_asks(call, scope))
         return self._flows[key]
 
     def _always_asks(self, call: ast.Call, scope: Scope) -> bool:

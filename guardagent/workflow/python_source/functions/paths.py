@@ -1,0 +1,336 @@
+"""Follows the ways through code, in the order in which it would run: branches, loops, exceptions, jumps.
+
+On the way goes a state: what is known of all runs that stand there. What a state is, a kind of walk says, by a few
+methods: how states are joined where ways meet, what a choice makes of one, and what a call does. Every branch is
+taken, and a loop is gone through until nothing new comes of it; None stands for a place that no way leads to.
+"""
+
+from __future__ import annotations
+
+import ast
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeVar
+
+from guardagent.workflow.python_source.evaluation.scope import LoopScope
+from guardagent.workflow.python_source.evaluation.values import FunctionTree, Scope
+
+S = TypeVar("S")
+Loop = ast.For | ast.AsyncFor | ast.While
+_Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+
+
+class Choice(NamedTuple):
+    """One of the ways on from somewhere.
+
+    Attributes:
+        node: the statement or expression that chooses; of a `match`, that is told with its case.
+        holds: its condition holds: a branch is taken, a loop goes on, a body does not raise.
+        first: of a loop, it is the first time.
+        case: the case that is taken; None where none is.
+    """
+
+    node: ast.AST
+    holds: bool
+    first: bool = False
+    case: ast.match_case | None = None
+
+
+@dataclass
+class Jumps(Generic[S]):
+    """The states in which control leaves a block early."""
+
+    returns: list[S] = field(default_factory=list)
+    breaks: list[S] = field(default_factory=list)
+    continues: list[S] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.returns) + len(self.breaks) + len(self.continues)
+
+
+class Walk(ABC, Generic[S]):
+    """Goes through code."""
+
+    def __init__(self, scope: Scope | None = None) -> None:
+        self.scope = scope
+        self.jumps = Jumps[S]()
+        self._tries: list[list[S]] = []
+
+    # What a kind of walk says.
+
+    @abstractmethod
+    def joined(self, before: S, ends: list[S], *, whole: bool) -> S:
+        """Where ways meet that part at some state; `whole` where none of them leaves early in between."""
+
+    @abstractmethod
+    def again(self, begin: S, end: S, rounds: int) -> S | None:
+        """With what another round of a loop begins, after so many; None where it would bring nothing new."""
+
+    def decided(self, choice: Choice, state: S) -> S | None:  # noqa: ARG002 - for those that look at it
+        """What a choice makes of a state; None where it cannot be made."""
+        return state
+
+    def failed(self, before: S, reached: list[S]) -> S:
+        """Where an exception can lead from, in code that can have reached some states."""
+        return self.joined(before, [before, *reached], whole=False)
+
+    def uncaught(self, raised: S) -> S | None:
+        """With what the code under `finally` begins where an exception is not caught; None where that is left out."""
+        return raised
+
+    def called(self, call: ast.Call, state: S) -> S | None:  # noqa: ARG002 - for those that look at it
+        """What a call does, after its arguments."""
+        return state
+
+    def matters(self, code: Sequence[ast.AST]) -> bool:  # noqa: ARG002 - for those that look at it
+        """Whether some statements or expressions, which may not be come to, are to be gone through at all."""
+        return True
+
+    def returned(self, node: ast.Return, state: S) -> None:
+        """Comes to a return statement."""
+
+    def reached(self, state: S) -> None:
+        """Takes down that the code may stand here when an exception is raised."""
+        for one in self._tries:
+            one.append(state)
+
+    # Functions and blocks.
+
+    def function(self, tree: FunctionTree, scope: Scope | None, state: S) -> list[S]:
+        """Goes through a function that is called here; the states at its ends."""
+        jumps = Jumps[S]()
+        with self.inside(scope), self.jumping(jumps):
+            body = self.expression(tree.body, state) if isinstance(tree, ast.Lambda) else self.block(tree.body, state)
+        return [*([] if body is None else [body]), *jumps.returns]
+
+    @property
+    def here(self) -> Scope:
+        """The scope of the code that is gone through."""
+        assert self.scope is not None
+        return self.scope
+
+    @contextmanager
+    def inside(self, scope: Scope | None) -> Iterator[None]:
+        """While code of another scope is gone through."""
+        before, self.scope = self.scope, scope
+        yield
+        self.scope = before
+
+    @contextmanager
+    def jumping(self, jumps: Jumps[S]) -> Iterator[None]:
+        before, self.jumps = self.jumps, jumps
+        yield
+        self.jumps = before
+
+    def block(self, body: Iterable[ast.stmt], state: S | None) -> S | None:
+        """Goes through some statements; None where no way leads to their end."""
+        for statement in body:
+            if state is None:
+                return None
+            state = self.statement(statement, state)
+        return state
+
+    def statement(self, node: ast.stmt, state: S) -> S | None:
+        visit = getattr(self, f"_{type(node).__name__.lower()}", self._plain)
+        result: S | None = visit(node, state)
+        return result
+
+    def _plain(self, node: ast.AST, state: S) -> S | None:
+        return self._each((one for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr)), state)
+
+    def _functiondef(self, _node: ast.stmt, state: S) -> S:
+        return state
+
+    _asyncfunctiondef = _classdef = _functiondef
+
+    def _return(self, node: ast.Return, state: S) -> None:
+        end = self.expression(node.value, state)
+        if end is not None:
+            self.returned(node, end)
+            self.jumps.returns.append(end)
+
+    def _raise(self, node: ast.Raise, state: S) -> None:
+        self.expression(node.exc, state)
+
+    def _break(self, _node: ast.Break, state: S) -> None:
+        self.jumps.breaks.append(state)
+
+    def _continue(self, _node: ast.Continue, state: S) -> None:
+        self.jumps.continues.append(state)
+
+    # Branches.
+
+    def _if(self, node: ast.If, state: S) -> S | None:
+        begin = self.expression(node.test, state)
+        if begin is None or not self.matters([*node.body, *node.orelse]):
+            return begin
+        if isinstance(node.test, ast.Constant):
+            return self.block(node.body if node.test.value else node.orelse, begin)
+        left = len(self.jumps)
+        ways = [(Choice(node, holds=True), node.body), (Choice(node, holds=False), node.orelse)]
+        return self._met(begin, [self.block(body, self.decided(choice, begin)) for choice, body in ways], left)
+
+    def _match(self, node: ast.Match, state: S) -> S | None:
+        begin = now = self.expression(node.subject, state)
+        if begin is None or now is None or not self.matters([one for case in node.cases for one in case.body]):
+            return begin
+        left, ends = len(self.jumps), list[S | None]()
+        for case in node.cases:
+            taken = self.decided(Choice(node, holds=True, case=case), now)
+            guarded = taken if taken is None else self.expression(case.guard, taken)
+            ends.append(self.block(case.body, guarded))
+            now = self._met(now, [now, guarded], left) if case.guard is not None else now
+            if now is None:
+                return None
+        if not takes_all(node.cases[-1]):
+            ends.append(self.decided(Choice(node, holds=False), now))
+        return self._met(begin, ends, left)
+
+    def _met(self, before: S, ends: Iterable[S | None], left: int) -> S | None:
+        """Where ways meet; `left` is how often control had left early before them."""
+        found = [one for one in ends if one is not None]
+        return self.joined(before, found, whole=len(self.jumps) == left) if found else None
+
+    # Loops.
+
+    def _while(self, node: ast.While, state: S) -> S | None:
+        return self._looped(node, node.test, self.expression(node.test, state))
+
+    def _for(self, node: ast.For | ast.AsyncFor, state: S) -> S | None:
+        return self._looped(node, None, self.expression(node.iter, state))
+
+    def _asyncfor(self, node: ast.AsyncFor, state: S) -> S | None:
+        return self._for(node, state)
+
+    def _looped(self, node: Loop, test: ast.expr | None, begin: S | None) -> S | None:
+        matters = begin is not None and self.matters([*node.body, *node.orelse])
+        return self.loop(node, test, begin) if begin is not None and matters else begin
+
+    def loop(self, node: Loop, test: ast.expr | None, state: S) -> S | None:
+        """Goes through a loop round by round; one without an end is only left by a break."""
+        endless = isinstance(test, ast.Constant) and bool(test.value)
+        left, ended, inner = len(self.jumps), list[S | None](), Jumps(self.jumps.returns)
+        begin: S | None = state
+        rounds = 0
+        while begin is not None:
+            if not endless:
+                ended.append(self.decided(Choice(node, holds=False, first=not rounds), begin))
+            entering = begin if endless else self.decided(Choice(node, holds=True, first=not rounds), begin)
+            done, rounds = self._round(node, inner, begin, entering), rounds + 1
+            end = None if done is None else self.expression(test, done)
+            begin = None if end is None else self.again(begin, end, rounds)
+            if begin is None and end is not None and not endless:
+                ended.append(self.decided(Choice(node, holds=False), end))
+        to_else = self._met(state, ended, left - len(inner.breaks))  # a break goes past what stands under `else`
+        last = self.block(node.orelse, to_else)
+        return self._met(state, [last, *inner.breaks], left)
+
+    def _round(self, node: Loop, inner: Jumps[S], begin: S, entering: S | None) -> S | None:
+        inner.continues = []
+        with self.jumping(inner):
+            end = self.block(node.body, entering)
+        return self._met(begin, [end, *inner.continues], -1)
+
+    # What may raise.
+
+    def _with(self, node: ast.With | ast.AsyncWith, state: S) -> S | None:
+        now = self._each((one.context_expr for one in node.items), state)
+        return self.block(node.body, now)
+
+    _asyncwith = _with
+
+    def _try(self, node: ast.Try, state: S) -> S | None:
+        left, inner = len(self.jumps), Jumps[S]()
+        with self.jumping(inner):
+            after, raised = self._guarded(node, state)
+        self.block(node.finalbody, raised if raised is None else self.uncaught(raised))
+        for before, jumped in ((self.jumps.returns, inner.returns), (self.jumps.breaks, inner.breaks),
+                               (self.jumps.continues, inner.continues)):  # fmt: skip
+            before += [end for one in jumped if (end := self.block(node.finalbody, one)) is not None]
+        met = self._met(state, after, left)
+        return self.block(node.finalbody, met)
+
+    _trystar = _try
+
+    def _guarded(self, node: ast.Try, state: S) -> tuple[list[S | None], S | None]:
+        """The body and the handlers: how they end, and where an exception can lead from."""
+        self._tries.append([])
+        inside = self.decided(Choice(node, holds=True), state) if node.handlers else state
+        body = self.block(node.body, inside)
+        raised = self.decided(Choice(node, holds=False), self.failed(state, self._tries.pop()))
+        handled = [self.block(one.body, raised) for one in node.handlers]
+        return [self.block(node.orelse, body), *handled], raised
+
+    # Expressions, in the order in which they are worked out.
+
+    def expression(self, node: ast.expr | None, state: S) -> S | None:
+        match node:
+            case None | ast.Lambda():
+                return state
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                begin = self.expression(test, state)
+                if begin is None or not self.matters([body, orelse]):
+                    return begin
+                return self._either(node, body, orelse, begin)
+            case ast.BoolOp(values=[first, *rest]):
+                return self._in_short(node, first, rest, state)
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                return self._comprehension(node, state)
+            case ast.Call():
+                begin = self._each(_children(node), state)
+                return None if begin is None else self.called(node, begin)
+        return self._each(_children(node), state)
+
+    def _each(self, nodes: Iterable[ast.expr], state: S) -> S | None:
+        now: S | None = state
+        for one in nodes:
+            now = None if now is None else self.expression(one, now)
+        return now
+
+    def _either(self, node: ast.IfExp, body: ast.expr, orelse: ast.expr, begin: S) -> S | None:
+        ways = [(self.decided(Choice(node, holds=holds), begin), one) for holds, one in ((True, body), (False, orelse))]
+        return self._met(
+            begin, [None if one is None else self.expression(part, one) for one, part in ways], len(self.jumps)
+        )
+
+    def _in_short(self, node: ast.BoolOp, first: ast.expr, rest: list[ast.expr], state: S) -> S | None:
+        """Operands of which each is only come to after those before it."""
+        begin = now = self.expression(first, state)
+        if begin is None or not self.matters(rest):
+            return begin
+        ends = [now]
+        for one in rest:
+            taken = None if now is None else self.decided(Choice(node, holds=True), now)
+            now = None if taken is None else self.expression(one, taken)
+            ends.append(now)
+        return self._met(begin, ends, len(self.jumps))
+
+    def _comprehension(self, node: _Comprehension, state: S) -> S | None:
+        first, *others = [one for part in node.generators for one in (part.iter, *part.ifs)]
+        parts = [*others, *([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt])]
+        begin = start = self.expression(first, state)
+        ends, rounds = [begin], 0
+        with self.inside(LoopScope(node, self.scope)):
+            while begin is not None and self.matters(parts):
+                entering = self.decided(Choice(node, holds=True, first=not rounds), begin)
+                end = None if entering is None else self._each(parts, entering)
+                ends.append(end)
+                rounds += 1
+                begin = None if end is None else self.again(begin, end, rounds)
+        return None if start is None else self._met(start, ends, len(self.jumps))
+
+
+def takes_all(case: ast.match_case) -> bool:
+    """Whether a case takes whatever the others have left."""
+    return case.guard is None and isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None
+
+
+def _children(node: ast.expr) -> Iterator[ast.expr]:
+    """The parts of an expression, with those in keywords."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            yield child
+        elif isinstance(child, ast.keyword):
+            yield child.value
