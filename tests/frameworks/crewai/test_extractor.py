@@ -118,6 +118,12 @@ def test_the_graph_is_the_same_every_time() -> None:
     assert built("ForkAndJoin").edges[0].source == "__start__"
 
 
+def test_a_method_whose_code_is_not_seen_through_is_marked_itself() -> None:
+    """The mark stands on the method's own node, and on none of those that its body runs."""
+    graph = built("AClassOfACrewInside")
+    assert {node.id for node in graph.nodes if node.metadata.get("tools_unknown")} == {"a"}
+
+
 def test_a_class_without_a_crew_is_refused() -> None:
     """A class with `@CrewBase` that makes no crew has a message that says what was expected."""
     project = pytest.importorskip("crewai.project")

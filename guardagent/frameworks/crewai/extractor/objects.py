@@ -12,7 +12,6 @@ import inspect
 import os
 import re
 import sys
-import sysconfig
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,7 +37,7 @@ from guardagent.workflow.python_source.evaluation.values import (
     exactly,
     path_of,
 )
-from guardagent.workflow.python_source.functions.bodies import Readable, look_into, unseen_in
+from guardagent.workflow.python_source.functions.bodies import Readable, is_programs, look_into, unseen_in
 from guardagent.workflow.python_source.functions.outcomes import Outcomes
 
 CREWAI = "crewai"
@@ -50,7 +49,6 @@ OPEN: Any = object()
 
 _MISSING: Any = object()
 _STAND_INS = (Applied, Attribute, Function, Instance, Made, Sequence, Table)
-_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")} - {None})
 
 
 class Reader(Outcomes):
@@ -343,4 +341,4 @@ def _is_own(function: FunctionType, package: str) -> bool:
     file = function.__code__.co_filename
     if file.startswith(tuple(getattr(sys.modules.get(CREWAI), "__path__", ()))):
         return False
-    return not file.startswith(_LIBRARIES) or (bool(package) and f"{os.sep}{package}{os.sep}" in file)
+    return is_programs(function) or (bool(package) and f"{os.sep}{package}{os.sep}" in file)

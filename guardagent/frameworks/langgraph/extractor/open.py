@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sysconfig
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from types import FunctionType, MethodType
@@ -11,11 +10,10 @@ from typing import Any
 
 from guardagent.workflow.extraction.frameworks import defined_outside, is_a
 from guardagent.workflow.python_source.evaluation.values import Live, StandIn
-from guardagent.workflow.python_source.functions.bodies import Readable
+from guardagent.workflow.python_source.functions.bodies import Readable, is_programs
 
 _FRAMEWORKS = ("langgraph", "langchain", "langchain_core")
 _OF_FUNCTIONS = ("RunnableLambda", "RunnableGenerator")
-_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +227,7 @@ def programs_functions(function: object, *, without: str = "") -> list[object]:
             found.append(one)
             continue
         inner = one.__func__ if isinstance(one, MethodType) else one
-        if isinstance(inner, FunctionType) and not _is_library(inner):
+        if isinstance(inner, FunctionType) and is_programs(inner):
             found.append(one)
             continue
         pending.extend(value for name, value in closure(inner) if not without or without not in name)
@@ -237,7 +235,3 @@ def programs_functions(function: object, *, without: str = "") -> list[object]:
         pending.extend([one.func, *one.args] if isinstance(one, functools.partial) else [])
         pending.append(vars(inner).get("__wrapped__") if isinstance(inner, FunctionType) else None)
     return found
-
-
-def _is_library(function: FunctionType) -> bool:
-    return function.__code__.co_filename.startswith(_LIBRARIES)

@@ -32,6 +32,11 @@ class Values:
         return Values(self.known + fresh, self.complete and other.complete, self.cyclic or other.cyclic)
 
     @property
+    def identity(self) -> object:
+        """By what values can be told apart: texts by themselves, others by which object they are."""
+        return tuple(one if isinstance(one, str) else id(one) for one in self.known), self.complete
+
+    @property
     def strings(self) -> frozenset[str] | None:
         """All values, where each is a text."""
         if self.complete and all(isinstance(one, str) for one in self.known):
@@ -84,6 +89,12 @@ class Arguments:
         if position is not None and position < len(self.positional):
             return self.positional[position]
         return UNKNOWN if self.open or (position is not None and REST in self.keywords) else None
+
+    @property
+    def signature(self) -> object:
+        """By what calls can be told apart that pass different values."""
+        keywords = tuple((name, one.identity) for name, one in sorted(self.keywords.items()))
+        return tuple(one.identity for one in self.positional), keywords, self.open
 
     def then(self, more: Arguments) -> Arguments:
         """These, and after them those of the call."""

@@ -317,7 +317,7 @@ class Look:
 
     def visit(self, function: Function, arguments: Arguments, point: Point = _ALWAYS) -> None:
         """Goes through one function, called at some point with some arguments."""
-        key = (id(function.tree), _signature(arguments), point)
+        key = (id(function.tree), arguments.signature, point)
         if key in self._seen:
             return
         if len(self._seen) > MOST_VISITS:
@@ -467,15 +467,6 @@ def _bound(callee: Values) -> Iterator[tuple[object, str]]:
         elif isinstance(one, Applied) and isinstance(one.function, FunctionType) and one.function.__name__ in RUNS:
             owners = one.arguments.positional[0].known if one.arguments.positional else ()
             yield from ((owner, one.function.__name__) for owner in owners)
-
-
-def _signature(arguments: Arguments) -> object:
-    positional = tuple(_key(one) for one in arguments.positional)
-    return positional, tuple((name, _key(one)) for name, one in sorted(arguments.keywords.items())), arguments.open
-
-
-def _key(values: Values) -> object:
-    return tuple(one if isinstance(one, str) else id(one) for one in values.known), values.complete
 
 
 def _names_in(code: CodeType) -> Iterator[str]:

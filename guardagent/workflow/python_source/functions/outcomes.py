@@ -33,6 +33,7 @@ from guardagent.workflow.python_source.evaluation.values import (
     exactly,
 )
 from guardagent.workflow.python_source.functions.bodies import Readable
+from guardagent.workflow.python_source.functions.paths import takes_all
 
 MOST_PAIRS = 256
 _BOTH = Values((True, False))
@@ -63,7 +64,7 @@ class Outcomes(Evaluator):
         """What a function can return, called with some arguments."""
         if isinstance(function.tree, ast.Lambda):
             return super().returned(function, arguments)
-        key = (id(function.tree), _signature(arguments))
+        key = (id(function.tree), arguments.signature)
         if key not in self._cut:
             self._cut[key] = (arguments, function)  # while it is being cut: it may call itself
             self._cut[key] = (arguments, self._without_dead_branches(function, arguments))
@@ -251,16 +252,12 @@ def ends(node: ast.stmt) -> bool:
         case ast.While(test=ast.Constant(value=True)):
             return not any(isinstance(one, ast.Break) for one in _own_statements(node))
         case ast.Match(cases=cases):
-            return any(_takes_all(case) for case in cases) and all(_any(case.body) for case in cases)
+            return any(takes_all(case) for case in cases) and all(_any(case.body) for case in cases)
     return False
 
 
 def _any(body: Iterable[ast.stmt]) -> bool:
     return any(map(ends, body))
-
-
-def _takes_all(case: ast.match_case) -> bool:
-    return case.guard is None and isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None
 
 
 def _own_statements(loop: ast.While) -> Iterable[ast.AST]:
@@ -276,15 +273,6 @@ def _own_statements(loop: ast.While) -> Iterable[ast.AST]:
 def _is_plain(values: Values) -> bool:
     enough = values.complete and not values.cyclic and 0 < len(values.known) <= MOST_PAIRS
     return enough and all(isinstance(one, _PLAIN) for one in values.known)
-
-
-def _signature(arguments: Arguments) -> object:
-    keywords = tuple((name, _key(one)) for name, one in sorted(arguments.keywords.items()))
-    return tuple(map(_key, arguments.positional)), keywords, arguments.open
-
-
-def _key(values: Values) -> object:
-    return tuple(one if isinstance(one, str) else id(one) for one in values.known), values.complete
 
 
 def _changed_around(scope: Scope | None) -> frozenset[str]:
