@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from guardagent.errors import nearest
 from guardagent.policy.evaluation.findings import Call, Part
 from guardagent.policy.evaluation.patterns import folded_name
 from guardagent.policy.evaluation.views import View, ViewSpec
+from guardagent.policy.monitors.monitor import Product
+from guardagent.policy.monitors.propositional import Propositional
 from guardagent.policy.monitors.rule import Rule, Source
 from guardagent.types import EMPTY, Check, Decision, Verdict
 
@@ -114,6 +117,13 @@ class Policies:
     def asks_models(self) -> bool:
         """Whether a model is asked about every call."""
         return any(getattr(check, "asks_model", False) for _, check in self.requests)
+
+    @cached_property
+    def product(self) -> Product | None:
+        """All parts of the temporal rules as one automaton; None where one of them is not propositional."""
+        parts = [part for part in self.parts if isinstance(part, Propositional)]
+        same = len(parts) == len(self.parts)
+        return Product([(part.alphabet, part.automaton) for part in parts]) if same else None
 
     def named_in(self, text: str) -> frozenset[str]:
         """The tools of the policy that a text names."""

@@ -1,15 +1,20 @@
 """A trace is replayed event by event to its end, and its one verdict says what happened where."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from guardagent import Policies, Verdict, load_policies
 from guardagent.batch.audit import MAX_FINDINGS, judge_trace
-from guardagent.batch.records import read_trace
+from guardagent.batch.records import Step, Trace, read_trace
+from guardagent.types import Event
 from tests.many import LOGIN, call, trace, write_policies
+from tests.policy.rules import events
 
 
 @pytest.fixture
@@ -101,3 +106,64 @@ def test_a_trace_without_events_has_an_end(tmp_path: Path) -> None:
     """At which something may be owed."""
     text = "version: 1\npolicies:\n  - {id: r, temporal: 'exists(log(), True)'}\n"
     assert replayed(load_policies(write_policies(tmp_path, text))).rules == ("r",)
+
+
+RULES = (
+    "G !tool:drop",
+    "tool:get -> F tool:send",
+    "tool:get -> F[<=2] tool:send",
+    "tool:get U tool:send",
+    "G(@readers -> O action:login)",
+    "F decision:yes",
+    "urgent -> F tool:send",
+    "G(!pii || Y action:login)",
+    "(G !tool:drop) AND (F tool:send)",
+    "(G !tool:drop) OR (F tool:send)",
+    "NOT (F tool:send)",
+    "forall(drop(), False)",
+)
+SETTINGS = ("", "failed_output: ^Error", "unlisted: deny", "tools: [get, list, send, drop]")
+
+
+@pytest.fixture(scope="module")
+def many_policies(tmp_path_factory: pytest.TempPathFactory) -> list[Policies]:
+    """Every pair of rules that follow each other, with every setting."""
+    folder, found = tmp_path_factory.mktemp("policies"), []
+    for setting in SETTINGS:
+        for at, pair in enumerate(zip(RULES, RULES[1:] + RULES[:1], strict=True)):
+            rules = [{"id": f"r{number}", "temporal": rule} for number, rule in enumerate(pair)]
+            path = folder / f"{SETTINGS.index(setting)}-{at}.yaml"
+            lines = ("version: 1", setting, "tags: {readers: [get, list]}", f"policies: {json.dumps(rules)}")
+            path.write_text("\n".join(lines))
+            found.append(load_policies(path))
+    return found
+
+
+near_misses = st.builds(Event, st.sampled_from(["Send", "new"]), action=st.sampled_from([None, "Login"]))
+
+
+@settings(deadline=None)
+@given(st.lists(events | near_misses, max_size=6))
+def test_a_trace_is_allowed_where_a_session_says_nothing(
+    many_policies: list[Policies], happened: Sequence[Event]
+) -> None:
+    """Whatever the rules are: propositional ones are decided without a session where they are all kept."""
+    for policies in many_policies:
+        session = policies.session()
+        said = [session.observe(event) for event in happened] + [session.finish()]
+        verdict = judge_trace(policies, Trace("t", tuple(map(Step, happened))))
+        assert verdict.decision == max(one.decision for one in said)
+        assert set(verdict.rules) == {rule for one in said for rule in one.rules}
+        assert bool(verdict.reasons or verdict.errors) == any(one.reasons or one.errors for one in said)
+        assert verdict.details["events"] == len(happened)
+
+
+def test_what_a_session_cannot_hold_is_denied(tmp_path: Path) -> None:
+    """Even where the automaton of a rule has nothing against it."""
+    policies = load_policies(write_policies(tmp_path, "version: 1\npolicies:\n  - {id: r, temporal: G !tool:drop}\n"))
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    happened = Trace("t", (Step(Event("get", output=deep, status="ok")),))
+    with pytest.raises(RecursionError):
+        judge_trace(policies, happened)
