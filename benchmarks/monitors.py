@@ -1,4 +1,4 @@
-"""Events per CPU second that five temporal rules follow: `python benchmarks/monitors.py [ROUNDS]`.
+"""Events per CPU second that five temporal rules follow: `python -m benchmarks.monitors [ROUNDS]`.
 
 One long trace, event by event, and 10,000 traces at once; beside it, in the same rounds over the same events, the
 package `agentproofx`, where it is installed. Events are made beforehand, everything else counts; medians of CPU time.
@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from importlib import import_module, metadata
 from typing import Any
 
+from benchmarks.whole_logs import Columns, replay_batch
 from guardagent.policy.language.formula import atoms
 from guardagent.policy.language.temporal import read_temporal
 from guardagent.policy.monitors.alphabet import Alphabet
 from guardagent.policy.monitors.automaton import Standing, compile_formula
-from guardagent.policy.monitors.batch import Columns, replay_batch
 from guardagent.policy.monitors.monitor import Compiled, Monitor
 from guardagent.types import Event
 

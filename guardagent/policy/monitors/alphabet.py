@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Literal, Protocol
+from typing import Protocol
 
 from guardagent.errors import InputError
 
@@ -28,9 +28,6 @@ class Step(Protocol):
     def decision(self) -> str | None: ...
     @property
     def tags(self) -> frozenset[str]: ...
-
-
-Field = Literal["tool", "action", "decision", "tags"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +81,6 @@ class Alphabet:
         self._actions = _times(action_numbers, strides[1])
         self._decisions = _times(decision_numbers, strides[2])
         self._tags: dict[str | None, int] = dict(zip(tags, strides[3:], strict=True))
-        self._offsets: dict[Field, dict[str | None, int]] = {
-            "tool": self._tools,
-            "action": self._actions,
-            "decision": self._decisions,
-            "tags": self._tags,
-        }
         self.letters: list[Letter] = []
         for choice in product(*parts):
             held = frozenset().union(*choice)
@@ -106,18 +97,6 @@ class Alphabet:
             if tag in event.tags:
                 at += stride
         return at + ok
-
-    def offset(self, field: Field, value: Any) -> int:
-        """What the value of one field adds to an event's letter; a step that went well adds 1 more."""
-        offsets = self._offsets[field]
-        if field == "tags":
-            return sum(stride for tag, stride in offsets.items() if tag in value)
-        return offsets.get(value, 0)
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        """The fields of an event that tell letters apart."""
-        return tuple(field for field, offsets in self._offsets.items() if offsets)
 
 
 def _named(atoms: Iterable[str], prefix: str) -> dict[str, str]:

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from guardagent.errors import InputError
-from guardagent.policy.monitors.alphabet import Field
 from guardagent.policy.monitors.monitor import Compiled
 from guardagent.types import Event
 
 Ints = NDArray[np.intp]
+Field = Literal["tool", "action", "decision", "tags"]
 
 FEW = 16  # fewer traces than this are stepped faster one by one
 MANY = 4096  # more kinds than this are listed only where there are such events
@@ -147,13 +147,20 @@ def _event(tool: str, action: str | None, decision: str | None, tags: frozenset[
 
 def _fields(rules: Sequence[Compiled]) -> list[Field]:
     """The fields of an event that any of the rules looks at."""
-    return sorted({name for alphabet, _ in rules for name in alphabet.fields})
+    return sorted({_field(atom) for alphabet, _ in rules for letter in alphabet.letters for atom in letter.ran})
+
+
+def _field(atom: str) -> Field:
+    if atom.startswith(("tool:", "@")):
+        return "tool"
+    return "action" if atom.startswith("action:") else "decision" if atom.startswith("decision:") else "tags"
 
 
 def _alike(rules: Sequence[Compiled], name: Field, values: Sequence[Any]) -> tuple[Ints, Ints]:
     """(which class each value of a field is in, what each class adds to each rule's letter)."""
     numbers = _Numbers()
-    classes = [numbers[tuple(alphabet.offset(name, value) for alphabet, _ in rules)] for value in values]
+    steps = [Event(**{"tool": "", name: value}) for value in values]
+    classes = [numbers[tuple(alphabet.index(step, ok=False) for alphabet, _ in rules)] for step in steps]
     return np.array(classes, np.intp), np.array(list(numbers), np.intp).reshape(len(numbers), len(rules))
 
 
