@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +45,8 @@ def save_text(path: Path | str, text: str) -> None:
     Raises:
         InputError: it cannot be written.
     """
+    import secrets
+
     path = Path(path)
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:

@@ -23,9 +23,6 @@ from guardagent.policy.language.grammar import TemporalError
 from guardagent.policy.language.parse import read_rule
 from guardagent.policy.monitors.rule import Rule, Source
 from guardagent.policy.policies import Policies
-from guardagent.policy.request import request_check
-from guardagent.policy.stubs import stub_functions
-from guardagent.sandbox.toolbox import Toolbox
 from guardagent.types import Check, Context, Event
 
 if TYPE_CHECKING:
@@ -60,8 +57,7 @@ def load_policies(
         if path is None:
             raise InputError("a lock holds for files; expected the path of a policy file beside locked=")
         _require_locked(Path(locked), file)
-    functions = Toolbox(list(file.toolbox)).functions
-    return compiled(file, functions, lambda source: _request(source, file, model), model)
+    return compiled(file, _functions(file), lambda source: _request(source, file, model), model)
 
 
 def _read_source(
@@ -87,7 +83,17 @@ def read_policies(path: Path | str) -> Policies:
         InputError: as of `load_policies`.
     """
     file = read_policy_file(path)
+    from guardagent.policy.stubs import stub_functions
+
     return compiled(file, stub_functions(file.toolbox), lambda _: never_judged)
+
+
+def _functions(file: PolicyFile) -> Mapping[str, Callable[..., Any]]:
+    if not file.toolbox:
+        return {}
+    from guardagent.sandbox.toolbox import Toolbox
+
+    return Toolbox(list(file.toolbox)).functions
 
 
 def never_judged(_event: Event, _context: Context) -> NoReturn:
@@ -100,6 +106,7 @@ def _require_locked(locked: Path, file: PolicyFile) -> None:
     from guardagent.models.prompts import Prompts
     from guardagent.policy.file.locked import policies
     from guardagent.programs.runtime import lock
+    from guardagent.sandbox.toolbox import Toolbox
 
     allowed = lock.Lock.load(locked)
     allowed.require(policies(file.path))
@@ -201,6 +208,8 @@ def _read(text: Text) -> ast.Rule:
 
 
 def _request(source: RuleSource, file: PolicyFile, model: Model | str | None) -> Check:
+    from guardagent.policy.request import request_check
+
     try:
         return request_check(source.texts[0].text, source.program, file.toolbox, model)
     except ContentError:

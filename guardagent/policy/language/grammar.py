@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from guardagent.errors import InputError
+from guardagent.policy.lalr import NotParsedError, Parser, Tree
 from guardagent.policy.language.mistakes import FORMS, hint
 
 if TYPE_CHECKING:
     from lark import Lark
 
-Node = Any  # a lark.Tree, whose children are trees and tokens
+Node = Tree  # its children are trees, tokens, and None where a part is left out
 
 MAX_CHARACTERS = 20_000
 SHOWN = 100  # characters before and after a mistake
@@ -92,23 +93,38 @@ def tree_of(text: str, start: str = "start") -> Node:
     if half := re.search("[\ud800-\udfff]", text):
         line = text.count("\n", 0, half.start()) + 1
         raise TemporalError("there is half a character here; expected whole ones", "", line, 1)
-    from lark.exceptions import UnexpectedInput
-
     try:
-        return _parser().parse(text, start=start)
-    except UnexpectedInput as error:
-        _explain(error, text)
+        tree: Node = _parser().parse(text, start)
+    except NotParsedError:
+        _explain(text, start)
+    return tree
 
 
 @cache
-def _parser() -> Lark:
+def _parser() -> Parser:
+    return Parser()
+
+
+@cache
+def lark_parser() -> Lark:
+    """Lark's own parser: it says what is wrong, and gives the tables for texts that are right."""
     from lark import Lark
 
     grammar = Path(__file__).with_name("language.lark").read_text(encoding="utf-8")
     return Lark(grammar, parser="lalr", start=["start", "condition"], propagate_positions=True, maybe_placeholders=True)
 
 
-def _explain(error: Any, text: str) -> NoReturn:
+def _explain(text: str, start: str) -> NoReturn:
+    from lark.exceptions import UnexpectedInput
+
+    try:
+        lark_parser().parse(text, start=start)
+    except UnexpectedInput as error:
+        _refuse(error, text)
+    raise AssertionError("the tables are not those of the grammar; make them: python -m guardagent.policy.lalr_tables")
+
+
+def _refuse(error: Any, text: str) -> NoReturn:
     from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 
     lines = text.splitlines() or [""]

@@ -364,5 +364,4 @@ class _Reader:
 
 
 def _place(where: Any) -> ast.Place:
-    meta = getattr(where, "meta", where)
-    return ast.Place(getattr(meta, "line", 1), getattr(meta, "column", 1))
+    return ast.Place(getattr(where, "line", 1), getattr(where, "column", 1))

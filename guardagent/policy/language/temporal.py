@@ -131,5 +131,5 @@ def _ltlf(tree: Node, text: str) -> Formula:  # noqa: C901 - a case for each kin
         problem = (
             f"{tree.data}(...) stands inside of a temporal operator; expected it at the top, or under AND, OR, NOT"
         )
-        raise TemporalError(problem, text, tree.meta.line, tree.meta.column)
+        raise TemporalError(problem, text, tree.line, tree.column)
     raise AssertionError(tree.data)
