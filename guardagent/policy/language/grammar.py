@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from guardagent.errors import InputError
-from guardagent.policy.lalr import NotParsedError, Parser, Tree
+from guardagent.policy.language.lalr import NotParsedError, Parser, Tree
 from guardagent.policy.language.mistakes import FORMS, hint
 
 if TYPE_CHECKING:
@@ -121,7 +121,9 @@ def _explain(text: str, start: str) -> NoReturn:
         lark_parser().parse(text, start=start)
     except UnexpectedInput as error:
         _refuse(error, text)
-    raise AssertionError("the tables are not those of the grammar; make them: python -m guardagent.policy.lalr_tables")
+    raise AssertionError(
+        "the tables are not those of the grammar; make them: python -m guardagent.policy.language.lalr_tables"
+    )
 
 
 def _refuse(error: Any, text: str) -> NoReturn:

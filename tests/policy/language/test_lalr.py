@@ -11,11 +11,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from lark.exceptions import UnexpectedInput
 
-from guardagent.policy.lalr import NotParsedError, Parser
-from guardagent.policy.lalr_tables import PATH, tables
 from guardagent.policy.language.grammar import lark_parser
+from guardagent.policy.language.lalr import NotParsedError, Parser
+from guardagent.policy.language.lalr_tables import PATH, tables
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGES = "".join(page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").glob("*.md")))
 RULES = sorted({rule.strip() for rule in re.findall(r"(?:temporal: |`)([^`\n]{3,200}?)(?:`|$)", PAGES, re.MULTILINE)})
 WORDS = sorted(set(re.findall(r"[\w.]+|[^\w\s]{1,2}|\s+", " ".join(RULES))))
@@ -49,7 +49,7 @@ def by_tables(text: str, start: str) -> Any:
 
 
 def test_the_tables_are_those_of_the_grammar() -> None:
-    """Who changes the grammar makes them: `python -m guardagent.policy.lalr_tables`."""
+    """Who changes the grammar makes them: `python -m guardagent.policy.language.lalr_tables`."""
     assert PATH.read_text(encoding="utf-8") == tables()
 
 

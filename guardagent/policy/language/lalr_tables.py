@@ -1,4 +1,4 @@
-"""Writes `language.json`, the tables of the grammar in language.lark: `python -m guardagent.policy.lalr_tables`."""
+"""Writes `language.json`, the tables of the grammar: `python -m guardagent.policy.language.lalr_tables`."""
 
 from __future__ import annotations
 
