@@ -158,8 +158,8 @@ def test_a_trace_is_allowed_where_a_session_says_nothing(
         assert verdict.details["events"] == len(happened)
 
 
-def test_what_a_session_cannot_hold_is_denied(tmp_path: Path) -> None:
-    """Even where the automaton of a rule has nothing against it."""
+def test_too_deep_an_output_allows_nothing(tmp_path: Path) -> None:
+    """A session cannot hold it, which denies, even where the automaton of the rule has nothing against it."""
     policies = load_policies(write_policies(tmp_path, "version: 1\npolicies:\n  - {id: r, temporal: G !tool:drop}\n"))
     deep: Any = []
     for _ in range(100_000):
