@@ -233,7 +233,7 @@ class _Flow(Walk[_Front]):
     _asyncwith = _with
 
     def _source(self, expression: ast.expr) -> tuple[ast.expr, Scope]:
-        """What is iterated over, behind a name that `Aclosing` gives it."""
+        """The iterable of a loop, behind a name that `Aclosing` gives it."""
         if isinstance(expression, ast.Name) and expression.id in self._closing:
             return self._closing[expression.id]
         closed = _closed(expression)

@@ -13,10 +13,10 @@ class Walk(Protocol):
     assembly: Assembly
 
     def region(self, target: Any, within: tuple[str, ...] = ()) -> Region:
-        """What an agent, a node of a workflow, a tool or a function adds to the graph."""
+        """Adds an agent, a node of a workflow, a tool or a function."""
 
     def structure(self, agent: Any, within: tuple[str, ...]) -> Region:
-        """What an agent does by its framework class."""
+        """Adds the parts of an agent that its framework class runs."""
 
     def call(self, caller: str, name: str, target: Any) -> None:
         """A node calls something by a name, and goes on when that is done."""

@@ -41,7 +41,7 @@ def node_body(function: object) -> NodeBody:
 
 @dataclass(frozen=True)
 class NodeBody(Body):
-    """What is known of a function that LangGraph runs: where it leads to, by what it returns and by its commands."""
+    """A function that LangGraph runs: where it leads to, by its texts and by its commands."""
 
     @cached_property
     def _ways(self) -> _Ways:
@@ -80,7 +80,7 @@ class NodeBody(Body):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """What could not be known of where it leads to, in words."""
+        """Why it is not known where it leads to, in words."""
         return (*self.unknown, *self._ways.unknown)
 
     @property

@@ -14,7 +14,7 @@ def is_applied(target: object) -> bool:
 
 
 def underlying(target: object, given: Arguments | None = None) -> tuple[object, Arguments]:
-    """What is called in the end, and with what."""
+    """The function that is called in the end, and its arguments."""
     given = given or Arguments()
     while True:
         match target:

@@ -120,7 +120,7 @@ class Binding:
 
 
 class Scope(Protocol):
-    """What gives a name its values, if it is known here; else `parent` has to be asked."""
+    """Gives a name its values, if it is known here; else `parent` has to be asked."""
 
     @property
     def parent(self) -> Scope | None: ...
@@ -129,7 +129,7 @@ class Scope(Protocol):
 
 
 class Live:
-    """What a reader puts among the values of code that the extractor is to see as it is."""
+    """Marks an object that a reader puts among the values of code, for the extractor to see as it is."""
 
 
 class StandIn:

@@ -69,7 +69,7 @@ _LIBRARIES = tuple(
 
 @dataclass(frozen=True)
 class Words:
-    """What names of a framework mean in a body.
+    """The words of a framework: the meaning of its names in a body.
 
     Attributes:
         packages: the top packages of the framework, whose own code is not gone into.

@@ -142,7 +142,7 @@ class Code:
 
     @cached_property
     def summary(self) -> Body:
-        """What is known of it, with all that it calls."""
+        """Sums it up, with all that it calls."""
         return look_into(self.target, self.words)
 
     @property

@@ -69,7 +69,7 @@ class Walk(ABC, Generic[S]):
         """With what another round of a loop begins, after so many; None where it would bring nothing new."""
 
     def decided(self, choice: Choice, state: S) -> S | None:  # noqa: ARG002 - for those that look at it
-        """What a choice makes of a state; None where it cannot be made."""
+        """The state after a choice; None where it cannot be made."""
         return state
 
     def failed(self, before: S, reached: list[S]) -> S:
@@ -81,7 +81,7 @@ class Walk(ABC, Generic[S]):
         return raised
 
     def called(self, call: ast.Call, state: S) -> S | None:  # noqa: ARG002 - for those that look at it
-        """What a call does, after its arguments."""
+        """The state after a call, whose arguments have been gone through."""
         return state
 
     def matters(self, code: Sequence[ast.AST]) -> bool:  # noqa: ARG002 - for those that look at it

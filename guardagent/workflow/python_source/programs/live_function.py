@@ -23,7 +23,7 @@ class CodeReader(Evaluator):
     wrapped: dict[int, tuple[object, ...]]
 
     def shown(self, value: object) -> object:
-        """What a value of the code is to an extractor."""
+        """A value of the code, as an extractor sees it."""
         raise NotImplementedError
 
 

@@ -66,11 +66,11 @@ class Program(CodeReader):
     rounds: list[dict[object, Framed]]
 
     def member(self, made_of: object, name: str) -> object | None:
-        """What a class, or one that it comes from, defines under a name."""
+        """Looks a name up in a class, and in those that it comes from."""
         raise NotImplementedError
 
     def declared_by_class(self, owner: Object, name: str) -> Values | None:
-        """What an object has under a name by its class; None where that says nothing."""
+        """The value of a name that an object has by its class; None where that says nothing."""
         raise NotImplementedError
 
 
