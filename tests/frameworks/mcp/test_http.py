@@ -23,6 +23,7 @@ from tests.frameworks.mcp.helpers import (
     INITIALIZE,
     book,
     client_of,
+    environment,
     failed,
     free_port,
     listening,
@@ -290,3 +291,25 @@ def test_an_address_in_use_is_said(tmp_path: Path) -> None:
     status, said = run(session())
     assert status == 2
     assert b"an address that is free" in said
+    assert b"serving at" not in said
+
+
+def test_who_hears_where_it_serves_can_connect(tmp_path: Path) -> None:
+    """The address is said once it is bound."""
+
+    async def session() -> None:
+        port = free_port()
+        command, pipe = in_front(tmp_path, LIMIT, port), asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            *command, stderr=pipe, env=environment(tmp_path), cwd=Path(__file__).parents[3]
+        )
+        assert process.stderr is not None
+        async for line in process.stderr:
+            if b"serving at" in line:
+                break
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.close()
+        process.terminate()
+        await process.communicate()
+
+    run(session())
