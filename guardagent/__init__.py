@@ -75,7 +75,7 @@ _HOMES = {
 }
 _PUBLIC = {name: module for module, names in _HOMES.items() for name in names.split()}
 
-__all__ = [*_PUBLIC]  # noqa: PLE0604 - names
+__all__ = sorted(_PUBLIC)  # noqa: PLE0605 - names
 
 
 if not TYPE_CHECKING:  # for a type checker there are the names above and no others

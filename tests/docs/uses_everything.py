@@ -54,7 +54,7 @@ from guardagent.bench import Evaluation, Example, read_examples, run_evaluation
 from guardagent.enforcement import HostCall, Outcome, SqliteLedger, arun, run
 from guardagent.enforcement import ToolGuard as HostGuard
 from guardagent.enforcement.tool_guard import gave_up
-from guardagent.frameworks.python.adapter import (
+from guardagent.frameworks.python import (
     Answer,
     ToolTurn,
     conversation,
@@ -66,6 +66,7 @@ from guardagent.frameworks.python.adapter import (
 from guardagent.generation.local import Guarded, GuardedLogits, guarded_generate
 from guardagent.log import AuditLog as Log
 from guardagent.log import outcome_record, verdict_record, verify_log
+from guardagent.log.stores import jsonl
 from guardagent.models import Completion, Message, Model, load_model
 from guardagent.policy.lint import LintFinding, lint
 from guardagent.policy.load import compile_rules, read_policies
@@ -74,6 +75,8 @@ from guardagent.sandbox import load_sandbox
 from guardagent.testing import Candidate, ChatAnswer, ScriptedChat, ScriptedModel, WrittenCall
 from guardagent.testing.conformance import SCENARIOS, Desk, HandOff, Process, Reply, SubAgent, check
 from guardagent.workflow.analysis.proofs import prove
+from guardagent.workflow.analysis.report import GraphFinding
+from guardagent.workflow.analysis.view import About
 from guardagent.workflow.model.read_graph import read_graph
 
 TOOLS: Sequence[Mapping[str, Any]] = [{"type": "function", "function": {"name": "refund"}}]
@@ -225,3 +228,5 @@ EVALUATED: dict[str, Any] = run_evaluation("eicu-ac", Path("data.jsonl"), Path("
 ANSWER = ChatAnswer((Candidate("Hello."),))
 HOSTS = (SCENARIOS, Desk, HandOff, Process, Reply, SubAgent, check)
 LOGIC = (OPEN, Open, Reasoner)
+STORE: type[jsonl.Store] = jsonl.Store
+STRUCTURE = (About("Short", "Why.", "How."), GraphFinding("steps", None, "warning", "too long"))

@@ -108,7 +108,7 @@ class Compiler:
         agent = ["--agent", "lending", "--examples", self.home / "examples.jsonl", "-o", self.out]
         agent += [] if self.strict else ["--no-properties"]
         ran = self.run("compile", *agent, *self.folders, "--model", "openai/test", "--json", *options)
-        return ran.status, json.loads(ran.out) if ran.out else {"error": ran.err}
+        return ran.status, json.loads(ran.out) if ran.out else {"error": json.loads(ran.err)["error"]["message"]}
 
 
 @pytest.fixture
