@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests._support.plugin_package import install
+from tests.docs.test_docs import ROOT
 
 APP = 'from acme_flows import Flow, Step\n\nflow = Flow([Step("look", "find_order"), Step("pay", "refund")])\n'
 POLICIES = """
@@ -31,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 
 def ran(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     """Python, with what is installed beside a folder's programs."""
-    environment = {**os.environ, "PYTHONPATH": str(folder / "site")}
+    environment = {**os.environ, "PYTHONPATH": f"{folder / 'site'}{os.pathsep}{ROOT}"}
     return subprocess.run(
         [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
@@ -39,6 +40,18 @@ def ran(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 def guardagent(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return ran(folder, "-m", "guardagent", *arguments)
+
+
+def test_it_keeps_every_contract(folder: Path) -> None:
+    """As what comes with GuardAgent does."""
+    asked = ran(folder, "-m", "tests._support.contracts")
+    assert asked.returncode == 0, asked.stderr
+    assert {line.split()[-1] for line in asked.stdout.splitlines()} >= {
+        "acme",
+        "acme_names",
+        "acme_steps",
+        "acme_flows",
+    }
 
 
 def test_its_model_answers(folder: Path) -> None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from guardagent._support.lazy import lazy
 
-if TYPE_CHECKING:
-    from guardagent.frameworks._template.adapter import guarded
-
 __all__ = ["guarded"]
 
-__getattr__ = lazy(__name__, "adapter", __all__)
+if TYPE_CHECKING:
+    from guardagent.frameworks._template.adapter import guarded
+else:
+    __getattr__ = lazy(__name__, "adapter", __all__)

@@ -4,18 +4,6 @@ from typing import TYPE_CHECKING
 
 from guardagent._support.lazy import lazy
 
-if TYPE_CHECKING:
-    from guardagent.frameworks.langgraph.adapter import (
-        GuardMiddleware,
-        RunStopped,
-        approve,
-        edit,
-        guarded_answer_node,
-        guarded_tool_node,
-        reject,
-        unless_given_up,
-    )
-
 __all__ = [
     "GuardMiddleware",
     "RunStopped",
@@ -27,4 +15,16 @@ __all__ = [
     "unless_given_up",
 ]
 
-__getattr__ = lazy(__name__, "adapter", __all__)
+if TYPE_CHECKING:
+    from guardagent.frameworks.langgraph.adapter import (
+        GuardMiddleware,
+        RunStopped,
+        approve,
+        edit,
+        guarded_answer_node,
+        guarded_tool_node,
+        reject,
+        unless_given_up,
+    )
+else:
+    __getattr__ = lazy(__name__, "adapter", __all__)

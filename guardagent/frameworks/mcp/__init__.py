@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 from guardagent._support.lazy import lazy
 
-if TYPE_CHECKING:
-    from guardagent.frameworks.mcp.adapter import GuardMiddleware, GuardServerMiddleware
-
 __all__ = ["GuardMiddleware", "GuardServerMiddleware"]
 
-__getattr__ = lazy(__name__, "adapter", __all__)
+if TYPE_CHECKING:
+    from guardagent.frameworks.mcp.adapter import GuardMiddleware, GuardServerMiddleware
+else:
+    __getattr__ = lazy(__name__, "adapter", __all__)

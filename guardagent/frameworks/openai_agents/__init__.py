@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 from guardagent._support.lazy import lazy
 
+__all__ = ["GuardedRunner", "RunHalted", "answer", "conversation", "guarded", "request"]
+
 if TYPE_CHECKING:
     from guardagent.frameworks.openai_agents.adapter import (
         GuardedRunner,
@@ -13,7 +15,5 @@ if TYPE_CHECKING:
         guarded,
         request,
     )
-
-__all__ = ["GuardedRunner", "RunHalted", "answer", "conversation", "guarded", "request"]
-
-__getattr__ = lazy(__name__, "adapter", __all__)
+else:
+    __getattr__ = lazy(__name__, "adapter", __all__)

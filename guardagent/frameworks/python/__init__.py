@@ -4,21 +4,6 @@ from typing import TYPE_CHECKING
 
 from guardagent._support.lazy import lazy
 
-if TYPE_CHECKING:
-    from guardagent.frameworks.python.adapter import (
-        Answer,
-        ToolTurn,
-        arun_agent,
-        arun_tool_calls,
-        attach,
-        conversation,
-        current_conversation,
-        guard_tools,
-        guarded,
-        run_agent,
-        run_tool_calls,
-    )
-
 __all__ = [
     "Answer",
     "ToolTurn",
@@ -33,4 +18,19 @@ __all__ = [
     "run_tool_calls",
 ]
 
-__getattr__ = lazy(__name__, "adapter", __all__)
+if TYPE_CHECKING:
+    from guardagent.frameworks.python.adapter import (
+        Answer,
+        ToolTurn,
+        arun_agent,
+        arun_tool_calls,
+        attach,
+        conversation,
+        current_conversation,
+        guard_tools,
+        guarded,
+        run_agent,
+        run_tool_calls,
+    )
+else:
+    __getattr__ = lazy(__name__, "adapter", __all__)

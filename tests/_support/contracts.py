@@ -1,0 +1,120 @@
+"""What each kind of plug-in has to be: every member passes, shipped or of another package."""
+
+from __future__ import annotations
+
+import inspect
+import tempfile
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from guardagent import AuditLog
+from guardagent._support.plugins import Plugins
+from guardagent.log.stores import STORES, reading
+from guardagent.models import BACKENDS
+from guardagent.policy.lint import LintFinding
+from guardagent.policy.lint.checks import CHECKS as LINT_CHECKS
+from guardagent.policy.lint.subject import subject_of
+from guardagent.programs.memory.retrieval import STORES as DEMONSTRATION_STORES
+from guardagent.sandbox import ENGINES
+from guardagent.workflow import drawing, reports
+from guardagent.workflow.analysis.checks import CHECKS as STRUCTURAL_CHECKS
+from guardagent.workflow.analysis.report import GraphFinding
+from guardagent.workflow.analysis.view import About, View
+from guardagent.workflow.extraction.parts import EXTRACTORS, FRAMEWORKS, SOURCES
+from tests.workflow.samples import support, support_report
+
+POLICIES = "version: 1\npolicies:\n  - id: paid\n    temporal: G(tool:refund -> O tool:find_order)\n"
+
+
+def model_backend(loaded: Any, _name: str) -> None:
+    assert callable(loaded.Backend.complete)
+    assert next(iter(inspect.signature(loaded.Backend).parameters.values())).kind is not inspect.Parameter.KEYWORD_ONLY
+
+
+def sandbox_engine(loaded: Any, _name: str) -> None:
+    assert isinstance(loaded.problem(), str)
+    assert all(callable(getattr(loaded.Engine, needed)) for needed in ("run", "close", "unconfined"))
+
+
+def log_store(_loaded: Any, name: str) -> None:
+    """What is appended is read, from either end, and found again by who opens the file anew."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"run.{name}")
+        assert [AuditLog(path).append({"kind": "check"}), AuditLog(path).append({"kind": "check"})] == [1, 2]
+        assert [entry.seq for entry in reading(path)] == [1, 2]
+        assert [entry.seq for entry in reading(path).backwards()] == [2, 1]
+
+
+def demonstration_store(loaded: Any, _name: str) -> None:
+    assert all(callable(getattr(loaded.Store, needed)) for needed in ("add", "known", "nearest", "__len__", "__iter__"))
+
+
+def lint_check(loaded: Any, _name: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "policies.yaml")
+        path.write_text(POLICIES)
+        assert all(isinstance(one, LintFinding) for one in loaded.check(subject_of(path)))
+
+
+def structural_check(loaded: Any, _name: str) -> None:
+    assert isinstance(loaded.ORDER, int)
+    assert isinstance(loaded.ABOUT, About)
+    assert all(isinstance(one, GraphFinding) for one in loaded.check(View(support())))
+
+
+def report(loaded: Any, _name: str) -> None:
+    assert loaded.SUFFIX.startswith(".")
+    assert isinstance(loaded.render(support_report()), str)
+
+
+def picture(loaded: Any, _name: str) -> None:
+    assert loaded.SUFFIX.startswith(".")
+    assert isinstance(loaded.render(support()), str)
+
+
+def framework(facts: Any, name: str) -> None:
+    """It has the parts that its facts speak of, and each recognises nothing that is another's."""
+    assert facts.FRAMEWORK
+    if facts.OBJECTS:
+        assert EXTRACTORS.load(name).recognises(object()) is False
+    if facts.PACKAGES:
+        source = SOURCES.load(name)
+        assert source.PACKAGES == facts.PACKAGES
+        assert source.is_workflow(object()) is False
+    public = import_module(facts.__name__.rpartition(".")[0])
+    if all(map(_is_installed, facts.DISTRIBUTIONS)):
+        assert all(getattr(public, one) for one in getattr(public, "__all__", ()))
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        return bool(version(distribution))
+    except PackageNotFoundError:
+        return False
+
+
+CONTRACTS: tuple[tuple[Plugins, Callable[[Any, str], None]], ...] = (
+    (BACKENDS, model_backend),
+    (ENGINES, sandbox_engine),
+    (STORES, log_store),
+    (DEMONSTRATION_STORES, demonstration_store),
+    (LINT_CHECKS, lint_check),
+    (STRUCTURAL_CHECKS, structural_check),
+    (reports.FORMATS, report),
+    (drawing.FORMATS, picture),
+    (FRAMEWORKS, framework),
+)
+
+
+def every_member() -> list[tuple[Plugins, Callable[[Any, str], None], str]]:
+    """Each plug-in of this installation, with what it has to pass."""
+    return [(kind, contract, name) for kind, contract in CONTRACTS for name in kind]
+
+
+if __name__ == "__main__":
+    for one, passes, member in every_member():
+        passes(one.load(member), member)
+        print(one.kind, member)  # noqa: T201 - so that somebody can see who was asked
