@@ -66,3 +66,19 @@ def test_no_modules_lean_on_each_other_in_a_circle() -> None:
     graph = {name: set(imported(path, files.keys())) for name, path in files.items()}
     graph[DOOR[0]].remove(DOOR[1])
     TopologicalSorter(graph).prepare()
+
+
+def test_each_test_file_mirrors_a_module() -> None:
+    """It is named as one of its room, or lies in a folder that says what it is instead."""
+    others = {"properties", "docs", "attacks", "content"}
+    files = [path.relative_to(HOUSE / "tests") for path in (HOUSE / "tests").rglob("test_*.py")]
+    assert [
+        str(file) for file in files if len(file.parts) > 1 and file.parts[0] not in others and not mirrors(file)
+    ] == []
+
+
+def mirrors(test: Path) -> bool:
+    """Whether a module, or an evaluation in the case of bench, has a name that the test's begins with."""
+    rooms = [PACKAGE / test.parts[0], *([HOUSE / "benchmarks"] if test.parts[0] == "bench" else [])]
+    names = {path.stem.strip("_") for room in rooms for path in (room, *room.rglob("*"))}
+    return any(f"{test.stem}_".startswith(f"test_{name}_") for name in names if name)

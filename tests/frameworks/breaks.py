@@ -41,7 +41,7 @@ def _everywhere(cell: str, **others: str) -> dict[str, str]:
 
 BREAKS: dict[str, dict[str, str]] = {
     "a judged call is sent again by the transport": _everywhere(
-        NOTHING_IS_SENT, proxy="frameworks/mcp/test_http.py::test_a_call_that_ran_is_never_sent_again"
+        NOTHING_IS_SENT, proxy="frameworks/mcp/test_http_front.py::test_a_call_that_ran_is_never_sent_again"
     ),
     "what is proved of a graph as drawn is relied on in every run": {**_everywhere(NO_PROOF), COMMANDS: PROOFS},
     "one approval, several executions": _everywhere("=approve twice"),
@@ -50,7 +50,7 @@ BREAKS: dict[str, dict[str, str]] = {
         "",
         python="frameworks/python/test_adapter.py::test_what_is_no_json_value_is_denied",
         langgraph="frameworks/langgraph/test_values.py::test_no_serializer_hides_a_value",
-        openai="frameworks/openai_agents/test_arguments.py::test_no_serializer_hides_what_a_tool_gets",
+        openai="frameworks/openai_agents/test_adapter_arguments.py::test_no_serializer_hides_what_a_tool_gets",
         proxy="cannot occur because arguments are the JSON that is judged, up to the server",
         fastmcp="frameworks/mcp/test_middleware.py::test_a_serializer_hides_nothing",
     ),
