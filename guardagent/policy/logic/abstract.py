@@ -75,10 +75,6 @@ class Abstract:
 
     # --- the questions
 
-    def condition_of(self, rule: Rule, tool: str) -> Value:
-        """What a rule says of a call of a tool, in any session: when it is true and when it is false."""
-        return _Scene(self._policies, tool, self.tools).rule(rule)
-
     def never(self, tool: str, rules: Iterable[Rule] | None = None) -> bool:
         """Whether it is proved that no call of a tool is ever allowed; by default by all rules together."""
         found = tuple(self._policies.rules if rules is None else rules)
