@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from guardagent import Decision, InputError, ToolDenied
+from guardagent import Decision, InputError, ToolDenied, ToolGuard, load_policies
 from guardagent.enforcement import Approval, Outcome
 from guardagent.frameworks.python import attach, conversation, current_conversation, guard_tools, guarded
 from tests.frameworks.scenarios import (
@@ -390,6 +390,14 @@ def test_what_cannot_be_judged_is_an_error_at_attach(fn: Any, why: str, tmp_path
     """It says why."""
     with pytest.raises(InputError, match=why):
         guard_tools([fn], guard_of(tmp_path, LIMIT))
+
+
+def test_a_guard_that_is_none_is_an_error_at_attach() -> None:
+    """As where both arguments are given in the other order."""
+    rule = {"id": "never", "temporal": "G !tool:drop", "message": "Nothing is dropped."}
+    guard = ToolGuard(load_policies(data={"version": 1, "policies": [rule]}))
+    with pytest.raises(InputError, match="the guard is a list; expected the functions, and then their ToolGuard"):
+        guard_tools(guard, [print])  # type: ignore[arg-type]
 
 
 def test_a_callable_with_a_name_is_a_tool(tmp_path: Path) -> None:

@@ -120,6 +120,8 @@ def guard_tools(
     Raises:
         InputError: one cannot be judged, or a rule names a tool that is probably a misspelling of one of these.
     """
+    if not isinstance(guard, ToolGuard):
+        raise InputError(f"the guard is a {type(guard).__name__}; expected the functions, and then their ToolGuard")
     all_tools = list(tools)
     made = [guarded_of(fn, guard) or Guarded(guard, tool_of(fn), conversation, outcome=outcome) for fn in all_tools]
     add(guard, [one.tool for one in made])
