@@ -1,4 +1,4 @@
-"""What starting costs: `python benchmarks/start_up.py [ROUNDS]`, in milliseconds of CPU time, medians.
+"""The cost of starting: `python benchmarks/start_up.py [ROUNDS]`, in milliseconds of CPU time, medians.
 
 Each line is a process of its own, and all of them are started in turn in each round. `import guardagent` is compared
 with `import openai`, above a process that does nothing; a command with a process that only imports Typer.

@@ -118,7 +118,7 @@ def _modules_of(package: str) -> tuple[str, ...]:
 
 @cache
 def _entry_points(group: str) -> tuple[EntryPoint, ...]:
-    """What the installed packages register, read once: it takes longer than a check does."""
+    """The entry points of installed packages, read once: it takes longer than a check does."""
     if not group:
         return ()
     from importlib.metadata import entry_points

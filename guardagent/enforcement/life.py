@@ -111,7 +111,7 @@ class Life:
         outcome: Callable[[Any], Outcome | None] = Outcome,
         failure: Callable[[BaseException], Outcome | None] = Outcome.of_error,
     ) -> Steps[Any]:
-        """What a tool gives back, once it is recorded.
+        """Returns the output of a tool, once its outcome is recorded.
 
         What the tool raises passes through: an Exception is recorded as a failure, and a call that was interrupted
         stays in flight.

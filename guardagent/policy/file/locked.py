@@ -1,4 +1,4 @@
-"""What a lock file names of policies."""
+"""The content of policies that a lock file names."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def read_policy_file(path: Path | str) -> PolicyFile:
 
 
 def read_policy_text(text: str, folder: Path | str | None = None) -> PolicyFile:
-    """What a text says that is as a policy file.
+    """Reads a string that is written as a policy file.
 
     Raises:
         InputError: as `read_policy_file`; messages begin with `text:line:`.
@@ -143,7 +143,7 @@ def read_policy_text(text: str, folder: Path | str | None = None) -> PolicyFile:
 
 
 def read_policy_data(data: Mapping[str, Any], folder: Path | str | None = None) -> PolicyFile:
-    """What a mapping says that has the keys of a policy file. Its digest is that of its canonical JSON.
+    """Reads a mapping that has the keys of a policy file. Its digest is that of its canonical JSON.
 
     Raises:
         InputError: as `read_policy_file`; messages begin with the keys that lead to the mistake.

@@ -1,4 +1,4 @@
-"""What the structural checks look at, and what reports say of one."""
+"""The view of a graph that structural checks read, and the words that reports have for one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the hooks of a guarded agent ask: its guard, the run that is under way, and what a person was asked."""
+"""The state that the hooks of a guarded agent share: its guard, the current run, and pending approvals."""
 
 from __future__ import annotations
 
