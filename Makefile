@@ -12,7 +12,7 @@ $(error PART names no room: $(filter-out $(PARTS),$(PART)); expected one or more
 endif
 ROOMS := $(or $(addprefix tests/,$(PART)),tests)
 
-.PHONY: demo test test-all test-slow test-frameworks lint format clean
+.PHONY: demo test test-all test-slow test-frameworks docs lint format clean
 
 demo: .venv/core
 	$(BIN)/guardagent demo
@@ -37,6 +37,11 @@ test-framework-%: .venv-%/ready
 	@touch $@
 
 .PRECIOUS: .venv-%/ready
+
+# The site, in build/site; a link or an anchor that leads nowhere is an error.
+docs: .venv-docs/ready
+	.venv-docs/bin/python -m guardagent.cli.reference docs/commands
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet
 
 lint: .venv/dev
 	$(BIN)/ruff check .
