@@ -157,7 +157,7 @@ def langgraph(folder: Path) -> Run:
 
 
 def guard(_: Path) -> Run:
-    known = guardagent.GuardAgent(agent="ehragent", mode="program").known
+    known = guardagent.GuardAgent(agent="ehragent", mode="program").known_agent
     assert known is not None
     shown, numbers = known.demonstrations[0], count()
 

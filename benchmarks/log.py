@@ -32,7 +32,7 @@ from typing import Any
 
 from guardagent.log import AuditLog, verify_log
 from guardagent.log.chain import Chain
-from guardagent.log.entries import Entries
+from guardagent.log.record_encoder import RecordEncoder
 from guardagent.log.stores import open_store
 
 ROUNDS, THREADS, PROCESSES = 5, 8, 4
@@ -63,7 +63,7 @@ def record() -> dict[str, Any]:
     }
 
 
-TEXT = Entries((), Chain(), time.time).text(record())
+TEXT = RecordEncoder((), Chain(), time.time).encode(record())
 
 
 class Bare:
@@ -202,7 +202,7 @@ def verify(count: int) -> None:
 def _fill(path: Path, count: int) -> None:
     store, chain = open_store(path, durable=False), Chain()
     for _ in range(count // 10_000):
-        store.append(lambda last, _: chain.chained(last, [TEXT] * 10_000))
+        store.append(lambda last, _: chain.link(last, [TEXT] * 10_000))
     store.close()
 
 

@@ -108,8 +108,8 @@ def resident(process: str) -> float:
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 250
     agent = GuardAgent(agent="ehragent", mode="program")
-    assert agent.known is not None
-    runs = [(item.agent_input, item.agent_output) for item in agent.known.demonstrations]
+    assert agent.known_agent is not None
+    runs = [(item.agent_input, item.agent_output) for item in agent.known_agent.demonstrations]
     one_by_one(agent, runs, rounds)
     if problems := at_once(runs):
         sys.exit(f"not as it should be: {', '.join(problems)}")

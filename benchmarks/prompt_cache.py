@@ -100,7 +100,7 @@ def _web_run(rng: random.Random, name: str) -> Row:
 
 
 def _texts(model: ScriptedModel) -> list[str]:
-    return ["\n".join(message.content for message in messages) for messages in model.asked]
+    return ["\n".join(message.content for message in messages) for messages in model.requests]
 
 
 def _common(prompt: str, earlier: str) -> int:

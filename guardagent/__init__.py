@@ -92,7 +92,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_PUBLIC})
 
 
-class _Package(ModuleType):
+class _PublicPackage(ModuleType):
     """Keeps `guardagent.guard` the public function: an import of the module of that name would replace it."""
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -100,4 +100,4 @@ class _Package(ModuleType):
             super().__setattr__(name, value)
 
 
-sys.modules[__name__].__class__ = _Package
+sys.modules[__name__].__class__ = _PublicPackage

@@ -24,7 +24,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from guardagent._texts import without_escapes
+from guardagent._terminal import strip_control_characters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,7 +37,7 @@ class GuardError(Exception):
     """The base of all errors raised here; its text is written for the person who can mend the cause."""
 
     def __init__(self, message: str = "") -> None:
-        super().__init__(without_escapes(message))
+        super().__init__(strip_control_characters(message))
 
 
 class InputError(GuardError):
@@ -57,7 +57,7 @@ class UnknownNameError(InputError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str], where: str = "") -> None:
         place = f"{where}: " if where else ""
-        super().__init__(f"{place}unknown {kind} {name!r}{nearest(name, known)}")
+        super().__init__(f"{place}unknown {kind} {name!r}{name_hint(name, known)}")
 
 
 class SessionBusyError(InputError):
@@ -108,20 +108,20 @@ class LimitError(SandboxError):
     """The program went over one of its limits."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def name_hint(name: str, known: Iterable[str]) -> str:
     """Says which known name was probably meant, and which there are: the tail of an error message."""
     names = sorted(known)
     if not names:
         return "; none is defined"
     folded = {one.lower(): one for one in names}
-    close = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
-    hint = f"; did you mean {folded[close[0]]!r}?" if close else ";"
+    matches = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
+    hint = f"; did you mean {folded[matches[0]]!r}?" if matches else ";"
     return f"{hint} known: {', '.join(names[:20])}{', …' if len(names) > 20 else ''}"
 
 
-def in_words(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """The kind of an error and its text, whatever that text does when it is asked for."""
     try:
-        return without_escapes(f"{type(error).__name__}: {error}")
+        return strip_control_characters(f"{type(error).__name__}: {error}")
     except Exception:  # noqa: BLE001 - an error of somebody else's
         return type(error).__name__

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack, cast, g
 from guardagent._support.files import MAX_BYTES
 from guardagent._support.fold import combine, deny_on_crash, deny_on_crash_flow, fold
 from guardagent.errors import GuardError, InputError, UnknownNameError
-from guardagent.models import Model, load_model, refuse_timeout
+from guardagent.models import Model, load_model, require_timeout
 from guardagent.models.cache import ResponseCache
 from guardagent.models.flow import Flow, adrive, drive
-from guardagent.models.later import LaterModel
+from guardagent.models.lazy_model import LazyModel
 from guardagent.models.meter import Meter
 from guardagent.models.prompts import Prompts
 from guardagent.models.redaction import Redactor
@@ -40,7 +40,7 @@ from guardagent.programs.runtime.program import is_undecided, program_check, req
 from guardagent.programs.runtime.program_file import staleness
 from guardagent.sandbox import Engines, Sandbox
 from guardagent.sandbox.toolbox import Toolbox
-from guardagent.types import Check, Context, Decision, Event, Verdict, unchecked
+from guardagent.types import Check, Context, Decision, Event, Verdict, unchecked_verdict
 
 if TYPE_CHECKING:
     from guardagent.programs.compile import CompiledProgram
@@ -137,18 +137,20 @@ class GuardAgent:
         locked: Path | str | None = None,
         shadow: float = 0.0,
     ) -> None:
-        _one_of("mode", mode, get_args(Mode))
-        _one_of("on_error", on_error, get_args(OnError))
-        _one_of("remember", remember, get_args(Remember))
-        _at_least("shots", shots, 0)
-        _share("max_distance", max_distance)
-        _at_least("debug_rounds", debug_rounds, 0)
-        _at_least("votes", votes, 1)
-        _dollars("max_cost", max_cost)
+        _require_choice("mode", mode, get_args(Mode))
+        _require_choice("on_error", on_error, get_args(OnError))
+        _require_choice("remember", remember, get_args(Remember))
+        _require_int("shots", shots, 0)
+        _require_share("max_distance", max_distance)
+        _require_int("debug_rounds", debug_rounds, 0)
+        _require_int("votes", votes, 1)
+        _require_cost("max_cost", max_cost)
         self.toolbox = toolbox if isinstance(toolbox, Toolbox) else Toolbox.load(*_folders(toolbox))
-        self.known = Memory(*([memory] if memory else [])).agent(agent) if agent else None
-        self.request = (request or "").strip() or (self.known.request if self.known else "")
-        self.specification = (specification or "").strip() or (self.known.specification if self.known else "")
+        self.known_agent = Memory(*([memory] if memory else [])).agent(agent) if agent else None
+        self.request = (request or "").strip() or (self.known_agent.request if self.known_agent else "")
+        self.specification = (specification or "").strip() or (
+            self.known_agent.specification if self.known_agent else ""
+        )
         if not self.request:
             raise InputError("no guard request; expected one in words, or the name of a known agent")
         self.mode = mode
@@ -157,7 +159,7 @@ class GuardAgent:
         if locked is not None:
             self._require_locked(Lock.load(locked), templates, asks=mode != "program" or bool(shadow))
         self._locked = Path(locked) if locked is not None else None
-        self.model = self._asked = _model(mode, model, timeout, later=self.program is not None)
+        self.model = self._active_model = _model(mode, model, timeout, later=self.program is not None)
         self._votes = votes
         self._max_cost = max_cost
         self._cache = ResponseCache(cache) if cache else None
@@ -166,19 +168,19 @@ class GuardAgent:
             self.request,
             self.specification,
             self.toolbox,
-            self._engines.named,
+            self._engines.get,
             templates,
-            self.known.demonstrations if self.known else (),
+            self.known_agent.demonstrations if self.known_agent else (),
             shots=shots,
             max_distance=max_distance,
             debug_rounds=debug_rounds,
             redactor=Redactor(redact),
         )
-        self._learn = learner(remember, self.known)
-        for required in self.known.required if self.known else ():
+        self._learn = learner(remember, self.known_agent)
+        for required in self.known_agent.required if self.known_agent else ():
             required.bind(self.toolbox)
         _ = self.toolbox.functions  # a toolbox file that fails must fail now, not in a check
-        self._shadow = self._watching(shadow, model, timeout)
+        self._shadow = self._make_shadow(shadow, model, timeout)
 
     def guard(self, input: str, output_log: str, facts: Mapping[str, Any] | None = None) -> Verdict:  # noqa: A002
         """Judges one run: label 0 and the answer if it may pass, label 1 and the reasons if not.
@@ -195,35 +197,37 @@ class GuardAgent:
             GuardError: only with `on_error="raise"`, for a run that could not be checked.
         """
         verdict = drive(deny_on_crash_flow(self._flow(input, output_log, facts)), self.meter())
-        return self._settle(self._watched(verdict, input, output_log, facts))
+        return self._apply_on_error(self._shadowed(verdict, input, output_log, facts))
 
     async def aguard(self, input: str, output_log: str, facts: Mapping[str, Any] | None = None) -> Verdict:  # noqa: A002
         """As `guard`, without blocking the event loop."""
         verdict = await adrive(deny_on_crash_flow(self._flow(input, output_log, facts)), self.meter())
-        return self._settle(self._watched(verdict, input, output_log, facts))
+        return self._apply_on_error(self._shadowed(verdict, input, output_log, facts))
 
     @property
     def program(self) -> str | None:
         """The guard program that decides, or None where a model is needed."""
-        if self.mode == "generate" or self.known is None or self._differs or self.stale:
+        if self.mode == "generate" or self.known_agent is None or self._differs_from_known or self.stale:
             return None
-        return self.known.program
+        return self.known_agent.program
 
     @cached_property
     def stale(self) -> str:
         """Why the agent's program may not decide any more, in words; empty where it may, or there is none."""
-        stored = self.known.stored if self.known else None
-        if self.known is None or stored is None or stored.header is None:
+        stored = self.known_agent.stored if self.known_agent else None
+        if self.known_agent is None or stored is None or stored.header is None:
             return stored.problem if stored else ""
-        return staleness(stored.header, self.known.request, self.known.whole_specification, self.toolbox)
+        return staleness(stored.header, self.known_agent.request, self.known_agent.whole_specification, self.toolbox)
 
     @cached_property
     def sources(self) -> tuple[Path, ...]:
         """The files and folders that this guard was made of."""
-        folders = {tool.path.parent for tool in self.toolbox.values()} | ({self.known.path} if self.known else set())
+        folders = {tool.path.parent for tool in self.toolbox.values()} | (
+            {self.known_agent.path} if self.known_agent else set()
+        )
         files = {path for folder in folders for path in folder.rglob("*") if path.suffix in _CONTENT}
         files |= {self._locked} if self._locked else set()
-        files |= set(self.setup.prompts.sources) if self._asked or self._locked else set()
+        files |= set(self.setup.prompts.sources) if self._active_model or self._locked else set()
         return tuple(sorted(folders | files))
 
     @cached_property
@@ -263,10 +267,10 @@ class GuardAgent:
         """
         from guardagent.programs.compile import Means, NotCompiledError, Subject, compile_program
 
-        known = self.known if self.known and not self._differs else None
+        known = self.known_agent if self.known_agent and not self._differs_from_known else None
         required, data, name = (known.required, known.data, known.name) if known else ((), {}, "")
         subject = Subject(self.request, self.specification, self.toolbox, required, data, name)
-        means = Means(self.meter(), self._engines.named("auto"), self.setup.prompts, self.setup.redactor.redaction())
+        means = Means(self.meter(), self._engines.get("auto"), self.setup.prompts, self.setup.redactor.redaction())
         options: dict[str, Any] = {"candidates": candidates, "rounds": rounds, "without": without}
         options |= {"inputs": inputs, "crosshair": crosshair, "divide": divide, "accept_disputes": accept_disputes}
         options["properties"] = properties
@@ -283,7 +287,7 @@ class GuardAgent:
         if self._shadow is not None:
             self._shadow.wait()
         self._engines.close()
-        close = getattr(self._asked, "close", None)
+        close = getattr(self._active_model, "close", None)
         if close is not None:
             close()
 
@@ -299,11 +303,16 @@ class GuardAgent:
 
     def _flow(self, agent_input: str, output_log: str, facts: Mapping[str, Any] | None) -> Flow:
         """Judges a run: by the program where there is one, else by code that a model writes for it."""
-        _text("input", agent_input)
-        _text("output_log", output_log)
+        _require_text("input", agent_input)
+        _require_text("output_log", output_log)
         if not isinstance(facts, Mapping | None):
             raise InputError(f"facts is a {type(facts).__name__}; expected a mapping of names to values")
-        run = Event(_RUN, args={"input": agent_input}, output=output_log, agent=self.known.name if self.known else None)
+        run = Event(
+            _RUN,
+            args={"input": agent_input},
+            output=output_log,
+            agent=self.known_agent.name if self.known_agent else None,
+        )
         context = Context(facts=facts or {})
         if self.program is not None:
             verdict = self._program_check(run, context)
@@ -313,7 +322,7 @@ class GuardAgent:
 
     def _generated(self, run: Event, context: Context) -> Flow:
         if self.obstacle:
-            return unchecked(self.obstacle, checked_by=CHECKED_BY)
+            return unchecked_verdict(self.obstacle, checked_by=CHECKED_BY)
         verdict, demonstration = yield from voted(self.setup, run, context, self._votes)
         for required in self._required:
             verdict = combine(verdict, deny_on_crash(required)(run, context))
@@ -324,41 +333,42 @@ class GuardAgent:
     @cached_property
     def _program_check(self) -> Check:
         assert self.program is not None
-        return fold([program_check(self.program, self._engines.named("auto"), self.toolbox), *self._required])
+        return fold([program_check(self.program, self._engines.get("auto"), self.toolbox), *self._required])
 
     @cached_property
     def _required(self) -> list[Check]:
-        known = self.known
+        known = self.known_agent
         return [required_check(check, self.toolbox, known.data) for check in known.required] if known else []
 
     @cached_property
-    def _differs(self) -> bool:
+    def _differs_from_known(self) -> bool:
         """Whether the request or specification is not the one that the known agent's program was written for."""
-        assert self.known is not None
-        same_request = _words(self.request) == _words(self.known.request)
-        return not same_request or _words(self.specification) != _words(self.known.specification)
+        assert self.known_agent is not None
+        same_request = _normalized(self.request) == _normalized(self.known_agent.request)
+        return not same_request or _normalized(self.specification) != _normalized(self.known_agent.specification)
 
     @property
     def obstacle(self) -> str:
         """Why nothing can judge, and what to do about it; empty where there is a program, or a model to ask."""
         if self.program is not None or (self.model and self.mode != "program"):
             return ""
-        if self.known is None:
+        if self.known_agent is None:
             cause = "this request names no known agent, so it has no guard program"
         elif self.mode == "generate":
             cause = "mode 'generate' asks a model and uses no program"
-        elif self._differs:
+        elif self._differs_from_known:
             cause = (
-                f"the program of agent {self.known.name!r} was written for another request or specification; "
-                f"leave them out to use those in {self.known.path}"
+                f"the program of agent {self.known_agent.name!r} was written for another request or specification; "
+                f"leave them out to use those in {self.known_agent.path}"
             )
         elif self.stale:
             cause = (
-                f"the program of agent {self.known.name!r} is stale and does not decide: {self.stale}; compile it "
-                f"again: guardagent compile --agent {self.known.name} --examples FILE -o {self.known.program_path}"
+                f"the program of agent {self.known_agent.name!r} is stale and does not decide: {self.stale}; "
+                f"compile it again: guardagent compile --agent {self.known_agent.name} --examples FILE "
+                f"-o {self.known_agent.program_path}"
             )
         else:
-            cause = f"agent {self.known.name!r} has no program; expected {self.known.program_path}"
+            cause = f"agent {self.known_agent.name!r} has no program; expected {self.known_agent.program_path}"
         if self.mode == "program":
             return f"{cause}; mode 'program' asks no model"
         return f"{cause}; and no model is configured: name one as `model` or in GUARDAGENT_MODEL"
@@ -366,18 +376,18 @@ class GuardAgent:
     def _require_locked(self, lock: Lock, templates: Prompts, *, asks: bool) -> None:
         """Before anything of it runs."""
         lock.require(toolboxes(self.toolbox))
-        if self.known is not None:
-            lock.require(agents(self.known.path))
+        if self.known_agent is not None:
+            lock.require(agents(self.known_agent.path))
         if asks:
-            lock.require(templates_of(*templates.used))
+            lock.require(templates_of(*templates.effective_files))
 
-    def _watching(self, rate: float, model: Model | str | None, timeout: float | None) -> Shadow | None:
+    def _make_shadow(self, rate: float, model: Model | str | None, timeout: float | None) -> Shadow | None:
         """What has runs judged again, by a copy of this guard in another mode; None where nothing is to be."""
-        folder = watched_folder(rate, self.known)
+        folder = watched_folder(rate, self.known_agent)
         if folder is None:
             return None
-        self._asked = self.model or _model("generate", model, timeout, later=True)
-        program, generated = self._sided("program", None), self._sided("generate", self._asked)
+        self._active_model = self.model or _model("generate", model, timeout, later=True)
+        program, generated = self._in_mode("program", None), self._in_mode("generate", self._active_model)
         if self.stale:
             _log.warning("no run is judged again: the program is stale (%s)", self.stale)
             return None
@@ -385,20 +395,22 @@ class GuardAgent:
             raise InputError(f"shadow compares a program with a model: {obstacle}")
         return Shadow(folder, rate, {"program": program.guard, "generated": generated.guard}, self.setup.redactor)
 
-    def _sided(self, mode: Mode, model: Model | None) -> GuardAgent:
+    def _in_mode(self, mode: Mode, model: Model | None) -> GuardAgent:
         """This guard in another mode, which remembers and watches nothing."""
         other = copy.copy(self)
         vars(other).update(mode=mode, model=model, on_error="deny", _learn=learner("no", None), _shadow=None)
         return other
 
-    def _watched(self, verdict: Verdict, agent_input: str, output_log: str, facts: Mapping[str, Any] | None) -> Verdict:
+    def _shadowed(
+        self, verdict: Verdict, agent_input: str, output_log: str, facts: Mapping[str, Any] | None
+    ) -> Verdict:
         """The verdict as it is; a sample of the runs is judged again later."""
         if self._shadow is not None:
-            given = "generated" if verdict.story or self.program is None else "program"
-            self._shadow.watch(agent_input, output_log, facts, given, verdict)
+            decided_by = "generated" if verdict.story or self.program is None else "program"
+            self._shadow.watch(agent_input, output_log, facts, decided_by, verdict)
         return verdict
 
-    def _settle(self, verdict: Verdict) -> Verdict:
+    def _apply_on_error(self, verdict: Verdict) -> Verdict:
         if not verdict.errors or self.on_error == "deny":
             return verdict
         if self.on_error == "raise":
@@ -418,7 +430,7 @@ def guard(
     **options: Unpack[GuardOptions],
 ) -> Verdict:
     """Judges one run of a target agent; see `GuardAgent`, whose other options it takes by name."""
-    return _shared(request, specification, agent, model, mode, options).guard(input, output_log, facts)
+    return _cached_guard(request, specification, agent, model, mode, options).guard(input, output_log, facts)
 
 
 async def aguard(
@@ -433,7 +445,7 @@ async def aguard(
     **options: Unpack[GuardOptions],
 ) -> Verdict:
     """As `guard`, without blocking the event loop."""
-    shared = await asyncio.to_thread(_shared, request, specification, agent, model, mode, options)
+    shared = await asyncio.to_thread(_cached_guard, request, specification, agent, model, mode, options)
     return await shared.aguard(input, output_log, facts)
 
 
@@ -457,7 +469,7 @@ _guards_lock = threading.Lock()
 _MAX_GUARDS = 64
 
 
-def _shared(*key: Any) -> GuardAgent:
+def _cached_guard(*key: Any) -> GuardAgent:
     """The guard for these arguments of `guard`, made once and again only when its files have changed."""
     request, specification, agent, model, mode, options = key
     name = _identity((key, os.environ.get("GUARDAGENT_MODEL")))
@@ -506,7 +518,7 @@ def _folders(toolbox: Path | str | Sequence[Path | str] | None) -> Sequence[Path
     return (toolbox,) if isinstance(toolbox, Path | str) else toolbox
 
 
-def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
+def _require_choice(option: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
         raise UnknownNameError(option, str(value), known)
 
@@ -514,7 +526,7 @@ def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
 def _model(mode: Mode, model: Model | str | None, timeout: float | None, *, later: bool) -> Model | None:
     """The model that may be asked where there is no program, or where that cannot decide: then it is loaded later."""
     if timeout is not None:
-        refuse_timeout(timeout)
+        require_timeout(timeout)
     if mode == "program":
         return None
     chosen = model or os.environ.get("GUARDAGENT_MODEL") or None
@@ -523,26 +535,26 @@ def _model(mode: Mode, model: Model | str | None, timeout: float | None, *, late
     if not isinstance(chosen, str):
         return chosen
     load = partial(load_model, chosen, **({} if timeout is None else {"timeout": timeout}))
-    return cast("Model", LaterModel(load)) if later else load()
+    return cast("Model", LazyModel(load)) if later else load()
 
 
-def _at_least(name: str, value: object, least: int) -> None:
+def _require_int(name: str, value: object, least: int) -> None:
     if not isinstance(value, int) or value < least:
         raise InputError(f"{name} is {value!r}; expected a whole number of at least {least}")
 
 
-def _dollars(name: str, value: object) -> None:
+def _require_cost(name: str, value: object) -> None:
     """No cap that is never reached by mistake: not even NaN passes."""
     if value is not None and not (isinstance(value, int | float) and 0 <= value < math.inf):
         raise InputError(f"{name} is {value!r}; expected US dollars, or None for no cap")
 
 
-def _share(name: str, value: object) -> None:
+def _require_share(name: str, value: object) -> None:
     if value is not None and not (isinstance(value, int | float) and 0 <= value <= 1):
         raise InputError(f"{name} is {value!r}; expected a number from 0 to 1, or None for no limit")
 
 
-def _text(name: str, value: Any) -> None:
+def _require_text(name: str, value: Any) -> None:
     if not isinstance(value, str):
         raise InputError(f"{name} is a {type(value).__name__}; expected text")
     if not value.strip():
@@ -551,5 +563,5 @@ def _text(name: str, value: Any) -> None:
         raise InputError(f"{name} has {len(value):,} characters; expected at most {MAX_BYTES:,}")
 
 
-def _words(text: str) -> str:
+def _normalized(text: str) -> str:
     return " ".join(text.split())

@@ -28,7 +28,7 @@ def shared() -> Path:
 
 
 @dataclass(frozen=True)
-class Ran:
+class CommandResult:
     """What a command printed, and its exit status."""
 
     status: int
@@ -37,14 +37,14 @@ class Ran:
 
 
 @pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
     """Runs the command line in this process."""
 
-    def run(*arguments: object) -> Ran:
+    def run(*arguments: object) -> CommandResult:
         with pytest.raises(SystemExit) as stop:
             main([str(argument) for argument in arguments])
         out, err = capsys.readouterr()
-        return Ran(int(stop.value.code or 0), out, err)
+        return CommandResult(int(stop.value.code or 0), out, err)
 
     return run
 

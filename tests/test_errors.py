@@ -2,7 +2,7 @@ import re
 
 from guardagent import errors
 from guardagent._support.fold import deny_on_crash
-from guardagent.types import Check, Context, Event, Verdict, unchecked
+from guardagent.types import Check, Context, Event, Verdict, unchecked_verdict
 
 
 def test_the_tree_in_the_docstring_is_the_tree() -> None:
@@ -27,10 +27,10 @@ def test_no_escape_sequence_reaches_a_message() -> None:
     text = "\x1b[1;31mred\x1b[0m \x1b]8;;http://x\x1b\\link\x1b]8;;\x07\r\n\tb\x9b1m\x1b]0;open \x1b(B\x00\xe9"
     clean = "red link\n\tb0;open \xe9"
     assert str(errors.ModelError(text)) == str(errors.AnswerError(text)) == clean
-    assert errors.in_words(RuntimeError(text)) == f"RuntimeError: {clean}"
+    assert errors.error_text(RuntimeError(text)) == f"RuntimeError: {clean}"
     assert str(errors.ContentError(text, "f", 1)) == f"f:1: {clean}"
     verdict = deny_on_crash(crashing(text))(Event("t"), Context())
-    assert verdict.errors == unchecked(f"RuntimeError: {text}").errors == (f"RuntimeError: {clean}",)
+    assert verdict.errors == unchecked_verdict(f"RuntimeError: {text}").errors == (f"RuntimeError: {clean}",)
 
 
 def crashing(text: str) -> Check:
@@ -44,4 +44,4 @@ def test_an_unknown_name_comes_with_the_nearest() -> None:
     """A misspelt name is answered with the one that was probably meant, and with all there are."""
     text = str(errors.UnknownNameError("agent", "ehragnet", ["seeact", "ehragent"], where="memory"))
     assert text == "memory: unknown agent 'ehragnet'; did you mean 'ehragent'? known: ehragent, seeact"
-    assert errors.nearest("zzz", []) == "; none is defined"
+    assert errors.name_hint("zzz", []) == "; none is defined"

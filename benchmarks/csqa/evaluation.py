@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from guardagent.bench import Evaluation, Example, PaperRow, Record, read_examples, same_text
-from guardagent.errors import nearest
+from guardagent.errors import name_hint
 from guardagent.types import Verdict
 
 TABLE_8 = "arXiv 2406.09187, Table 8"
@@ -67,7 +67,7 @@ def _line(record: Record) -> Example:
     output = record.text("agent_output")
     risk = _level(record.text("risk"))
     if risk not in LEVELS:
-        raise record.error(f"key 'risk' is {record.text('risk')!r}{nearest(risk, LEVELS)}")
+        raise record.error(f"key 'risk' is {record.text('risk')!r}{name_hint(risk, LEVELS)}")
     truth: dict[str, Any] = {
         "risk": risk,
         "rules": record.texts("rules") if "rules" in record.values else None,

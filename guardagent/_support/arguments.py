@@ -13,7 +13,7 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 _VARIADIC = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 
 
-def mislabelled(action: Any, decision: Any, tags: Any) -> str | None:
+def label_problem(action: Any, decision: Any, tags: Any) -> str | None:
     """What is wrong with what else a call is said to be; None where nothing is."""
     for name, value in (("action", action), ("decision", decision)):
         if value is not None and not isinstance(value, str):
@@ -24,7 +24,7 @@ def mislabelled(action: Any, decision: Any, tags: Any) -> str | None:
     return f"a tag is {odd[0]!r}; expected a text" if odd else None
 
 
-def malformed(tool: Any, args: Any, facts: Any) -> str | None:
+def call_problem(tool: Any, args: Any, facts: Any) -> str | None:
     """What is wrong with the form of a call; None where nothing is."""
     if type(tool) is not str or not tool:
         return f"the tool is {tool!r}; expected the name of one"
@@ -36,32 +36,32 @@ def malformed(tool: Any, args: Any, facts: Any) -> str | None:
     if facts is not None and not isinstance(facts, Mapping):
         return f"facts is a {type(facts).__name__}; expected a mapping of names to values"
     try:
-        twice = folded_duplicate(args)
+        ambiguous = ambiguous_names(args)
     except RecursionError:
         return f"the arguments of {tool} are nested too deep"
-    return f"the arguments of {tool} have {twice}; expected one of them" if twice is not None else None
+    return f"the arguments of {tool} have {ambiguous}; expected one of them" if ambiguous is not None else None
 
 
-def folded_duplicate(value: Any, place: str = "") -> str | None:
+def ambiguous_names(value: Any, place: str = "") -> str | None:
     """The first two names of one object that some reader takes for the same name, and where; None where there are none.
 
     Readers of JSON differ: many match names without regard to case, and to these the last one counts, or the first.
     """
     if type(value) is dict or isinstance(value, Mapping):
-        if len(value) > 1 and not _distinct(value):
-            return _pair(value, place)
+        if len(value) > 1 and not _are_distinct(value):
+            return _ambiguous_pair(value, place)
         items: Iterable[tuple[Any, Any]] = value.items()
     elif isinstance(value, list | tuple):
         items = enumerate(value)
     else:
         return None
     for name, item in items:
-        if type(item) not in _SCALARS and (found := folded_duplicate(item, _inside(place, name))) is not None:
+        if type(item) not in _SCALARS and (found := ambiguous_names(item, _child_path(place, name))) is not None:
             return found
     return None
 
 
-def folded(name: Any) -> str:
+def normalized_name(name: Any) -> str:
     """A name without regard to case, width and spaces around it."""
     text = name if type(name) is str else str(name)
     if text.isascii():
@@ -69,30 +69,30 @@ def folded(name: Any) -> str:
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).strip()
 
 
-def _distinct(names: Mapping[Any, Any]) -> bool:
+def _are_distinct(names: Mapping[Any, Any]) -> bool:
     try:
         text = "".join(names)
     except TypeError:  # a name that is no text
         text = ""
     if text.isidentifier() and text.islower() and text.isascii():  # most are; folding takes time
         return True
-    return len({folded(name) for name in names}) == len(names)
+    return len({normalized_name(name) for name in names}) == len(names)
 
 
-def _pair(names: Iterable[Any], place: str) -> str:
+def _ambiguous_pair(names: Iterable[Any], place: str) -> str:
     seen: dict[str, Any] = {}
     for name in names:
-        if folded(name) in seen:
-            return f"both {seen[folded(name)]!r:.80} and {name!r:.80}{f' in {place}' if place else ''}"
-        seen[folded(name)] = name
+        if normalized_name(name) in seen:
+            return f"both {seen[normalized_name(name)]!r:.80} and {name!r:.80}{f' in {place}' if place else ''}"
+        seen[normalized_name(name)] = name
     raise AssertionError("a pair was seen")
 
 
-def _inside(place: str, name: Any) -> str:
+def _child_path(place: str, name: Any) -> str:
     return f"{place}[{name}]" if type(name) is int else f"{place}.{str(name)[:80]}".lstrip(".")
 
 
-def bound(fn: Callable[..., Any], tool: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
+def bind_arguments(fn: Callable[..., Any], tool: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
     """The arguments as a function will get them, with its defaults.
 
     Raises:
@@ -103,11 +103,11 @@ def bound(fn: Callable[..., Any], tool: str, args: Mapping[str, Any]) -> Mapping
     except (TypeError, ValueError):  # a built-in function
         return args
     try:
-        found = signature.bind(**args)
+        arguments = signature.bind(**args)
     except TypeError as error:
         raise InputError(f"the arguments of {tool}: {error}") from None
-    found.apply_defaults()
+    arguments.apply_defaults()
     kinds = {name: one.kind for name, one in signature.parameters.items()}
-    named = {name: value for name, value in found.arguments.items() if kinds[name] not in _VARIADIC}
-    others = next((name for name, kind in kinds.items() if kind is inspect.Parameter.VAR_KEYWORD), "")
-    return {**named, **found.arguments.get(others, {})}
+    named = {name: value for name, value in arguments.arguments.items() if kinds[name] not in _VARIADIC}
+    variadic = next((name for name, kind in kinds.items() if kind is inspect.Parameter.VAR_KEYWORD), "")
+    return {**named, **arguments.arguments.get(variadic, {})}

@@ -9,14 +9,14 @@ from guardagent.errors import InputError
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
-def shipped(name: str) -> Path:
+def shipped_folder(name: str) -> Path:
     """The folder of the shipped content `name`.
 
     Raises:
         InputError: it is not part of this installation.
     """
-    if (packed := _PACKAGE / "_content" / name).is_dir():
-        return packed
+    if (bundled := _PACKAGE / "_content" / name).is_dir():
+        return bundled
     root = _PACKAGE.parent
     if (root / "pyproject.toml").is_file() and (root / name).is_dir():
         return root / name

@@ -48,12 +48,12 @@ def save_text(path: Path | str, text: str) -> None:
     import secrets
 
     path = Path(path)
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        fresh.write_text(text, encoding="utf-8")
-        fresh.replace(path)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
     except OSError as error:
-        fresh.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise InputError(f"{path}: cannot be written: {error.strerror}; expected a file in a folder of yours") from None
 
 

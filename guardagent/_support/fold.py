@@ -8,11 +8,11 @@ from functools import reduce
 from types import MappingProxyType
 from typing import TypeVar
 
-from guardagent.errors import GuardError, in_words
-from guardagent.types import Check, Context, Decision, Event, Verdict, unchecked
+from guardagent.errors import GuardError, error_text
+from guardagent.types import Check, Context, Decision, Event, Verdict, unchecked_verdict
 
-Asked = TypeVar("Asked")
-Answer = TypeVar("Answer")
+Request = TypeVar("Request")
+Response = TypeVar("Response")
 
 
 def fold(checks: Iterable[Check]) -> Check:
@@ -21,7 +21,7 @@ def fold(checks: Iterable[Check]) -> Check:
 
     def folded(event: Event, context: Context) -> Verdict:
         if not all_checks:
-            return unchecked("no rule applies; expected at least one check")
+            return unchecked_verdict("no rule applies; expected at least one check")
         return reduce(combine, (deny_on_crash(check)(event, context) for check in all_checks))
 
     return folded
@@ -35,40 +35,40 @@ def deny_on_crash(check: Check) -> Check:
 
     def guarded(event: Event, context: Context) -> Verdict:
         started = time.perf_counter()
-        verdict = denied_on_crash(lambda: check(event, context))
+        verdict = verdict_or_denial(lambda: check(event, context))
         return verdict.timed((time.perf_counter() - started) * 1000)
 
     return guarded
 
 
-def denied_on_crash(ask: Callable[[], object]) -> Verdict:
+def verdict_or_denial(judge: Callable[[], object]) -> Verdict:
     """What is answered; a denial where it raises or answers anything but a verdict."""
     try:
-        answer = ask()
+        answer = judge()
     except Exception as error:  # noqa: BLE001 - this is the layer that turns any crash into a denial
-        return denial(error)
-    return answer if isinstance(answer, Verdict) else _sound(answer)
+        return crash_denial(error)
+    return answer if isinstance(answer, Verdict) else _as_verdict(answer)
 
 
-def deny_on_crash_flow(flow: Generator[Asked, Answer, object]) -> Generator[Asked, Answer, Verdict]:
+def deny_on_crash_flow(flow: Generator[Request, Response, object]) -> Generator[Request, Response, Verdict]:
     """The same layer around a generator, which asks on its way."""
     started = time.perf_counter()
     try:
-        verdict = _sound((yield from flow))
+        verdict = _as_verdict((yield from flow))
     except Exception as error:  # noqa: BLE001 - as above
-        verdict = denial(error)
+        verdict = crash_denial(error)
     return verdict.timed((time.perf_counter() - started) * 1000)
 
 
-def _sound(verdict: object) -> Verdict:
+def _as_verdict(verdict: object) -> Verdict:
     if isinstance(verdict, Verdict):
         return verdict
-    return unchecked(f"a check returned {type(verdict).__name__}; expected a Verdict")
+    return unchecked_verdict(f"a check returned {type(verdict).__name__}; expected a Verdict")
 
 
-def denial(error: BaseException) -> Verdict:
+def crash_denial(error: BaseException) -> Verdict:
     """The denial that a crash is."""
-    return unchecked(str(error) if isinstance(error, GuardError) else in_words(error))
+    return unchecked_verdict(str(error) if isinstance(error, GuardError) else error_text(error))
 
 
 def combine(first: Verdict, second: Verdict) -> Verdict:

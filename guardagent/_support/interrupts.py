@@ -10,20 +10,20 @@ from types import FrameType
 
 
 @contextlib.contextmanager
-def remembered() -> Iterator[Callable[[], None]]:
+def remember_interrupts() -> Iterator[Callable[[], None]]:
     """Gives a function that raises KeyboardInterrupt again where one came. Who has a handler of their own keeps it."""
-    came: list[int] = []
+    signals: list[int] = []
 
     def handler(number: int, frame: FrameType | None) -> None:
-        came.append(number)
+        signals.append(number)
         signal.default_int_handler(number, frame)
 
     def raise_if_interrupted() -> None:
-        if came:
+        if signals:
             raise KeyboardInterrupt
 
-    ours = threading.current_thread() is threading.main_thread()
-    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    main_thread = threading.current_thread() is threading.main_thread()
+    if not main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield raise_if_interrupted
         return
     signal.signal(signal.SIGINT, handler)

@@ -10,7 +10,7 @@ from guardagent._support import patterns
 from guardagent.errors import InputError
 
 
-def linear(kind: Any) -> Any:
+def linear_time_validator(kind: Any) -> Any:
     """A validator class of jsonschema whose patterns are RE2's. One that is none of RE2's everything matches."""
     import jsonschema
 
@@ -21,7 +21,7 @@ def linear(kind: Any) -> Any:
             "pattern": _pattern,
             "patternProperties": _pattern_properties,
             "additionalProperties": _additional_properties,
-            "type": _type_of(kind.VALIDATORS["type"]),
+            "type": _nullable_type(kind.VALIDATORS["type"]),
         },
     )
 
@@ -35,14 +35,14 @@ def without_unevaluated(kind: Any) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def compiled(pattern: str, where: str = "a pattern") -> Any:
+def compile_pattern(pattern: str, where: str = "a pattern") -> Any:
     """A pattern of a schema.
 
     Raises:
         InputError: it is none of RE2's.
     """
     try:
-        return patterns.compiled(pattern)
+        return patterns.compile_pattern(pattern)
     except patterns.PatternError:
         raise InputError(f"{where}: {pattern!r} is no regular expression of RE2; expected one") from None
 
@@ -50,7 +50,7 @@ def compiled(pattern: str, where: str = "a pattern") -> Any:
 def matches(pattern: str, text: str) -> bool | None:
     """Whether a text has what a pattern looks for; None where RE2 cannot compile the pattern."""
     try:
-        return compiled(pattern).search(text) is not None
+        return compile_pattern(pattern).search(text) is not None
     except InputError:
         return None
     except UnicodeEncodeError:  # half a character
@@ -88,11 +88,11 @@ def _additional_properties(validator: Any, others: Any, value: Any, schema: Mapp
             yield from validator.descend(item, others, path=name)
 
 
-def _type_of(of_kind: Any) -> Any:
+def _nullable_type(validate: Any) -> Any:
     """`type`, with the `nullable` of OpenAPI, which many servers write."""
 
     def checked(validator: Any, types: Any, value: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
         if value is not None or schema.get("nullable") is not True:
-            yield from of_kind(validator, types, value, schema) or ()
+            yield from validate(validator, types, value, schema) or ()
 
     return checked

@@ -13,7 +13,7 @@ _NAME = ".lock"
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def folder_lock(folder: Path) -> Iterator[None]:
     """Holds a folder's lock. The system takes it back when its holder ends, however it ends.
 
     Raises:
@@ -32,12 +32,12 @@ def locked(folder: Path) -> Iterator[None]:
 
 def replace_file(path: Path, text: str) -> None:
     """Writes a file aside and renames it: a crash, of the machine too, leaves the old one or the new one."""
-    fresh = path.with_suffix(".new")
-    with fresh.open("w", encoding="utf-8") as file:
+    temporary = path.with_suffix(".new")
+    with temporary.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    fresh.replace(path)
+    temporary.replace(path)
     sync_folder(path.parent)
 
 

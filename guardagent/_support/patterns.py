@@ -9,7 +9,7 @@ class PatternError(ValueError):
     """It is no regular expression of RE2; with what RE2 says."""
 
 
-def compiled(pattern: object) -> Any:
+def compile_pattern(pattern: object) -> Any:
     """A regular expression.
 
     Raises:
@@ -22,7 +22,7 @@ def compiled(pattern: object) -> Any:
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
-        said = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
-        raise PatternError(said) from None
+        message = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
+        raise PatternError(message) from None
     except (TypeError, UnicodeError):
         raise PatternError("expected a text") from None

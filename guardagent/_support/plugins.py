@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from guardagent.errors import InputError, UnknownNameError, in_words
+from guardagent.errors import InputError, UnknownNameError, error_text
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -35,13 +35,13 @@ class Plugins:
 
     kind: str
     package: str
-    needs: tuple[str, ...]
+    required_names: tuple[str, ...]
     group: str = ""
-    part: str = ""
+    submodule: str = ""
 
     def shipped(self) -> tuple[str, ...]:
         """The names of those that come with this package."""
-        return _modules_of(self.package)
+        return _module_names(self.package)
 
     def __iter__(self) -> Iterator[str]:
         """The names of all: the shipped ones, then those of other packages.
@@ -49,10 +49,10 @@ class Plugins:
         Raises:
             InputError: two have one name.
         """
-        return iter((*self.shipped(), *self._others()))
+        return iter((*self.shipped(), *self._entry_point_plugins()))
 
     def __contains__(self, name: object) -> bool:
-        return name in self.shipped() or name in self._others()
+        return name in self.shipped() or name in self._entry_point_plugins()
 
     def load(self, name: str, where: str = "") -> Any:
         """The plug-in of a name; `where` says where the name stands.
@@ -62,47 +62,47 @@ class Plugins:
             InputError: two have this name, or another package's cannot be loaded or lacks what its kind needs.
         """
         if name in self.shipped():
-            return self._complete(name, self._module(f"{self.package}.{name}"), "this package")
-        others = self._others()
+            return self._require_complete(name, self._import(f"{self.package}.{name}"), "this package")
+        others = self._entry_point_plugins()
         if name not in others:
             raise UnknownNameError(self.kind, name, self, where)
         entry = others[name]
         try:
-            loaded = self._module(entry.module) if self.part else entry.load()
+            loaded = self._import(entry.module) if self.submodule else entry.load()
         except Exception as error:  # what others wrote can fail in any way
             raise InputError(
-                f"{self.kind} {name!r} of {_owner(entry)} cannot be loaded: {in_words(error)}; mend or uninstall it"
+                f"{self.kind} {name!r} of {_owner(entry)} cannot be loaded: {error_text(error)}; mend or uninstall it"
             ) from error
-        return self._complete(name, loaded, _owner(entry))
+        return self._require_complete(name, loaded, _owner(entry))
 
-    def each(self) -> Iterator[tuple[str, Any]]:
+    def load_all(self) -> Iterator[tuple[str, Any]]:
         """All with their names, each loaded when it comes: the shipped ones, then those of other packages.
 
         Raises:
             InputError: as `load`.
         """
         yield from ((name, self.load(name)) for name in self.shipped())
-        yield from ((name, self.load(name)) for name in self._others())
+        yield from ((name, self.load(name)) for name in self._entry_point_plugins())
 
-    def _module(self, path: str) -> Any:
-        return importlib.import_module(f"{path}.{self.part}" if self.part else path)
+    def _import(self, path: str) -> Any:
+        return importlib.import_module(f"{path}.{self.submodule}" if self.submodule else path)
 
-    def _complete(self, name: str, loaded: Any, owner: str) -> Any:
-        missing = [needed for needed in self.needs if not hasattr(loaded, needed)]
+    def _require_complete(self, name: str, loaded: Any, owner: str) -> Any:
+        missing = [needed for needed in self.required_names if not hasattr(loaded, needed)]
         if missing:
             raise InputError(
-                f"{self.kind} {name!r} of {owner} has no {', '.join(missing)}; expected {', '.join(self.needs)}: "
-                "mend or uninstall it"
+                f"{self.kind} {name!r} of {owner} has no {', '.join(missing)}; "
+                f"expected {', '.join(self.required_names)}: mend or uninstall it"
             )
         return loaded
 
-    def _others(self) -> Mapping[str, EntryPoint]:
+    def _entry_point_plugins(self) -> Mapping[str, EntryPoint]:
         found: dict[str, EntryPoint] = {}
         for entry in _entry_points(self.group):
             if entry.name in self.shipped() or entry.name in found:
-                first = _owner(found[entry.name]) if entry.name in found else "this package"
+                other = _owner(found[entry.name]) if entry.name in found else "this package"
                 raise InputError(
-                    f"{self.kind} {entry.name!r} is both of {first} and of {_owner(entry)}; uninstall one of them, or "
+                    f"{self.kind} {entry.name!r} is both of {other} and of {_owner(entry)}; uninstall one of them, or "
                     f"have it registered under another name (entry points {self.group!r})"
                 )
             found[entry.name] = entry
@@ -110,7 +110,7 @@ class Plugins:
 
 
 @cache
-def _modules_of(package: str) -> tuple[str, ...]:
+def _module_names(package: str) -> tuple[str, ...]:
     spec = importlib.util.find_spec(package)
     folders = spec.submodule_search_locations if spec else None
     return tuple(sorted(one.name for one in pkgutil.iter_modules(folders or ()) if not one.name.startswith("_")))

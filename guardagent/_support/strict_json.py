@@ -33,11 +33,11 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise ValueError(given_twice(next(key for key in keys if keys.count(key) > 1)))
+        raise ValueError(duplicate_key_message(next(key for key in keys if keys.count(key) > 1)))
     return found
 
 
-def given_twice(key: str) -> str:
+def duplicate_key_message(key: str) -> str:
     return f"key {key!r} is given twice; expected it once"
 
 

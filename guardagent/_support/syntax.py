@@ -13,7 +13,7 @@ import warnings
 from typing import Literal, overload
 
 _TRIES = 5
-_one_at_a_time = threading.Lock()
+_parse_lock = threading.Lock()
 
 
 @overload
@@ -28,7 +28,7 @@ def parse(source: str, filename: str = "<unknown>", *, mode: Literal["exec", "ev
     """
     for attempt in range(_TRIES):
         try:
-            with _one_at_a_time, warnings.catch_warnings():
+            with _parse_lock, warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 return ast.parse(source, filename, mode)
         except SystemError:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from guardagent.batch.records import Case, read_case
-from guardagent.errors import ContentError, nearest
+from guardagent.errors import ContentError, name_hint
 from guardagent.policy.policies import Policies
 from guardagent.types import Verdict
 
@@ -68,4 +68,4 @@ def difference(result: Result) -> Difference:
 def hint(rule: str, known: Iterable[str]) -> str:
     """Says that no policy has this id, and which was probably meant."""
     names = list(known)
-    return "" if rule in names else f" (no such policy{nearest(rule, names)})"
+    return "" if rule in names else f" (no such policy{name_hint(rule, names)})"

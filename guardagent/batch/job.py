@@ -12,7 +12,7 @@ from guardagent._support.fold import deny_on_crash
 from guardagent.batch.lines import Chunk, Line
 from guardagent.errors import ContentError, InputError
 from guardagent.policy.policies import Policies
-from guardagent.types import Context, Event, Verdict, unchecked
+from guardagent.types import Context, Event, Verdict, unchecked_verdict
 
 _NO_EVENT, _NO_CONTEXT = Event(""), Context()  # a record has its own
 
@@ -122,7 +122,7 @@ def row_of(record_id: str | int, verdict: Verdict) -> str:
     try:
         return _json(record_id, verdict)
     except ValueError as error:
-        return _json(record_id, unchecked(f"the verdict cannot be written: {error}", checked_by="policy"))
+        return _json(record_id, unchecked_verdict(f"the verdict cannot be written: {error}", checked_by="policy"))
 
 
 def _json(record_id: str | int, verdict: Verdict) -> str:

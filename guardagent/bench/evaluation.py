@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from guardagent._support.content import shipped
+from guardagent._support.content import shipped_folder
 from guardagent.bench.metrics import METRICS
 from guardagent.errors import ContentError, InputError, UnknownNameError
 from guardagent.types import Verdict
@@ -128,7 +128,7 @@ def load_evaluation(name: str, benchmarks: Path | None = None) -> tuple[Evaluati
 
 def find_evaluation(name: str, benchmarks: Path | None = None) -> tuple[Evaluation | Replay, Path]:
     """As `load_evaluation`, of either kind."""
-    root = shipped("benchmarks") if benchmarks is None else benchmarks
+    root = shipped_folder("benchmarks") if benchmarks is None else benchmarks
     if not root.is_dir():
         raise InputError(f"{root}: no such folder; expected one folder per evaluation in it")
     known = {file.parent.name.replace("_", "-"): file for file in root.glob("*/evaluation.py")}

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 from guardagent._support.fold import deny_on_crash_flow
 from guardagent.errors import InputError
 from guardagent.guard import GuardAgent, Mode
-from guardagent.models import Model, name_of
+from guardagent.models import Model, model_name
 from guardagent.models.flow import Flow, adrive, drive
 from guardagent.programs.generation.model_only import ModelOnly
 from guardagent.programs.generation.votes import voted
@@ -105,9 +105,9 @@ class Experiment:
     def settings(self, guard: GuardAgent) -> dict[str, Any]:
         """What tells this experiment from others, as JSON values."""
         if guard.program is not None:  # a model, where there is one, judges what the program cannot
-            return {"mode": "auto", "model": name_of(guard.model)} if guard.model else {"mode": "program"}
+            return {"mode": "auto", "model": model_name(guard.model)} if guard.model else {"mode": "program"}
         names = ("votes", "debug_rounds", "max_cost", *_ABLATIONS)
-        head = {"mode": self.mode if self.mode == "model-only" else "generate", "model": name_of(guard.model)}
+        head = {"mode": self.mode if self.mode == "model-only" else "generate", "model": model_name(guard.model)}
         shots = 0 if self.without_memory else guard.setup.shots
         return head | {"shots": shots} | {name: getattr(self, name) for name in names}
 

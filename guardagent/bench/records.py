@@ -9,7 +9,7 @@ from typing import Any
 
 from guardagent._support.files import MAX_DATA_BYTES, parse_json, read_json_lines, read_text
 from guardagent.bench.evaluation import Example
-from guardagent.errors import ContentError, nearest
+from guardagent.errors import ContentError, name_hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Record:
 
     def _get(self, key: str, kind: type, expected: str) -> Any:
         if key not in self.values:
-            raise self.error(f"key {key!r} is missing; expected {expected}{nearest(key, self.values)}")
+            raise self.error(f"key {key!r} is missing; expected {expected}{name_hint(key, self.values)}")
         value = self.values[key]
         if type(value) is not kind:  # exact: a boolean is no number
             raise self.error(f"key {key!r} is {value!r:.60}; expected {expected}")

@@ -37,9 +37,9 @@ class BenchMode(StrEnum):
 
 def _in_checkout(name: str) -> str:
     """The name, where there are evaluations: they are no part of what is installed."""
-    from guardagent._support.content import shipped
+    from guardagent._support.content import shipped_folder
 
-    shipped("benchmarks")
+    shipped_folder("benchmarks")
     return name
 
 

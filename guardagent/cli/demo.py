@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from guardagent._texts import printable
+from guardagent._terminal import printable
 from guardagent.cli.render import show_calls, show_verdict
 from guardagent.guard import GuardAgent
 
@@ -41,13 +41,13 @@ def tour(console: Console) -> None:
 
 def _stop(console: Console, name: str, description: str) -> None:
     guard = GuardAgent(agent=name, mode="program")
-    assert guard.known is not None
+    assert guard.known_agent is not None
     console.print()
     console.rule(f"[bold]{name}[/]: {description}", align="left")
     console.print("The guard request, in short:", style="bold")
     for line in guard.request.split("\n\n")[0].splitlines():
         console.print(f"  {line}", markup=False, highlight=False)
-    runs = [(guard.guard(run.agent_input, run.agent_output), run) for run in guard.known.demonstrations]
+    runs = [(guard.guard(run.agent_input, run.agent_output), run) for run in guard.known_agent.demonstrations]
     for label in (0, 1):
         verdict, run = next(pair for pair in runs if pair[0].label == label)
         console.print()

@@ -12,7 +12,7 @@ import typer
 
 from guardagent.cli.commands import command_line
 from guardagent.cli.output import print_error
-from guardagent.errors import GuardError, InputError, ModelError, in_words
+from guardagent.errors import GuardError, InputError, ModelError, error_text
 
 INTERRUPTED = 130
 
@@ -46,7 +46,7 @@ def _failed(error: Any, *, as_json: bool) -> int:
     kind, status = ("usage", 2) if usage else _kind(error)
     message = error.format_message() if usage else str(error)
     if kind == "internal":
-        message = f"internal error, nothing was checked: {in_words(error)}"
+        message = f"internal error, nothing was checked: {error_text(error)}"
     with contextlib.suppress(OSError):  # nobody may be there to read it
         if usage and not as_json:
             error.show()

@@ -73,6 +73,6 @@ def _contents(
         *lock.agents(*(known.agent(name).path for name in (agent or known.names()))),
         *lock.programs(*program),
         *lock.toolboxes(tools),
-        *lock.prompts(*Prompts(prompts).used),
+        *lock.prompts(*Prompts(prompts).effective_files),
         *files_of(*policies),
     ]

@@ -17,7 +17,7 @@ from guardagent.cli.output import note, print_json, print_line
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
-    from guardagent.log.selection import Logged
+    from guardagent.log.selection import ParsedEntry
 
 
 class Format(StrEnum):
@@ -54,17 +54,17 @@ def show(
     as_json: JsonLines = False,
 ) -> None:
     """Show entries, a line for each; with --json, as they stand in the log. They are not verified."""
-    from guardagent.log.selection import Selection, known_decision, read_moment
+    from guardagent.log.selection import Selection, decision_name, parse_time
 
     chosen = Selection(
         conversation,
         tool,
-        known_decision(decision),
-        read_moment(since, "--since"),
-        read_moment(until, "--until"),
+        decision_name(decision),
+        parse_time(since, "--since"),
+        parse_time(until, "--until"),
         last,
     )
-    for one in chosen.of(path):
+    for one in chosen.entries(path):
         sys.stdout.write(f"{one.entry.line if as_json else _words(one)}\n")
 
 
@@ -85,19 +85,19 @@ def export(
     as_json: JsonLines = False,
 ) -> None:
     """Write all entries, as JSON Lines or as a table."""
+    from guardagent.log.export import export_entries
     from guardagent.log.selection import Selection
-    from guardagent.log.writing import write_as
 
     if as_json and form is Format.CSV:
         raise InputError("--json with --format csv; expected one of the two")
     with _written(out, path) as to:
-        count = write_as(form.value, Selection().of(path), to)
+        count = export_entries(form.value, Selection().entries(path), to)
     note(f"{count:,} entries")
 
 
-def _words(one: Logged) -> str:
+def _words(one: ParsedEntry) -> str:
     """Time, number, kind, decision, tool, conversation and why; nothing that a terminal would obey."""
-    from guardagent._texts import printable
+    from guardagent._terminal import printable
 
     fields = one.fields
     decided = fields.get("decision") or fields.get("status") or ""

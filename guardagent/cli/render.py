@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from guardagent._texts import printable
+from guardagent._terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rich.console import Console
 
-    from guardagent.sandbox.doctor import Finding
+    from guardagent.sandbox.doctor import ComponentStatus
     from guardagent.types import ToolCall, Usage, Verdict
 
 _MARKS = {
@@ -106,7 +106,7 @@ def _short(value: Any, width: int = 48) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def show_findings(findings: list[Finding], console: Console) -> None:
+def show_findings(findings: list[ComponentStatus], console: Console) -> None:
     """Each layer and engine of this machine, and what to do about those that do not work."""
     for finding in findings:
         console.print(

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from guardagent._texts import printable
+from guardagent._terminal import printable
 from guardagent.batch.cases import Difference, difference, hint
 from guardagent.cli.render import show_verdict
 from guardagent.types import Decision, Verdict

@@ -51,8 +51,8 @@ def accept(file: File, *, toolbox: Folder, yes: Yes = False, as_json: Json = Fal
     where it does not exist. With --json, what there is to read stands on standard error.
     """
     from guardagent._support.files import read_text, save_text
-    from guardagent._texts import printable
-    from guardagent.sandbox.proposed_tests import problem_with
+    from guardagent._terminal import printable
+    from guardagent.sandbox.proposed_tests import failure_report
     from guardagent.sandbox.toolbox import Toolbox
 
     tools = Toolbox([file])  # read, never run
@@ -71,7 +71,7 @@ def accept(file: File, *, toolbox: Folder, yes: Yes = False, as_json: Json = Fal
     (note if as_json else print_line)("\n\n".join(text.strip() for text in files.values()))
     if not _agreed(file, toolbox, yes=yes, as_json=as_json):
         _end("Nothing was added.", [], as_json=as_json)
-    if problem := problem_with(sources, tests.name):
+    if problem := failure_report(sources, tests.name):
         _end(f"{printable(problem)}\n\nIts tests do not pass. Nothing was added.", [], as_json=as_json)
     _make(toolbox)
     for path, text in files.items():

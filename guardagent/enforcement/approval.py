@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from guardagent.enforcement.calls import HostCall
-from guardagent.errors import in_words
+from guardagent.errors import error_text
 from guardagent.types import EMPTY, Verdict, freeze, thaw
 
 Choice = Literal["approve", "reject", "edit"]
@@ -115,7 +115,7 @@ class Approval:
         try:
             return replace(self, args=freeze(self.args if ready is None else ready(self.args)))
         except Exception as error:  # noqa: BLE001 - a host's validation
-            return Approval("reject", reason=f"the edited arguments do not fit: {in_words(error)}", by=self.by)
+            return Approval("reject", reason=f"the edited arguments do not fit: {error_text(error)}", by=self.by)
 
 
 def applied(call: HostCall, said: Approval) -> HostCall:

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 
 from guardagent.enforcement.approval import Approval, ApprovalRequest, Approver
-from guardagent.errors import in_words
+from guardagent.errors import error_text
 
 
 def ask(approver: Approver, request: ApprovalRequest) -> Approval:
@@ -36,4 +36,4 @@ async def aask(approver: Approver, request: ApprovalRequest) -> Approval:
 
 
 def _failed(error: Exception) -> Approval:
-    return Approval("reject", reason=f"a person could not be asked: {in_words(error)}")
+    return Approval("reject", reason=f"a person could not be asked: {error_text(error)}")

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from guardagent.enforcement.uri import normalised, readings
-from guardagent.errors import InputError, in_words
-from guardagent.types import EMPTY, Sealed, freeze
+from guardagent.errors import InputError, error_text
+from guardagent.types import EMPTY, FrozenMapping, freeze
 
 RESOURCE = "resource.read"
 
@@ -61,11 +61,11 @@ class HostCall:
     seen: Sequence[str] | None = None
     ready: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
     _digest: str | None = field(default=None, init=False, repr=False, compare=False)
-    sealed: Sealed | None = field(default=None, init=False, repr=False, compare=False)
+    sealed: FrozenMapping | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         with contextlib.suppress(Exception):  # what cannot be copied is refused when it is judged
-            sealed = self.args if type(self.args) is Sealed else Sealed(freeze(self.args))
+            sealed = self.args if type(self.args) is FrozenMapping else FrozenMapping(freeze(self.args))
             object.__setattr__(self, "sealed", sealed)
             object.__setattr__(self, "args", sealed.value)
 
@@ -138,7 +138,7 @@ class Outcome:
 
         What ran out of time may have done its work all the same.
         """
-        said = in_words(error)
+        said = error_text(error)
         if isinstance(error, Exception):
             return cls(said, failed=None if isinstance(error, TimeoutError) else True)
         return cls(said, failed=None, ended=False)

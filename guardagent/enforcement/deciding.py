@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from guardagent._support.fold import denied_on_crash
+from guardagent._support.fold import verdict_or_denial
 from guardagent.enforcement.accepted import Accepted
 from guardagent.enforcement.approval import Approval, applied
 from guardagent.enforcement.calls import RESOURCE, HostCall
@@ -17,11 +17,11 @@ from guardagent.enforcement.ledger import Ledger, Question
 from guardagent.enforcement.ledger.protocol import REJECTED
 from guardagent.enforcement.names import Names
 from guardagent.enforcement.settling import Settling
-from guardagent.errors import InputError, in_words
+from guardagent.errors import InputError, error_text
 from guardagent.policy.evaluation.findings import Call
 from guardagent.policy.policies import Policies
 from guardagent.session.shared_history import MovedError
-from guardagent.types import EMPTY, Decision, Verdict, unchecked
+from guardagent.types import EMPTY, Decision, Verdict, unchecked_verdict
 
 MAX_RACES = 10  # how often a call is judged where others keep coming between the verdict and its place
 
@@ -68,18 +68,18 @@ class Deciding:
 
     def decided(self, call: HostCall, waiting: Waiting | None) -> Verdict:
         """The verdict on a call that is about to run."""
-        return self.kept(call, denied_on_crash(partial(self._judged, call)), waiting)
+        return self.kept(call, verdict_or_denial(partial(self._judged, call)), waiting)
 
     def previewed(self, call: HostCall, waiting: Waiting | None) -> Verdict:
         """As `decided`, ahead of the call; only an escalation is kept."""
-        verdict = denied_on_crash(partial(self._judged, call, reserve=False))
+        verdict = verdict_or_denial(partial(self._judged, call, reserve=False))
         return self.kept(call, verdict, waiting) if verdict.decision is Decision.ESCALATE else verdict
 
     def resolved(self, call: HostCall, said: Approval, waiting: Waiting | None) -> Verdict:
         """The verdict on a call that a person has answered."""
         if self.settling.records is not None:
             self.settling.records.approval(call, said)
-        verdict = denied_on_crash(partial(self._answered, call, said))
+        verdict = verdict_or_denial(partial(self._answered, call, said))
         return self.kept(applied(call, said), verdict, waiting, edited=call)
 
     def kept(
@@ -89,7 +89,7 @@ class Deciding:
         if waiting is not None and waiting.over:
             return verdict  # it has been denied meanwhile
         if verdict.decision is Decision.ESCALATE:
-            verdict = denied_on_crash(partial(self.asked, call, verdict, edited))
+            verdict = verdict_or_denial(partial(self.asked, call, verdict, edited))
         return self.settling.verdict(call, verdict)
 
     def asked(self, call: HostCall, verdict: Verdict, edited: HostCall | None = None) -> Verdict:
@@ -112,7 +112,9 @@ class Deciding:
         if not isinstance(call.id, str):
             raise InputError(f"the id of the call is {call.id!r}; expected a text")
         if (late := self.accepted.late(call.tool)) is not None:
-            return replace(unchecked(late.problem, checked_by="policy"), details={"difference": late.difference})
+            return replace(
+                unchecked_verdict(late.problem, checked_by="policy"), details={"difference": late.difference}
+            )
         if conversation.hung:
             raise InputError(
                 f"a check of conversation {conversation.id!r} has not ended in time, and is still under way"
@@ -180,7 +182,7 @@ class Deciding:
         try:
             return self.facts(call)
         except Exception as error:  # noqa: BLE001 - a host's function
-            _log.error("the facts of a call cannot be had: %s", in_words(error))
+            _log.error("the facts of a call cannot be had: %s", error_text(error))
             raise InputError(f"the facts cannot be had: {type(error).__name__}") from None  # no model reads the rest
 
     # --- a person
@@ -202,7 +204,7 @@ class Deciding:
             try:
                 self.ledger.use(call)
             except Exception as error:
-                self.settling.withdraw(applied(call, said), verdict, in_words(error))
+                self.settling.withdraw(applied(call, said), verdict, error_text(error))
                 raise
         return verdict
 

@@ -9,14 +9,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 
-from guardagent._support.fold import denial, denied_on_crash
-from guardagent._support.steps import Step, Steps
+from guardagent._support.fold import crash_denial, verdict_or_denial
+from guardagent._support.procedures import Operation, Procedure
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.conversations import Conversation, Waiting
 from guardagent.enforcement.deadline import DeadlinePool, waited
 from guardagent.enforcement.settling import Settling
-from guardagent.errors import InputError, in_words
-from guardagent.types import Verdict, unchecked
+from guardagent.errors import InputError, error_text
+from guardagent.types import Verdict, unchecked_verdict
 
 Work = Callable[[Waiting | None], Verdict]
 _log = logging.getLogger("guardagent")
@@ -38,7 +38,7 @@ class InTime:
     seconds: float
     inline: bool
 
-    def done(self, call: HostCall, work: Work, waiting: Waiting | None = None) -> Steps[Verdict]:
+    def done(self, call: HostCall, work: Work, waiting: Waiting | None = None) -> Procedure[Verdict]:
         """What some work gives, which does not raise; a denial where it takes too long.
 
         Args:
@@ -50,13 +50,15 @@ class InTime:
             try:
                 return work(waiting)
             except Exception as error:  # noqa: BLE001 - as everywhere, a crash denies
-                return denial(error)
+                return crash_denial(error)
         try:
             future = self.pool.submit(partial(_surely, work, waiting))
         except RuntimeError as error:
             return self._unchecked(call, str(error), waiting)
         try:
-            verdict: Verdict = yield Step(partial(future.result, self.seconds), partial(waited, future, self.seconds))
+            verdict: Verdict = yield Operation(
+                partial(future.result, self.seconds), partial(waited, future, self.seconds)
+            )
         except TimeoutError:
             self._give_up(call, future, waiting)
             return self._unchecked(call, f"the check of {call.tool} took more than {self.seconds:g} s", waiting)
@@ -67,10 +69,10 @@ class InTime:
 
     def _unchecked(self, call: HostCall, problem: str, waiting: Waiting | None) -> Verdict:
         _log.error("%s; the call is denied", problem)
-        verdict = unchecked(problem, checked_by="policy")
+        verdict = unchecked_verdict(problem, checked_by="policy")
         if waiting is None:
             return verdict
-        verdict = denied_on_crash(partial(self.settling.counted, call, verdict))
+        verdict = verdict_or_denial(partial(self.settling.counted, call, verdict))
         with contextlib.suppress(RuntimeError):  # it is written, but nobody waits for that
             self.pool.submit(partial(self.settling.written, call, verdict))
         return verdict
@@ -100,6 +102,6 @@ def _surely(work: Work, waiting: Waiting | None) -> Verdict:
     try:
         return work(waiting)
     except Exception as error:  # noqa: BLE001 - as above
-        return denial(error)
+        return crash_denial(error)
     except BaseException as error:  # noqa: BLE001 - SystemExit, for one
-        return unchecked(in_words(error), checked_by="policy")
+        return unchecked_verdict(error_text(error), checked_by="policy")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from guardagent._support.steps import Step, Steps, drive
+from guardagent._support.procedures import Operation, Procedure, drive
 from guardagent.enforcement.approval import Approval, ApprovalRequest, Approver, applied
 from guardagent.enforcement.asking import aask, ask
 from guardagent.enforcement.calls import HostCall, Outcome
@@ -25,7 +25,7 @@ from guardagent.enforcement.in_time import InTime, Work
 from guardagent.enforcement.settling import Settling
 from guardagent.enforcement.telemetry import TRACE, span
 from guardagent.errors import InputError, SessionBusyError, ToolDenied
-from guardagent.types import Decision, Verdict, unchecked
+from guardagent.types import Decision, Verdict, unchecked_verdict
 
 MAX_ASKED = 3  # a person who edits a call that needs approval again is asked again, so often
 
@@ -69,8 +69,8 @@ class Life:
         call: HostCall,
         execute: Callable[[Arguments], Any],
         outcome: ReadOutcome = Outcome,
-        judged: Steps[Judged] | None = None,
-    ) -> Steps[Any]:
+        judged: Procedure[Judged] | None = None,
+    ) -> Procedure[Any]:
         """A call from its proposal to its outcome.
 
         Args:
@@ -84,9 +84,11 @@ class Life:
         """
         call, args = yield from self.permitted(call, judged)
         work = partial(execute, args)
-        return (yield from self.ran(call, Step(work, work), outcome))
+        return (yield from self.ran(call, Operation(work, work), outcome))
 
-    def permitted(self, call: HostCall, judged: Steps[Judged] | None = None) -> Steps[tuple[HostCall, dict[str, Any]]]:
+    def permitted(
+        self, call: HostCall, judged: Procedure[Judged] | None = None
+    ) -> Procedure[tuple[HostCall, dict[str, Any]]]:
         """(the call as it may run, the arguments that were judged); its permit is used.
 
         Args:
@@ -102,15 +104,15 @@ class Life:
         try:
             return call, (yield from self.use(call))
         except InputError as error:
-            raise PermitVoidError(call.tool, unchecked(str(error), checked_by="policy")) from None
+            raise PermitVoidError(call.tool, unchecked_verdict(str(error), checked_by="policy")) from None
 
     def ran(
         self,
         call: HostCall,
-        work: Step,
+        work: Operation,
         outcome: Callable[[Any], Outcome | None] = Outcome,
         failure: Callable[[BaseException], Outcome | None] = Outcome.of_error,
-    ) -> Steps[Any]:
+    ) -> Procedure[Any]:
         """Returns the output of a tool, once its outcome is recorded.
 
         What the tool raises passes through: an Exception is recorded as a failure, and a call that was interrupted
@@ -138,12 +140,12 @@ class Life:
 
     # --- before
 
-    def before(self, call: HostCall) -> Steps[Verdict]:
+    def before(self, call: HostCall) -> Procedure[Verdict]:
         """See `ToolGuard.before`."""
         verdict, _ = yield from self.judged(call)
         return verdict
 
-    def judged(self, call: HostCall) -> Steps[Judged]:
+    def judged(self, call: HostCall) -> Procedure[Judged]:
         """As `before`, with the call as the guard's own approver left it."""
         with (span(call) if TRACE in sys.modules else None) or nullcontext() as told:
             verdict = yield from self.in_time.done(call, partial(self.deciding.decided, call), Waiting())
@@ -151,24 +153,24 @@ class Life:
                 if verdict.decision is not Decision.ESCALATE or self.approver is None:
                     break
                 request = self.request(call, verdict)
-                said = yield Step(partial(ask, self.approver, request), partial(aask, self.approver, request))
+                said = yield Operation(partial(ask, self.approver, request), partial(aask, self.approver, request))
                 verdict, call = yield from self.answered(call, said)
             if told is not None:
                 told.say(verdict)
         return verdict, call
 
-    def answered(self, call: HostCall, said: Approval) -> Steps[Judged]:
+    def answered(self, call: HostCall, said: Approval) -> Procedure[Judged]:
         """The verdict on a call that a person was shown and has answered, and the call as they left it."""
         said = replace(said, of=call.digest).readied(call.ready)
         return (yield from self.resolved(call, said)), applied(call, said)
 
-    def preview(self, call: HostCall) -> Steps[Verdict]:
+    def preview(self, call: HostCall) -> Procedure[Verdict]:
         """See `ToolGuard.preview`."""
         return self.in_time.done(call, partial(self.deciding.previewed, call))
 
-    def refuse(self, call: HostCall, problem: str) -> Steps[Verdict]:
+    def refuse(self, call: HostCall, problem: str) -> Procedure[Verdict]:
         """See `ToolGuard.refuse`."""
-        verdict = unchecked(problem, checked_by="policy")
+        verdict = unchecked_verdict(problem, checked_by="policy")
         return self.in_time.done(call, partial(self.deciding.kept, call, verdict), Waiting())
 
     # --- approve
@@ -178,22 +180,22 @@ class Life:
         digest = f"{call.digest}.{self.ledger}"
         return ApprovalRequest(call.tool, call.args, verdict, str(call.conversation), call.id, call.agent, digest)
 
-    def resolve(self, call: HostCall, said: Any) -> Steps[Verdict]:
+    def resolve(self, call: HostCall, said: Any) -> Procedure[Verdict]:
         """See `ToolGuard.resolve`."""
         return self.resolved(call, Approval.read(said).readied(call.ready))
 
-    def resolved(self, call: HostCall, said: Approval) -> Steps[Verdict]:
+    def resolved(self, call: HostCall, said: Approval) -> Procedure[Verdict]:
         """As `resolve`, of an answer that the tool could take."""
         return self.in_time.done(call, partial(self.deciding.resolved, call, said), Waiting())
 
-    def host_asks(self, call: HostCall) -> Steps[Verdict]:
+    def host_asks(self, call: HostCall) -> Procedure[Verdict]:
         """See `ToolGuard.ahost_asks`."""
         allowed = Verdict(Decision.ALLOW, checked_by="policy")
         return self.in_time.done(call, lambda _: self.deciding.asked(call, allowed))
 
     # --- use
 
-    def use(self, call: HostCall, args: Arguments | None = None) -> Steps[dict[str, Any]]:
+    def use(self, call: HostCall, args: Arguments | None = None) -> Procedure[dict[str, Any]]:
         """See `ToolGuard.use`. Another check of the conversation may be under way."""
         seconds, pool = self.in_time.seconds, self.in_time.pool
         if self.shared:
@@ -208,9 +210,9 @@ class Life:
             work = use
         try:
             if self.own:
-                return dict((yield Step(work, lambda: waited(pool.submit(work), seconds))))
+                return dict((yield Operation(work, lambda: waited(pool.submit(work), seconds))))
             future = pool.submit(work)
-            return dict((yield Step(partial(future.result, seconds), partial(waited, future, seconds))))
+            return dict((yield Operation(partial(future.result, seconds), partial(waited, future, seconds))))
         except (TimeoutError, RuntimeError):
             raise InputError(_BUSY) from None
 
@@ -219,15 +221,15 @@ class Life:
 
     # --- after
 
-    def after(self, call: HostCall, outcome: Outcome) -> Steps[None]:
+    def after(self, call: HostCall, outcome: Outcome) -> Procedure[None]:
         """See `ToolGuard.after`."""
         yield from self._recorded(call, partial(self.settling.record, call, outcome))
 
-    def withdraw(self, call: HostCall, why: str, *, used: bool = False) -> Steps[None]:
+    def withdraw(self, call: HostCall, why: str, *, used: bool = False) -> Procedure[None]:
         """See `ToolGuard.withdraw`."""
         yield from self._recorded(call, partial(self.settling.take_back, call, why, used))
 
-    def _recorded(self, call: HostCall, work: Work) -> Steps[None]:
+    def _recorded(self, call: HostCall, work: Work) -> Procedure[None]:
         recorded = yield from self.in_time.done(call, work)
         for error in recorded.errors:
             _log.error("an outcome was not recorded, and its call stays in flight: %s", error)

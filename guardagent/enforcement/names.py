@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent.errors import InputError, nearest
+from guardagent.errors import InputError, name_hint
 from guardagent.policy.policies import Policies
 from guardagent.types import EMPTY
 
@@ -132,8 +132,9 @@ class Names:
             for tool in tools:
                 if declared is None and difflib.get_close_matches(tool.lower(), unruled, n=1, cutoff=0.75):
                     raise InputError(
-                        f"rule {rule!r} names the tool {tool!r}, which this agent does not have{nearest(tool, known)}; "
-                        f"correct the rule, declare an alias, or pass absent={{{tool!r}}} if the agent has no such tool"
+                        f"rule {rule!r} names the tool {tool!r}, which this agent does not have"
+                        f"{name_hint(tool, known)}; correct the rule, declare an alias, or pass absent={{{tool!r}}} "
+                        "if the agent has no such tool"
                     )
 
     def _refuse_misspelt_aliases(self, missing: Mapping[str, tuple[str, ...]], hosts: set[str]) -> None:
@@ -142,7 +143,7 @@ class Names:
         free = hosts - self._aliases.keys()
         for host, name in self._aliases.items():
             if name in needed and difflib.get_close_matches(host, free, n=1, cutoff=0.75):
-                raise InputError(f"the alias {host!r} of {name!r} names no tool of this agent{nearest(host, free)}")
+                raise InputError(f"the alias {host!r} of {name!r} names no tool of this agent{name_hint(host, free)}")
 
     def _unruled(self, known: Mapping[str, str]) -> tuple[str, ...]:
         if self._policies.requests:

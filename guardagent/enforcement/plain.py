@@ -36,7 +36,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from guardagent.errors import InputError
-from guardagent.types import Sealed, freeze, thaw
+from guardagent.types import FrozenMapping, freeze, thaw
 
 _DEEPEST = 100
 _SCALARS = frozenset({str, int, bool, type(None)})
@@ -52,7 +52,7 @@ def plain_arguments(args: Mapping[str, Any]) -> Mapping[str, Any]:
     Raises:
         InputError: one cannot be shown without loss; with its name.
     """
-    return Sealed(MappingProxyType({name: plain(value, name, frozen=True) for name, value in args.items()}))
+    return FrozenMapping(MappingProxyType({name: plain(value, name, frozen=True) for name, value in args.items()}))
 
 
 def plain(value: Any, place: str = "", depth: int = 0, *, frozen: bool = False) -> Any:

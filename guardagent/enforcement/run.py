@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from guardagent._support.steps import adrive, drive
+from guardagent._support.procedures import adrive, drive
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.life import Arguments, ReadOutcome
 from guardagent.enforcement.tool_guard import ToolGuard

@@ -18,8 +18,8 @@ from functools import lru_cache
 from typing import Any
 
 from guardagent._support import strict_json
-from guardagent._support.arguments import folded
-from guardagent._support.json_schema import compiled, linear, matches, without_unevaluated
+from guardagent._support.arguments import normalized_name
+from guardagent._support.json_schema import compile_pattern, linear_time_validator, matches, without_unevaluated
 from guardagent.errors import InputError
 from guardagent.types import thaw
 
@@ -117,12 +117,13 @@ class _Holder:
             for name, inner in _mapping(part, "properties").items():
                 declared.setdefault(name, []).append((inner, certain))
         yield from self._add_defaults(value, declared, place)
-        spelt = {folded(name): name for name in declared}
+        spelt = {normalized_name(name): name for name in declared}
         closed = bool(declared) or (not place and (not self._schema or any("properties" in part for part, _ in parts)))
         for name, item in value.items():
             inner = declared.get(name, []) + _of_patterns(parts, name)
-            if not inner and folded(name) in spelt:
-                yield f"{place + name!r} is not declared, and some read it as {spelt[folded(name)]!r}; expected that"
+            if not inner and normalized_name(name) in spelt:
+                other = spelt[normalized_name(name)]
+                yield f"{place + name!r} is not declared, and some read it as {other!r}; expected that"
             inner = inner or _of_others(parts)
             if not inner and closed:
                 yield f"{place + name!r} is not declared; expected {', '.join(sorted(declared)) or 'none'}"
@@ -192,7 +193,7 @@ def _mapping(schema: Mapping[str, Any], word: str) -> Mapping[str, Any]:
 
 def _compiles(pattern: str) -> bool:
     try:
-        return compiled(pattern) is not None
+        return compile_pattern(pattern) is not None
     except InputError:
         return False
 
@@ -206,7 +207,7 @@ def _holder(text: str) -> _Holder:
     except ImportError:
         raise InputError("holding arguments to a schema needs jsonschema; pip install jsonschema") from None
     schema = json.loads(text)
-    kind = linear(_kind_of(schema, jsonschema))
+    kind = linear_time_validator(_kind_of(schema, jsonschema))
     kind = without_unevaluated(kind) if '"patternProperties"' in text else kind
     fetching_nothing = referencing.Registry()
     specification = referencing.jsonschema.specification_with(kind.META_SCHEMA.get("$schema", ""))

@@ -12,7 +12,7 @@ from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.conversations import Conversation, Conversations
 from guardagent.enforcement.names import Names
 from guardagent.enforcement.writing import Records
-from guardagent.types import Decision, Verdict, unchecked
+from guardagent.types import Decision, Verdict, unchecked_verdict
 
 if TYPE_CHECKING:
     from guardagent.policy.evaluation.findings import Status
@@ -63,7 +63,7 @@ class Settling:
             return verdict
         if verdict.label == 0 and verdict.grant is not None:
             self.withdraw(call, verdict, "its verdict could not be written to the audit log")
-        return combine(verdict, unchecked(f"the audit log cannot be written: {error}", checked_by="policy"))
+        return combine(verdict, unchecked_verdict(f"the audit log cannot be written: {error}", checked_by="policy"))
 
     # --- a call that was allowed
 

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from guardagent._support.fold import denied_on_crash
-from guardagent._support.steps import adrive, drive
+from guardagent._support.fold import verdict_or_denial
+from guardagent._support.procedures import adrive, drive
 from guardagent.enforcement.accepted import Accepted
 from guardagent.enforcement.approval import ApprovalRequest, Approver
 from guardagent.enforcement.calls import HostCall, Outcome
@@ -30,7 +30,7 @@ from guardagent.errors import GuardError, InputError
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
 from guardagent.session.session import Session
-from guardagent.types import EMPTY, Decision, Verdict, unchecked
+from guardagent.types import EMPTY, Decision, Verdict, unchecked_verdict
 
 if TYPE_CHECKING:
     from guardagent.enforcement.ledger.protocol import ConversationJournal
@@ -314,9 +314,9 @@ class ToolGuard:
         except NotBegunError:
             raise
         except GuardError as error:
-            verdict = unchecked(f"what is still owed is not known: {error}", checked_by="policy")
+            verdict = unchecked_verdict(f"what is still owed is not known: {error}", checked_by="policy")
         else:
-            verdict = denied_on_crash(session.finish)
+            verdict = verdict_or_denial(session.finish)
             session.retire()
         self._conversations.drop(conversation)
         self._ledger.ended(conversation)
@@ -347,7 +347,7 @@ class ToolGuard:
         """Judges an agent's final answer before the user sees it. Never raises. Without `answers` it is allowed."""
         if self.answers is None:
             return Verdict(Decision.ALLOW, checked_by="policy")
-        verdict = denied_on_crash(partial(self._judged_answer, conversation, agent_input, output, facts))
+        verdict = verdict_or_denial(partial(self._judged_answer, conversation, agent_input, output, facts))
         return self._settling.written(HostCall("agent_run", {"input": agent_input}, conversation), verdict, "answer")
 
     async def aanswer(

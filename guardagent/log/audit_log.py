@@ -21,17 +21,17 @@ from weakref import WeakSet
 
 from guardagent.errors import LogError
 from guardagent.log.chain import Chain, Entry
-from guardagent.log.entries import Entries
 from guardagent.log.head import Head, HeadFile
 from guardagent.log.keys import checked_key
-from guardagent.log.stores import open_store, reading
+from guardagent.log.record_encoder import RecordEncoder
+from guardagent.log.stores import open_reader, open_store
 
-_AT_ONCE = 1000
+_BATCH_SIZE = 1000
 _FORK_WAITS = 5.0  # seconds for a commit to end; the thread that commits may be the one that forks, in a signal handler
 _open: WeakSet[AuditLog] = WeakSet()
 
 
-class _Waiting:
+class _PendingEntry:
     """An entry that is to be committed: then it has its number, or the error that kept it from being."""
 
     __slots__ = ("error", "seq", "text")
@@ -75,18 +75,18 @@ class AuditLog:
     ) -> None:
         self.path = Path(path)
         self._chain = Chain(checked_key(key, "key") if key is not None else None)
-        self._entries = Entries(redact, self._chain, clock)
+        self._entries = RecordEncoder(redact, self._chain, clock)
         self._head_file = HeadFile(Path(head), self._chain) if head is not None else None
         self._store = open_store(self.path, durable=durable)
-        self._known: Entry | None = None  # the last entry that was seen
-        self._require_no_shorter()
+        self._last_seen: Entry | None = None  # the last entry that was seen
+        self._require_head()
         self._closed = False
-        self._held = self._torn = False  # by a fork: before it, and by one in the middle of a commit
+        self._lock_held = self._forked_mid_commit = False  # by a fork: before it, and by one in the middle of a commit
         self._start()
         _open.add(self)
 
     def _start(self) -> None:
-        self._waiting: deque[_Waiting] = deque()
+        self._pending: deque[_PendingEntry] = deque()
         self._committing = threading.Lock()
         self._workers: ThreadPoolExecutor | None = None
 
@@ -102,24 +102,24 @@ class AuditLog:
         Raises:
             LogError: it could not be written, or nobody knows whether it was.
         """
-        return self.append_prepared(self.prepared(record))
+        return self.append_prepared(self.prepare(record))
 
-    def prepared(self, record: Mapping[str, Any]) -> str:
+    def prepare(self, record: Mapping[str, Any]) -> str:
         """A record as it is going to be written, now or later: redacted, with the time as it is now.
 
         Raises:
             LogError: it cannot be logged.
         """
-        return self._entries.text(record)
+        return self._entries.encode(record)
 
     def append_prepared(self, text: str) -> int:
         """As `append`, of what `prepared` gave."""
-        return self._committed(self._queued(text))
+        return self._wait_for_commit(self._enqueue(text))
 
     @property
     def seen(self) -> int:
         """The number of the last entry that was seen here; 0 before the first."""
-        return self._known.seq if self._known is not None else 0
+        return self._last_seen.seq if self._last_seen is not None else 0
 
     def since(self, seq: int) -> list[str]:
         """The texts of the entries after one, by its number.
@@ -127,15 +127,15 @@ class AuditLog:
         Raises:
             GuardError: the log cannot be read.
         """
-        return [entry.text for entry in takewhile(lambda one: one.seq > seq, reading(self.path).backwards())]
+        return [entry.text for entry in takewhile(lambda one: one.seq > seq, open_reader(self.path).backwards())]
 
     async def aappend(self, record: Mapping[str, Any]) -> int:
         """As `append`, while the event loop goes on. An entry is written also if the task is cancelled."""
-        waiting = self._queued(self.prepared(record))
+        waiting = self._enqueue(self.prepare(record))
         if self._workers is None:
             self._workers = ThreadPoolExecutor(max_workers=1, thread_name_prefix="guardagent-log")
         try:
-            future = self._workers.submit(self._committed, waiting)
+            future = self._workers.submit(self._wait_for_commit, waiting)
         except RuntimeError as error:  # it was closed meanwhile, or the interpreter ends
             raise LogError(f"{self.path}: the log cannot be written: {error}") from None
         return await asyncio.shield(asyncio.wrap_future(future))
@@ -149,15 +149,15 @@ class AuditLog:
         with self._committing:
             self._require_open()
             last = self._store.last()
-            self._require(last)
+            self._require_end(last)
             return Head.after(last, self._chain)
 
     def close(self) -> None:
         """Commits what is waiting. Nothing can be appended any more."""
         with self._committing:
             if not self._closed:
-                while self._waiting:
-                    self._commit_some()
+                while self._pending:
+                    self._commit_batch()
                 self._closed = True
                 self._store.close()
         if self._workers is not None:
@@ -171,24 +171,24 @@ class AuditLog:
 
     # --- committing
 
-    def _queued(self, text: str) -> _Waiting:
+    def _enqueue(self, text: str) -> _PendingEntry:
         self._require_open()
-        waiting = _Waiting(text)
-        self._waiting.append(waiting)
+        waiting = _PendingEntry(text)
+        self._pending.append(waiting)
         return waiting
 
-    def _committed(self, waiting: _Waiting) -> int:
+    def _wait_for_commit(self, waiting: _PendingEntry) -> int:
         with self._committing:
             while not waiting.settled:
                 self._require_open()
-                self._commit_some()
+                self._commit_batch()
         if waiting.error is not None:
             raise LogError(waiting.error)
         return waiting.seq
 
-    def _commit_some(self) -> None:
+    def _commit_batch(self) -> None:
         """What waits now, in its order."""
-        batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _AT_ONCE))]
+        batch = [self._pending.popleft() for _ in range(min(len(self._pending), _BATCH_SIZE))]
         try:
             self._commit(batch)
         except LogError as error:
@@ -197,75 +197,75 @@ class AuditLog:
             _fail(batch, f"{self.path}: interrupted; nobody knows whether this was logged")
             raise
 
-    def _commit(self, batch: list[_Waiting]) -> None:
+    def _commit(self, batch: list[_PendingEntry]) -> None:
         entries: list[Entry] = []
 
         def make(last: Entry | None, torn: int) -> list[Entry]:
-            self._require(last)
-            recovered = [self._entries.text({"kind": "recovered", "bytes": torn})] if torn else []
-            entries.extend(self._chain.chained(last, [*recovered, *(one.text for one in batch)]))
+            self._require_end(last)
+            recovered = [self._entries.encode({"kind": "recovered", "bytes": torn})] if torn else []
+            entries.extend(self._chain.link(last, [*recovered, *(one.text for one in batch)]))
             return entries
 
         self._store.append(make)
-        self._known = entries[-1]
+        self._last_seen = entries[-1]
         if self._head_file is not None:
-            self._head_file.update(Head.after(self._known, self._chain))
+            self._head_file.update(Head.after(self._last_seen, self._chain))
         for one, entry in zip(batch, entries[-len(batch) :], strict=True):
             one.seq = entry.seq
 
-    def _require(self, last: Entry | None) -> None:
+    def _require_end(self, last: Entry | None) -> None:
         """Makes sure that the end of the file is one to go on from, where it is not what was written here."""
-        known = self._known
+        known = self._last_seen
         if last == known and known is not None:
             return
         if known is not None and (last is None or last.seq <= known.seq):
             raise LogError(f"{self.path}: entry {known.seq:,} was cut off or changed; nothing is added to the log")
         if last is not None and last.keyed and not self._chain.keyed:
             raise LogError(f"{self.path}: was made with a key; expected that key")
-        if last is not None and (wrong := self._chain.altered(last)):
+        if last is not None and (wrong := self._chain.entry_problem(last)):
             raise LogError(f"{self.path}: entry {last.seq:,} {wrong}; nothing is added to the log")
-        self._known = last
+        self._last_seen = last
 
-    def _require_no_shorter(self) -> None:
+    def _require_head(self) -> None:
         """The head is read first: others may append meanwhile."""
         kept = self._head_file.read() if self._head_file is not None else None
         last = self._store.last()
-        self._require(last)
+        self._require_end(last)
         if kept is not None and self._head_file is not None:
-            self._head_file.compare(kept, Head.after(last, self._chain))
+            self._head_file.require_not_shorter(kept, Head.after(last, self._chain))
 
     def _require_open(self) -> None:
         if self._closed:
             raise LogError(f"{self.path}: the log is closed")
-        if self._torn:
+        if self._forked_mid_commit:
             raise LogError(f"{self.path}: this process was forked in the middle of a commit; open the log anew")
 
     # --- forks: nothing of SQLite may be open in one, since its locks are not inherited and its notes of them are
 
     def before_fork(self) -> None:
         """Waits for the commit that is going on, and leaves nothing open."""
-        self._held = self._committing.acquire(timeout=_FORK_WAITS)
-        if self._held:
+        self._lock_held = self._committing.acquire(timeout=_FORK_WAITS)
+        if self._lock_held:
             self._store.close()
 
     def after_fork(self) -> None:
         """In the parent: goes on."""
-        if self._held:
-            self._held = False
+        if self._lock_held:
+            self._lock_held = False
             self._committing.release()
 
     def after_fork_in_child(self) -> None:
         """What was waiting is the parent's."""
-        self._torn, self._held = not self._held, False
+        self._forked_mid_commit, self._lock_held = not self._lock_held, False
         self._start()
 
 
-def _fail(batch: Iterable[_Waiting], error: str) -> None:
+def _fail(batch: Iterable[_PendingEntry], error: str) -> None:
     for one in batch:
         one.error = error
 
 
-def _each(step: Callable[[AuditLog], None]) -> Callable[[], None]:
+def _for_each_open(step: Callable[[AuditLog], None]) -> Callable[[], None]:
     def run() -> None:
         for log in list(_open):
             step(log)
@@ -274,7 +274,7 @@ def _each(step: Callable[[AuditLog], None]) -> Callable[[], None]:
 
 
 os.register_at_fork(
-    before=_each(AuditLog.before_fork),
-    after_in_parent=_each(AuditLog.after_fork),
-    after_in_child=_each(AuditLog.after_fork_in_child),
+    before=_for_each_open(AuditLog.before_fork),
+    after_in_parent=_for_each_open(AuditLog.after_fork),
+    after_in_child=_for_each_open(AuditLog.after_fork_in_child),
 )

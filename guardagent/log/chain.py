@@ -28,14 +28,14 @@ class Entry(NamedTuple):
     @property
     def line(self) -> str:
         """The entry as a line of JSON Lines: what is hashed, with the hash added at its end."""
-        return f'{_hashed(self.seq, self.text, self.prev)[:-1]},"hash":"{self.hash}"}}'
+        return f'{_hash_input(self.seq, self.text, self.prev)[:-1]},"hash":"{self.hash}"}}'
 
     @property
     def keyed(self) -> bool:
         return str(self.hash).startswith(_KEYED)
 
 
-class Damaged(Exception):  # noqa: N818 - what the log is
+class DamagedLogError(Exception):
     """A log cannot be read on here: it was changed."""
 
 
@@ -59,38 +59,38 @@ class Chain:
     def head_hash(self, count: int, digest: str) -> str:
         return self._head(f"{count} {digest}")
 
-    def chained(self, last: Entry | None, texts: Sequence[str]) -> list[Entry]:
+    def link(self, last: Entry | None, contents: Sequence[str]) -> list[Entry]:
         """Entries with these texts, after the last one."""
         seq, prev = (last.seq, last.hash) if last is not None else (0, FIRST)
         entries = []
-        for text in texts:
+        for text in contents:
             seq += 1
-            entry = Entry(seq, text, prev, self._entry(_hashed(seq, text, prev)))
+            entry = Entry(seq, text, prev, self._entry(_hash_input(seq, text, prev)))
             entries.append(entry)
             prev = entry.hash
         return entries
 
-    def altered(self, entry: Entry) -> str | None:
+    def entry_problem(self, entry: Entry) -> str | None:
         """What is wrong with an entry by itself; None where nothing is."""
-        if type(entry.text) is str and self._entry(_hashed(entry.seq, entry.text, entry.prev)) == entry.hash:
+        if type(entry.text) is str and self._entry(_hash_input(entry.seq, entry.text, entry.prev)) == entry.hash:
             return None
         if self.keyed and not entry.keyed:
             return "its hash was made without the key"
         return "was changed, or made with another key" if self.keyed else "was changed"
 
-    def problem(self, entry: Entry, before: Entry | None) -> str | None:
+    def link_problem(self, entry: Entry, before: Entry | None) -> str | None:
         """What is wrong with an entry that stands after another one; None where nothing is."""
         expected = before.seq + 1 if before else 1
         if entry.seq != expected:
             return f"is missing or was moved: entry {entry.seq} stands in its place"
-        if altered := self.altered(entry):
+        if altered := self.entry_problem(entry):
             return altered
         if entry.prev != (before.hash if before else FIRST):
             return "does not follow the entry before it"
         return None
 
 
-def _hashed(seq: int, text: str, prev: str) -> str:
+def _hash_input(seq: int, text: str, prev: str) -> str:
     return f'{{"entry":{text},"prev":"{prev}","seq":{seq}}}'
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from guardagent._support.files import parse_json, read_text
-from guardagent._support.locks import locked, replace_file
+from guardagent._support.locks import folder_lock, replace_file
 from guardagent.errors import ContentError, InputError, LogError
 from guardagent.log.chain import FIRST, Chain, Entry
 
@@ -47,7 +47,7 @@ class Head:
         Raises:
             InputError: it is missing, or no head.
         """
-        return _read(parse_json(read_text(path, limit=_MAX_BYTES), path), path)
+        return _parse_head(parse_json(read_text(path, limit=_MAX_BYTES), path), path)
 
     def to_dict(self) -> dict[str, Any]:
         return {"guardagent_log_head": _VERSION, **asdict(self)}
@@ -55,7 +55,7 @@ class Head:
     def to_json(self) -> str:
         return json.dumps(self.to_dict())
 
-    def forged(self, chain: Chain) -> str | None:
+    def mac_problem(self, chain: Chain) -> str | None:
         """What is wrong with it by itself; None where nothing is. Without the key, that cannot be known."""
         if not chain.keyed:
             return None
@@ -85,7 +85,7 @@ class HeadFile:
             head = Head.load(self._path)
         except InputError as error:
             raise LogError(f"the head cannot be read: {error}") from None
-        if forged := head.forged(self._chain):
+        if forged := head.mac_problem(self._chain):
             raise LogError(f"{self._path}: {forged}")
         return head
 
@@ -96,18 +96,18 @@ class HeadFile:
             LogError: it cannot be written, or is another log's.
         """
         try:
-            with locked(self._path.parent):
+            with folder_lock(self._path.parent):
                 known = self.read()
                 if known is None or known.count < head.count:
                     replace_file(self._path, f"{head.to_json()}\n")
                 elif known.count == head.count:
-                    self.compare(known, head)
+                    self.require_not_shorter(known, head)
         except OSError as error:
             raise LogError(f"{self._path}: the head cannot be written: {error.strerror}") from None
         except InputError as error:
             raise LogError(f"the head cannot be written: {error}") from None
 
-    def compare(self, known: Head, now: Head) -> None:
+    def require_not_shorter(self, known: Head, now: Head) -> None:
         """Makes sure that a log is no shorter than was written down.
 
         Raises:
@@ -119,7 +119,7 @@ class HeadFile:
             raise LogError(f"{self._path}: is the head of another log, or entry {now.count} was changed")
 
 
-def _read(value: Any, path: Path | str) -> Head:
+def _parse_head(value: Any, path: Path | str) -> Head:
     if not isinstance(value, dict) or value.keys() != {"guardagent_log_head", "count", "digest", "mac"}:
         raise ContentError("is no head of a log; expected what `AuditLog` or `guardagent log verify` gives", path)
     version, count, digest, mac = (value[key] for key in ("guardagent_log_head", "count", "digest", "mac"))

@@ -21,8 +21,8 @@ def load_key(path: Path | str | None = None) -> bytes | None:
         InputError: the file cannot be read, or the key is too short.
     """
     if path is None:
-        given = os.environ.get(VARIABLE)
-        return checked_key(os.fsencode(given).rstrip(b"\r\n"), f"${VARIABLE}") if given is not None else None
+        value = os.environ.get(VARIABLE)
+        return checked_key(os.fsencode(value).rstrip(b"\r\n"), f"${VARIABLE}") if value is not None else None
     try:
         with Path(path).open("rb") as file:
             key = file.read(_MAX_BYTES)

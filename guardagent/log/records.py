@@ -6,13 +6,13 @@ import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from guardagent.log.entries import moment
+from guardagent.log.record_encoder import timestamp
 
 if TYPE_CHECKING:
     from guardagent.types import Verdict
 
 
-class Permit(Protocol):
+class PermitFields(Protocol):
     """What is written of a permit; see `guardagent.Permit`."""
 
     @property
@@ -36,7 +36,7 @@ def verdict_record(
     agent: str | None = None,
     call_id: str | None = None,
     policy: str | None = None,
-    permit: Permit | None = None,
+    permit: PermitFields | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What is written of a verdict.
@@ -82,7 +82,7 @@ def outcome_record(
     output: Any = None,
     agent: str | None = None,
     call_id: str | None = None,
-    permit: Permit | None = None,
+    permit: PermitFields | None = None,
     elapsed_ms: float | None = None,
     why: str | None = None,
 ) -> dict[str, Any]:
@@ -113,12 +113,12 @@ def outcome_record(
     }
 
 
-def _permit(permit: Permit | None) -> dict[str, Any] | None:
+def _permit(permit: PermitFields | None) -> dict[str, Any] | None:
     if permit is None:
         return None
     return {
         "session": permit.session,
         "place": permit.place,
-        "expires": moment(permit.expires),
+        "expires": timestamp(permit.expires),
         "nonce_hash": f"sha256:{hashlib.sha256(permit.nonce.encode()).hexdigest()}",
     }

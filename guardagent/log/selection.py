@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from guardagent.errors import ContentError, InputError, UnknownNameError
-from guardagent.log.chain import Damaged, Entry
-from guardagent.log.entries import moment
-from guardagent.log.stores import reading
-from guardagent.log.values import canonical
+from guardagent.log.chain import DamagedLogError, Entry
+from guardagent.log.record_encoder import timestamp
+from guardagent.log.stores import open_reader
+from guardagent.log.values import canonical_json
 from guardagent.types import Decision
 
 
-class Logged(NamedTuple):
+class ParsedEntry(NamedTuple):
     """An entry, and the fields in it."""
 
     entry: Entry
@@ -42,34 +42,36 @@ class Selection:
     until: str | None = None
     last: int | None = None
 
-    def of(self, path: Path) -> Iterator[Logged]:
+    def entries(self, path: Path) -> Iterator[ParsedEntry]:
         """These entries, in their order; they are not verified.
 
         Raises:
             InputError: the file cannot be read, or is no log, or damaged so that it cannot be read on.
         """
         if self.last is None:
-            return self._admitted(path)
-        return iter([*islice(self._admitted(path, backwards=True), self.last)][::-1])
+            return self._matching(path)
+        return iter([*islice(self._matching(path, backwards=True), self.last)][::-1])
 
-    def _admitted(self, path: Path, *, backwards: bool = False) -> Iterator[Logged]:
-        log, wanted, entry = reading(path), self._wanted(), None
-        parts = [f'"{name}":{canonical(value)}' for name, value in wanted.items()]  # stand in the text of all of them
+    def _matching(self, path: Path, *, backwards: bool = False) -> Iterator[ParsedEntry]:
+        log, wanted, entry = open_reader(path), self._criteria(), None
+        parts = [
+            f'"{name}":{canonical_json(value)}' for name, value in wanted.items()
+        ]  # stand in the text of all of them
         try:
             for entry in log.backwards() if backwards else log:
                 if all(part in entry.text for part in parts):
                     fields = _fields(entry, path)
-                    if self._admits(fields, wanted):
-                        yield Logged(entry, fields)
-        except Damaged as damaged:
+                    if self._matches(fields, wanted):
+                        yield ParsedEntry(entry, fields)
+        except DamagedLogError as damaged:
             near = f"{'before' if backwards else 'after'} entry {entry.seq}" if entry else "at its beginning"
             raise ContentError(f"the log cannot be read on, {near}: {damaged}; see `log verify`", path) from None
 
-    def _wanted(self) -> dict[str, str]:
+    def _criteria(self) -> dict[str, str]:
         named = {"conversation": self.conversation, "tool": self.tool, "decision": self.decision}
         return {name: value for name, value in named.items() if value is not None}
 
-    def _admits(self, fields: dict[str, Any], wanted: dict[str, str]) -> bool:
+    def _matches(self, fields: dict[str, Any], wanted: dict[str, str]) -> bool:
         return (
             all(fields.get(name) == value for name, value in wanted.items())
             and (self.since is None or str(fields["time"]) >= self.since)
@@ -77,7 +79,7 @@ class Selection:
         )
 
 
-def known_decision(name: str | None) -> str | None:
+def decision_name(name: str | None) -> str | None:
     """The name of a decision.
 
     Raises:
@@ -88,7 +90,7 @@ def known_decision(name: str | None) -> str | None:
     return name
 
 
-def read_moment(text: str | None, option: str) -> str | None:
+def parse_time(text: str | None, option: str) -> str | None:
     """A time that a person wrote, as it stands in entries; in UTC where it names no zone.
 
     Raises:
@@ -97,8 +99,8 @@ def read_moment(text: str | None, option: str) -> str | None:
     if text is None:
         return None
     try:
-        given = datetime.fromisoformat(text)
-        return moment((given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp())
+        time = datetime.fromisoformat(text)
+        return timestamp((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp())
     except (ValueError, OverflowError):
         raise InputError(f"{option} {text!r} is no time; expected one such as 2026-11-02T10:30:00Z") from None
 

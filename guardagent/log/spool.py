@@ -20,12 +20,12 @@ from typing import Any, Protocol
 from guardagent._support.locks import sync_folder
 from guardagent.errors import InputError, LogError
 from guardagent.log.audit_log import AuditLog
-from guardagent.log.values import canonical, plain
+from guardagent.log.values import canonical_json, json_value
 
 _log = logging.getLogger("guardagent")
 
 
-class Log(Protocol):
+class RecordSink(Protocol):
     def append(self, record: Mapping[str, Any]) -> Any: ...
 
 
@@ -40,16 +40,16 @@ class Spool:
         InputError: no file is named, and the log has none; or it cannot be written.
     """
 
-    def __init__(self, log: Log, path: Path | str | None = None) -> None:
+    def __init__(self, log: RecordSink, path: Path | str | None = None) -> None:
         beside = getattr(log, "path", None)
         if path is None and not isinstance(beside, Path):
             raise InputError("the log is no file beside which a spool could lie; expected log_spool=FILE")
         self.path = Path(path) if path is not None else Path(f"{beside}.spool")
-        self._at = Path(f"{self.path}.at")
-        self._target = _OfAuditLog(log) if isinstance(log, AuditLog) else _Other(log)
+        self._position_file = Path(f"{self.path}.at")
+        self._target = _AuditLogTarget(log) if isinstance(log, AuditLog) else _RecordTarget(log)
         try:
-            with self._held() as handle:
-                self._caught_up(handle)
+            with self._locked_file() as handle:
+                self._catch_up(handle)
         except (OSError, LogError) as error:
             raise InputError(f"there can be no spool: {self.path}: {error}") from None
 
@@ -62,15 +62,15 @@ class Spool:
         entry, seen = self._target.prepared(record), self._target.seen
         try:
             empty = self._is_empty()
-            if empty and self._in_log(entry):  # the common case
+            if empty and self._append_to_log(entry):  # the common case
                 return
-            with self._held() as handle:
-                if empty or not self._caught_up(handle) or not self._in_log(entry):
+            with self._locked_file() as handle:
+                if empty or not self._catch_up(handle) or not self._append_to_log(entry):
                     self._write(handle, [seen, entry])
         except OSError as error:
             raise LogError(f"neither the log nor {self.path} can be written: {error}") from None
 
-    def _in_log(self, entry: Any) -> bool:
+    def _append_to_log(self, entry: Any) -> bool:
         try:
             self._target.append(entry)
         except Exception as error:  # noqa: BLE001 - as above
@@ -85,7 +85,7 @@ class Spool:
             return True
 
     @contextlib.contextmanager
-    def _held(self) -> Iterator[int]:
+    def _locked_file(self) -> Iterator[int]:
         """The file, which nobody else looks at meanwhile."""
         handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
@@ -112,7 +112,7 @@ class Spool:
                 os.ftruncate(handle, whole)
             raise
 
-    def _caught_up(self, handle: int) -> bool:
+    def _catch_up(self, handle: int) -> bool:
         """Whether the log has all that waited; as much of it as can be is written there, in its order."""
         lines = self._lines(handle)
         if not lines:
@@ -146,12 +146,12 @@ class Spool:
     def _position(self, name: str) -> int:
         """How many entries of the spool of this name are in the log."""
         with contextlib.suppress(OSError, ValueError):
-            of, at = self._at.read_text(encoding="ascii").split()
+            of, at = self._position_file.read_text(encoding="ascii").split()
             return int(at) if of == name else 0
         return 0
 
     def _keep_position(self, name: str, at: int) -> None:
-        handle = os.open(self._at, os.O_WRONLY | os.O_CREAT, 0o600)
+        handle = os.open(self._position_file, os.O_WRONLY | os.O_CREAT, 0o600)
         try:
             os.pwrite(handle, f"{name} {at:012}\n".encode(), 0)
             os.fsync(handle)
@@ -159,28 +159,28 @@ class Spool:
             os.close(handle)
 
 
-class _OfAuditLog:
+class _AuditLogTarget:
     """Entries are texts, which the log can find again."""
 
     def __init__(self, log: AuditLog) -> None:
         self._log = log
-        self.append, self.prepared, self.since = log.append_prepared, log.prepared, log.since
+        self.append, self.prepared, self.since = log.append_prepared, log.prepare, log.since
 
     @property
     def seen(self) -> int:
         return self._log.seen
 
 
-class _Other:
+class _RecordTarget:
     """Any other log: its entries are records."""
 
     seen = 0
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: RecordSink) -> None:
         self.append = log.append
 
     def prepared(self, record: Mapping[str, Any]) -> Any:
-        return json.loads(canonical(plain(record)))
+        return json.loads(canonical_json(json_value(record)))
 
     def since(self, _seq: int) -> list[Any]:
         return []

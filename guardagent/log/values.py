@@ -24,7 +24,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from guardagent.log.paths import Paths, within
+from guardagent.log.field_paths import FieldPaths, descend
 
 _TAGS = frozenset({"redacted", "cut", "$object"})
 _MAX_DEPTH = 100
@@ -32,19 +32,19 @@ _MAX_VALUES = 100_000
 _TEXT = frozenset({str})
 _WIDE = 2**63
 _MAX_BITS = 10_000  # of an integer: Python refuses to print longer ones
-_SHOWN = (Decimal, datetime, date, time, UUID, PurePath)  # types whose texts say all there is
+_STRING_TYPES = (Decimal, datetime, date, time, UUID, PurePath)  # types whose texts say all there is
 _MAPPINGS = (dict, MappingProxyType)
 _ATOMS = frozenset({str, bool, type(None)})  # most values: what is asked of them is asked quickly
 
-Hide = Callable[[Any], Any]
+Redact = Callable[[Any], Any]
 
-canonical = json.JSONEncoder(
+canonical_json = json.JSONEncoder(
     sort_keys=True, allow_nan=False, separators=(",", ":"), check_circular=False, default=dict
 ).encode
 """The text of a JSON value, which may hold tuples and frozen mappings: keys sorted, no space, in ASCII."""
 
 
-def is_plain(value: Any) -> bool:
+def is_json_value(value: Any) -> bool:
     """Whether a value has the text that `plain` of it has: quickly, and false where that is not plain to see."""
     inside = [value]
     for one in inside:  # it grows while it is gone through
@@ -62,29 +62,29 @@ def is_plain(value: Any) -> bool:
     return True
 
 
-def plain(value: Any, paths: Paths = (), hide: Hide | None = None) -> Any:
+def json_value(value: Any, paths: FieldPaths = (), redact: Redact | None = None) -> Any:
     """A value as JSON.
 
     Args:
         value: anything; what has neither end nor bound is cut off.
         paths: what in it is redacted.
-        hide: what stands for a value that is redacted.
+        redact: what stands for a value that is redacted.
     """
-    return value if type(value) in _ATOMS and not paths else _Walk(hide).of(value, paths, 0)
+    return value if type(value) in _ATOMS and not paths else _ValueEncoder(redact).encode(value, paths, 0)
 
 
-class _Walk:
+class _ValueEncoder:
     """One walk through a value."""
 
-    __slots__ = ("_hide", "_left")
+    __slots__ = ("_left", "_redact")
 
-    def __init__(self, hide: Hide | None) -> None:
-        self._hide = hide
+    def __init__(self, redact: Redact | None) -> None:
+        self._redact = redact
         self._left = _MAX_VALUES
 
-    def of(self, value: Any, paths: Paths, depth: int) -> Any:
-        if paths and () in paths and self._hide is not None:
-            return self._hide(value)
+    def encode(self, value: Any, paths: FieldPaths, depth: int) -> Any:
+        if paths and () in paths and self._redact is not None:
+            return self._redact(value)
         kind = type(value)
         if kind in _ATOMS:
             return value
@@ -100,51 +100,51 @@ class _Walk:
             return self._items(value, paths, depth)
         return self._other(value, paths, depth)
 
-    def _mapping(self, value: Mapping[Any, Any], paths: Paths, depth: int) -> Any:
+    def _mapping(self, value: Mapping[Any, Any], paths: FieldPaths, depth: int) -> Any:
         self._left -= len(value)
         made = {}
         for key, item in value.items():
             if type(key) is not str:
                 return self._pairs(value, paths, depth)
-            inside = within(paths, key) if paths else ()
-            made[key] = item if type(item) in _ATOMS and not inside else self.of(item, inside, depth + 1)
+            inside = descend(paths, key) if paths else ()
+            made[key] = item if type(item) in _ATOMS and not inside else self.encode(item, inside, depth + 1)
         if len(made) == 1 and not _TAGS.isdisjoint(made):
             return self._pairs(value, paths, depth)
         return made
 
-    def _pairs(self, value: Mapping[Any, Any], paths: Paths, depth: int) -> Any:
-        of = self.of
+    def _pairs(self, value: Mapping[Any, Any], paths: FieldPaths, depth: int) -> Any:
+        of = self.encode
         pairs = [
-            [of(key, (), depth + 1), of(item, within(paths, str(key)) if paths else (), depth + 1)]
+            [of(key, (), depth + 1), of(item, descend(paths, str(key)) if paths else (), depth + 1)]
             for key, item in value.items()
         ]
-        return _object("dict", sorted(pairs, key=canonical))
+        return _object("dict", sorted(pairs, key=canonical_json))
 
-    def _items(self, value: Sequence[Any], paths: Paths, depth: int) -> list[Any]:
+    def _items(self, value: Sequence[Any], paths: FieldPaths, depth: int) -> list[Any]:
         """A path reaches into the items of a list as if it named each of them."""
         self._left -= len(value)
         if not paths:
-            return [item if type(item) in _ATOMS else self.of(item, (), depth + 1) for item in value]
+            return [item if type(item) in _ATOMS else self.encode(item, (), depth + 1) for item in value]
         return [
-            self.of(item, (*paths, *within(paths, str(at))), depth + 1)  # what a path goes on with after a list
+            self.encode(item, (*paths, *descend(paths, str(at))), depth + 1)  # what a path goes on with after a list
             for at, item in enumerate(value)
         ]
 
-    def _other(self, value: Any, paths: Paths, depth: int) -> Any:
+    def _other(self, value: Any, paths: FieldPaths, depth: int) -> Any:
         kind = type(value)
         if isinstance(value, Enum):
-            return self.of(value.value, paths, depth + 1)
+            return self.encode(value.value, paths, depth + 1)
         if isinstance(value, str):
             return str.__str__(value)
         if isinstance(value, int | float):
-            return self.of(int(value) if isinstance(value, int) else float(value), paths, depth + 1)
+            return self.encode(int(value) if isinstance(value, int) else float(value), paths, depth + 1)
         if isinstance(value, list | tuple):
             return self._items(value, paths, depth)
         if isinstance(value, set | frozenset):
-            return _object(_name(kind), sorted(self._items(list(value), paths, depth), key=canonical))
+            return _object(_name(kind), sorted(self._items(list(value), paths, depth), key=canonical_json))
         if isinstance(value, bytes | bytearray):
             return _object(_name(kind), value.hex())
-        if isinstance(value, _SHOWN):
+        if isinstance(value, _STRING_TYPES):
             return _object(_name(kind), str(value))
         inside = _fields(value)
         return _object(_name(kind)) if inside is None else _object(_name(kind), self._mapping(inside, paths, depth))

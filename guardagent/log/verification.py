@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from guardagent.log.chain import Chain, Damaged, Entry
+from guardagent.log.chain import Chain, DamagedLogError, Entry
 from guardagent.log.head import Head
-from guardagent.log.stores import reading
+from guardagent.log.stores import open_reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ class LogReport:
 
     def to_text(self) -> str:
         if self.status == "whole" and self.head is not None:
-            said = f"{self.path}: whole, {self.entries:,} entries; the last has the hash {self.head.digest}"
+            summary = f"{self.path}: whole, {self.entries:,} entries; the last has the hash {self.head.digest}"
         elif self.first_bad is None:
-            said = f"{self.path}: {self.status}: {self.problem}"
+            summary = f"{self.path}: {self.status}: {self.problem}"
         else:
-            said = f"{self.path}: {self.status}: entry {self.first_bad:,} {self.problem}"
-        return "\n".join([said, *(f"note: {note}" for note in self.notes)])
+            summary = f"{self.path}: {self.status}: entry {self.first_bad:,} {self.problem}"
+        return "\n".join([summary, *(f"note: {note}" for note in self.notes)])
 
 
 def verify_log(path: Path | str, *, key: bytes | None = None, head: Head | None = None) -> LogReport:
@@ -73,23 +73,23 @@ class _Verification:
     def __init__(self, path: Path, chain: Chain, head: Head | None) -> None:
         self._path = path
         self._chain = chain
-        self._kept = head
-        self._reading = reading(path)
+        self._head = head
+        self._reading = open_reader(path)
         self._last: Entry | None = None
-        self._missed = head is not None and head.count > 0
+        self._head_unmatched = head is not None and head.count > 0
         self._keyless = False
 
     def report(self) -> LogReport:
-        if self._kept is not None and self._kept.mac is not None and not self._chain.keyed:
-            return self._found("unchecked", problem="the head was made with a key; expected that key")
-        if self._kept is not None and (forged := self._kept.forged(self._chain)):
-            return self._found("tampered", problem=forged)
+        if self._head is not None and self._head.mac is not None and not self._chain.keyed:
+            return self._report("unchecked", problem="the head was made with a key; expected that key")
+        if self._head is not None and (forged := self._head.mac_problem(self._chain)):
+            return self._report("tampered", problem=forged)
         problem = self._first_problem()
         if self._keyless:
-            return self._found("unchecked", problem="it was made with a key; expected that key")
+            return self._report("unchecked", problem="it was made with a key; expected that key")
         if problem is not None:
-            return self._found("tampered", self._count + 1, problem)
-        return self._found("whole")
+            return self._report("tampered", self._count + 1, problem)
+        return self._report("whole")
 
     @property
     def _count(self) -> int:
@@ -101,22 +101,22 @@ class _Verification:
                 if entry.keyed and not self._chain.keyed and self._last is None:
                     self._keyless = True
                     return None
-                if problem := self._chain.problem(entry, self._last) or self._differs_from_head(entry):
+                if problem := self._chain.link_problem(entry, self._last) or self._differs_from_head(entry):
                     return problem
                 self._last = entry
-        except Damaged as damaged:
+        except DamagedLogError as damaged:
             return str(damaged)
-        if self._missed and self._kept is not None:
-            return f"is missing: the log was cut, since its head knows {self._kept.count:,} entries"
+        if self._head_unmatched and self._head is not None:
+            return f"is missing: the log was cut, since its head knows {self._head.count:,} entries"
         return None
 
     def _differs_from_head(self, entry: Entry) -> str | None:
-        if self._kept is None or entry.seq != self._kept.count:
+        if self._head is None or entry.seq != self._head.count:
             return None
-        self._missed = False
-        return None if entry.hash == self._kept.digest else "is not the one that the head knows: this is another log"
+        self._head_unmatched = False
+        return None if entry.hash == self._head.digest else "is not the one that the head knows: this is another log"
 
-    def _found(
+    def _report(
         self,
         status: Literal["whole", "tampered", "unchecked"],
         first_bad: int | None = None,

@@ -16,7 +16,7 @@ from guardagent._support.plugins import Plugins
 from guardagent.errors import InputError
 from guardagent.types import Message, Usage
 
-__all__ = ["Completion", "Message", "Model", "backend_names", "load_model", "name_of", "refuse_timeout"]
+__all__ = ["Completion", "Message", "Model", "backend_names", "load_model", "model_name", "require_timeout"]
 
 BACKENDS = Plugins("model backend", "guardagent.models.backends", ("Backend",), group="guardagent.models")
 
@@ -70,7 +70,7 @@ def load_model(name: str, **options: Any) -> Model:
         raise InputError(f"model {name!r}: {str(error).rpartition('() ')[2]}") from None
 
 
-def refuse_timeout(seconds: object) -> None:
+def require_timeout(seconds: object) -> None:
     """Makes sure that some seconds can end.
 
     Raises:
@@ -80,6 +80,6 @@ def refuse_timeout(seconds: object) -> None:
         raise InputError(f"timeout is {seconds!r}; expected seconds, more than 0")
 
 
-def name_of(model: object) -> str:
+def model_name(model: object) -> str:
     """What a model is called, for people and for a cache."""
     return str(getattr(model, "name", type(model).__name__))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from guardagent.errors import InputError
-from guardagent.models import Completion, Model, name_of
+from guardagent.models import Completion, Model, model_name
 from guardagent.types import Usage
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ class ResponseCache:
         """The answer to a question that was asked before."""
         path = self._path(model, call)
         try:
-            kept = json.loads(path.read_text(encoding="utf-8"))
-            return Completion(_with_marks("".join(kept["text"]), call), Usage(**kept["usage"]))
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            return Completion(_with_marks("".join(stored["text"]), call), Usage(**stored["usage"]))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -50,18 +50,20 @@ class ResponseCache:
     def put(self, model: Model, call: ModelCall, answer: Completion) -> None:
         """Keeps an answer; written aside and renamed, so that nobody reads half of it."""
         path = self._path(model, call)
-        kept = {"text": _without_marks(answer.text, call), "usage": asdict(answer.usage)}
-        fresh = path.with_suffix(f".{secrets.token_hex(4)}")
+        stored = {"text": _without_marks(answer.text, call), "usage": asdict(answer.usage)}
+        temporary = path.with_suffix(f".{secrets.token_hex(4)}")
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-                json.dump(kept, file)
-            fresh.replace(path)
+            with os.fdopen(
+                os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+            ) as file:
+                json.dump(stored, file)
+            temporary.replace(path)
         except OSError as error:
             raise InputError(f"{path}: the response cache cannot be written: {error.strerror}") from None
 
     def _path(self, model: Model, call: ModelCall) -> Path:
-        identity = getattr(model, "identity", name_of(model))
+        identity = getattr(model, "identity", model_name(model))
         messages = [(message.role, _without_marks(message.content, call)) for message in call.prompt.messages]
         limit = getattr(model, "max_tokens", None)
         question = json.dumps([identity, limit, call.temperature, call.sample, messages])

@@ -34,7 +34,7 @@ class WrittenCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ChatCandidate:
     """One of the answers that a model gave to the same question: a text, calls, or both.
 
     Attributes:
@@ -50,7 +50,7 @@ class Candidate:
 class ChatAnswer:
     """What a model answered: one candidate or several, and what all of them took."""
 
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[ChatCandidate, ...]
     usage: Usage = field(default_factory=Usage)
 
 
@@ -86,31 +86,33 @@ class ChatModel(Protocol):
         ...
 
 
-def candidate(text: object, calls: Sequence[WrittenCall], finish_reason: object, longest: int) -> Candidate:
+def checked_candidate(
+    text: object, calls: Sequence[WrittenCall], finish_reason: object, max_characters: int
+) -> ChatCandidate:
     """An answer whose form is checked: a text that is none, one that was cut off, or too much of it, is a problem."""
     if isinstance(finish_reason, str) and finish_reason in _ENDED_EARLY:
-        return Candidate(problem=_ENDED_EARLY[finish_reason])
+        return ChatCandidate(problem=_ENDED_EARLY[finish_reason])
     if text is not None and not isinstance(text, str):
-        return Candidate(problem="its content is no text")
+        return ChatCandidate(problem="its content is no text")
     size = len(text or "") + sum(len(call.name) + len(call.arguments) for call in calls)
-    if size > longest:
-        return Candidate(problem=f"it has {size:,} characters; expected at most {longest:,}")
+    if size > max_characters:
+        return ChatCandidate(problem=f"it has {size:,} characters; expected at most {max_characters:,}")
     ids = [call.id for call in calls if call.id]
     if len(ids) > len(set(ids)):
-        return Candidate(problem="two of its calls have the same id")
+        return ChatCandidate(problem="two of its calls have the same id")
     if len(calls) > MAX_CALLS:
-        return Candidate(problem=f"it has {len(calls)} calls; expected at most {MAX_CALLS} at once")
+        return ChatCandidate(problem=f"it has {len(calls)} calls; expected at most {MAX_CALLS} at once")
     if not calls and not (text or "").strip():
-        return Candidate(problem="it is empty")
-    whole = (text or "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half a character is none
-    return Candidate(scrub(whole), tuple(calls))
+        return ChatCandidate(problem="it is empty")
+    valid_text = (text or "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half a character is none
+    return ChatCandidate(scrub(valid_text), tuple(calls))
 
 
-def calls_of(message: Any) -> list[WrittenCall]:
+def written_calls(message: Any) -> list[WrittenCall]:
     """The calls of an answer that came as a whole, one of the form before `tool_calls` too."""
-    older = getattr(message, "function_call", None)
+    legacy = getattr(message, "function_call", None)
     written = [_call(one) for one in _list(getattr(message, "tool_calls", None))]
-    return written + ([_function(older, "")] if older else [])
+    return written + ([_function(legacy, "")] if legacy else [])
 
 
 def _call(one: Any) -> WrittenCall:

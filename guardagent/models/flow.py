@@ -24,14 +24,14 @@ Flow = Generator[ModelCall, Completion, Verdict]
 
 def drive(flow: Flow, meter: Meter) -> Verdict:
     """The verdict of a flow, with what its model took."""
-    turn = _Turn(flow)
+    turn = _FlowState(flow)
     try:
-        turn.begin()
+        turn.start()
         while turn.call is not None:
-            with meter.asking(turn.call) as asking:
-                if asking.wanted and meter.model is not None:
+            with meter.metered_call(turn.call) as asking:
+                if asking.needs_model and meter.model is not None:
                     asking.answer = meter.model.complete(turn.call.prompt.messages, **_options(turn.call))
-            turn.go_on(asking.outcome)
+            turn.resume(asking.outcome)
     finally:
         flow.close()
     return turn.verdict(meter)
@@ -39,45 +39,45 @@ def drive(flow: Flow, meter: Meter) -> Verdict:
 
 async def adrive(flow: Flow, meter: Meter) -> Verdict:
     """As `drive`, without blocking the event loop: what the flow does itself, it does in a thread."""
-    turn = _Turn(flow)
+    turn = _FlowState(flow)
     try:
-        await _in_thread(turn.begin)
+        await _in_thread(turn.start)
         while turn.call is not None:
-            with meter.asking(turn.call) as asking:
-                if asking.wanted and meter.model is not None:
+            with meter.metered_call(turn.call) as asking:
+                if asking.needs_model and meter.model is not None:
                     asking.answer = await _acomplete(meter.model, turn.call)
-            await _in_thread(partial(turn.go_on, asking.outcome))
+            await _in_thread(partial(turn.resume, asking.outcome))
     finally:
         flow.close()
     return turn.verdict(meter)
 
 
-class _Turn:
+class _FlowState:
     """Where a flow stands: it asks something (`call`), or has ended."""
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
-        self._ended: Verdict | None = None
+        self._result: Verdict | None = None
         self.call: ModelCall | None = None
 
-    def begin(self) -> None:
-        self._step(partial(next, self._flow))
+    def start(self) -> None:
+        self._advance(partial(next, self._flow))
 
-    def go_on(self, outcome: Completion | ModelError) -> None:
+    def resume(self, outcome: Completion | ModelError) -> None:
         if isinstance(outcome, ModelError):
-            self._step(partial(self._flow.throw, outcome))
+            self._advance(partial(self._flow.throw, outcome))
         else:
-            self._step(partial(self._flow.send, outcome))
+            self._advance(partial(self._flow.send, outcome))
 
     def verdict(self, meter: Meter) -> Verdict:
-        assert self._ended is not None
-        return self._ended.changed(usage=meter.usage)
+        assert self._result is not None
+        return self._result.changed(usage=meter.usage)
 
-    def _step(self, step: Callable[[], ModelCall]) -> None:
+    def _advance(self, step: Callable[[], ModelCall]) -> None:
         try:
             self.call = step()
         except StopIteration as stop:
-            self.call, self._ended = None, stop.value
+            self.call, self._result = None, stop.value
 
 
 async def _acomplete(model: Model, call: ModelCall) -> Any:

@@ -6,15 +6,15 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from guardagent.errors import AnswerError, GuardError, ModelError, UnsentError, in_words
-from guardagent.models import Completion, Model, name_of
+from guardagent.errors import AnswerError, GuardError, ModelError, UnsentError, error_text
+from guardagent.models import Completion, Model, model_name
 from guardagent.models.cache import ResponseCache
 from guardagent.models.prompts import ModelCall
 from guardagent.models.secrets import scrub
 from guardagent.types import Usage
 
 
-class Asking:
+class MeteredCall:
     """Around one question: looks it up, lets it be asked where it is `wanted`, and puts what came of it on the account.
 
     Whatever goes wrong inside becomes the `error`. Whoever asks the model sets the `answer`.
@@ -26,19 +26,19 @@ class Asking:
         self._started = 0.0
         self.answer: Completion | None = None
         self.error: ModelError | None = None
-        self.wanted = False
+        self.needs_model = False
 
     def __enter__(self) -> Self:
         try:
             self.answer = self._meter.look_up(self._call)
-            self.wanted = self.answer is None
+            self.needs_model = self.answer is None
         except GuardError as error:
             self.error = _as_model_error(error)
         self._started = time.perf_counter()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if not self.wanted:
+        if not self.needs_model:
             return False
         self.error = self._problem(error)
         if isinstance(self.error, UnsentError):
@@ -46,9 +46,9 @@ class Asking:
         used = self.error.usage if isinstance(self.error, AnswerError) else None
         if self.answer is not None and self.error is None:
             used = self.answer.usage
-        self._meter.account(used if isinstance(used, Usage) else Usage(), time.perf_counter() - self._started)
+        self._meter.record(used if isinstance(used, Usage) else Usage(), time.perf_counter() - self._started)
         if self.error is None:
-            self._keep()
+            self._store()
         return error is None or isinstance(error, Exception)  # a cancellation or an interrupt goes on
 
     @property
@@ -62,10 +62,10 @@ class Asking:
             return ModelError(f"the model gave a {type(self.answer).__name__}; expected a Completion with a text")
         return None
 
-    def _keep(self) -> None:
+    def _store(self) -> None:
         assert self.answer is not None
         try:
-            self._meter.keep(self._call, self.answer)
+            self._meter.store(self._call, self.answer)
         except GuardError as error:
             self.error = _as_model_error(error)
 
@@ -86,8 +86,8 @@ class Meter:
     cache: ResponseCache | None = None
     usage: Usage = field(default_factory=Usage)
 
-    def asking(self, call: ModelCall) -> Asking:
-        return Asking(self, call)
+    def metered_call(self, call: ModelCall) -> MeteredCall:
+        return MeteredCall(self, call)
 
     def look_up(self, call: ModelCall) -> Completion | None:
         """The answer that the cache has; None where the model is to be asked.
@@ -99,25 +99,25 @@ class Meter:
             raise ModelError("no model is configured: name one as `model` or in GUARDAGENT_MODEL")
         found = self.cache.get(self.model, call) if self.cache else None
         if found is None:
-            self._afford(self.model, call)
+            self._require_affordable(self.model, call)
         else:
             self.usage += replace(found.usage, calls=1, cached=1, cost=0.0)
         return found
 
-    def account(self, used: Usage, seconds: float) -> None:
+    def record(self, used: Usage, seconds: float) -> None:
         self.usage += replace(used, calls=1, seconds=seconds)
 
-    def keep(self, call: ModelCall, answer: Completion) -> None:
+    def store(self, call: ModelCall, answer: Completion) -> None:
         if self.cache and self.model is not None:
             self.cache.put(self.model, call, answer)
 
-    def _afford(self, model: Model, call: ModelCall) -> None:
+    def _require_affordable(self, model: Model, call: ModelCall) -> None:
         """The prompt, at three bytes a token, and the longest answer must fit under the cap."""
         if self.max_cost is None:
             return
         prices, limit = getattr(model, "prices", None), getattr(model, "max_tokens", None)
         if prices is None or limit is None or self.usage.cost is None:
-            raise ModelError(f"what model {name_of(model)!r} costs is not known, and a cap on the cost is set")
+            raise ModelError(f"what model {model_name(model)!r} costs is not known, and a cap on the cost is set")
         prompt = sum(len(message.content.encode(errors="surrogatepass")) for message in call.prompt.messages) / 3
         worst = (prices[0] * prompt + prices[1] * limit) / 1_000_000
         if self.usage.cost + worst > self.max_cost:
@@ -132,4 +132,4 @@ def _as_model_error(error: Exception) -> ModelError:
         return error
     if isinstance(error, GuardError):
         return ModelError(str(error))
-    return ModelError(f"the model failed: {scrub(in_words(error))}")
+    return ModelError(f"the model failed: {scrub(error_text(error))}")

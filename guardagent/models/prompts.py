@@ -19,7 +19,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from guardagent._support.content import shipped
+from guardagent._support.content import shipped_folder
 from guardagent.errors import ContentError, InputError
 from guardagent.models import Message
 
@@ -80,7 +80,7 @@ class Prompts:
     """
 
     def __init__(self, folder: Path | str | None = None, *, new_mark: Callable[[], str] | None = None) -> None:
-        self._folders = [*([Path(folder)] if folder else []), shipped("prompts")]
+        self._folders = [*([Path(folder)] if folder else []), shipped_folder("prompts")]
         self._new_mark = new_mark or partial(secrets.token_hex, 8)
         self._shared_mark = ""
         for path in self._folders:
@@ -93,7 +93,7 @@ class Prompts:
         return sorted(file for folder in self._folders for file in folder.glob("*.j2"))
 
     @property
-    def used(self) -> list[Path]:
+    def effective_files(self) -> list[Path]:
         """The template files that stand for a name: of two, that of the user's folder."""
         found = {file.name: file for folder in reversed(self._folders) for file in folder.glob("*.j2")}
         return [found[name] for name in sorted(found)]
@@ -116,8 +116,8 @@ class Prompts:
 
         mark, shared_mark = self._marks(data, shared or {})
         values = {**trusted, "mark": mark, "shared_mark": shared_mark}
-        for texts, fence in ((shared or {}, shared_mark), (data, mark)):
-            values |= {label: _fenced(value, label, fence) for label, value in texts.items()}
+        for values_by_label, fence in ((shared or {}, shared_mark), (data, mark)):
+            values |= {label: _fenced(value, label, fence) for label, value in values_by_label.items()}
         try:
             template = self._environment.get_template(f"{name}.j2")
             context = template.new_context(values)
@@ -132,8 +132,8 @@ class Prompts:
 
     def _marks(self, data: Mapping[str, Any], shared: Mapping[str, Any]) -> tuple[str, str]:
         """(mark, shared mark) that differ and stand in none of the texts."""
-        repeated = list(filter(None, _texts(shared)))
-        texts = [*_texts(data), *repeated]
+        repeated = list(filter(None, _strings(shared)))
+        texts = [*_strings(data), *repeated]
         if not repeated:
             return self._mark(texts), ""
         shared_mark = self._shared_mark
@@ -175,9 +175,9 @@ def _fenced(value: Any, label: str, mark: str) -> Any:
     return f"<data {label} {mark}>\n{value}\n</data {mark}>" if value else ""
 
 
-def _texts(value: Any) -> list[str]:
+def _strings(value: Any) -> list[str]:
     if isinstance(value, Mapping):
-        return [text for item in value.values() for text in _texts(item)]
+        return [text for item in value.values() for text in _strings(item)]
     if isinstance(value, list | tuple):
-        return [text for item in value for text in _texts(item)]
+        return [text for item in value for text in _strings(item)]
     return [str(value)]

@@ -10,11 +10,11 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from guardagent._support.patterns import PatternError, compiled
+from guardagent._support.patterns import PatternError, compile_pattern
 from guardagent.errors import InputError
 from guardagent.types import thaw
 
-_KEPT_FACTS = ("now",)  # the clock of a check is no value of the run
+_UNREDACTED_FACTS = ("now",)  # the clock of a check is no value of the run
 
 
 class Redactor:
@@ -56,19 +56,19 @@ class Redaction:
         """What all placeholders of this run have in common; empty where nothing is redacted."""
         return self._nonce if self._patterns else ""
 
-    def hide(self, value: Any) -> Any:
+    def redact(self, value: Any) -> Any:
         """A JSON value with the placeholders in its texts."""
         if not self._patterns:
             return value
         if isinstance(value, str):
-            return self._hide_text(value)
+            return self._redact_text(value)
         if isinstance(value, Mapping):
-            return {key: item if key in _KEPT_FACTS else self.hide(item) for key, item in value.items()}
+            return {key: item if key in _UNREDACTED_FACTS else self.redact(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
-            return [self.hide(item) for item in value]
+            return [self.redact(item) for item in value]
         return value
 
-    def show(self, value: Any) -> Any:
+    def restore(self, value: Any) -> Any:
         """A JSON value with the values where their placeholders stood, also in keys."""
         if not self._values:
             return value
@@ -77,12 +77,12 @@ class Redaction:
                 value = value.replace(placeholder, text)
             return value
         if isinstance(value, Mapping):
-            return {self.show(key): self.show(item) for key, item in value.items()}
+            return {self.restore(key): self.restore(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
-            return [self.show(item) for item in thaw(value)]
+            return [self.restore(item) for item in thaw(value)]
         return value
 
-    def _hide_text(self, text: str) -> str:
+    def _redact_text(self, text: str) -> str:
         found = sorted(
             (match.start(), -match.end(), name)
             for name, pattern in self._patterns
@@ -105,6 +105,6 @@ class Redaction:
 
 def _compiled(pattern: object) -> Any:
     try:
-        return compiled(pattern)
+        return compile_pattern(pattern)
     except PatternError as error:
         raise InputError(f"redaction pattern {pattern!r} is no regular expression (RE2 syntax): {error}") from None

@@ -7,19 +7,19 @@ import os
 import re
 
 _NAMES = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
-_further: set[str] = set()  # variables of other names that hold a key
+_extra_variables: set[str] = set()  # variables of other names that hold a key
 _SHORTEST = 6
 _CLIENTS = re.compile(r"(openai|httpx2?|httpcore2?|litellm)\b", re.IGNORECASE)
 
 
-def keep_secret(variable: str) -> None:
+def register_secret(variable: str) -> None:
     """Counts a variable of the environment among those, whatever its name."""
-    _further.add(variable)
+    _extra_variables.add(variable)
 
 
 def scrub(text: str) -> str:
     """A text without the values of those variables."""
-    values = [value for name, value in os.environ.items() if name in _further or _NAMES.search(name)]
+    values = [value for name, value in os.environ.items() if name in _extra_variables or _NAMES.search(name)]
     parts = {part for value in values for part in (value, value.strip()) if len(part) >= _SHORTEST}
     for part in sorted(parts, key=len, reverse=True):  # one may be the beginning of another
         text = text.replace(part, "[secret]")

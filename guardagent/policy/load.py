@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from guardagent._support.patterns import compiled as pattern
+from guardagent._support.patterns import compile_pattern as pattern
 from guardagent.errors import ContentError, InputError
 from guardagent.policy.evaluation.library import CompileError, Library
 from guardagent.policy.file.located_text import Text
@@ -113,7 +113,7 @@ def _require_locked(locked: Path, file: PolicyFile) -> None:
     if any(rule.kind == "request" for rule in file.rules):
         allowed.require(lock.toolboxes(Toolbox.load(*file.toolbox)))
     if any(rule.program is None for rule in file.rules if rule.kind != "temporal"):
-        allowed.require(lock.prompts(*Prompts().used))
+        allowed.require(lock.prompts(*Prompts().effective_files))
 
 
 def compiled(

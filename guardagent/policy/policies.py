@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from guardagent.errors import nearest
+from guardagent.errors import name_hint
 from guardagent.policy.evaluation.findings import Call, Part
 from guardagent.policy.evaluation.patterns import folded_name
 from guardagent.policy.evaluation.views import View, ViewSpec
@@ -195,7 +195,7 @@ class Policies:
 
     def _problem(self, kind: str, name: str) -> str | None:
         if kind == "tool" and self._declared is not None:
-            return f"unknown tool {name!r}{nearest(name, self._declared)}"
+            return f"unknown tool {name!r}{name_hint(name, self._declared)}"
         meant = self._folded.get(folded_name(f"{kind}:{name}" if kind in ("action", "decision") else name))
         if meant is None:
             return None

@@ -45,7 +45,7 @@ def _judge(
 
     if program is not None:
         tools = Toolbox.load(*toolbox)
-        return judge_with(fresh_program(program, tools, request), Engines("auto").named("auto"), tools)
+        return judge_with(fresh_program(program, tools, request), Engines("auto").get("auto"), tools)
     if model is None:
         raise InputError("a request needs a program or a model; expected `program:`, or load_policies(..., model=...)")
     return GuardAgent(request, model=model, toolbox=list(toolbox), mode="generate").guard

@@ -90,7 +90,7 @@ def load_engine(sandbox: Sandbox | str, *, require_hardening: bool = False) -> S
     """
     if isinstance(sandbox, str):
         return load_sandbox(sandbox, require_hardening=require_hardening)
-    return _Hardened(sandbox) if require_hardening else sandbox
+    return _HardenedSandbox(sandbox) if require_hardening else sandbox
 
 
 class Engines:
@@ -108,26 +108,26 @@ class Engines:
     def __init__(self, sandbox: Sandbox | str = "auto", *, require_hardening: bool = False) -> None:
         self._require_hardening = require_hardening
         self._default = load_engine(sandbox, require_hardening=require_hardening)
-        self._free = sandbox == "auto"
-        self._named: dict[str, Sandbox] = {"auto": self._default}
+        self._selectable = sandbox == "auto"
+        self._by_name: dict[str, Sandbox] = {"auto": self._default}
         self._lock = threading.Lock()
 
-    def named(self, name: str) -> Sandbox:
+    def get(self, name: str) -> Sandbox:
         """The engine for a program whose author named this one."""
-        if not self._free:
+        if not self._selectable:
             return self._default
         with self._lock:
-            if name not in self._named:
-                self._named[name] = load_sandbox(name, require_hardening=self._require_hardening)
-            return self._named[name]
+            if name not in self._by_name:
+                self._by_name[name] = load_sandbox(name, require_hardening=self._require_hardening)
+            return self._by_name[name]
 
     def close(self) -> None:
         """Ends what they keep warm."""
-        for engine in list(self._named.values()):
+        for engine in list(self._by_name.values()):
             engine.close()
 
 
-class _Hardened:
+class _HardenedSandbox:
     """An engine that runs nothing where a hardening layer is missing."""
 
     def __init__(self, engine: Sandbox) -> None:

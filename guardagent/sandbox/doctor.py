@@ -13,7 +13,7 @@ _PROGRAM = "def check(agent_input, agent_output, facts):\n    return agent_input
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ComponentStatus:
     """One layer or engine. `problem` is empty where it works, and else says what to do."""
 
     kind: str
@@ -22,37 +22,37 @@ class Finding:
     layers: tuple[str, ...] = ()
 
 
-def examine() -> list[Finding]:
+def examine() -> list[ComponentStatus]:
     """Tries every layer and every engine of this installation."""
-    layers = [Finding("layer", name, problem) for name, problem in hardening.problems().items()]
+    layers = [ComponentStatus("layer", name, problem) for name, problem in hardening.problems().items()]
     return layers + [_engine(name) for name in ENGINES if name != "auto"]  # which is two of them
 
 
-def to_dict(findings: list[Finding]) -> dict[str, Any]:
+def to_dict(statuses: list[ComponentStatus]) -> dict[str, Any]:
     """As one JSON object: `{"platform", "python", "hardened", "layers": {name: problem}, "engines": {…}}`."""
     return {
         "platform": platform.platform(),
         "python": platform.python_version(),
-        "hardened": not any(finding.problem for finding in findings),
-        "layers": {finding.name: finding.problem for finding in findings if finding.kind == "layer"},
+        "hardened": not any(finding.problem for finding in statuses),
+        "layers": {finding.name: finding.problem for finding in statuses if finding.kind == "layer"},
         "engines": {
             finding.name: {"problem": finding.problem, "layers": list(finding.layers)}
-            for finding in findings
+            for finding in statuses
             if finding.kind == "engine"
         },
     }
 
 
-def _engine(name: str) -> Finding:
+def _engine(name: str) -> ComponentStatus:
     module = ENGINES.load(name)
     problem = module.problem() or _trial(module.Engine(Limits()))
-    return Finding("engine", name, problem, () if problem else hardening.active())
+    return ComponentStatus("engine", name, problem, () if problem else hardening.active())
 
 
 def _trial(engine: Any) -> str:
-    given = {"agent_input": "works", "agent_output": "", "facts": {}}
+    inputs = {"agent_input": "works", "agent_output": "", "facts": {}}
     try:
-        answer, unconfined = engine.run(_PROGRAM, given, {}), engine.unconfined()
+        answer, unconfined = engine.run(_PROGRAM, inputs, {}), engine.unconfined()
     except GuardError as error:
         return str(error)
     finally:

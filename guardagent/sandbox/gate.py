@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from RestrictedPython.transformer import INSPECT_ATTRIBUTES
 
 from guardagent._support import syntax
-from guardagent.errors import ProgramError, nearest
+from guardagent.errors import ProgramError, name_hint
 from guardagent.sandbox.worker.modules import MODULES
 
 MAX_CHARACTERS = 100_000
@@ -33,12 +33,12 @@ _REFUSED_NAMES = frozenset(
     "copyright credits license".split()
 )
 _CONTEXTS = (ast.Load, ast.Store, ast.Del)
-_INSTEAD = {
+_ALTERNATIVES = {
     "async": "write plain functions; toolbox calls answer at once",
     "TryStar": "catch exceptions with plain `except`",
     "TypeAlias": "leave type aliases and type parameters out",
 }
-_FOR_NODE = {
+_ALTERNATIVE_KEYS = {
     "AsyncFunctionDef": "async",
     "AsyncFor": "async",
     "AsyncWith": "async",
@@ -101,7 +101,7 @@ class _Gate:
                 self.refuse(level[0], f"the program is nested {bounds}; shorten it")
             below: list[Any] = []
             for node in level:
-                getattr(self, f"visit_{node.__class__.__name__}", self._unknown)(node)
+                getattr(self, f"visit_{node.__class__.__name__}", self._refuse_unknown)(node)
                 for name in node._fields:
                     value = getattr(node, name, None)
                     if isinstance(value, list):
@@ -109,14 +109,16 @@ class _Gate:
                     elif isinstance(value, ast.AST) and value.__class__ not in _CONTEXTS:
                         below.append(value)
             level = below
-        self._settle()
+        self._check_names()
 
     def refuse(self, node: ast.AST, message: str) -> NoReturn:
         raise ProgramError(f"line {getattr(node, 'lineno', 1)}: {message}")
 
-    def _unknown(self, node: ast.AST) -> None:
+    def _refuse_unknown(self, node: ast.AST) -> None:
         kind = type(node).__name__
-        instead = _INSTEAD.get(_FOR_NODE.get(kind, kind), "write it with plain functions, loops and conditions")
+        instead = _ALTERNATIVES.get(
+            _ALTERNATIVE_KEYS.get(kind, kind), "write it with plain functions, loops and conditions"
+        )
         self.refuse(node, f"{kind} is not supported; {instead}")
 
     # What holds only other nodes, which are visited in their turn.
@@ -147,7 +149,7 @@ class _Gate:
         if isinstance(node.ctx, ast.Load):
             self._read.setdefault(node.id, node)
         else:
-            self._binds(node, node.id)
+            self._bind(node, node.id)
 
     def visit_Call(self, node: ast.Call) -> None:
         if isinstance(node.func, ast.Name):
@@ -166,74 +168,74 @@ class _Gate:
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         self._no_type_parameters(node)
         if node.name not in METHODS:
-            self._binds(node, node.name)
+            self._bind(node, node.name)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self._no_type_parameters(node)
-        self._binds(node, node.name)
+        self._bind(node, node.name)
         for keyword in node.keywords:
             if keyword.arg != "total":  # of a TypedDict
                 self.refuse(node, f"the class option {keyword.arg!r} is not supported; write a plain class")
 
     def visit_arg(self, node: ast.arg) -> None:
         if node.arg not in INPUTS:
-            self._binds(node, node.arg)
+            self._bind(node, node.arg)
 
     def visit_keyword(self, node: ast.keyword) -> None:
         if node.arg is not None:
-            self._spelled(node, node.arg)
+            self._require_unreserved(node, node.arg)
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
-        self._binds(node, node.name)
+        self._bind(node, node.name)
 
     def visit_Global(self, node: ast.Global) -> None:
         for name in node.names:
-            self._binds(node, name)
+            self._bind(node, name)
 
     def visit_Nonlocal(self, node: ast.Nonlocal) -> None:
         for name in node.names:
-            self._binds(node, name)
+            self._bind(node, name)
 
     def visit_MatchAs(self, node: ast.MatchAs) -> None:
-        self._binds(node, node.name)
+        self._bind(node, node.name)
 
     def visit_MatchStar(self, node: ast.MatchStar) -> None:
-        self._binds(node, node.name)
+        self._bind(node, node.name)
 
     def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
-        self._binds(node, node.rest)
+        self._bind(node, node.rest)
 
     def visit_MatchClass(self, node: ast.MatchClass) -> None:
         for name in node.kwd_attrs:
-            self._spelled(node, name)
+            self._require_unreserved(node, name)
 
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
-            self._imports(node, alias.name)
+            self._require_module(node, alias.name)
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         if node.module == "__future__":
             return
         if node.level or node.module is None:
             self.refuse(node, "relative imports are not supported; a program is one file")
-        self._imports(node, node.module)
+        self._require_module(node, node.module)
         self._imported.update(alias.name for alias in node.names)
 
     def visit_alias(self, node: ast.alias) -> None:
         if node.name == "*":
             self.refuse(node, "`import *` is not supported; name what you import")
-        self._binds(node, (node.asname or node.name).partition(".")[0])
+        self._bind(node, (node.asname or node.name).partition(".")[0])
 
     # The rules.
 
-    def _binds(self, node: ast.AST, name: str | None) -> None:
+    def _bind(self, node: ast.AST, name: str | None) -> None:
         if name is not None:
             self._bound.setdefault(name, node)
 
-    def _settle(self) -> None:
+    def _check_names(self) -> None:
         for name, node in (self._bound | self._read).items():
             if name != "__name__":
-                self._spelled(node, name)
+                self._require_unreserved(node, name)
         for name, node in self._bound.items():
             # A name of the program's own may be that of a function it does not call; a check is never bound.
             if name in self._functions and (name.startswith("check_") or name in self._called - self._imported):
@@ -243,14 +245,14 @@ class _Gate:
         for name in (_REFUSED_NAMES & self._read.keys()) - self._bound.keys():
             self.refuse(self._read[name], f"{name!r} is not available; work on agent_input, agent_output and facts")
 
-    def _spelled(self, node: ast.AST, name: str) -> None:
+    def _require_unreserved(self, node: ast.AST, name: str) -> None:
         reserved = name.startswith("__") or (name[:1] == "_" == name[-1:] and len(name) > 1)
         if reserved or name in INSPECT_ATTRIBUTES or name in ("_print", "printed"):
             self.refuse(node, f"the name {name!r} is reserved; use another one")
 
-    def _imports(self, node: ast.AST, module: str) -> None:
+    def _require_module(self, node: ast.AST, module: str) -> None:
         if module not in MODULES:
-            self.refuse(node, f"the module {module!r} is not available{nearest(module, MODULES)}")
+            self.refuse(node, f"the module {module!r} is not available{name_hint(module, MODULES)}")
 
     def _no_type_parameters(self, node: ast.AST) -> None:
         if getattr(node, "type_params", None):

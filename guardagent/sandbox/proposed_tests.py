@@ -25,7 +25,7 @@ sys.stdout.write(f"\\n{sys.argv[3]} {len(tests)}")
 """
 
 
-def problem_with(files: Mapping[str, str], tests: str) -> str:
+def failure_report(files: Mapping[str, str], tests: str) -> str:
     """Why the tests of a function do not pass; empty where all of them do.
 
     They get none of this process's environment but PATH.

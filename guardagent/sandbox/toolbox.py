@@ -6,7 +6,7 @@ process: a toolbox is code of the operator.
 
 Files whose names begin with `_` hold no tools; the others of their folder may import from them
 (`from ._tables import LIMITS`). What can be imported from the folder is what such imports name, as source: a lock file
-then covers all of it (see `_toolbox_imports.py`).
+then covers all of it (see `toolbox_imports.py`).
 
 A function whose name begins with `check_` is a *check*: it returns `(denied, evidence)`, and a denial
 by it cannot be overridden by the program that called it.
@@ -27,13 +27,13 @@ from types import ModuleType
 from typing import Any
 
 from guardagent._support import syntax
-from guardagent._support.content import shipped
+from guardagent._support.content import shipped_folder
 from guardagent._support.files import read_text
 from guardagent.errors import ContentError, InputError, UnknownNameError
-from guardagent.sandbox.toolbox_imports import package_of, spec_of
+from guardagent.sandbox.toolbox_imports import module_spec, package_name
 
 # Two toolboxes of one folder share the name of its package, so that files are run by one thread at a time.
-_loading = threading.RLock()
+_load_lock = threading.RLock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Toolbox(Mapping[str, Tool]):
     @classmethod
     def load(cls, *folders: Path | str) -> Toolbox:
         """The shipped toolbox together with the functions of `folders` (or of single Python files)."""
-        paths = _python_files(shipped("toolbox"))
+        paths = _python_files(shipped_folder("toolbox"))
         for folder in folders:
             paths += _python_files(Path(folder))
         return cls(paths)
@@ -123,13 +123,13 @@ class Toolbox(Mapping[str, Tool]):
         """
         if "_functions" in self.__dict__:
             return self._functions
-        with _loading:
+        with _load_lock:
             return self._functions
 
     @cached_property
     def _functions(self) -> Mapping[str, Callable[..., Any]]:
         paths = {tool.path for tool in self._tools.values()}
-        packages = {folder: package_of(folder, paths) for folder in {path.parent for path in paths}}
+        packages = {folder: package_name(folder, paths) for folder in {path.parent for path in paths}}
         modules = {path: _run_file(path, packages[path.parent]) for path in sorted(paths)}
         return {name: getattr(modules[tool.path], name) for name, tool in self._tools.items()}
 
@@ -180,7 +180,7 @@ def _tool(node: ast.FunctionDef | ast.AsyncFunctionDef, path: Path) -> Tool:
 
 def _run_file(path: Path, package: str) -> ModuleType:
     name = f"{package}.{path.stem}"
-    spec = spec_of(name, path)
+    spec = module_spec(name, path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses, among others, look their module up there
     try:

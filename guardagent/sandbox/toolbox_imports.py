@@ -15,12 +15,12 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
 
-from guardagent.sandbox.toolbox_sources import sources_of
+from guardagent.sandbox.toolbox_sources import source_files
 
 _PREFIX = "_guardagent_toolbox_"
 
 
-class _Package(ModuleType):
+class _ToolboxPackage(ModuleType):
     """A toolbox folder.
 
     Attributes:
@@ -31,14 +31,14 @@ class _Package(ModuleType):
     folder: Path
 
 
-class _Loader(SourceFileLoader):
+class _ToolboxLoader(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         """The code of the source, whatever stands in `__pycache__`."""
         path = self.get_filename(fullname)
         return self.source_to_code(self.get_data(path), path)
 
 
-class _Finder(MetaPathFinder):
+class _ToolboxFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None
     ) -> ModuleSpec | None:
@@ -51,35 +51,35 @@ class _Finder(MetaPathFinder):
         if not (package.startswith(_PREFIX) and inner):
             return None
         root = sys.modules[package]
-        assert isinstance(root, _Package)
+        assert isinstance(root, _ToolboxPackage)
         place = root.folder.joinpath(*inner.split("."))
         for file in (place / "__init__.py", place.with_name(f"{place.name}.py")):
             if file in root.sources:
-                return spec_of(fullname, file)
+                return module_spec(fullname, file)
         if any(file.is_relative_to(place) for file in root.sources):
             return ModuleSpec(fullname, None, is_package=True)
-        said = f"{place}: no Python source that an import in this toolbox folder names; nothing else is imported"
-        raise ModuleNotFoundError(said, name=fullname)
+        message = f"{place}: no Python source that an import in this toolbox folder names; nothing else is imported"
+        raise ModuleNotFoundError(message, name=fullname)
 
 
-def spec_of(name: str, file: Path) -> ModuleSpec:
+def module_spec(name: str, file: Path) -> ModuleSpec:
     """How a source file of a toolbox is loaded."""
     inside = [str(file.parent)] if file.name == "__init__.py" else None
-    loader = _Loader(name, str(file))
+    loader = _ToolboxLoader(name, str(file))
     spec = spec_from_file_location(name, file, loader=loader, submodule_search_locations=inside)
     assert spec is not None
     return spec
 
 
-def package_of(folder: Path, files: Iterable[Path]) -> str:
+def package_name(folder: Path, files: Iterable[Path]) -> str:
     """The name of a package for a folder, so that its files can import its private ones: `from ._x import y`."""
     name = f"{_PREFIX}{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]}"
     for loaded in [loaded for loaded in sys.modules if loaded.startswith(f"{name}.")]:
         del sys.modules[loaded]  # a file may have changed since
-    package = sys.modules[name] = _Package(name)
+    package = sys.modules[name] = _ToolboxPackage(name)
     package.__path__ = []
     package.folder = folder
-    package.sources = frozenset(source for file in files if file.parent == folder for source in sources_of(file))
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    package.sources = frozenset(source for file in files if file.parent == folder for source in source_files(file))
+    if not any(isinstance(finder, _ToolboxFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _ToolboxFinder())
     return name

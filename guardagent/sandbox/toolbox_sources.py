@@ -10,7 +10,7 @@ from pathlib import Path
 from guardagent._support import syntax
 
 
-def sources_of(path: Path) -> tuple[Path, ...]:
+def source_files(path: Path) -> tuple[Path, ...]:
     """A toolbox file and the files of its folder that it imports, directly or by others, sorted."""
     found, waiting = {path}, [path]
     while waiting:

@@ -20,7 +20,7 @@ from guardagent.errors import InputError
 from guardagent.session.permit import Permit
 from guardagent.session.session import Session
 from guardagent.session.together import Call, judge_together, withdraw
-from guardagent.types import EMPTY, Decision, Verdict, freeze, unchecked
+from guardagent.types import EMPTY, Decision, Verdict, freeze, unchecked_verdict
 
 MAX_REPLANS = 3  # the paper's
 _EXPECTED = "expected a call (tool, args), a list of calls, or None"
@@ -128,7 +128,7 @@ class _Planning:
         try:
             calls = _calls(step)
         except InputError as error:
-            return self._again([(_NO_CALL, unchecked(str(error), checked_by="policy"))])
+            return self._again([(_NO_CALL, unchecked_verdict(str(error), checked_by="policy"))])
         if not calls:
             return self._ended("the agent proposes no call", None)
         judged = list(zip(*judge_together(self._session, calls, self._options), strict=True))

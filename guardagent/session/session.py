@@ -21,8 +21,8 @@ from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
-from guardagent._support.arguments import bound, malformed, mislabelled
-from guardagent.errors import InputError, SessionBusyError, ToolDenied, in_words
+from guardagent._support.arguments import bind_arguments, call_problem, label_problem
+from guardagent.errors import InputError, SessionBusyError, ToolDenied, error_text
 from guardagent.policy.evaluation.failures import is_failure
 from guardagent.policy.evaluation.findings import Call, Explanation, Finding, Status
 from guardagent.policy.monitors.conversation import Conversation, Judgement
@@ -38,7 +38,7 @@ from guardagent.types import (
     Decision,
     Denial,
     Event,
-    Sealed,
+    FrozenMapping,
     Usage,
     Verdict,
     Violation,
@@ -151,10 +151,10 @@ class Session:
             conversation = self._conversation
             if conversation.trace.in_flight:
                 self._lapse()
-            frozen = args.value if type(args) is Sealed else None
+            frozen = args.value if type(args) is FrozenMapping else None
             args = args if frozen is None else frozen
             call = Call(tool, args, len(conversation.calls) + 1)
-            if problem := malformed(tool, args, facts):
+            if problem := call_problem(tool, args, facts):
                 return _refused(problem, started)
             try:
                 call.facts = self._facts if facts is None else freeze({**self._facts, **facts})
@@ -164,7 +164,7 @@ class Session:
                 return _refused(f"the arguments of {tool}, or the facts, are nested too deep", started)
             if action is not None or decision is not None or tags is not _NO_TAGS:
                 tags = tags if isinstance(tags, str) else list(tags)
-                if problem := mislabelled(action, decision, tags):
+                if problem := label_problem(action, decision, tags):
                     return _refused(problem, started)
                 call.labelled(action, decision, frozenset(tags))
             call.concern = concern = self.policies.concern(call)
@@ -571,7 +571,7 @@ class Session:
         self, fn: Callable[..., Any], tool: str, args: Mapping[str, Any], options: Mapping[str, Any]
     ) -> Permit:
         try:
-            given = bound(fn, tool, args)
+            given = bind_arguments(fn, tool, args)
         except InputError as error:
             raise ToolDenied(tool, _refused(str(error), time.perf_counter())) from None
         verdict = self.check(tool, given, **options)
@@ -806,7 +806,7 @@ def _explained(source: Source, finding: Finding, remedies: Remedies) -> tuple[Ex
         found = finding.explain()
         return found, remedies.remedy(source, found)
     except Exception as error:  # noqa: BLE001 - as above
-        found.withheld += (f"what is to be said of it could not be found: {in_words(error)}",)
+        found.withheld += (f"what is to be said of it could not be found: {error_text(error)}",)
         return found, None
 
 

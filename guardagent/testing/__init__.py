@@ -3,11 +3,11 @@
 from guardagent.models import Completion, Message, Model
 from guardagent.models.backends._scripted_chat import ScriptedChat
 from guardagent.models.backends.scripted import ScriptedModel
-from guardagent.models.chat import Candidate, ChatAnswer, ChatModel, WrittenCall
+from guardagent.models.chat import ChatAnswer, ChatCandidate, ChatModel, WrittenCall
 
 __all__ = [
-    "Candidate",
     "ChatAnswer",
+    "ChatCandidate",
     "ChatModel",
     "Completion",
     "Message",

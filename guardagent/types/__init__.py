@@ -7,9 +7,9 @@ from guardagent.types.verdicts import (
     Decision,
     Denial,
     Event,
+    FrozenMapping,
     Grant,
     Message,
-    Sealed,
     Step,
     StepName,
     ToolCall,
@@ -21,7 +21,7 @@ from guardagent.types.verdicts import (
     quick_verdict,
     quick_violation,
     thaw,
-    unchecked,
+    unchecked_verdict,
 )
 
 __all__ = [
@@ -31,9 +31,9 @@ __all__ = [
     "Decision",
     "Denial",
     "Event",
+    "FrozenMapping",
     "Grant",
     "Message",
-    "Sealed",
     "Step",
     "StepName",
     "ToolCall",
@@ -45,5 +45,5 @@ __all__ = [
     "quick_verdict",
     "quick_violation",
     "thaw",
-    "unchecked",
+    "unchecked_verdict",
 ]

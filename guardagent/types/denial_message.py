@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from guardagent.types.shown import shown
+from guardagent.types.formatting import format_value
 from guardagent.types.verdicts import Decision, Verdict, Violation, json_text, thaw
 
 MAX_DETAIL = 400  # characters
@@ -21,7 +21,18 @@ _HEADS = {
     Decision.ESCALATE: "This is not allowed unless a person approves it",
     Decision.HALT: "This is not allowed, and the run is halted",
 }
-_OF_RULES = {"call", "needed", "missing", "because", "rules", "core", "reasons", "in flight", "obliged by", "event"}
+_RULE_EVIDENCE = {
+    "call",
+    "needed",
+    "missing",
+    "because",
+    "rules",
+    "core",
+    "reasons",
+    "in flight",
+    "obliged by",
+    "event",
+}
 
 
 def denial_message(verdict: Verdict, *, call: bool = True) -> str:
@@ -41,7 +52,7 @@ def denial_message(verdict: Verdict, *, call: bool = True) -> str:
 
 def call_text(tool: str, args: Mapping[str, Any]) -> str:
     """A call in one line, long values cut."""
-    return _cut(_one_line(f"{tool}({', '.join(f'{name}={shown(value)}' for name, value in args.items())})"))
+    return _truncate(_one_line(f"{tool}({', '.join(f'{name}={format_value(value)}' for name, value in args.items())})"))
 
 
 def _lines(verdict: Verdict) -> Iterator[str]:
@@ -54,17 +65,17 @@ def _lines(verdict: Verdict) -> Iterator[str]:
 
 
 def _violation(violation: Violation) -> str:
-    details = "; ".join(_details(violation))
-    said = f"{violation.message.strip()} ({_cut(details)})" if details else violation.message.strip()
+    details = "; ".join(_evidence_lines(violation))
+    text = f"{violation.message.strip()} ({_truncate(details)})" if details else violation.message.strip()
     if not violation.remedy:
-        return said
-    return f"{said}{'' if said.endswith(('.', '!', '?', ')')) else '.'} To comply: {violation.remedy}"
+        return text
+    return f"{text}{'' if text.endswith(('.', '!', '?', ')')) else '.'} To comply: {violation.remedy}"
 
 
-def _details(violation: Violation) -> Iterator[str]:
+def _evidence_lines(violation: Violation) -> Iterator[str]:
     """What the evidence adds to the message."""
     evidence = violation.evidence
-    if not isinstance(evidence, Mapping) or not evidence.keys() <= _OF_RULES:
+    if not isinstance(evidence, Mapping) or not evidence.keys() <= _RULE_EVIDENCE:
         if evidence:
             yield f"seen: {json_text(thaw(evidence))}"
         return
@@ -78,15 +89,15 @@ def _details(violation: Violation) -> Iterator[str]:
 def _error(error: str, reasons: tuple[str, ...]) -> str:
     """What could not be checked; with what the rule's author says of it, which is in the reason."""
     rule, _, problem = error.partition(": ")
-    said = next(
+    text = next(
         (reason for reason in reasons if problem and reason.endswith(f" (could not be checked: {problem})")), None
     )
-    return f"{rule}: {said}" if said else f"could not be checked: {error}"
+    return f"{rule}: {text}" if text else f"could not be checked: {error}"
 
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     return text if len(text) <= MAX_DETAIL else f"{text[:MAX_DETAIL]}…"

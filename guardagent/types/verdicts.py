@@ -10,7 +10,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
-from guardagent._texts import without_escapes
+from guardagent._terminal import strip_control_characters
 
 _Number = TypeVar("_Number", int, float)
 
@@ -323,11 +323,11 @@ class Verdict:
 
 
 def _default_of(one: Field[Any]) -> dict[str, Any]:
-    given = {"default": one.default, "default_factory": one.default_factory}
-    return {name: value for name, value in given.items() if value is not MISSING}
+    defaults = {"default": one.default, "default_factory": one.default_factory}
+    return {name: value for name, value in defaults.items() if value is not MISSING}
 
 
-def _twin(kind: type) -> Any:
+def _mutable_twin(kind: type) -> Any:
     """A dataclass with the same slots that is not frozen."""
     return make_dataclass(
         f"_{kind.__name__}", [(one.name, Any, field(**_default_of(one))) for one in fields(kind)], slots=True
@@ -337,7 +337,7 @@ def _twin(kind: type) -> Any:
 _NAMES = [one.name for one in fields(Verdict)]
 _NAME_SET = frozenset(_NAMES)
 _values_of = attrgetter(*_NAMES)
-_VerdictTwin, _ViolationTwin = _twin(Verdict), _twin(Violation)
+_VerdictTwin, _ViolationTwin = _mutable_twin(Verdict), _mutable_twin(Violation)
 
 
 def quick_verdict(*values: Any) -> Verdict:
@@ -383,9 +383,9 @@ Check = Callable[[Event, Context], Verdict]
 """The one shape of everything that judges: policies, guard programs, structural checks."""
 
 
-def unchecked(error: str, **values: Any) -> Verdict:
+def unchecked_verdict(error: str, **values: Any) -> Verdict:
     """The denial of a step that could not be checked; `error` is the cause."""
-    error = without_escapes(error)
+    error = strip_control_characters(error)
     return Verdict(Decision.DENY, reasons=(f"could not be checked: {error}",), errors=(error,), **values)
 
 
@@ -409,7 +409,7 @@ def freeze(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sealed(Mapping[str, Any]):
+class FrozenMapping(Mapping[str, Any]):
     """A mapping that was frozen already, all of it, so that nobody has to copy it again to keep it."""
 
     value: Mapping[str, Any]

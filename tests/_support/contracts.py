@@ -12,7 +12,7 @@ from typing import Any
 
 from guardagent import AuditLog
 from guardagent._support.plugins import Plugins
-from guardagent.log.stores import STORES, reading
+from guardagent.log.stores import STORES, open_reader
 from guardagent.models import BACKENDS
 from guardagent.policy.lint import LintFinding
 from guardagent.policy.lint.checks import CHECKS as LINT_CHECKS
@@ -44,8 +44,8 @@ def log_store(_loaded: Any, name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"run.{name}")
         assert [AuditLog(path).append({"kind": "check"}), AuditLog(path).append({"kind": "check"})] == [1, 2]
-        assert [entry.seq for entry in reading(path)] == [1, 2]
-        assert [entry.seq for entry in reading(path).backwards()] == [2, 1]
+        assert [entry.seq for entry in open_reader(path)] == [1, 2]
+        assert [entry.seq for entry in open_reader(path).backwards()] == [2, 1]
 
 
 def demonstration_store(loaded: Any, _name: str) -> None:

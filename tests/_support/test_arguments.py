@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from guardagent._support.arguments import folded_duplicate
+from guardagent._support.arguments import ambiguous_names
 from guardagent.enforcement import HostCall, run
 from guardagent.errors import ToolDenied
 from guardagent.policy.load import compile_rules
@@ -46,12 +46,12 @@ def test_names_that_some_reader_takes_for_one_deny_everywhere(args: dict[str, An
 )
 def test_other_names_are_fine(args: dict[str, Any]) -> None:
     """One name may stand in several objects, however it is spelt there."""
-    assert folded_duplicate(args) is None
+    assert ambiguous_names(args) is None
 
 
 def test_the_place_is_told() -> None:
     """So that a model can mend it."""
-    assert folded_duplicate({"to": [{"a": 1}, {"a": 1, "A": 2}]}) == "both 'a' and 'A' in to[1]"
+    assert ambiguous_names({"to": [{"a": 1}, {"a": 1, "A": 2}]}) == "both 'a' and 'A' in to[1]"
 
 
 def test_what_holds_itself_is_denied() -> None:

@@ -79,7 +79,7 @@ def test_a_shipped_name_is_never_replaced(registered: Install) -> None:
     kind = registered(acme={"svg": "json"})
     assert kind.load("svg").__name__ == f"{SHIPPED}.svg"
     with pytest.raises(InputError, match=r"'svg' is both of this package and of acme 1\.0; uninstall"):
-        list(kind.each())
+        list(kind.load_all())
 
 
 def test_two_packages_with_one_name_are_refused(registered: Install) -> None:

@@ -41,7 +41,7 @@ def wrapped(code: str) -> str:
     return "def check(agent_input, agent_output, facts):\n" + textwrap.indent(START + code + END, "    ")
 
 
-class Outcome:
+class AttackOutcome:
     """What came of an attack: the verdict, and what it cost the host."""
 
     def __init__(self, engine: str, code: str, folder: Path) -> None:
@@ -65,7 +65,7 @@ def succeeded(attack: dict[str, Any], engine: str, folder: Path) -> str:
     criterion = attack.get("success") or attack["success_criterion"]
     kind, value = criterion["type"], criterion.get("value")
     wanted = repr(FACTS)
-    outcome = Outcome(engine, attack["code"], folder)
+    outcome = AttackOutcome(engine, attack["code"], folder)
     if outcome.seconds > LIMITS.seconds + 1 + 1:  # the second one for a machine that is busy
         return f"took {outcome.seconds:.1f} s"
     if outcome.grown > 50_000_000:
@@ -81,7 +81,7 @@ def succeeded(attack: dict[str, Any], engine: str, folder: Path) -> str:
     if kind == "second_run_contains":
         return (
             "it left something"
-            if value in Outcome(engine, attack.get("probe") or criterion["probe"], folder).text
+            if value in AttackOutcome(engine, attack.get("probe") or criterion["probe"], folder).text
             else ""
         )
     return ""

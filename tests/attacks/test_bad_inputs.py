@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Ran
+from tests.conftest import CommandResult
 from tests.runs import ehr_input, ehr_log
 
-Cli = Callable[..., Ran]
+Cli = Callable[..., CommandResult]
 Write = Callable[..., Path]
 
 BAD_FILES = {

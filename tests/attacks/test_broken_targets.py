@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Ran
+from tests.conftest import CommandResult
 from tests.tiers import slow_after
 
-Cli = Callable[..., Ran]
+Cli = Callable[..., CommandResult]
 Write = Callable[..., Path]
 
 SOURCES = {

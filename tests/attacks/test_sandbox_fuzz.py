@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from guardagent import ProgramError
-from guardagent.sandbox.engines._policy import compiled
+from guardagent.sandbox.engines._transformer import program_code
 from guardagent.sandbox.gate import admit
 from tests.attacks.attack import LIMITS, judge, wrapped
 from tests.tiers import examples
@@ -45,7 +45,7 @@ def mutated(draw: st.DrawFn) -> str:
 @given(st.one_of(mutated(), st.text(max_size=200), st.lists(st.sampled_from(BITS)).map(" ".join)))
 def test_the_gate_and_the_transformation_answer(source: str) -> None:
     """They admit a program or refuse it with a line, and nothing else."""
-    for read in (admit, compiled):
+    for read in (admit, program_code):
         try:
             read(source, FUNCTIONS)
         except ProgramError as error:

@@ -13,8 +13,8 @@ from guardagent import Policies, Verdict, load_policies
 from guardagent.batch.audit import MAX_FINDINGS, judge_trace
 from guardagent.batch.records import Step, Trace, read_trace
 from guardagent.types import Event
-from tests.many import LOGIN, call, trace, write_policies
 from tests.policy.rules import events
+from tests.shop import LOGIN, call, trace, write_policies
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from guardagent.batch.job import Result
 from guardagent.batch.records import read_case
 from guardagent.batch.verdict_metrics import ConfusionMatrix, VerdictMetrics
 from guardagent.errors import ContentError
-from tests.many import LOGIN, call, case, write_policies
+from tests.shop import LOGIN, call, case, write_policies
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from guardagent.batch.pipeline import judge_file
 from guardagent.batch.resumable_log import ResumableLog
 from guardagent.batch.verdict_metrics import VerdictMetrics
 from guardagent.errors import ContentError, InputError
-from tests.many import case, job, write_lines, write_policies
+from tests.shop import case, job, write_lines, write_policies
 
 Results = Generator[Result]
 

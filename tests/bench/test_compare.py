@@ -15,7 +15,7 @@ from guardagent.bench.compare_report import comparison_table
 from guardagent.errors import ContentError, InputError
 from guardagent.testing import ScriptedModel
 from tests.bench.runs_of_a_model import data, guarding
-from tests.conftest import Ran
+from tests.conftest import CommandResult
 
 USAGE = {
     "calls": 3,
@@ -44,7 +44,7 @@ def report(folder: Path, *, passed: bool = True, **usage: Any) -> Path:
     return path
 
 
-def test_three_modes_side_by_side(results: Path, cli: Callable[..., Ran]) -> None:
+def test_three_modes_side_by_side(results: Path, cli: Callable[..., CommandResult]) -> None:
     """Metrics as each run's own summary has them, costs as its rows have them."""
     folders = [results / mode for mode in ("program", "generate", "model-only")]
     ran = cli("bench-compare", *folders, "--compiled", report(results), "--out", results / "out", "--json")
@@ -112,7 +112,7 @@ def test_a_cached_answer_says_nothing_of_time(results: Path) -> None:
     assert len(found.notes) == 2
 
 
-def test_what_cannot_be_compared_is_refused(results: Path, tmp_path: Path, cli: Callable[..., Ran]) -> None:
+def test_what_cannot_be_compared_is_refused(results: Path, tmp_path: Path, cli: Callable[..., CommandResult]) -> None:
     """A run that did not end, other data, other rows, a report that is none or of no program."""
     program = results / "program"
     with pytest.raises(InputError, match="expected the folder of a `bench` that ran to its end"):

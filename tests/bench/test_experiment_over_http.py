@@ -14,7 +14,7 @@ import pytest
 
 from guardagent.models import Message
 from tests.bench.runs_of_a_model import data, guarding
-from tests.conftest import Ran
+from tests.conftest import CommandResult
 from tests.models.conftest import Serve, serve  # noqa: F401 - a fixture
 from tests.models.server import Reply, text
 from tests.tiers import slow_after
@@ -41,7 +41,7 @@ def answer(request: dict[str, Any]) -> Reply:
 )
 def test_a_mode_runs_is_interrupted_and_goes_on(
     serve: Serve,  # noqa: F811
-    cli: Callable[..., Ran],
+    cli: Callable[..., CommandResult],
     tmp_path: Path,
     options: list[str],
     wanted: dict[str, float],

@@ -49,8 +49,8 @@ def test_generate_by_hand(run: Run, tmp_path: Path) -> None:
     assert found["executable"] == {"before": 60.0, "after": 80.0}
     assert found["errors"] == {"name": {"examples": 1, "solved": 1}, "type": {"examples": 1, "solved": 0}}
     assert found["per_check"]["completion tokens"] == found["per_check"]["words of the answers"]
-    assert (summary["model_calls"], len(model.asked), summary["errors"]) == (12, 12, 1)
-    prompts = [sum(len(message.content.split()) for message in messages) for messages in model.asked[:2]]
+    assert (summary["model_calls"], len(model.requests), summary["errors"]) == (12, 12, 1)
+    prompts = [sum(len(message.content.split()) for message in messages) for messages in model.requests[:2]]
     table = (tmp_path / "out" / "table.md").read_text()
     assert "without toolbox and memory | paper (arXiv 2406.09187, Table 2) | 90.8 | 93.7 |" in table
     assert "| type | measured | 1 | 0 |" in table
@@ -63,8 +63,8 @@ def test_model_only_by_hand(run: Run) -> None:
     summary, model = run(mode="model-only")
     assert metrics(summary) == {"LPA": 80.0, "LPP": 75.0, "LPR": 100.0, "EA": 66.67, "FRA": 50.0}
     assert summary["generated"]["code_written"] == 20.0
-    assert len(model.asked) == 5
-    assert '"label": 1, "reasons": ["general administration may not read' in model.asked[0][-1].content
+    assert len(model.requests) == 5
+    assert '"label": 1, "reasons": ["general administration may not read' in model.requests[0][-1].content
 
 
 def test_the_checks_of_a_deployed_guard_are_an_option(run: Run) -> None:
@@ -95,12 +95,12 @@ def test_a_setting_changes_what_is_asked_and_is_judged_anew(
 ) -> None:
     """And stands in the summary."""
     _, before = run()
-    assert not differs(before.asked[0][0].content, before.asked[0][-1].content)
+    assert not differs(before.requests[0][0].content, before.requests[0][-1].content)
     summary, model = run(**settings)
-    assert differs(model.asked[0][0].content, model.asked[0][-1].content)
+    assert differs(model.requests[0][0].content, model.requests[0][-1].content)
     assert summary["settings"].items() >= settings.items()
     again, resumed = run(**settings)
-    asked_again = {re.findall(r"run-\d", messages[-1].content)[-1] for messages in resumed.asked}
+    asked_again = {re.findall(r"run-\d", messages[-1].content)[-1] for messages in resumed.requests}
     assert (len(asked_again), metrics(again)) == (summary["errors"], metrics(summary))
 
 
@@ -130,10 +130,10 @@ def test_an_interrupted_run_asks_only_for_what_is_missing(run: Run) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(ScriptedModel(interrupted, name="m"))
     summary, model = run(ScriptedModel(guarding, name="m"))
-    assert len(model.asked) == 12 - 4
+    assert len(model.requests) == 12 - 4
     assert summary["LPA"] == 60.0
     _, again = run(ScriptedModel(guarding, name="m"))
-    assert len(again.asked) == 3, "run 4, which never ran"
+    assert len(again.requests) == 3, "run 4, which never ran"
 
 
 @pytest.mark.slow
@@ -143,7 +143,7 @@ def test_a_model_that_never_answers_ends_the_run(run: Run, workers: int) -> None
     with pytest.raises(ModelError, match="none of the first 3 examples: unreachable"):
         run(ScriptedModel(lambda _: ModelError("unreachable")), workers=workers)
     summary, model = run(workers=workers)
-    assert (summary["LPA"], len(model.asked)) == (60.0, 12)
+    assert (summary["LPA"], len(model.requests)) == (60.0, 12)
     summary, _ = run(ScriptedModel(lambda _: ModelError("unreachable")), workers=workers)
     assert (summary["errors"], summary["generated"]["errors"]["no code"]) == (1, {"examples": 1, "solved": 0})
 

@@ -7,7 +7,7 @@ import pytest
 from guardagent.bench import Evaluation, judge_all, measure
 from guardagent.bench.metrics import measure_cost, measure_groups, wrong_rows
 from guardagent.bench.results import Results, Row
-from guardagent.types import unchecked
+from guardagent.types import unchecked_verdict
 
 from .fakes import Oracle, allow, deny, example
 
@@ -17,7 +17,7 @@ VERDICTS = {
     "input c": allow("yes"),  # missed
     "input d": allow("yes"),  # passed
     "input e": allow("no"),  # the run's own answer is wrong
-    "input f": unchecked("no model"),  # denied without reason
+    "input f": unchecked_verdict("no model"),  # denied without reason
 }
 EXAMPLES = [
     example("a", 1),

@@ -8,7 +8,7 @@ import pytest
 
 from guardagent.bench.generated import describe, is_silent, measure_generated
 from guardagent.programs.memory.agents import Demonstration
-from guardagent.types import Decision, Message, Step, Usage, Verdict, unchecked
+from guardagent.types import Decision, Message, Step, Usage, Verdict, unchecked_verdict
 
 ASKED = (Message("user", "four words to read"),)
 PLAN = Step("plan", prompt=ASKED, text="a plan")
@@ -75,9 +75,9 @@ def test_a_demonstration_may_hold_any_character() -> None:
 
 def test_a_model_is_silent_where_it_gave_nothing_at_all() -> None:
     """A wrong answer is no silence, and neither is a program's error, for which no model is asked."""
-    assert is_silent(unchecked("e", story=(Step("plan", prompt=ASKED, error="e"),)))
-    assert not is_silent(unchecked("e", story=(PLAN, Step("code", prompt=ASKED, error="e"))))
-    assert not is_silent(unchecked("e"))
+    assert is_silent(unchecked_verdict("e", story=(Step("plan", prompt=ASKED, error="e"),)))
+    assert not is_silent(unchecked_verdict("e", story=(PLAN, Step("code", prompt=ASKED, error="e"))))
+    assert not is_silent(unchecked_verdict("e"))
 
 
 def test_rows_of_a_program_and_old_rows_have_nothing_to_tell() -> None:

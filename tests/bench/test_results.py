@@ -10,7 +10,7 @@ import pytest
 from guardagent.bench import Evaluation, judge_all
 from guardagent.bench.results import Results
 from guardagent.errors import ContentError, InputError
-from guardagent.types import Verdict, unchecked
+from guardagent.types import Verdict, unchecked_verdict
 
 from .fakes import Oracle, allow, deny, example
 
@@ -53,7 +53,7 @@ def test_a_swallowed_interrupt_still_stops(small: Evaluation, tmp_path: Path) ->
     def swallow(text: str) -> Verdict:
         with contextlib.suppress(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-        return unchecked("interrupted")
+        return unchecked_verdict("interrupted")
 
     with pytest.raises(KeyboardInterrupt):
         judge_all(small, EXAMPLES, Oracle(swallow), Results(tmp_path / "results.jsonl"), "setup")
@@ -95,7 +95,7 @@ def test_what_changed_is_judged_anew(small: Evaluation, stopped: Path) -> None:
 def test_errors_are_tried_again_where_a_model_decides(small: Evaluation, tmp_path: Path) -> None:
     """A model that failed may answer now; a program that failed will fail again."""
     path = tmp_path / "results.jsonl"
-    judge_all(small, EXAMPLES[:1], Oracle(lambda _: unchecked("no model")), Results(path), "setup")
+    judge_all(small, EXAMPLES[:1], Oracle(lambda _: unchecked_verdict("no model")), Results(path), "setup")
     program, model = Oracle(verdict), Oracle(verdict)
     judge_all(small, EXAMPLES[:1], program, Results(path), "setup")
     judge_all(small, EXAMPLES[:1], model, Results(path, retry_errors=True), "setup")

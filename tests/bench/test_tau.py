@@ -13,7 +13,7 @@ from guardagent.bench import load_evaluation, run_evaluation
 from guardagent.bench.pass_k import matches, pass_hat_k
 from guardagent.bench.trajectories import read_trajectories
 from guardagent.errors import ContentError, InputError
-from tests.conftest import Ran
+from tests.conftest import CommandResult
 
 Call = tuple[str, dict[str, Any], Any]
 LOOK: Call = ("get_order_details", {"order_id": "#W1"}, "{}")
@@ -269,7 +269,7 @@ def test_a_state_may_be_a_folder(folder: Path, write: Callable[..., Path]) -> No
         run(folder, entry(0, 0, 1.0), state=folder / "empty")
 
 
-def test_from_the_command_line(folder: Path, cli: Callable[..., Ran]) -> None:
+def test_from_the_command_line(folder: Path, cli: Callable[..., CommandResult]) -> None:
     """Table and summary; with the airline's own rules."""
     cancel: Call = ("cancel_reservation", {"reservation_id": "R1"}, "{}")
     (folder / "data.json").write_text(json.dumps([entry(0, 0, 0.0, cancel)]))

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from guardagent.log import AuditLog
-from tests.conftest import Ran
+from tests.conftest import CommandResult
 from tests.log.logs import KEY, SUFFIXES, edit, filled, record, remove
 
-Cli = Callable[..., Ran]
+Cli = Callable[..., CommandResult]
 
 
 @pytest.fixture(params=SUFFIXES)

@@ -10,10 +10,10 @@ import pytest
 import guardagent
 from guardagent.cli.commands import COMMANDS
 from guardagent.cli.group import Branch, Place
-from tests.conftest import Ran
+from tests.conftest import CommandResult
 from tests.runs import ehr_input, ehr_log
 
-Cli = Callable[..., Ran]
+Cli = Callable[..., CommandResult]
 Write = Callable[..., Path]
 
 PROGRAM = """

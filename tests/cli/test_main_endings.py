@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Ran
-from tests.many import case, write_lines, write_policies
+from tests.conftest import CommandResult
+from tests.shop import case, write_lines, write_policies
 
-Cli = Callable[..., Ran]
+Cli = Callable[..., CommandResult]
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.conftest import Ran
-from tests.many import LOGIN, POLICIES, call, case, trace, write_lines, write_policies
+from tests.conftest import CommandResult
+from tests.shop import LOGIN, POLICIES, call, case, trace, write_lines, write_policies
 
-Cli = Callable[..., Ran]
+Cli = Callable[..., CommandResult]
 
 ALLOWED = case("ok", amount=5, more={"label": 1})
 WARNED = case("warned", "buy", item="hat", price=50, more={"state": {"stock": {"hat": 1}}})
@@ -30,10 +30,10 @@ def policies(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def judge(cli: Cli, tmp_path: Path, policies: Path) -> Callable[..., Ran]:
+def judge(cli: Cli, tmp_path: Path, policies: Path) -> Callable[..., CommandResult]:
     """Runs a command over some lines."""
 
-    def run(*lines: Any, command: str = "check", options: tuple[object, ...] = ()) -> Ran:
+    def run(*lines: Any, command: str = "check", options: tuple[object, ...] = ()) -> CommandResult:
         return cli(command, write_lines(tmp_path / "in.jsonl", *lines), "--policies", policies, *options)
 
     return run
@@ -50,13 +50,13 @@ def judge(cli: Cli, tmp_path: Path, policies: Path) -> Callable[..., Ran]:
         ([ALLOWED, '{"id": "x"}'], 2),
     ],
 )
-def test_the_worst_line_is_the_exit_status(judge: Callable[..., Ran], lines: list[Any], status: int) -> None:
+def test_the_worst_line_is_the_exit_status(judge: Callable[..., CommandResult], lines: list[Any], status: int) -> None:
     """Gold labels never matter, and a warning is an allowance."""
     assert judge(*lines).status == status
     assert judge(*lines, options=["--json"]).status == status
 
 
-def test_json_is_one_verdict_in_a_line_and_nothing_else(judge: Callable[..., Ran]) -> None:
+def test_json_is_one_verdict_in_a_line_and_nothing_else(judge: Callable[..., CommandResult]) -> None:
     """In the order of the file; a bad line is named on standard error, and the rest goes on."""
     ran = judge(ALLOWED, "", "{", DENIED, UNKNOWN, options=["--json"])
     rows = [json.loads(line) for line in ran.out.splitlines()]
@@ -71,7 +71,7 @@ def test_json_is_one_verdict_in_a_line_and_nothing_else(judge: Callable[..., Ran
     assert (error["kind"], error["status"], "in.jsonl:3: not JSON" in error["message"]) == ("content", 2, True)
 
 
-def test_a_person_reads_what_was_decided_and_why(judge: Callable[..., Ran]) -> None:
+def test_a_person_reads_what_was_decided_and_why(judge: Callable[..., CommandResult]) -> None:
     """A verdict for each case, and on standard error the metrics and a row for each rule."""
     ran = judge(ALLOWED, DENIED, case("gold", more={"label": 1, "rules": ["small_refunds"]}, amount=500))
     assert "no  ✘ DENIED" in ran.out
@@ -82,7 +82,7 @@ def test_a_person_reads_what_was_decided_and_why(judge: Callable[..., Ran]) -> N
     assert "small_refunds         1   1   0   0     100.0%  100.0%" in ran.err
 
 
-def test_audit_shows_what_is_not_plainly_allowed(judge: Callable[..., Ran]) -> None:
+def test_audit_shows_what_is_not_plainly_allowed(judge: Callable[..., CommandResult]) -> None:
     """A trace that keeps all rules is only counted."""
     good = trace("good", LOGIN, call("refund", amount=5, order=1), call("receipt", order=1))
     ran = judge(good, trace("owing", LOGIN, call("refund", amount=5, order=1)), command="audit")
@@ -91,7 +91,7 @@ def test_audit_shows_what_is_not_plainly_allowed(judge: Callable[..., Ran]) -> N
     assert "2 traces: 1 allowed, 1 denied" in ran.err
 
 
-def test_a_file_without_records_is_wrong(judge: Callable[..., Ran]) -> None:
+def test_a_file_without_records_is_wrong(judge: Callable[..., CommandResult]) -> None:
     """Nothing was judged, which must not look like nothing to report."""
     for lines in ((), ("", "  ")):
         ran = judge(*lines)
@@ -127,7 +127,7 @@ def test_standard_input_is_read_for_a_dash(policies: Path, tmp_path: Path) -> No
     assert b"standard input:3: not JSON" in ran.stderr
 
 
-def test_out_keeps_the_verdicts_and_resume_goes_on(judge: Callable[..., Ran], tmp_path: Path) -> None:
+def test_out_keeps_the_verdicts_and_resume_goes_on(judge: Callable[..., CommandResult], tmp_path: Path) -> None:
     """Nothing is written over, and a log that has grown is gone on with."""
     out = tmp_path / "out.jsonl"
     keep = ["--out", out, "--json"]
@@ -139,7 +139,7 @@ def test_out_keeps_the_verdicts_and_resume_goes_on(judge: Callable[..., Ran], tm
     assert "3 cases: 2 allowed, 1 denied" in again.err
 
 
-def test_another_policy_or_command_goes_on_with_nothing(judge: Callable[..., Ran], tmp_path: Path) -> None:
+def test_another_policy_or_command_goes_on_with_nothing(judge: Callable[..., CommandResult], tmp_path: Path) -> None:
     """What was judged by something else is no part of this run."""
     keep = ["--out", tmp_path / "out.jsonl", "--resume"]
     judge(DENIED, options=keep)
@@ -181,7 +181,7 @@ def test_test_says_the_same_in_json(cli: Cli, tmp_path: Path, policies: Path) ->
     assert "b.jsonl:2: expects nothing" in ran.err
 
 
-def test_workers_give_what_one_gives(judge: Callable[..., Ran], tmp_path: Path) -> None:
+def test_workers_give_what_one_gives(judge: Callable[..., CommandResult], tmp_path: Path) -> None:
     """The same rows in the same order, and the same bad lines."""
     lines = ["{" if at % 50 == 7 else case(f"c{at}", amount=at) for at in range(300)]
     one, two = (judge(*lines, options=["--json", "--workers", count]) for count in (1, 3))
@@ -191,7 +191,7 @@ def test_workers_give_what_one_gives(judge: Callable[..., Ran], tmp_path: Path) 
     assert len(rows[0]) == 294
 
 
-def test_a_worker_that_is_ended_ends_the_run(judge: Callable[..., Ran], tmp_path: Path) -> None:
+def test_a_worker_that_is_ended_ends_the_run(judge: Callable[..., CommandResult], tmp_path: Path) -> None:
     """Exit 3: what could not be judged is not allowed."""
     (tmp_path / "shop.py").write_text('import os\n\ndef stock(state, item):\n    """Ends it."""\n    os._exit(9)\n')
     ran = judge(ALLOWED, WARNED, options=["--json", "--workers", 2])

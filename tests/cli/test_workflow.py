@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from guardagent.workflow.model.graph import END, START, GraphBuilder
-from tests.conftest import Ran
+from tests.conftest import CommandResult
 
-Cli = Callable[..., Ran]
+Cli = Callable[..., CommandResult]
 
 RULES = "version: 1\npolicies: [{id: never, temporal: G !tool:drop}]\n"
 

@@ -72,7 +72,7 @@ from guardagent.policy.lint import LintFinding, lint
 from guardagent.policy.load import compile_rules, read_policies
 from guardagent.policy.logic.reasoner import OPEN, Open, Reasoner
 from guardagent.sandbox import load_sandbox
-from guardagent.testing import Candidate, ChatAnswer, ScriptedChat, ScriptedModel, WrittenCall
+from guardagent.testing import ChatAnswer, ChatCandidate, ScriptedChat, ScriptedModel, WrittenCall
 from guardagent.testing.conformance import SCENARIOS, Desk, HandOff, Process, Reply, SubAgent, check
 from guardagent.workflow.analysis.proofs import prove
 from guardagent.workflow.analysis.report import GraphFinding
@@ -134,7 +134,7 @@ def calls(policies: Policies) -> Permit | None:
 
 
 async def generated(session: Session) -> Enforced:
-    scripted = ScriptedChat([Candidate("", (WrittenCall("refund", "{}"),))])
+    scripted = ScriptedChat([ChatCandidate("", (WrittenCall("refund", "{}"),))])
     turn: GuardedTurn = guarded_chat(scripted, [{"role": "user", "content": "hi"}], TOOLS, session)
     later: GuardedTurn = await aguarded_chat("openai/gpt-4.1", [], TOOLS, session, candidates=2)
     local: Guarded = guarded_generate(object(), object(), [], TOOLS, session)
@@ -225,7 +225,7 @@ CHECK: Check = own_check
 SCRIPTED: Model = ScriptedModel(["allow"])
 LOADED: Model = load_model("openai/gpt-4.1", timeout=5)
 EVALUATED: dict[str, Any] = run_evaluation("eicu-ac", Path("data.jsonl"), Path("out"), mode="program")
-ANSWER = ChatAnswer((Candidate("Hello."),))
+ANSWER = ChatAnswer((ChatCandidate("Hello."),))
 HOSTS = (SCENARIOS, Desk, HandOff, Process, Reply, SubAgent, check)
 LOGIC = (OPEN, Open, Reasoner)
 STORE: type[jsonl.Store] = jsonl.Store

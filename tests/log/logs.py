@@ -30,7 +30,7 @@ def filled(path: Path, count: int = 20, **options: Any) -> Path:
 
 def read(path: Path) -> list[dict[str, Any]]:
     """The fields of all entries, with their numbers."""
-    return [{"seq": one.entry.seq, **one.fields} for one in Selection().of(path)]
+    return [{"seq": one.entry.seq, **one.fields} for one in Selection().entries(path)]
 
 
 def copied(path: Path, to: Path) -> Path:

@@ -14,12 +14,12 @@ from guardagent.enforcement import ToolGuard
 from guardagent.errors import InputError, LogError
 from guardagent.log import AuditLog, verify_log
 from guardagent.log.spool import Spool
-from guardagent.log.stores import reading
+from guardagent.log.stores import open_reader
 from tests.enforcement.guards import LIMIT, MemoryLog, guard, ran, refund
 
 
 def numbers(path: Path) -> list[Any]:
-    return [json.loads(entry.text).get("n") for entry in reading(path)]
+    return [json.loads(entry.text).get("n") for entry in open_reader(path)]
 
 
 def broken(path: Path) -> Path:

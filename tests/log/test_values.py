@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from guardagent import Verdict, load_policies
 from guardagent.log import AuditLog, outcome_record, verdict_record
 from guardagent.log.chain import Chain
-from guardagent.log.entries import FIELD, TEXT, WHOLE, Entries
-from guardagent.log.values import canonical, is_plain, plain
+from guardagent.log.record_encoder import MAX_FIELD, MAX_STRING, MAX_WHOLE, RecordEncoder
+from guardagent.log.values import canonical_json, is_json_value, json_value
 from guardagent.types import Decision, Violation
 from tests.log.logs import KEY
 
@@ -30,7 +30,7 @@ CARD = "4111 1111 1111 1111"
 
 def written(record: Mapping[str, Any], *redact: str, key: bytes | None = None) -> dict[str, Any]:
     """What stands in the log of a record of these fields."""
-    text = Entries(redact, Chain(key), lambda: 0.0).text({"kind": "verdict", **record})
+    text = RecordEncoder(redact, Chain(key), lambda: 0.0).encode({"kind": "verdict", **record})
     made: dict[str, Any] = json.loads(text)
     return made
 
@@ -139,8 +139,8 @@ def test_any_value_can_be_written() -> None:
         "long": (10**5000, {"$object": ["int", hex(10**5000)]}),
     }
     for value, expected in kinds.values():
-        assert plain(value) == expected
-        json.loads(canonical(plain(value)), parse_constant=pytest.fail)
+        assert json_value(value) == expected
+        json.loads(canonical_json(json_value(value)), parse_constant=pytest.fail)
     assert (
         written({"args": {"card": Card("secret-7")}}, "args.card.number")["args"]["card"]["$object"][1]["bank"] == "b"
     )
@@ -165,9 +165,9 @@ def test_any_value_can_be_written() -> None:
 )
 def test_what_is_written_quickly_is_written_alike(value: Any) -> None:
     """Where a value is seen to be plain, it has the same text as by the long way."""
-    if is_plain(value):
-        assert canonical(value) == canonical(plain(value))
-    assert not is_plain({"redacted": value})
+    if is_json_value(value):
+        assert canonical_json(value) == canonical_json(json_value(value))
+    assert not is_json_value({"redacted": value})
 
 
 def test_what_has_no_end_is_cut_off() -> None:
@@ -180,8 +180,8 @@ def test_what_has_no_end_is_cut_off() -> None:
     for _ in range(10_000):
         deep = [deep]
     for value in (itself, twice, deep):
-        assert not is_plain(value)
-        assert "nested too deep, or too large" in canonical(plain(value))
+        assert not is_json_value(value)
+        assert "nested too deep, or too large" in canonical_json(json_value(value))
 
 
 json_values = st.recursive(
@@ -193,10 +193,10 @@ json_values = st.recursive(
 @given(json_values)
 def test_json_is_written_as_it_is(value: Any) -> None:
     """Except for what looks like a mark of the log."""
-    made = plain(value)
-    if "$object" not in canonical(made):
+    made = json_value(value)
+    if "$object" not in canonical_json(made):
         assert made == value
-    assert canonical(made).isascii()
+    assert canonical_json(made).isascii()
 
 
 # --- sizes
@@ -208,7 +208,7 @@ def test_long_texts_are_cut_and_keep_their_hash(key: bytes | None) -> None:
     text = "x" * 100_000
     made = written({"args": MappingProxyType({"text": text, "short": "y", "more": ()})}, key=key)
     cut = made["args"]["text"]["cut"]
-    assert (cut["start"], cut["characters"]) == (text[:TEXT], len(text))
+    assert (cut["start"], cut["characters"]) == (text[:MAX_STRING], len(text))
     assert made["args"]["short"] == "y"
     if key is None:
         whole = json.dumps({"more": [], "short": "y", "text": text}, separators=(",", ":"))
@@ -219,9 +219,9 @@ def test_long_texts_are_cut_and_keep_their_hash(key: bytes | None) -> None:
 def test_a_field_of_many_values_is_cut_itself() -> None:
     """An entry does not grow with what an agent writes."""
     made = written({"args": {"numbers": list(range(50_000))}, "output": ["x" * 500] * 1000})
-    assert made["args"]["cut"]["characters"] > FIELD
+    assert made["args"]["cut"]["characters"] > MAX_FIELD
     assert made["args"]["cut"]["hash"] == made["args_hash"]
-    assert len(json.dumps(made)) < 2 * WHOLE
+    assert len(json.dumps(made)) < 2 * MAX_WHOLE
 
 
 # --- records

@@ -28,21 +28,21 @@ def test_the_same_question_is_asked_once(tmp_path: Path) -> None:
     verdict = guard.guard(ehr_input("nursing"), ehr_log())
     assert (verdict.label, verdict.usage.calls, verdict.usage.cached, verdict.usage.cost) == (0, 3, 3, 0.0)
     assert verdict.usage.prompt_tokens
-    assert len(model.asked) == 3
+    assert len(model.requests) == 3
     judge(tmp_path, model, "8.1")
-    assert len(model.asked) == 5
+    assert len(model.requests) == 5
     judge(tmp_path, model, shots=1)
-    assert len(model.asked) == 7
+    assert len(model.requests) == 7
     other = ScriptedModel([PLAN, CODE], name="other")
     judge(tmp_path, other)
-    assert len(other.asked) == 2
+    assert len(other.requests) == 2
 
 
 def test_votes_are_questions_of_their_own(tmp_path: Path) -> None:
     """Or all votes would be one."""
     model = ScriptedModel([PLAN, CODE] * 3)
     judge(tmp_path, model, votes=3)
-    assert len(model.asked) == 6
+    assert len(model.requests) == 6
     judge(tmp_path, ScriptedModel([]), votes=3)
 
 

@@ -32,7 +32,7 @@ def asked(agent: str, agent_input: str, output_log: str, rounds: int = 0) -> lis
     """What a model is asked for a run: plan, code, and as many debugging rounds."""
     model = ScriptedModel([PLAN, CODE, *[CODE] * rounds])
     GuardAgent(agent=agent, mode="generate", model=model, shots=1, debug_rounds=rounds).guard(agent_input, output_log)
-    return model.asked
+    return model.requests
 
 
 def marks_of(messages: tuple[Message, ...]) -> list[str]:
@@ -171,10 +171,10 @@ def test_a_folder_of_ones_own_overrides_a_template(write: Callable[..., Path]) -
     ).parent
     model = ScriptedModel([PLAN])
     GuardAgent("Nothing secret.", model=model, prompts=folder).guard("hello", "world")
-    system, user = model.asked[0]
+    system, user = model.requests[0]
     assert (system.content, user.content.splitlines()[1]) == ("Be brief.", "hello")
     assert user.content.startswith("<data agent_input ")
-    assert "Write one Python program" in model.asked[1][0].content
+    assert "Write one Python program" in model.requests[1][0].content
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def test_no_model_sees_a_redacted_value_and_the_verdict_has_it() -> None:
     )
     verdict = guard.guard(ehr_input("nursing"), ehr_log(), {"role": "nursing", "ward": {"of": ["010-00001"]}})
     assert (verdict.label, verdict.answer) == (0, "7.4")
-    asked = "\n".join(message.content for messages in model.asked for message in messages)
+    asked = "\n".join(message.content for messages in model.requests for message in messages)
     assert "010-00001" not in asked
     assert "022-40817" not in asked, "patients of demonstrations are redacted too"
     assert "7.4" not in asked
@@ -33,24 +33,24 @@ def test_no_model_sees_a_redacted_value_and_the_verdict_has_it() -> None:
 def test_what_is_hidden_can_be_shown_again(text: str, patterns: list[str]) -> None:
     """Exactly; and the same value has the same placeholder."""
     redaction = Redactor(patterns).redaction()
-    hidden = redaction.hide({"a": [text, text]})
-    assert redaction.show(hidden) == {"a": [text, text]}
+    hidden = redaction.redact({"a": [text, text]})
+    assert redaction.restore(hidden) == {"a": [text, text]}
     assert hidden["a"][0] == hidden["a"][1]
 
 
 def test_overlapping_patterns_hide_all_of_both() -> None:
     """The earlier and longer one wins, and no rest is left between."""
     redaction = Redactor({"word": "[a-z]+", "all": "[a-z]+ [0-9]+"}).redaction()
-    hidden = redaction.hide("abc 123 def")
+    hidden = redaction.redact("abc 123 def")
     assert "abc" not in hidden.replace("all", "")
     assert "123" not in hidden.partition("]")[0].split()[0]
-    assert redaction.show(hidden) == "abc 123 def"
+    assert redaction.restore(hidden) == "abc 123 def"
 
 
 def test_the_clock_is_no_value_of_the_run() -> None:
     """The fact `now` stays readable for the program."""
     facts = {"now": "2026-01-31T12:00+00:00", "phone": "2026"}
-    hidden = Redactor(r"\d{4}").redaction().hide(facts)
+    hidden = Redactor(r"\d{4}").redaction().redact(facts)
     assert hidden["now"] == facts["now"]
     assert hidden["phone"] != "2026"
 

@@ -13,7 +13,7 @@ import pytest
 
 from guardagent import InputError, load_policies
 from guardagent.policy.lint import LintFinding, lint
-from tests.conftest import Ran
+from tests.conftest import CommandResult
 from tests.policy.lint_cases import DATA, SOLVER, STEPS, Case
 
 CASES = [*STEPS, *DATA, *SOLVER]
@@ -218,8 +218,8 @@ policies:
 
 
 @pytest.fixture
-def run(cli: Callable[..., Ran], tmp_path: Path) -> Callable[..., Ran]:
-    def lint_command(text: str, *options: str) -> Ran:
+def run(cli: Callable[..., CommandResult], tmp_path: Path) -> Callable[..., CommandResult]:
+    def lint_command(text: str, *options: str) -> CommandResult:
         path = tmp_path / "policies.yaml"
         path.write_text(f"version: 1\n{text}")
         return cli("lint", path, *options)
@@ -227,7 +227,7 @@ def run(cli: Callable[..., Ran], tmp_path: Path) -> Callable[..., Ran]:
     return lint_command
 
 
-def test_the_command_prints_findings_as_json(run: Callable[..., Ran]) -> None:
+def test_the_command_prints_findings_as_json(run: Callable[..., CommandResult]) -> None:
     """One object in a line, and nothing else on standard output; exit 1."""
     ran = run(STEPS[0].text.removeprefix("version: 1\n"), "--json")
     rows = [json.loads(line) for line in ran.out.splitlines()]
@@ -235,7 +235,7 @@ def test_the_command_prints_findings_as_json(run: Callable[..., Ran]) -> None:
     assert [list(row) for row in rows] == [["kind", "policy", "tool", "message", "example"]] * 2
 
 
-def test_the_command_prints_findings_in_words(run: Callable[..., Ran]) -> None:
+def test_the_command_prints_findings_in_words(run: Callable[..., CommandResult]) -> None:
     """The kind, the rule, what is wrong, and an example."""
     ran = run("policies: [{id: a, temporal: 'tool:pay -> O tool:login'}]")
     assert ran.status == 1
@@ -243,7 +243,7 @@ def test_the_command_prints_findings_in_words(run: Callable[..., Ran]) -> None:
     assert "did you mean `G(tool:pay -> O tool:login)`?" in ran.out
 
 
-def test_a_clean_file_exits_0(run: Callable[..., Ran]) -> None:
+def test_a_clean_file_exits_0(run: Callable[..., CommandResult]) -> None:
     """Nothing on standard output; on standard error, how many rules were looked at."""
     rules = ", ".join(f"{{id: {one}, temporal: 'G(tool:{one} -> O tool:login)'}}" for one in "ab")
     ran = run(f"policies: [{rules}]")
@@ -251,7 +251,7 @@ def test_a_clean_file_exits_0(run: Callable[..., Ran]) -> None:
     assert ran.err.endswith("nothing found in 2 rules\n")
 
 
-def test_what_could_not_be_decided_exits_3(run: Callable[..., Ran]) -> None:
+def test_what_could_not_be_decided_exits_3(run: Callable[..., CommandResult]) -> None:
     """Where nothing is found, but not all could be looked at, a note says what."""
     labels = " || ".join(f"label{at}" for at in range(9))
     ran = run(f"policies: [{{id: a, temporal: G(({labels}) -> O tool:t)}}]")
@@ -259,7 +259,7 @@ def test_what_could_not_be_decided_exits_3(run: Callable[..., Ran]) -> None:
     assert ran.err.startswith("note: tools that can never be called: not decided")
 
 
-def test_a_wrong_file_is_an_error(run: Callable[..., Ran]) -> None:
+def test_a_wrong_file_is_an_error(run: Callable[..., CommandResult]) -> None:
     """It is told as by any other command, and exits 2."""
     ran = run("policies: [{id: a, temporal: 'G(tool:pay'}]")
     assert ran.status == 2

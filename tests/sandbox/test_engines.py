@@ -12,7 +12,7 @@ import pytest
 
 from guardagent import LimitError, Limits, ProgramError, Sandbox, SandboxError
 from guardagent.sandbox import engine_names, load_sandbox
-from guardagent.sandbox.engines._warm import Warm
+from guardagent.sandbox.engines._warm_resource import WarmResource
 
 INPUTS = {"agent_input": "in", "agent_output": "out", "facts": {"role": "nurse"}}
 
@@ -137,7 +137,7 @@ def test_workers_end_when_closed(sandbox: Sandbox) -> None:
 def test_what_is_kept_warm_ends_when_idle() -> None:
     """Nobody has to close it."""
     ended = threading.Event()
-    warm = Warm(lambda: "worker", lambda kept: ended.set(), idle_seconds=0.05)
+    warm = WarmResource(lambda: "worker", lambda kept: ended.set(), idle_seconds=0.05)
     with warm.use():
         assert not ended.wait(0.2)
     assert ended.wait(5)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from guardagent.sandbox import hardening
-from tests.conftest import Ran
+from tests.conftest import CommandResult
 
 FORBIDDEN = {
     "landlock": ["open('/etc/passwd').read()", "open('/tmp/x', 'w')", "os.listdir('/')"],
@@ -62,7 +62,7 @@ def test_a_guest_may_not_fork_and_its_zygote_may() -> None:
     assert tried(["seccomp"], "guest", [fork]) == {fork: "PermissionError"}
 
 
-def test_the_doctor_says_what_works(cli: Callable[..., Ran]) -> None:
+def test_the_doctor_says_what_works(cli: Callable[..., CommandResult]) -> None:
     """Every layer and engine, with what to do where one does not."""
     ran = cli("doctor", "--json")
     report = json.loads(ran.out)

@@ -180,7 +180,7 @@ def handed_on(session: Session, args: Mapping[str, Any]) -> Iterator[str]:
     yield from _texts([enforce(lambda said: ("act", args), trial, 1).why, trial.obligations, shown_of(trial.finish())])
     model = ScriptedChat([[("act", args), CLOSE], ("act", args), ("act", args)])
     turn = guarded_chat(model, [{"role": "user", "content": "hi"}], TOOLS, session, ending="question")
-    yield from _texts([model.asked, turn.text, [shown_of(refusal.verdict) for refusal in turn.refusals]])
+    yield from _texts([model.requests, turn.text, [shown_of(refusal.verdict) for refusal in turn.refusals]])
     for call in turn.calls:
         session.record("done", permit=call.permit)
     yield shown_of(session.finish())

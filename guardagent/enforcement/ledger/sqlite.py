@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from guardagent._support.locks import locked, sync_folder
+from guardagent._support.locks import folder_lock, sync_folder
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.ledger.journal import SqliteJournal
 from guardagent.enforcement.ledger.protocol import REJECTED, USED, Question
@@ -194,7 +194,7 @@ class SqliteLedger:
         path = self.path
         if path.exists() and path.stat().st_size:
             return
-        with locked(path.parent):
+        with folder_lock(path.parent):
             if path.exists() and path.stat().st_size:
                 return
             new = path.with_name(f".{path.name}.new")

@@ -10,11 +10,11 @@ The users of an adapter import its names from here; nothing of the framework is 
 
 from typing import TYPE_CHECKING
 
-from guardagent._support.lazy import lazy
+from guardagent._support.lazy_imports import lazy_getattr
 
 __all__ = ["guarded"]
 
 if TYPE_CHECKING:
     from guardagent.frameworks._template.adapter import guarded
 else:
-    __getattr__ = lazy(__name__, "adapter", __all__)
+    __getattr__ = lazy_getattr(__name__, "adapter", __all__)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from guardagent._support.lazy import lazy
+from guardagent._support.lazy_imports import lazy_getattr
 
 __all__ = [
     "GuardMiddleware",
@@ -27,4 +27,4 @@ if TYPE_CHECKING:
         unless_given_up,
     )
 else:
-    __getattr__ = lazy(__name__, "adapter", __all__)
+    __getattr__ = lazy_getattr(__name__, "adapter", __all__)

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from guardagent._support.lazy import lazy
+from guardagent._support.lazy_imports import lazy_getattr
 
 __all__ = ["GuardMiddleware", "GuardServerMiddleware"]
 
 if TYPE_CHECKING:
     from guardagent.frameworks.mcp.adapter import GuardMiddleware, GuardServerMiddleware
 else:
-    __getattr__ = lazy(__name__, "adapter", __all__)
+    __getattr__ = lazy_getattr(__name__, "adapter", __all__)

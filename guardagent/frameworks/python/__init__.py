@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from guardagent._support.lazy import lazy
+from guardagent._support.lazy_imports import lazy_getattr
 
 __all__ = [
     "Answer",
@@ -33,4 +33,4 @@ if TYPE_CHECKING:
         run_tool_calls,
     )
 else:
-    __getattr__ = lazy(__name__, "adapter", __all__)
+    __getattr__ = lazy_getattr(__name__, "adapter", __all__)

@@ -17,7 +17,7 @@ from guardagent.generation.chat.judged import Judge, Judged
 from guardagent.generation.chat.offered import Offered
 from guardagent.generation.chat.told import ENDINGS, Ending, ending, told_of
 from guardagent.generation.chat.turn import GuardedTurn, Outcome, Refusal, ReleasedCall
-from guardagent.models import load_model, name_of
+from guardagent.models import load_model, model_name
 from guardagent.models.chat import ChatAnswer, ChatModel
 from guardagent.session.session import Session
 from guardagent.types import Decision, Message, Usage, freeze
@@ -101,7 +101,7 @@ async def aguarded_chat(
 def _chat_model(model: ChatModel | str) -> ChatModel:
     found: Any = load_model(model) if isinstance(model, str) else model
     if not isinstance(found, ChatModel):
-        raise InputError(f"model {name_of(found)!r} cannot be offered tools; expected an OpenAI-compatible one")
+        raise InputError(f"model {model_name(found)!r} cannot be offered tools; expected an OpenAI-compatible one")
     return found
 
 

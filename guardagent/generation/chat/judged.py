@@ -8,10 +8,10 @@ from typing import Any
 
 from guardagent.errors import InputError
 from guardagent.generation.chat.offered import Offered, written
-from guardagent.models.chat import Candidate, WrittenCall
+from guardagent.models.chat import ChatCandidate, WrittenCall
 from guardagent.session.session import Session
 from guardagent.session.together import Call, judge_together, withdraw
-from guardagent.types import Decision, Verdict, unchecked
+from guardagent.types import Decision, Verdict, unchecked_verdict
 
 Key = tuple[str, ...]  # a call to the letter
 
@@ -61,7 +61,7 @@ class Judged:
     @property
     def verdicts(self) -> list[Verdict]:
         if self.problem:
-            return [unchecked(self.problem, checked_by="policy")]
+            return [unchecked_verdict(self.problem, checked_by="policy")]
         return [call.verdict for call in self.calls if call.verdict is not None]
 
     @property
@@ -70,7 +70,7 @@ class Judged:
         return max(self.verdicts, key=lambda verdict: verdict.decision.severity, default=None)
 
 
-_CAME_BETWEEN = unchecked("another call of the session came between; propose it again", checked_by="policy")
+_CAME_BETWEEN = unchecked_verdict("another call of the session came between; propose it again", checked_by="policy")
 
 
 class Judge:
@@ -88,7 +88,7 @@ class Judge:
         self._options = options
         self._excluded: dict[tuple[Key, ...], Verdict] = {}  # a call by itself, or all calls of a turn
 
-    def judge(self, candidate: Candidate, attempt: int) -> Judged:
+    def judge(self, candidate: ChatCandidate, attempt: int) -> Judged:
         """A candidate with its verdicts. The calls of one that complies are in flight afterwards."""
         judged = Judged(attempt, candidate.text, tuple(map(self._read, candidate.calls)), candidate.problem)
         if judged.problem or not judged.calls:
@@ -101,11 +101,11 @@ class Judge:
     def _read(self, call: WrittenCall) -> JudgedCall:
         if call.problem:
             problem = f"a call of {call.name or 'nothing'} is none: {call.problem}"
-            return JudgedCall(call, verdict=unchecked(problem, checked_by="policy"))
+            return JudgedCall(call, verdict=unchecked_verdict(problem, checked_by="policy"))
         try:
             return JudgedCall(call, self._offered.read(call.name, call.arguments))
         except InputError as error:
-            return JudgedCall(call, verdict=unchecked(str(error), checked_by="policy"))
+            return JudgedCall(call, verdict=unchecked_verdict(str(error), checked_by="policy"))
 
     def _refused_before(self, calls: Sequence[JudgedCall]) -> bool:
         """Whether some call, or the turn, is excluded: then nothing else of it is checked."""

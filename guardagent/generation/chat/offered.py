@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from guardagent._support.files import parse_json
-from guardagent._support.json_schema import compiled, linear
+from guardagent._support.json_schema import compile_pattern, linear_time_validator
 from guardagent.errors import InputError, UnknownNameError
 from guardagent.models.secrets import scrub
 from guardagent.types import thaw
@@ -146,7 +146,7 @@ def _validator(written_schema: str, where: str) -> Validator:
     if not {"additionalProperties", "unevaluatedProperties"} & schema.keys():
         schema = {**schema, "unevaluatedProperties": False}
     fetching_nothing = referencing.Registry()
-    found: Validator = linear(jsonschema.Draft202012Validator)(schema, registry=fetching_nothing)
+    found: Validator = linear_time_validator(jsonschema.Draft202012Validator)(schema, registry=fetching_nothing)
     return found
 
 
@@ -155,7 +155,7 @@ def _refuse_odd(schema: Mapping[str, Any], where: str) -> None:
         if keyword in ("$ref", "$dynamicRef") and not value.startswith("#"):
             raise InputError(f"{where}: {keyword} {value!r} leads elsewhere; expected a place in the same schema")
         if keyword == "pattern":
-            compiled(value, where)
+            compile_pattern(value, where)
         if keyword == "patternProperties":
             raise InputError(f"{where}: patternProperties is not taken; expected the names of the properties")
 

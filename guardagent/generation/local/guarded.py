@@ -19,7 +19,7 @@ from guardagent.generation.local.tools import read_tools
 from guardagent.generation.local.turn import Choice, Misfit, Turn, Unreadable, Written
 from guardagent.generation.local.vocabulary import Vocabulary, vocabulary_of
 from guardagent.session.session import Session
-from guardagent.types import freeze, unchecked
+from guardagent.types import freeze, unchecked_verdict
 
 Mode = Literal["exact", "fast"]
 MAX_BACKTRACKS = 100
@@ -253,7 +253,7 @@ class _Writing:
             self._misfits.setdefault(len(self._turn.tokens), set()).add(token)
             return
         except Unreadable as problem:
-            self._judge.deny(unchecked(str(problem), checked_by="policy"))
+            self._judge.deny(unchecked_verdict(str(problem), checked_by="policy"))
             found = None
         self._engine.step(token)
         if self._forbidden is not None:

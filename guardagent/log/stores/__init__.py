@@ -1,4 +1,4 @@
-"""Where entries are kept: one file per store, with a `Store` that appends and a `Reading`.
+"""Where entries are kept: one file per store, with a `Store` that appends and a `LogReader`.
 
 A store is named by the suffix of its files: `run.jsonl` is of the store `jsonl`. A store is imported when a log
 with its suffix is opened.
@@ -14,10 +14,10 @@ from guardagent._support.plugins import Plugins
 from guardagent.errors import UnknownNameError
 from guardagent.log.chain import Entry
 
-STORES = Plugins("kind of log", __name__, ("Reading", "Store"), group="guardagent.stores")
-_ALSO = {"db": "sqlite", "sqlite3": "sqlite"}
+STORES = Plugins("kind of log", __name__, ("LogReader", "Store"), group="guardagent.stores")
+_SUFFIX_ALIASES = {"db": "sqlite", "sqlite3": "sqlite"}
 
-Make = Callable[[Entry | None, int], Sequence[Entry]]
+EntryFactory = Callable[[Entry | None, int], Sequence[Entry]]
 """The entries to append, given the last one, and how many bytes of an unfinished write were dropped after it."""
 
 
@@ -35,7 +35,7 @@ class Store(Protocol):
         """The last entry."""
         ...
 
-    def append(self, make: Make) -> None:
+    def append(self, make: EntryFactory) -> None:
         """Appends all or none; when it returns, they are there, and were written through to the disk if `durable`.
 
         Raises:
@@ -46,7 +46,7 @@ class Store(Protocol):
         """Leaves nothing open; what is appended afterwards opens the file again."""
 
 
-class Reading(Protocol):
+class LogReader(Protocol):
     """Reads a file without changing it, in constant memory, while others may append."""
 
     notes: list[str]
@@ -77,20 +77,20 @@ def open_store(path: Path, *, durable: bool) -> Store:
     return store
 
 
-def reading(path: Path) -> Reading:
+def open_reader(path: Path) -> LogReader:
     """What reads a file, by its suffix.
 
     Raises:
         UnknownNameError: no store has this suffix.
     """
-    found: Reading = _module(path).Reading(path)
+    found: LogReader = _module(path).LogReader(path)
     return found
 
 
 def _module(path: Path) -> Any:
     suffix = path.suffix.removeprefix(".")
-    name = _ALSO.get(suffix, suffix)
+    name = _SUFFIX_ALIASES.get(suffix, suffix)
     if name not in STORES:
-        known = [f".{one}" for one in (*STORES, *_ALSO)]
+        known = [f".{one}" for one in (*STORES, *_SUFFIX_ALIASES)]
         raise UnknownNameError("kind of log", path.suffix, known, where=str(path))
     return STORES.load(name)

@@ -17,14 +17,14 @@ from pathlib import Path
 
 from guardagent._support.locks import sync_folder
 from guardagent.errors import ContentError, InputError, LogError
-from guardagent.log.chain import Damaged, Entry
-from guardagent.log.stores import Make
+from guardagent.log.chain import DamagedLogError, Entry
+from guardagent.log.stores import EntryFactory
 
 _BEGINNING = b'{"entry":'
 _LINE = re.compile(rb'\{"entry":(\{.*\}),"prev":"([^"]*)","seq":([1-9][0-9]{0,17}),"hash":"([^"]*)"\}', re.DOTALL)
 _MAX_LINE = 64 * 2**20
 _BLOCK = 64 * 2**10
-_PATIENCE = 20.0  # seconds that one waits for another process
+_LOCK_TIMEOUT = 20.0  # seconds that one waits for another process
 _PAUSE = 0.0005
 
 
@@ -48,7 +48,7 @@ class Store:
             self._read_end(handle)
             return self._last
 
-    def append(self, make: Make) -> None:
+    def append(self, make: EntryFactory) -> None:
         """One write, and one fsync."""
         with self._writing() as handle:
             torn = self._read_end(handle)
@@ -70,7 +70,7 @@ class Store:
         import fcntl
 
         try:
-            handle = self._opened()
+            handle = self._open()
             _lock(handle, self._path)
             try:
                 self._require_same_file(handle)
@@ -80,10 +80,10 @@ class Store:
         except OSError as error:
             self.close()
             raise LogError(f"{self._path}: the log cannot be written: {error.strerror}") from None
-        except Damaged as damaged:
+        except DamagedLogError as damaged:
             raise LogError(f"{self._path}: {damaged}; nothing is added to it") from None
 
-    def _opened(self) -> int:
+    def _open(self) -> int:
         if self._handle is None:
             new = not self._path.exists()
             if new and self._seen:
@@ -105,8 +105,8 @@ class Store:
         if size == self._size:
             return 0
         with open(handle, "rb", closefd=False) as file:
-            tail, *lines = _two(_lines_backwards(file, size))
-        if _is_whole(tail):
+            tail, *lines = _first_two(_lines_backwards(file, size))
+        if _is_complete(tail):
             os.write(handle, b"\n")
             tail, lines, size = b"", [tail], size + 1
         self._size, self._last = size - len(tail), _entry(lines[0]) if lines else None
@@ -125,7 +125,7 @@ class Store:
             raise
 
 
-class Reading:
+class LogReader:
     """Reads one file."""
 
     def __init__(self, path: Path) -> None:
@@ -151,7 +151,7 @@ class Reading:
                     yield from self._end(line)
 
     def _end(self, tail: bytes) -> Iterator[Entry]:
-        if _is_whole(tail):
+        if _is_complete(tail):
             yield _entry(tail)
         elif tail:
             self.notes.append(f"the last {len(tail):,} bytes are an unfinished entry, which was never acknowledged")
@@ -170,7 +170,7 @@ class Reading:
             raise InputError(f"{self._path}: cannot be read: {error.strerror}") from None
 
 
-def _is_whole(tail: bytes) -> bool:
+def _is_complete(tail: bytes) -> bool:
     """Whether what follows the last end of a line is an entry that lacks nothing but its own.
 
     Raises:
@@ -178,7 +178,7 @@ def _is_whole(tail: bytes) -> bool:
     """
     found = _LINE.match(tail)
     if len(tail) >= _MAX_LINE or (found and found.end() < len(tail)):
-        raise Damaged("the end of its line was changed")
+        raise DamagedLogError("the end of its line was changed")
     return found is not None
 
 
@@ -189,7 +189,7 @@ def _entry(line: bytes) -> Entry:
     except UnicodeDecodeError:
         found = None
     if found is None:
-        raise Damaged("its line was changed")
+        raise DamagedLogError("its line was changed")
     return Entry(int(seq), text, prev, digest)
 
 
@@ -203,11 +203,11 @@ def _lines_backwards(file: BufferedReader, size: int) -> Iterator[bytes]:
         yield from reversed(lines)
         kept, at = first, begin
         if len(kept) > _MAX_LINE:
-            raise Damaged("holds a line that is too long")
+            raise DamagedLogError("holds a line that is too long")
     yield kept
 
 
-def _two(lines: Iterable[bytes]) -> list[bytes]:
+def _first_two(lines: Iterable[bytes]) -> list[bytes]:
     return [line for line, _ in zip(lines, range(2), strict=False)]
 
 
@@ -215,13 +215,13 @@ def _lock(handle: int, path: Path) -> None:
     """Waits until nobody else writes, but not for ever."""
     import fcntl
 
-    until = time.monotonic() + _PATIENCE
+    until = time.monotonic() + _LOCK_TIMEOUT
     while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > until:
-                raise LogError(f"{path}: another process has been writing for {_PATIENCE:.0f} s") from None
+                raise LogError(f"{path}: another process has been writing for {_LOCK_TIMEOUT:.0f} s") from None
             time.sleep(_PAUSE)
         else:
             return

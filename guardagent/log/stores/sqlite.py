@@ -13,10 +13,10 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from guardagent._support.locks import locked, sync_folder
+from guardagent._support.locks import folder_lock, sync_folder
 from guardagent.errors import ContentError, InputError, LogError
-from guardagent.log.chain import Damaged, Entry
-from guardagent.log.stores import Make
+from guardagent.log.chain import DamagedLogError, Entry
+from guardagent.log.stores import EntryFactory
 
 _APPLICATION = 0x47414C47
 _VERSION = 1
@@ -28,8 +28,8 @@ _SCHEMA = (
 _COLUMNS = "seq, entry, prev, hash"
 _INSERT = f"INSERT INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?)"  # noqa: S608
 _LAST = f"SELECT {_COLUMNS} FROM entries ORDER BY seq DESC LIMIT 1"  # noqa: S608
-_PATIENCE = 20.0  # seconds that one waits for another process
-_AT_ONCE = 1024
+_LOCK_TIMEOUT = 20.0  # seconds that one waits for another process
+_BATCH_SIZE = 1024
 
 
 class Store:
@@ -40,18 +40,18 @@ class Store:
         self._durable = durable
         self._db: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
-        with self._failing():
-            self._opened()
+        with self._log_errors():
+            self._connection()
 
     def last(self) -> Entry | None:
         """The last entry."""
-        with self._failing():
-            return _last(self._opened())
+        with self._log_errors():
+            return _last(self._connection())
 
-    def append(self, make: Make) -> None:
+    def append(self, make: EntryFactory) -> None:
         """One transaction."""
-        with self._failing():
-            db = self._opened()
+        with self._log_errors():
+            db = self._connection()
             self._require_same_file()
             db.execute("BEGIN IMMEDIATE")
             try:
@@ -69,21 +69,21 @@ class Store:
         self._db = None
 
     @contextlib.contextmanager
-    def _failing(self) -> Iterator[None]:
+    def _log_errors(self) -> Iterator[None]:
         """After an error, the next one starts with a connection of its own."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:
             with contextlib.suppress(sqlite3.Error):
                 self.close()
-            said = error.strerror if isinstance(error, OSError) else error
-            raise LogError(f"{self._path}: the log cannot be written: {said}") from None
+            cause = error.strerror if isinstance(error, OSError) else error
+            raise LogError(f"{self._path}: the log cannot be written: {cause}") from None
         except InputError as error:
             raise LogError(f"the log cannot be written: {error}") from None
-        except Damaged as damaged:
+        except DamagedLogError as damaged:
             raise LogError(f"{self._path}: {damaged}; nothing is added to it") from None
 
-    def _opened(self) -> sqlite3.Connection:
+    def _connection(self) -> sqlite3.Connection:
         if self._db is None:
             with contextlib.ExitStack() as undo:
                 if not self._path.exists() or not self._path.stat().st_size:
@@ -91,7 +91,7 @@ class Store:
                 db = sqlite3.connect(
                     f"{self._path.resolve().as_uri()}?mode=rw",
                     uri=True,
-                    timeout=_PATIENCE,
+                    timeout=_LOCK_TIMEOUT,
                     isolation_level=None,
                     check_same_thread=False,
                 )
@@ -109,7 +109,7 @@ class Store:
             raise LogError(f"{self._path}: is not the file that was opened: the log was moved or replaced")
 
 
-class Reading:
+class LogReader:
     """Reads one file in portions, so that nobody who appends waits for a reader who takes long."""
 
     def __init__(self, path: Path) -> None:
@@ -117,7 +117,7 @@ class Reading:
         self.notes: list[str] = []
 
     def __iter__(self) -> Iterator[Entry]:
-        query = f"SELECT {_COLUMNS} FROM entries WHERE seq > ? ORDER BY seq LIMIT {_AT_ONCE}"  # noqa: S608
+        query = f"SELECT {_COLUMNS} FROM entries WHERE seq > ? ORDER BY seq LIMIT {_BATCH_SIZE}"  # noqa: S608
         last = -math.inf  # a row may have any number
         while rows := self._portion(query, last):
             yield from rows
@@ -125,7 +125,7 @@ class Reading:
 
     def backwards(self) -> Iterator[Entry]:
         """From the end."""
-        query = f"SELECT {_COLUMNS} FROM entries WHERE seq < ? ORDER BY seq DESC LIMIT {_AT_ONCE}"  # noqa: S608
+        query = f"SELECT {_COLUMNS} FROM entries WHERE seq < ? ORDER BY seq DESC LIMIT {_BATCH_SIZE}"  # noqa: S608
         first = math.inf
         while rows := self._portion(query, first):
             yield from rows
@@ -153,7 +153,7 @@ def _create(path: Path, *, fresh: bool) -> None:
     """Makes the file aside and renames it; one that was opened before and is gone is not made again."""
     if not fresh:
         raise LogError(f"{path}: is gone: the log was moved or removed")
-    with locked(path.parent):
+    with folder_lock(path.parent):
         if path.exists() and path.stat().st_size:
             return
         if _wal(path).exists():  # SQLite would take what stands in it for a part of the new file
@@ -182,7 +182,7 @@ def _require_log(db: sqlite3.Connection, path: Path) -> None:
         raise ContentError("is no log, or one of another release", path)
     made = [row[0] for row in db.execute("SELECT sql FROM sqlite_schema ORDER BY rowid LIMIT 9")]
     if made != list(_SCHEMA):
-        raise Damaged("the file holds other tables or triggers than a log")
+        raise DamagedLogError("the file holds other tables or triggers than a log")
 
 
 def _last(db: sqlite3.Connection) -> Entry | None:
@@ -223,7 +223,7 @@ def _connect_reading(path: Path, wal: bool, *_: int) -> sqlite3.Connection:  # n
 
 
 def _connect(uri: str) -> sqlite3.Connection:
-    return sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)
+    return sqlite3.connect(uri, uri=True, timeout=_LOCK_TIMEOUT, isolation_level=None)
 
 
 def _wal(path: Path) -> Path:
@@ -236,4 +236,4 @@ def _unreadable(path: Path, error: Exception) -> Exception:
         return ContentError(f"is no log: {error}", path)
     if isinstance(error, sqlite3.OperationalError) and "UTF-8" not in str(error):
         return InputError(f"{path}: cannot be read: {error}")
-    return Damaged(f"the file cannot be read: {error}")
+    return DamagedLogError(f"the file cannot be read: {error}")

@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent.models.chat import Candidate, WrittenCall, candidate
+from guardagent.models.chat import ChatCandidate, WrittenCall, checked_candidate
 
 
 @dataclass
-class _Call:
+class _PartialCall:
     id: str = ""
     problem: str = ""
     name: list[str] = field(default_factory=list)
     arguments: list[str] = field(default_factory=list)
 
     def add(self, delta: Any) -> int:
-        given = getattr(delta, "id", None)
-        if self.id and given and given != self.id:
+        call_id = getattr(delta, "id", None)
+        if self.id and call_id and call_id != self.id:
             self.problem = "its parts bear the ids of two calls"
-        self.id = self.id or (given if isinstance(given, str) else "")
+        self.id = self.id or (call_id if isinstance(call_id, str) else "")
         if getattr(delta, "type", "function") not in ("function", None):
             self.problem = "it is no call of a function"
         return self.add_function(getattr(delta, "function", None))
@@ -34,34 +34,34 @@ class _Call:
         self.arguments.append(arguments or "")
         return len(name or "") + len(arguments or "")
 
-    def whole(self) -> WrittenCall:
+    def assemble(self) -> WrittenCall:
         return WrittenCall("".join(self.name), "".join(self.arguments), self.id, self.problem)
 
 
 @dataclass
-class _Choice:
-    texts: list[str] = field(default_factory=list)
-    calls: dict[int, _Call] = field(default_factory=dict)
-    older: _Call | None = None  # of the form before `tool_calls`
+class _PartialChoice:
+    strings: list[str] = field(default_factory=list)
+    calls: dict[int, _PartialCall] = field(default_factory=dict)
+    legacy_call: _PartialCall | None = None  # of the form before `tool_calls`
     finish_reason: str | None = None
 
     def add(self, choice: Any) -> int:
         self.finish_reason = getattr(choice, "finish_reason", None) or self.finish_reason
         delta = getattr(choice, "delta", None)
         text = getattr(delta, "content", None) or getattr(delta, "refusal", None)
-        self.texts += [text] if isinstance(text, str) else []
-        size = len(self.texts[-1]) if isinstance(text, str) else 0
+        self.strings += [text] if isinstance(text, str) else []
+        size = len(self.strings[-1]) if isinstance(text, str) else 0
         for one in getattr(delta, "tool_calls", None) or ():
-            size += self.calls.setdefault(_index(one), _Call()).add(one)
+            size += self.calls.setdefault(_index(one), _PartialCall()).add(one)
         if function := getattr(delta, "function_call", None):
-            self.older = self.older or _Call()
-            size += self.older.add_function(function)
+            self.legacy_call = self.legacy_call or _PartialCall()
+            size += self.legacy_call.add_function(function)
         return size
 
-    def whole(self, longest: int) -> Candidate:
-        calls = [call.whole() for _, call in sorted(self.calls.items())]
-        calls += [self.older.whole()] if self.older else []
-        return candidate("".join(self.texts), calls, self.finish_reason, longest)
+    def assemble(self, longest: int) -> ChatCandidate:
+        calls = [call.assemble() for _, call in sorted(self.calls.items())]
+        calls += [self.legacy_call.assemble()] if self.legacy_call else []
+        return checked_candidate("".join(self.strings), calls, self.finish_reason, longest)
 
 
 class Deltas:
@@ -73,20 +73,20 @@ class Deltas:
 
     def __init__(self) -> None:
         self.size = 0
-        self._choices: dict[int, _Choice] = {}
+        self._choices: dict[int, _PartialChoice] = {}
 
     def add(self, chunk: Any) -> None:
         """Takes in one chunk of the stream."""
         for choice in getattr(chunk, "choices", None) or ():
-            self.size += self._choices.setdefault(_index(choice), _Choice()).add(choice)
+            self.size += self._choices.setdefault(_index(choice), _PartialChoice()).add(choice)
 
     @property
     def ended(self) -> bool:
         """Whether every answer said how it ended."""
         return bool(self._choices) and all(choice.finish_reason for choice in self._choices.values())
 
-    def whole(self, longest: int) -> tuple[Candidate, ...]:
-        return tuple(choice.whole(longest) for _, choice in sorted(self._choices.items()))
+    def assemble(self, longest: int) -> tuple[ChatCandidate, ...]:
+        return tuple(choice.assemble(longest) for _, choice in sorted(self._choices.items()))
 
 
 def _index(part: Any) -> int:

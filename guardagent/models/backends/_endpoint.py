@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from guardagent._texts import without_escapes
+from guardagent._terminal import strip_control_characters
 from guardagent.errors import AnswerError, InputError, ModelError, UnsentError
 from guardagent.models.secrets import scrub
 
@@ -45,9 +45,9 @@ class Endpoint:
     """
 
     def __init__(self, name: str, *, timeout: float = 120.0, retries: int = 3, max_connections: int = 16) -> None:
-        from guardagent.models import refuse_timeout
+        from guardagent.models import require_timeout
 
-        refuse_timeout(timeout)
+        require_timeout(timeout)
         if retries < 0 or max_connections < 1:
             raise InputError("expected no negative retries, and at least one connection")
         self.name = name
@@ -56,7 +56,7 @@ class Endpoint:
         self._max_connections = max_connections
         self._slots: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
 
-    async def ask(self, send: Callable[[], Awaitable[T]]) -> T:
+    async def request(self, send: Callable[[], Awaitable[T]]) -> T:
         """The answer that `send` brings, tried again while its failures may pass.
 
         Raises:
@@ -69,7 +69,7 @@ class Endpoint:
             async with slots:  # waiting for a turn is no time of the endpoint
                 ends = time.monotonic() + self.timeout
                 async with asyncio.timeout(self.timeout):
-                    return await self._attempts(send, ends)
+                    return await self._send_with_retries(send, ends)
         except TimeoutError:
             raise self.error(f"gave no answer within {self.timeout:g} seconds") from None
 
@@ -82,7 +82,7 @@ class Endpoint:
         return UnsentError(self._line(message))
 
     def _line(self, message: str) -> str:
-        line = " ".join(scrub(without_escapes(message)).split())
+        line = " ".join(scrub(strip_control_characters(message)).split())
         return f"model {self.name!r} {line if len(line) <= _MAX_MESSAGE else line[:_MAX_MESSAGE] + '…'}"
 
     def completion(self, text: object, finish_reason: str | None, usage: Usage, *, called_tool: bool) -> Completion:
@@ -99,7 +99,7 @@ class Endpoint:
         whole = str(text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half a character is none
         return Completion(scrub(whole), usage)
 
-    async def _attempts(self, send: Callable[[], Awaitable[T]], ends: float) -> T:
+    async def _send_with_retries(self, send: Callable[[], Awaitable[T]], ends: float) -> T:
         import openai
 
         for attempt in range(self._retries + 1):
@@ -108,10 +108,10 @@ class Endpoint:
             except openai.APIError as error:
                 pause = _pause(error, attempt)
                 if pause is None or attempt == self._retries:
-                    raise self.error(_said(error, attempt + 1)) from None
+                    raise self.error(_error_message(error, attempt + 1)) from None
                 if time.monotonic() + pause > ends:
                     late = f"the next try would be in {round(pause, 1):g} seconds, which is too late"
-                    raise self.error(f"{_said(error, attempt + 1)}; {late}") from None
+                    raise self.error(f"{_error_message(error, attempt + 1)}; {late}") from None
                 await asyncio.sleep(pause)
             except ModelError:
                 raise
@@ -150,9 +150,9 @@ def _pause(error: openai.APIError, attempt: int) -> float | None:
         if status not in _TRANSIENT and status < 500:
             return None
         headers = getattr(error, "litellm_response_headers", None) or error.response.headers  # LiteLLM keeps them apart
-        asked = _retry_after(headers.get("retry-after"))
-        if asked is not None:
-            return asked
+        requested_pause = _retry_after(headers.get("retry-after"))
+        if requested_pause is not None:
+            return requested_pause
     elif not isinstance(error, openai.APIConnectionError):
         return None
     return min(_FIRST_PAUSE * 2.0**attempt, _LONGEST_PAUSE) * random.uniform(0.75, 1.25)  # noqa: S311 - spreads the load
@@ -172,7 +172,7 @@ def _retry_after(header: str | None) -> float | None:
         return None
 
 
-def _said(error: openai.APIError, attempts: int) -> str:
+def _error_message(error: openai.APIError, attempts: int) -> str:
     """What went wrong, for a person."""
     import openai
 

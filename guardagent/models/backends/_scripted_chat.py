@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from guardagent.errors import GuardError, ModelError
-from guardagent.models.chat import Candidate, ChatAnswer, WrittenCall
+from guardagent.models.chat import ChatAnswer, ChatCandidate, WrittenCall
 from guardagent.types import Usage
 
-Proposed = tuple[str, Mapping[str, Any] | str]  # a tool and its arguments; a text is taken as it stands
-Said = str | Proposed | Sequence[Proposed] | Candidate
-Script = Iterable[Said | GuardError]
+ScriptedCall = tuple[str, Mapping[str, Any] | str]  # a tool and its arguments; a text is taken as it stands
+ScriptedAnswer = str | ScriptedCall | Sequence[ScriptedCall] | ChatCandidate
+Script = Iterable[ScriptedAnswer | GuardError]
 
 
 class ScriptedChat:
@@ -26,7 +26,7 @@ class ScriptedChat:
 
     def __init__(self, script: Script) -> None:
         self.name = "scripted"
-        self.asked: list[list[dict[str, Any]]] = []
+        self.requests: list[list[dict[str, Any]]] = []
         self._left = iter(list(script))
         self._lock = threading.Lock()
 
@@ -45,22 +45,22 @@ class ScriptedChat:
             ModelError: the script is at its end, or says so here.
         """
         with self._lock:
-            self.asked.append([dict(message) for message in messages])
-            said = [one for _ in range(candidates) if (one := next(self._left, None)) is not None]
-        if not said:
+            self.requests.append([dict(message) for message in messages])
+            answers = [one for _ in range(candidates) if (one := next(self._left, None)) is not None]
+        if not answers:
             raise ModelError("the script has no further answer")
-        return ChatAnswer(tuple(_candidate(one) for one in said), Usage(completion_tokens=len(said)))
+        return ChatAnswer(tuple(_candidate(one) for one in answers), Usage(completion_tokens=len(answers)))
 
 
-def _candidate(said: Said | GuardError) -> Candidate:
-    if isinstance(said, GuardError):
-        raise said
-    if isinstance(said, Candidate):
-        return said
-    if isinstance(said, str):
-        return Candidate(said)
-    calls = [said] if isinstance(said, tuple) else said
-    return Candidate(calls=tuple(_call(number, *call) for number, call in enumerate(calls, 1)))
+def _candidate(answer: ScriptedAnswer | GuardError) -> ChatCandidate:
+    if isinstance(answer, GuardError):
+        raise answer
+    if isinstance(answer, ChatCandidate):
+        return answer
+    if isinstance(answer, str):
+        return ChatCandidate(answer)
+    calls = [answer] if isinstance(answer, tuple) else answer
+    return ChatCandidate(calls=tuple(_call(number, *call) for number, call in enumerate(calls, 1)))
 
 
 def _call(number: int, tool: str, arguments: Mapping[str, Any] | str) -> WrittenCall:

@@ -9,8 +9,8 @@ from typing import Any
 
 from guardagent.errors import InputError
 from guardagent.models import Completion, Message
-from guardagent.models.backends._background import submit, wait
 from guardagent.models.backends._endpoint import Endpoint
+from guardagent.models.backends._event_loop import submit, wait
 from guardagent.models.backends._prices import checked_prices, cost_of
 from guardagent.models.secrets import hide_secrets_in_logs
 from guardagent.types import Usage
@@ -58,7 +58,7 @@ class Backend:
         return await asyncio.wrap_future(submit(self._ask(messages, temperature)))
 
     async def _ask(self, messages: Sequence[Message], temperature: float) -> Completion:
-        return await self._endpoint.ask(lambda: self._send(messages, temperature))
+        return await self._endpoint.request(lambda: self._send(messages, temperature))
 
     async def _send(self, messages: Sequence[Message], temperature: float) -> Completion:
         import openai

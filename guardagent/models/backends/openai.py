@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from guardagent.models import Completion, Message
-from guardagent.models.backends._background import submit, wait
 from guardagent.models.backends._deltas import Deltas
 from guardagent.models.backends._endpoint import MAX_ANSWER, Endpoint
+from guardagent.models.backends._event_loop import submit, wait
 from guardagent.models.backends._prices import checked_prices, cost_of
-from guardagent.models.chat import ChatAnswer, calls_of, candidate
-from guardagent.models.secrets import hide_secrets_in_logs, keep_secret
+from guardagent.models.chat import ChatAnswer, checked_candidate, written_calls
+from guardagent.models.secrets import hide_secrets_in_logs, register_secret
 from guardagent.types import Usage
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Clients = dict[tuple[asyncio.AbstractEventLoop, str, str], "AsyncOpenAI"]  # by event loop, URL and key
 
 _DEFAULT_URL = "https://api.openai.com/v1"
-_CAN_DO_WITHOUT = ("temperature", "n", "stream_options")  # options that some endpoints refuse
+_DROPPABLE_OPTIONS = ("temperature", "n", "stream_options")  # options that some endpoints refuse
 
 
 class Backend:
@@ -65,10 +65,10 @@ class Backend:
         self._model = model
         self._base_url = base_url
         self._api_key_env = api_key_env
-        keep_secret(api_key_env)
+        register_secret(api_key_env)
         self._endpoint = Endpoint(self.name, timeout=timeout, retries=retries, max_connections=max_connections)
         self._clients: Clients = {}
-        weakref.finalize(self, _abandon, self._clients)
+        weakref.finalize(self, _disconnect_later, self._clients)
         # Some models refuse some options: what an endpoint said once is remembered.
         self._limit_option = "max_tokens"
         self._refused: set[str] = set()
@@ -111,8 +111,8 @@ class Backend:
         temperature: float = 0.0,
     ) -> ChatAnswer:
         """As `chat`, for an event loop."""
-        asking = self._chat(_chat_request(messages, tools, candidates, stream=stream), temperature)
-        return await asyncio.wrap_future(submit(asking))
+        request = self._chat(_chat_request(messages, tools, candidates, stream=stream), temperature)
+        return await asyncio.wrap_future(submit(request))
 
     def close(self) -> None:
         """Ends the connections that are kept; the model can be used again afterwards."""
@@ -120,23 +120,23 @@ class Backend:
             wait(_disconnect(self._clients))
 
     async def _ask(self, messages: Sequence[Message], temperature: float) -> Completion:
-        return await self._endpoint.ask(lambda: self._send(messages, temperature))
+        return await self._endpoint.request(lambda: self._send(messages, temperature))
 
     async def _send(self, messages: Sequence[Message], temperature: float) -> Completion:
-        written = [{"role": message.role, "content": message.content} for message in messages]
-        return self._completion(await self._create({"messages": written}, temperature))
+        payload = [{"role": message.role, "content": message.content} for message in messages]
+        return self._completion(await self._create({"messages": payload}, temperature))
 
-    async def _chat(self, asked: dict[str, Any], temperature: float) -> ChatAnswer:
-        return await self._endpoint.ask(lambda: self._send_chat(asked, temperature))
+    async def _chat(self, payload: dict[str, Any], temperature: float) -> ChatAnswer:
+        return await self._endpoint.request(lambda: self._send_chat(payload, temperature))
 
-    async def _send_chat(self, asked: dict[str, Any], temperature: float) -> ChatAnswer:
-        answer = await self._create(asked, temperature)
-        if "stream" in asked:
-            return await self._assembled(answer, asked.get("n", 1))
+    async def _send_chat(self, payload: dict[str, Any], temperature: float) -> ChatAnswer:
+        answer = await self._create(payload, temperature)
+        if "stream" in payload:
+            return await self._assembled(answer, payload.get("n", 1))
         found = [
-            candidate(
+            checked_candidate(
                 getattr(one.message, "content", None) or getattr(one.message, "refusal", None),
-                calls_of(one.message),
+                written_calls(one.message),
                 getattr(one, "finish_reason", None),
                 MAX_ANSWER,
             )
@@ -158,38 +158,39 @@ class Backend:
         if not deltas.ended:
             request = chunks.response.request
             raise openai.APIConnectionError(message="the stream broke off", request=request)
-        return ChatAnswer(deltas.whole(MAX_ANSWER), usage)
+        return ChatAnswer(deltas.assemble(MAX_ANSWER), usage)
 
-    async def _create(self, asked: Mapping[str, Any], temperature: float) -> Any:
+    async def _create(self, payload: Mapping[str, Any], temperature: float) -> Any:
         import openai
 
         client = self._client()
         hide_secrets_in_logs()
         while True:
-            request = self._request(asked, temperature)
+            request = self._request(payload, temperature)
             try:
                 return await client.chat.completions.create(**request)
             except openai.BadRequestError as error:
                 self._adapt(str(error.param or ""), str(error))
-                if self._request(asked, temperature) == request:
+                if self._request(payload, temperature) == request:
                     raise
 
-    def _request(self, asked: Mapping[str, Any], temperature: float) -> dict[str, Any]:
-        request = {"model": self._model, **asked, self._limit_option: self.max_tokens, "temperature": temperature}
+    def _request(self, payload: Mapping[str, Any], temperature: float) -> dict[str, Any]:
+        request = {"model": self._model, **payload, self._limit_option: self.max_tokens, "temperature": temperature}
         return {name: value for name, value in request.items() if name not in self._refused}
 
     def _adapt(self, option: str, message: str) -> None:
         """Notes which option was refused: this request, and all others, then ask without it."""
         if option == "max_tokens" or "'max_tokens'" in message:
             self._limit_option = "max_completion_tokens"
-        self._refused |= {name for name in _CAN_DO_WITHOUT if option == name or f"'{name}'" in message}
+        self._refused |= {name for name in _DROPPABLE_OPTIONS if option == name or f"'{name}'" in message}
 
     def _choices(self, answer: ChatCompletion) -> list[Any]:
         choices: list[Any] = getattr(answer, "choices", None) or []
         if not choices or not all(getattr(choice, "message", None) for choice in choices):
-            told = getattr(answer, "error", None)  # some endpoints say so, with the status of a success
+            detail = getattr(answer, "error", None)  # some endpoints say so, with the status of a success
             raise self._endpoint.error(
-                "gave what is no chat completion; expected `choices` with a `message`" + (f": {told}" if told else "")
+                "gave what is no chat completion; expected `choices` with a `message`"
+                + (f": {detail}" if detail else "")
             )
         return choices
 
@@ -204,9 +205,9 @@ class Backend:
     def _usage(self, answer: Any) -> Usage:
         usage = getattr(answer, "usage", None)
         counts = [_count(getattr(usage, name, None)) for name in ("prompt_tokens", "completion_tokens")]
-        told = getattr(usage, "cost", None)  # some endpoints say it themselves
-        if isinstance(told, int | float) and 0 <= told < math.inf:
-            cost: float | None = float(told)
+        reported_cost = getattr(usage, "cost", None)  # some endpoints say it themselves
+        if isinstance(reported_cost, int | float) and 0 <= reported_cost < math.inf:
+            cost: float | None = float(reported_cost)
         else:
             cost = cost_of(self.prices, *counts)
         return Usage(prompt_tokens=counts[0], completion_tokens=counts[1], cost=cost)
@@ -255,14 +256,14 @@ def _chat_request(
     messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], candidates: int, *, stream: bool
 ) -> dict[str, Any]:
     """What is asked, without the options that every request has."""
-    asked: dict[str, Any] = {"messages": list(messages)}
+    payload: dict[str, Any] = {"messages": list(messages)}
     if tools:
-        asked["tools"] = list(tools)
+        payload["tools"] = list(tools)
     if candidates > 1:
-        asked["n"] = candidates
+        payload["n"] = candidates
     if stream:
-        asked |= {"stream": True, "stream_options": {"include_usage": True}}
-    return asked
+        payload |= {"stream": True, "stream_options": {"include_usage": True}}
+    return payload
 
 
 async def _disconnect(clients: Clients) -> None:
@@ -274,7 +275,7 @@ async def _disconnect(clients: Clients) -> None:
         await client.close()
 
 
-def _abandon(clients: Clients) -> None:
+def _disconnect_later(clients: Clients) -> None:
     """Ends the connections of a model that nobody has any more, without waiting for it."""
     if clients:
         submit(_disconnect(clients))

@@ -28,7 +28,7 @@ class ScriptedModel:
         self.name = name
         self.prices = prices
         self.max_tokens = 1000
-        self.asked: list[tuple[Message, ...]] = []
+        self.requests: list[tuple[Message, ...]] = []
         self._lock = threading.Lock()
         self._answer = script if callable(script) else _in_order(script)
 
@@ -39,7 +39,7 @@ class ScriptedModel:
             ModelError: the script is at its end, or says so here.
         """
         with self._lock:
-            self.asked.append(tuple(messages))
+            self.requests.append(tuple(messages))
             answer = self._answer(messages)
         if isinstance(answer, GuardError):
             raise answer

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from guardagent._support.patterns import compiled
+from guardagent._support.patterns import compile_pattern
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import Absent, Truth, Unknown, equal, kind_of, mismatch, shown
 
@@ -54,7 +54,7 @@ def value_test(wanted: ast.Exactly | ast.Matching | ast.Anything) -> Test:
 
 def regex_test(regex: str) -> Test:
     """Whether the whole of a text matches, by a linear-time engine."""
-    matches = compiled(regex).fullmatch
+    matches = compile_pattern(regex).fullmatch
 
     def test(value: Any) -> Truth:
         if kind_of(value) == "text":

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from guardagent.errors import nearest
+from guardagent.errors import name_hint
 from guardagent.policy.evaluation.known_of_calls import args_of, failed, output_of
 from guardagent.policy.evaluation.library import CompileError, Library
 from guardagent.policy.evaluation.patterns import argument_of, argument_test, regex_test
@@ -348,7 +348,7 @@ class Compiler:
     def _stateof(self, node: ast.StateOf, names: Names) -> Term:
         function = self.library.functions.get(node.function)
         if function is None:
-            unknown = f"unknown state function {node.function!r}{nearest(node.function, self.library.functions)}"
+            unknown = f"unknown state function {node.function!r}{name_hint(node.function, self.library.functions)}"
             raise CompileError(unknown, node.place)
         check_signature(node, function)
         return state_function(node, function, self._terms(node.arguments, names), self.wording(node, names))

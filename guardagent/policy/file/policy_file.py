@@ -14,8 +14,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from guardagent._support.patterns import PatternError, compiled
-from guardagent.errors import ContentError, InputError, nearest
+from guardagent._support.patterns import PatternError, compile_pattern
+from guardagent.errors import ContentError, InputError, name_hint
 from guardagent.policy.file.located_text import Text
 from guardagent.policy.file.located_yaml import Node, Scalar, shortened
 from guardagent.policy.file.policy_keys import (
@@ -230,7 +230,7 @@ def _check_tools(node: Node, values: Mapping[str, Any]) -> None:
 
 
 def _unknown_tool(tool: str, known: Mapping[str, Any]) -> str:
-    return f"unknown tool {shortened(tool)!r}, which is not in `tools:`{nearest(tool, known)}"
+    return f"unknown tool {shortened(tool)!r}, which is not in `tools:`{name_hint(tool, known)}"
 
 
 def _solver_tools(node: Node) -> Iterator[tuple[str, Node]]:
@@ -276,7 +276,7 @@ def _arguments(node: Node, key: Key) -> tuple[str, ...] | None:
 def _regular_expression(node: Node, key: Key) -> str:
     found = text(node, key)
     try:
-        compiled(found.text)
+        compile_pattern(found.text)
     except PatternError as error:
         raise found.error(
             f"`{key.name}` is {node.described}, no regular expression: {shortened(str(error))}; expected RE2 syntax"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from guardagent.errors import ContentError, nearest
+from guardagent.errors import ContentError, name_hint
 from guardagent.policy.file.located_text import Text
 from guardagent.policy.file.located_yaml import Node, Scalar, shortened
 from guardagent.policy.file.yaml_problems import QUOTE
@@ -101,7 +101,7 @@ def check_keys(node: Node, key: Key) -> None:
         raise key.mismatch(node)
     for name, value in node.value.items():
         if name not in key.keys:
-            raise value.error(f"unknown key {shortened(name)!r} of {key.name}{nearest(name, key.keys)}")
+            raise value.error(f"unknown key {shortened(name)!r} of {key.name}{name_hint(name, key.keys)}")
     for name, inner in key.keys.items():
         if inner.required and name not in node.value:
             raise node.error(f"key {name!r} of {key.name} is missing; expected {inner.expected}")
@@ -215,7 +215,7 @@ def _require_tool(tool: str, node: Node) -> None:
 def choice(node: Node, key: Key) -> str:
     found = text(node, key)
     if found.text not in key.choices:
-        raise found.error(f"`{key.name}` is {node.described}{nearest(found.text, key.choices)}")
+        raise found.error(f"`{key.name}` is {node.described}{name_hint(found.text, key.choices)}")
     return found.text
 
 
@@ -266,7 +266,7 @@ def _siblings(path: Path, key: Key) -> str:
         known = [file.name for file in path.parent.iterdir() if file.name.endswith(key.choices or "")]
     except (OSError, ValueError):
         return ""
-    return nearest(path.name, known) if known else ""
+    return name_hint(path.name, known) if known else ""
 
 
 def _is_line(text: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from guardagent.errors import nearest
+from guardagent.errors import name_hint
 
 FORMS = ("before", "after", "seq", "forall", "exists")
 FUNCTIONS = ("output", "args", "failed", "state", "fact", "known", "len", "first", "last", "count", "sum", "all", "any")
@@ -21,7 +21,7 @@ def _function(match: re.Match[str]) -> str:
     name = match[1]
     if name in FORMS + FUNCTIONS:
         return ""
-    close = nearest(name, FORMS + FUNCTIONS)
+    close = name_hint(name, FORMS + FUNCTIONS)
     near = re.search(r"did you mean '\w+'\?", close)
     ours = f"a toolbox function is asked as state({name}(...))"
     return f"{near[0]} Or, {ours}" if near else ours
@@ -58,7 +58,7 @@ _LAST: tuple[tuple[str, _Hint], ...] = ((r"(\w+)\s*⟨\(", _function),)
 
 
 def _prefix(name: str) -> str:
-    close = re.search(r"did you mean '(\w+)'", nearest(name, ("tool", "action", "decision")))
+    close = re.search(r"did you mean '(\w+)'", name_hint(name, ("tool", "action", "decision")))
     return close[1] if close else "tool"
 
 

@@ -12,15 +12,15 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NoReturn
 
-from guardagent._support.patterns import PatternError, compiled
-from guardagent.errors import nearest
+from guardagent._support.patterns import PatternError, compile_pattern
+from guardagent.errors import name_hint
 from guardagent.policy.file.located_yaml import shortened
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import any_of
 from guardagent.policy.language.grammar import Node, TemporalError, tree_of, unquoted
 from guardagent.policy.language.printing import text_of
 from guardagent.policy.language.temporal import DATA_RULES, formula_of
-from guardagent.types.shown import MAX_DIGITS
+from guardagent.types.formatting import MAX_DIGITS
 
 _NO_CONDITION = (ast.ListOf, ast.Arithmetic, ast.Negative, ast.Length, ast.CountCalls, ast.SumCalls, ast.State)
 _NULLS = ("null", "None", "none", "nil")
@@ -198,7 +198,7 @@ class _Reader:
     def _regex(self, token: Any) -> str:
         regex = token[1:-1].replace("\\/", "/")
         try:
-            compiled(regex)
+            compile_pattern(regex)
         except PatternError as error:
             self._wrong(f"this is no regular expression (RE2): {shortened(str(error))}", token)
         return str(regex)
@@ -249,7 +249,7 @@ class _Reader:
             self._wrong(f"{str(token)!r} is no value; whether one is there is asked as known(x)", token)
         if token not in scope.variables:
             self._wrong(
-                f"unknown variable {str(token)!r}{nearest(str(token), scope.variables)}; "
+                f"unknown variable {str(token)!r}{name_hint(str(token), scope.variables)}; "
                 "a variable is bound in a pattern, a text stands in quotes",
                 token,
             )
@@ -321,7 +321,7 @@ class _Reader:
     def _label(self, token: Any, what: str, scope: _Scope) -> ast.Label:
         if token not in scope.labels:
             known = (
-                nearest(str(token), scope.labels)
+                name_hint(str(token), scope.labels)
                 if scope.labels
                 else "; a call is labelled in its pattern, as f:TOOL()"
             )

@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import Any
 
 from guardagent._support import strict_json
-from guardagent.types.shown import MAX_DIGITS
-from guardagent.types.shown import shown as shown_value
+from guardagent.types.formatting import MAX_DIGITS
+from guardagent.types.formatting import format_value as shown_value
 
 MAX_TEXT = 4_000_000  # characters of a text that is read as JSON
 CACHED_TEXT = 20_000  # a shorter one is not read again each time that a rule looks into it

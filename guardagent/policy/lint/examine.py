@@ -34,7 +34,7 @@ def examine(path: Path | str) -> Examined:
     """
     subject = subject_of(path)
     found: list[LintFinding] = []
-    for name, module in CHECKS.each():
+    for name, module in CHECKS.load_all():
         try:
             found += module.check(subject)
         except Undecided:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from itertools import combinations
 from typing import Any
 
-from guardagent._support.arguments import malformed
+from guardagent._support.arguments import call_problem
 from guardagent.policy.language.values import kind_of
 from guardagent.policy.logic import likely
 from guardagent.policy.logic.asked import Session
@@ -77,7 +77,7 @@ class Reasoner:
         self, tool: str, args: Mapping[str, Any], *, facts: Mapping[str, Any] | None = None
     ) -> Mapping[str, Any] | None:
         """The fewest arguments, with new values, with which a call is allowed; empty where it is, None: none found."""
-        if malformed(tool, args, facts):
+        if call_problem(tool, args, facts):
             return None
         spoken_of = likely.mentioned(self._session.policies, tool)
         names = [*(name for name in args if name in spoken_of), *sorted(spoken_of - args.keys())]
@@ -95,7 +95,7 @@ class Reasoner:
         self, tool: str, args: Mapping[str, Any], *, facts: Mapping[str, Any] | None = None
     ) -> Mapping[str, bool | None]:
         """Of each rule, whether a call keeps it; None: it is not known. Z3 computes all of it."""
-        if malformed(tool, args, facts):
+        if call_problem(tool, args, facts):
             return dict.fromkeys((rule.id for rule in self._session.policies.rules), None)
         operations = Operations(Symbols(), lambda expression: solver().settled(expression))
         with self._session._lock:  # noqa: SLF001 - it is asked as it is now
@@ -113,7 +113,7 @@ class Reasoner:
     # --- completions
 
     def _found(self, tool: str, args: Mapping[str, Any], *, more: bool, facts: Mapping[str, Any] | None) -> Found:
-        if malformed(tool, args, facts):
+        if call_problem(tool, args, facts):
             return Found(possible=False)
         refuse_inside(args)
         with self._session._lock:  # noqa: SLF001 - one moment

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from guardagent.errors import GuardError, in_words, nearest
+from guardagent.errors import GuardError, error_text, name_hint
 from guardagent.policy.evaluation.findings import Call, Explanation, Finding, Status, Trace
 from guardagent.policy.evaluation.state_functions import StateFunctionError
 from guardagent.policy.language.values import Unknown
@@ -57,7 +57,7 @@ class Judgement:
         """A rule crashed. What the error says is not shown unless it is one of ours: it may hold anything."""
         ours = isinstance(error, StateFunctionError) or (shown and isinstance(error, GuardError))
         self.fail(str(error) if ours else f"its check raised {type(error).__name__}", source)
-        detail = error.detail if isinstance(error, StateFunctionError) else in_words(error)
+        detail = error.detail if isinstance(error, StateFunctionError) else error_text(error)
         if detail != str(error):
             self.withheld.append(f"{source.id}: {detail}")
 
@@ -146,7 +146,7 @@ class Conversation:
             judged.fail(f"no rule concerns {call.tool!r}, and the policy denies unlisted calls")
         elif concern.arguments is not None and (undeclared := set(call.args) - concern.arguments):
             name = min(undeclared)
-            judged.fail(f"unknown argument {name!r} of {call.tool}{nearest(name, concern.arguments)}")
+            judged.fail(f"unknown argument {name!r} of {call.tool}{name_hint(name, concern.arguments)}")
         else:
             self._ask_programs(call, judged)
         return judged

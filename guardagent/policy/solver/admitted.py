@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from guardagent.errors import nearest
+from guardagent.errors import name_hint
 from guardagent.policy.language.values import Unknown, equal, exact, kind_of, shown
 from guardagent.policy.solver.sorts import BOOL, INT, REAL, STRING, Enumeration, Sort
 
@@ -31,14 +31,14 @@ def admitted(value: Any, sort: Sort, enum: Sequence[Any] | None) -> Any:
     found = _of_sort(value, kind, sort)
     if enum is None or type(found) is Refused or any(equal(found, one) is True for one in enum):
         return found
-    return Refused(f"{shown(found)} is none of its values{nearest(str(found), map(str, enum))}")
+    return Refused(f"{shown(found)} is none of its values{name_hint(str(found), map(str, enum))}")
 
 
 def _of_sort(value: Any, kind: str, sort: Sort) -> Any:
     if isinstance(sort, Enumeration):
         if kind == "text" and value in sort.values:
             return str(value)
-        return Refused(f"{shown(value)} is none of its values{nearest(str(value), sort.values)}")
+        return Refused(f"{shown(value)} is none of its values{name_hint(str(value), sort.values)}")
     if sort is BOOL and kind == "truth value":
         return bool(value)
     if sort is STRING and kind == "text":

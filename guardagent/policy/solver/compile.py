@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from guardagent.errors import ContentError, InputError, nearest
+from guardagent.errors import ContentError, InputError, name_hint
 from guardagent.policy.evaluation.library import Library
 from guardagent.policy.evaluation.terms import Compiler
 from guardagent.policy.file.located_text import Text
@@ -97,7 +97,7 @@ def _governed(encoding: Encoding, tool: GovernedTool, library: Library) -> Gover
 def _variable(encoding: Encoding, name: str, one: VariableSource, compiler: Compiler, slot: int) -> Variable:
     sort = encoding.constants.get(name)
     if sort is None:
-        known = nearest(name, encoding.constants)
+        known = name_hint(name, encoding.constants)
         raise one.place.error(f"variable {name!r} is no constant of the SMT-LIB text, and has no `sort`{known}")
     if sort not in _KNOWN_SORTS and not isinstance(sort, Enumeration):
         expected = "expected Bool, Int, Real, String or an enumeration"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from guardagent.errors import nearest
+from guardagent.errors import name_hint
 from guardagent.policy.solver.answers import Answer
 from guardagent.policy.solver.literals import term_of
 from guardagent.policy.solver.problems import SmtError
@@ -113,7 +113,7 @@ class Encoding:
         check_term(permit)
         for name in variables:
             if name not in self.constants:
-                raise SmtError(f"unknown variable {name!r}{nearest(name, self.constants)}")
+                raise SmtError(f"unknown variable {name!r}{name_hint(name, self.constants)}")
         rewritten = Z3Text(permit, strange_signs(permit))
         sorts = {name: self.constants[name] for name in variables}
         context, lock = self._context, self._lock
@@ -141,7 +141,7 @@ def _declarations(script: Script, declared: Mapping[str, Declared]) -> list[Edit
         if name in script.constants:
             continue
         if one.sort is None:
-            raise SmtError(f"{name!r} is not declared{nearest(name, script.constants)}, or give its `sort:`")
+            raise SmtError(f"{name!r} is not declared{name_hint(name, script.constants)}, or give its `sort:`")
         if name in script.symbols:
             raise SmtError(f"{name!r} is something else in the text; expected a name of its own")
         edits += _new_sort(script, one, made)

@@ -134,8 +134,8 @@ def _ask(
     described = [one.described() for one in asked]
     prompt = _prompts().render("read_values", data, asked=described, confirmations=confirmations)
     call = ModelCall(prompt)
-    with meter.asking(call) as asking:
-        if asking.wanted and meter.model is not None:
+    with meter.metered_call(call) as asking:
+        if asking.needs_model and meter.model is not None:
             asking.answer = meter.model.complete(prompt.messages)
     outcome = asking.outcome
     if isinstance(outcome, GuardError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from guardagent._support.patterns import PatternError, compiled
+from guardagent._support.patterns import PatternError, compile_pattern
 from guardagent.policy.solver.literals import text_value
 from guardagent.policy.solver.unsupported import UnsupportedError
 
@@ -44,7 +44,7 @@ def _ANY(_: str) -> bool:  # noqa: N802 - a constant
 
 def _matches(pattern: str) -> Matcher:
     try:
-        found = compiled(pattern).fullmatch
+        found = compile_pattern(pattern).fullmatch
     except PatternError:
         raise UnsupportedError from None
     return lambda text: found(text) is not None

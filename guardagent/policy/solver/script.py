@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from guardagent.errors import nearest
+from guardagent.errors import name_hint
 from guardagent.policy.solver.problems import SmtError
 from guardagent.policy.solver.sexpr import Form, Part, Reader, parts_of, symbol
 
@@ -122,7 +122,7 @@ class Script:
         if head in _REFUSED or head.startswith("get-"):
             raise self.reader.error(f"`{head}` is not for a policy: {_REFUSED.get(head, _ASKING)}", form.start)
         if head not in _ARITIES:
-            raise self.reader.error(f"unknown command {_short(head)!r}{nearest(head[:80], _ARITIES)}", form.start)
+            raise self.reader.error(f"unknown command {_short(head)!r}{name_hint(head[:80], _ARITIES)}", form.start)
         found, wanted = len(form.parts) - 1, _ARITIES[head]
         if found not in wanted:
             problem = f"`{head}` with {found} parts; expected {' or '.join(map(str, wanted))}"
@@ -143,7 +143,7 @@ class Script:
         value = self._of(parts[0])
         if head == "set-logic":
             if value not in _LOGICS:
-                raise self.reader.error(f"unknown logic {_short(value)!r}{nearest(value[:80], _LOGICS)}", form.start)
+                raise self.reader.error(f"unknown logic {_short(value)!r}{name_hint(value[:80], _LOGICS)}", form.start)
             self.logic_end = form.end
             return
         if head == "set-option" and not value.startswith(_OPTIONS):

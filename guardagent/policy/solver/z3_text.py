@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from guardagent.errors import InputError, nearest
+from guardagent.errors import InputError, name_hint
 from guardagent.policy.solver.problems import SmtError
 from guardagent.policy.solver.sexpr import Places, Reader
 from guardagent.policy.solver.sorts import BOOL, INT, REAL, STRING, Enumeration, Sort
@@ -143,7 +143,7 @@ def _said(problem: str, known: Iterable[str]) -> str:
     problem = " ".join(problem.split())
     unknown = _UNKNOWN.match(problem)
     if unknown:
-        return f"{problem}{nearest(unknown[1], known)}"
+        return f"{problem}{name_hint(unknown[1], known)}"
     if "term is not Boolean" in problem:
         return f"{problem}; expected what is true or false"
     return problem

@@ -178,7 +178,7 @@ class Candidate:
 
     def _disputed(self, answer: str) -> list[Dispute]:
         """The disputes in an answer, but for what a person has accepted."""
-        subject, show = self._world.subject, self._means.redaction.show
+        subject, show = self._world.subject, self._means.redaction.restore
         found = read_disputes(answer, self._shown, shown_failures(self._tried), subject.clauses)
         return [replace(one, why=show(one.why)) for one in found if one.clause not in self._world.undecidable]
 
@@ -216,7 +216,7 @@ class Candidate:
             "properties": self._properties.source,
             "explanation": self._explanation,
             "problems": "\n".join(self.last.remarks) if self.attempts else "",
-            "failures": failures_data(self._tried, self._shown, self._means.redaction.hide),
+            "failures": failures_data(self._tried, self._shown, self._means.redaction.redact),
         }
 
     def _told(self) -> dict[str, Any]:
@@ -260,7 +260,7 @@ class Candidate:
             self._functions = more
 
     def _answer(self, template: str, data: dict[str, Any], told: dict[str, Any]) -> str:
-        subject, hide = self._world.subject, self._means.redaction.hide
+        subject, hide = self._world.subject, self._means.redaction.redact
         trusted = {
             "request": subject.request,
             "specification": subject.specification,

@@ -11,7 +11,7 @@ from typing import Any
 from guardagent._support.files import save_text
 from guardagent._support.fold import deny_on_crash, fold
 from guardagent.errors import InputError, ModelError
-from guardagent.models import name_of
+from guardagent.models import model_name
 from guardagent.programs.compile import transformations
 from guardagent.programs.compile.candidate import Candidate
 from guardagent.programs.compile.disagreements import disagreements, most_cautious
@@ -198,7 +198,7 @@ def _failed(world: World, made: Sequence[Candidate], means: Means) -> Report:
 def _header(program: str, world: World, means: Means) -> Header:
     subject, count = world.subject, len(world.examples)
     proof = Proof(digest_of_examples(world.examples), count, count)
-    model = name_of(means.meter.model)
+    model = model_name(means.meter.model)
     return header_of(program, subject.request, subject.whole_specification, subject.toolbox, proof, model=model)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from guardagent.errors import AnswerError, InputError, nearest
+from guardagent.errors import AnswerError, InputError, name_hint
 from guardagent.programs.compile.clauses import Clause
 from guardagent.programs.compile.examinations import Failure
 from guardagent.programs.compile.examples import Example
@@ -79,7 +79,7 @@ def accepted(
     wanted = set(ids)
     for name in sorted(wanted - names - set(numbers)):
         raise InputError(
-            f"there is no example {name!r} to set aside{nearest(name, [*names, *numbers])}; expected the id of a "
+            f"there is no example {name!r} to set aside{name_hint(name, [*names, *numbers])}; expected the id of a "
             "dispute in the report: that of an example, or clause-N"
         )
     left_out = frozenset(numbers[name] for name in wanted - names)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from guardagent._support.files import read_json_lines
-from guardagent.errors import ContentError, InputError, nearest
+from guardagent.errors import ContentError, InputError, name_hint
 from guardagent.programs.runtime.program_file import digest_of
 from guardagent.types import Context, Event, thaw
 
@@ -103,7 +103,7 @@ def read_example(record: Mapping[str, Any], path: str, line: int) -> Example:
         raise ContentError(f"is a {type(record).__name__}; expected an object with {', '.join(_KEYS)}", path, line)
     for key in _KEYS:
         if key not in record:
-            raise ContentError(f"key {key!r} is missing{nearest(key, map(str, record))}", path, line)
+            raise ContentError(f"key {key!r} is missing{name_hint(key, map(str, record))}", path, line)
     for key in ("agent_input", "agent_output"):
         if not isinstance(record[key], str) or not record[key].strip():
             raise ContentError(f"key {key!r} is empty or no text; expected a text", path, line)

@@ -7,7 +7,7 @@ import builtins
 import re
 
 from guardagent._support import syntax
-from guardagent.errors import ProgramError, nearest
+from guardagent.errors import ProgramError, name_hint
 from guardagent.programs.compile.clauses import marked_lines
 from guardagent.programs.compile.subject import Subject
 from guardagent.sandbox.gate import INPUTS, admit
@@ -36,7 +36,7 @@ def unknown_names(program: str, subject: Subject) -> list[str]:
         if isinstance(node, ast.Name) and node.id not in known:
             kind = "function" if node.id in called else "name"
             among = subject.toolbox if node.id in called else known
-            found.setdefault(node.id, f"line {node.lineno}: unknown {kind} {node.id!r}{nearest(node.id, among)}")
+            found.setdefault(node.id, f"line {node.lineno}: unknown {kind} {node.id!r}{name_hint(node.id, among)}")
     return list(found.values())
 
 

@@ -39,8 +39,8 @@ class Means:
         Raises:
             ModelError: there is none, or it gives no usable answer.
         """
-        with self.meter.asking(call) as asking:
-            if asking.wanted and self.meter.model is not None:
+        with self.meter.metered_call(call) as asking:
+            if asking.needs_model and self.meter.model is not None:
                 options = {"temperature": call.temperature} if call.temperature else {}
                 asking.answer = self.meter.model.complete(call.prompt.messages, **options)
         if isinstance(asking.outcome, Completion):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from guardagent.errors import LimitError, ProgramError, SandboxError
-from guardagent.models.error_kinds import kind_of
+from guardagent.models.error_kinds import error_kind
 from guardagent.programs.compile.coverage import Instrumented
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.properties.source import Properties
@@ -78,7 +78,7 @@ class Trial:
             verdict = run_program(self.program, sandbox, recorder, example.event, example.context)
         except (ProgramError, LimitError) as error:
             said = "; ".join(failed_run(error, recorder, "program").errors)
-            if kind_of(error, admitted=True) == "value":
+            if error_kind(error, passed_gate=True) == "value":
                 return Outcome(1, undecided=said)
             return Outcome(1, crash=said)
         claimed = sandbox.returned.get("answer") if isinstance(sandbox.returned, Mapping) else None

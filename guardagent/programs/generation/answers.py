@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from guardagent._support import strict_json, syntax
-from guardagent.errors import AnswerError, nearest
+from guardagent.errors import AnswerError, name_hint
 from guardagent.programs.memory.agents import PLAN_STEPS
 from guardagent.sandbox import ENGINES
 
@@ -146,7 +146,7 @@ def _engine(text: str) -> str:
     if name == "python":  # every engine runs Python
         return "auto"
     if name not in ENGINES.shipped():  # another package's is for the operator to choose, not for a model
-        raise AnswerError(f"the plan names the unknown engine {name!r}{nearest(name, ENGINES.shipped())}")
+        raise AnswerError(f"the plan names the unknown engine {name!r}{name_hint(name, ENGINES.shipped())}")
     return name
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from guardagent.errors import AnswerError, GuardError, LimitError, ProgramError, SandboxError
 from guardagent.models import Completion
-from guardagent.models.error_kinds import NO_PROGRAM, kind_of
+from guardagent.models.error_kinds import NO_PROGRAM, error_kind
 from guardagent.models.flow import Flow
 from guardagent.models.prompts import ModelCall, Prompts
 from guardagent.models.redaction import Redactor
@@ -24,7 +24,7 @@ from guardagent.programs.memory.retrieval import Query, hand_written, in_order, 
 from guardagent.programs.runtime.program import Recorder, clock_of, failed_run, run_program
 from guardagent.sandbox import Sandbox
 from guardagent.sandbox.toolbox import Toolbox
-from guardagent.types import Context, Event, Step, StepName, Verdict, Violation, freeze, thaw, unchecked
+from guardagent.types import Context, Event, Step, StepName, Verdict, Violation, freeze, thaw, unchecked_verdict
 
 CHECKED_BY = "generated"
 
@@ -72,7 +72,7 @@ class Generation:
     ) -> None:
         self._setup = setup
         self._redaction = setup.redactor.redaction()
-        hide = self._redaction.hide
+        hide = self._redaction.redact
         self._event = replace(event, args={"input": hide(event.args["input"])}, output=hide(event.output))
         self._context = replace(context, facts=hide(context.facts))
         self._vote = vote
@@ -91,13 +91,13 @@ class Generation:
             plan = yield from self._plan()
             verdict = yield from self._code(plan)
         except GuardError as error:
-            verdict = unchecked(str(error), checked_by=CHECKED_BY)
+            verdict = unchecked_verdict(str(error), checked_by=CHECKED_BY)
         return replace(self._shown_again(verdict), story=tuple(self._story))
 
     def _retrieve(self) -> None:
         setup, texts = self._setup, (self._event.args["input"], self._event.output)
         query = Query(*texts, setup.shots, setup.least_similar, setup.max_distance)
-        found, hide = nearest(setup.demonstrations, query), self._redaction.hide
+        found, hide = nearest(setup.demonstrations, query), self._redaction.redact
         self._shown = [
             Demonstration(hide(d.agent_input), hide(d.agent_output), tuple(hide(d.plan)), hide(d.code))
             for d in in_order((one.demonstration for one in found), setup.demonstrations)
@@ -133,7 +133,7 @@ class Generation:
             error, problem = "; ".join(verdict.errors), ""
             self._denied += verdict.violations
         tries = 1 + self._setup.debug_rounds
-        return unchecked(
+        return unchecked_verdict(
             f"no version of the code ran to its end ({tries} tries); the last error: {problem or error}",
             checked_by=CHECKED_BY,
             violations=self._denied,
@@ -165,7 +165,7 @@ class Generation:
                 needs_check=setup.needs_check,
             )
         except (ProgramError, LimitError) as error:
-            verdict, kind = failed_run(error, recorder, CHECKED_BY), kind_of(error, admitted=admitted)
+            verdict, kind = failed_run(error, recorder, CHECKED_BY), error_kind(error, passed_gate=admitted)
         except SandboxError as error:  # no code of any model could run here
             self._tell("run", text=code, error=str(error))
             raise
@@ -177,7 +177,7 @@ class Generation:
         if verdict.label == 0 and self._denied:
             found = "; ".join(violation.message for violation in self._denied)
             error = f"an earlier version of the code was denied by a check ({found}), the mended one allows"
-            return unchecked(error, checked_by=CHECKED_BY, violations=self._denied, calls=verdict.calls)
+            return unchecked_verdict(error, checked_by=CHECKED_BY, violations=self._denied, calls=verdict.calls)
         event = self._event
         self.demonstration = Demonstration(event.args["input"], event.output, plan.steps, code)
         return verdict
@@ -227,7 +227,7 @@ class Generation:
 
     def _shown_again(self, verdict: Verdict) -> Verdict:
         """The verdict with the values that were redacted. Its story and calls keep the placeholders."""
-        show = self._redaction.show
+        show = self._redaction.restore
         return replace(
             verdict,
             reasons=tuple(show(verdict.reasons)),

@@ -18,7 +18,7 @@ from guardagent.programs.generation.generate import CHECKED_BY, Setup
 from guardagent.programs.memory.agents import Demonstration, retrieve
 from guardagent.programs.memory.retrieval import in_order
 from guardagent.programs.runtime.program import claimed_verdict, copy_value, program_check
-from guardagent.types import Context, Event, Step, thaw, unchecked
+from guardagent.types import Context, Event, Step, thaw, unchecked_verdict
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class ModelOnly:
             verdict = claimed_verdict(copy_value(read_judgement(answer.text)), CHECKED_BY)
         except GuardError as error:
             step = replace(step, error=str(error))
-            verdict = unchecked(str(error), checked_by=CHECKED_BY)
+            verdict = unchecked_verdict(str(error), checked_by=CHECKED_BY)
         return replace(verdict, story=(step,))
 
     def _shot(self, shown: Demonstration) -> dict[str, str]:

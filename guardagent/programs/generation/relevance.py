@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from guardagent.errors import AnswerError, nearest
+from guardagent.errors import AnswerError, name_hint
 from guardagent.programs.generation.answers import objects, prose
 from guardagent.sandbox.toolbox import Tool, Toolbox
 
@@ -69,7 +69,7 @@ class Selection:
         hidden = [name for name in self.toolbox if name not in (*self.names, *self.requested)]
         for name in names:
             if name not in hidden:
-                why = "is described already" if name in self.toolbox else f"is unknown{nearest(name, self.toolbox)}"
+                why = "is described already" if name in self.toolbox else f"is unknown{name_hint(name, self.toolbox)}"
                 raise AnswerError(f"the function {name!r} {why}; expected an answer, or one of {', '.join(hidden)}")
         more = hidden if self.requested else [name for name in hidden if name in names]
         return replace(self, requested=(*self.requested, *more))

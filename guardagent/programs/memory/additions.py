@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from guardagent._support.files import parse_json, read_json_lines
-from guardagent._support.locks import locked, replace_file
+from guardagent._support.locks import folder_lock, replace_file
 from guardagent.errors import ContentError, InputError
 from guardagent.programs.memory.demonstrations import Demonstration, demonstration, read_demonstrations
 from guardagent.programs.memory.retrieval import own_store, store_of
@@ -54,7 +54,7 @@ def grow(folder: Path, found: Sequence[Demonstration]) -> int:
         _validate(one)
     store = store_of(folder)
     if store is None:
-        with locked(folder):
+        with folder_lock(folder):
             store = store_of(folder)  # which another process may just have made
             new = _unknown(_written(folder), found)
             if store is None and _fits(folder, new):

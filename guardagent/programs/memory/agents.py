@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from guardagent._support.content import shipped
+from guardagent._support.content import shipped_folder
 from guardagent._support.files import parse_yaml, read_text
-from guardagent.errors import ContentError, InputError, UnknownNameError, nearest
+from guardagent.errors import ContentError, InputError, UnknownNameError, name_hint
 from guardagent.programs.memory.additions import add_demonstrations
 from guardagent.programs.memory.demonstrations import PLAN_STEPS, Demonstration, demonstration, read_demonstrations
 from guardagent.programs.memory.retrieval import Kept, retrieve, store_of
@@ -77,7 +77,7 @@ class Memory:
         for root in self._roots:
             if not root.is_dir():
                 raise InputError(f"{root}: no such memory folder; expected one folder per agent in it")
-        self._roots.append(shipped("memory"))
+        self._roots.append(shipped_folder("memory"))
 
     def names(self) -> dict[str, Path]:
         """Agent name -> its folder."""
@@ -149,7 +149,7 @@ def _front_matter(values: Any, path: Path) -> dict[str, Any]:
         raise ContentError("the front matter is no mapping; expected `required_checks:` and `data:`", path, 2)
     for key in values:
         if key not in _FRONT_KEYS:
-            raise ContentError(f"unknown key {key!r}{nearest(str(key), _FRONT_KEYS)}", path, 2)
+            raise ContentError(f"unknown key {key!r}{name_hint(str(key), _FRONT_KEYS)}", path, 2)
     data, checks = values.get("data", {}), values.get("required_checks", [])
     if not isinstance(data, dict) or not all(isinstance(name, str) for name in data):
         raise ContentError("`data` is no mapping of names; expected names and values", path, 2)

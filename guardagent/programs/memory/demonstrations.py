@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from guardagent._support.files import read_json_lines
-from guardagent.errors import ContentError, nearest
+from guardagent.errors import ContentError, name_hint
 from guardagent.programs.runtime.program import parse_python
 
 PLAN_STEPS = (
@@ -50,7 +50,7 @@ def demonstration(record: Mapping[str, Any], path: Path | str, line: int | None)
     """
     for key in record:
         if key not in _KEYS:
-            raise ContentError(f"unknown key {key!r}{nearest(key, _KEYS)}", path, line)
+            raise ContentError(f"unknown key {key!r}{name_hint(key, _KEYS)}", path, line)
     for key in ("agent_input", "agent_output", "code"):
         if not isinstance(record.get(key), str) or not record[key].strip():
             raise ContentError(f"key {key!r} is missing or empty; expected a text", path, line)

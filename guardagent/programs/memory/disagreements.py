@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from guardagent._support.files import parse_json, read_json_lines, read_text
-from guardagent._support.locks import locked, replace_file
+from guardagent._support.locks import folder_lock, replace_file
 from guardagent.errors import ContentError, InputError, UnknownNameError
 from guardagent.programs.memory.learn import write_waiting
 from guardagent.types import Verdict, thaw
@@ -144,7 +144,7 @@ def _add(folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     path = folder / EXAMPLES
     if not rows:
         return
-    with locked(folder):
+    with folder_lock(folder):
         written = _examples(folder)
         new = [row for row in rows if not _there(row, written, path)]
         if not new:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from guardagent._support.content import shipped
+from guardagent._support.content import shipped_folder
 from guardagent._support.files import parse_json, read_text
 from guardagent.errors import ContentError, InputError, UnknownNameError
 from guardagent.programs.memory.additions import grow, known
@@ -61,7 +61,7 @@ def learner(remember: Remember, agent: AgentMemory | None) -> Callable[[Demonstr
         return lambda _found, _verdict: None
     if agent is None:
         raise InputError("nothing can be remembered without an agent; expected the name of one in your memory folder")
-    if agent.path.resolve().is_relative_to(shipped("memory").resolve()):
+    if agent.path.resolve().is_relative_to(shipped_folder("memory").resolve()):
         raise InputError(
             f"agent {agent.name!r} is a shipped one, which does not grow; copy {agent.path} into a memory folder of "
             "yours, and name that"

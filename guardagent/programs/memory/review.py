@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from guardagent._texts import printable
+from guardagent._terminal import printable
 from guardagent.errors import InputError, UnknownNameError
 from guardagent.programs.memory import disagreements, learn
 from guardagent.programs.memory.disagreements import NEITHER, SIDES, Disagreement

@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from guardagent._support.background import Background
-from guardagent._support.content import shipped
+from guardagent._support.content import shipped_folder
 from guardagent._support.files import MAX_BYTES
+from guardagent._support.worker_thread import WorkerThread
 from guardagent.errors import InputError
 from guardagent.models.redaction import Redactor
 from guardagent.programs.memory.agents import AgentMemory
@@ -47,7 +47,7 @@ class Shadow:
 
     def __init__(self, folder: Path, rate: float, judges: Mapping[str, Judge], redactor: Redactor) -> None:
         self._folder, self._rate, self._judges, self._redactor = folder, rate, judges, redactor
-        self._later = Background(MAX_LATE)
+        self._later = WorkerThread(MAX_LATE)
         self._errors = 0
 
     def watch(self, agent_input: Any, output_log: Any, facts: Any, given: str, verdict: Verdict) -> None:
@@ -59,7 +59,7 @@ class Shadow:
             if sampled(name, self._rate):
                 told = Context(facts=facts or {}).facts  # a copy: the host may change its own
                 again = partial(self._again, name, agent_input, output_log, told, given, Side.of(verdict))
-                if not self._later.do(again):
+                if not self._later.submit(again):
                     _log.info("run %s was not judged again: %d are waiting", name, MAX_LATE)
         except Exception as error:  # noqa: BLE001 - a verdict never fails for its shadow
             _log.warning("a run was not judged again: %s", error)
@@ -95,7 +95,7 @@ class Shadow:
         sides: Mapping[str, Side],
     ) -> Disagreement:
         """The disagreement as a model saw it, or would have."""
-        hide = self._redactor.redaction().hide
+        hide = self._redactor.redaction().redact
         now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
         told = json.loads(json.dumps(hide(thaw(facts)), default=str))
         shown = {
@@ -128,7 +128,7 @@ def watched_folder(rate: float, agent: AgentMemory | None) -> Path | None:
         return None
     if agent is None:
         raise InputError("shadow compares an agent's program with a model; expected the name of an agent")
-    if agent.path.resolve().is_relative_to(shipped("memory").resolve()):
+    if agent.path.resolve().is_relative_to(shipped_folder("memory").resolve()):
         raise InputError(
             f"agent {agent.name!r} is a shipped one, where no disagreement is kept; copy {agent.path} into a memory "
             "folder of yours, and name that"

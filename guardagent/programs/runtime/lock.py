@@ -26,7 +26,7 @@ from guardagent._support.files import parse_json, read_text
 from guardagent.errors import ContentError, InputError
 from guardagent.programs.runtime.program_file import digest_of
 from guardagent.sandbox.toolbox import Toolbox
-from guardagent.sandbox.toolbox_sources import sources_of
+from guardagent.sandbox.toolbox_sources import source_files
 
 VERSION = 1
 _MAX_BYTES = 10_000_000
@@ -120,7 +120,7 @@ def agents(*folders: Path) -> Iterator[Content]:
 def toolboxes(*toolboxes: Toolbox) -> Iterator[Content]:
     """Every file of some toolboxes that may run."""
     for path in sorted({tool.path for toolbox in toolboxes for tool in toolbox.values()}):
-        for source in sources_of(path):
+        for source in source_files(path):
             yield Content("toolbox", source.relative_to(path.parent).as_posix(), source)
 
 

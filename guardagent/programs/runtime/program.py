@@ -18,9 +18,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from guardagent._support import syntax
 from guardagent._support.files import read_text
-from guardagent._texts import without_escapes
-from guardagent.errors import ContentError, GuardError, ProgramError, SandboxError, in_words, nearest
-from guardagent.types import Check, Context, Decision, Event, ToolCall, Verdict, Violation, freeze, thaw, unchecked
+from guardagent._terminal import strip_control_characters
+from guardagent.errors import ContentError, GuardError, ProgramError, SandboxError, error_text, name_hint
+from guardagent.types import (
+    Check,
+    Context,
+    Decision,
+    Event,
+    ToolCall,
+    Verdict,
+    Violation,
+    freeze,
+    thaw,
+    unchecked_verdict,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -354,13 +365,13 @@ def clock_of(facts: Mapping[str, Any]) -> dt.datetime:
 
 
 def _cause(name: str, error: BaseException) -> str:
-    said = without_escapes(str(error)) if isinstance(error, GuardError | ValueError) else in_words(error)
+    said = strip_control_characters(str(error)) if isinstance(error, GuardError | ValueError) else error_text(error)
     return f"{name}: {said}"[:500]
 
 
 def _told(name: str, error: BaseException) -> str:
     """What a program is told of an error: what a toolbox function says on purpose, and of a crash only its kind."""
-    said = without_escapes(str(error)) if isinstance(error, ValueError) else f"failed ({type(error).__name__})"
+    said = strip_control_characters(str(error)) if isinstance(error, ValueError) else f"failed ({type(error).__name__})"
     line = "".join(character if character.isprintable() else " " for character in f"{name}: {said}")
     return line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 1]}…"
 
@@ -368,7 +379,7 @@ def _told(name: str, error: BaseException) -> str:
 def _unchecked(error: str, calls: list[ToolCall], checked_by: str) -> Verdict:
     """The denial of a run that could not be checked to its end, with what was found until then."""
     found = violations_of(calls)
-    verdict = unchecked(error, violations=found, calls=tuple(calls), checked_by=checked_by)
+    verdict = unchecked_verdict(error, violations=found, calls=tuple(calls), checked_by=checked_by)
     return replace(verdict, reasons=_reasons(found) + verdict.reasons)
 
 
@@ -383,7 +394,7 @@ def _explained(error: str, recorder: Recorder) -> str:
     """Adds to an undefined name the nearest one there is, and to a crash the cause that the program never saw."""
     _, found, rest = error.partition("NameError: name '")
     if found:
-        return error + nearest(rest.split("'")[0], recorder.toolbox)
+        return error + name_hint(rest.split("'")[0], recorder.toolbox)
     causes = [call.error for call in recorder.calls if call.error and call.error not in error]
     return f"{error} ({causes[-1]})" if causes else error
 

@@ -30,9 +30,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from guardagent._support import syntax
-from guardagent.errors import ContentError, InputError, nearest
+from guardagent.errors import ContentError, InputError, name_hint
 from guardagent.programs.runtime.program import read_program
-from guardagent.sandbox.toolbox_sources import sources_of
+from guardagent.sandbox.toolbox_sources import source_files
 
 if TYPE_CHECKING:
     from guardagent.sandbox.toolbox import Tool, Toolbox
@@ -210,7 +210,7 @@ def digest_of_tool(tool: Tool) -> str:
     Whole files, since what one function of a file does can depend on any other line of it.
     """
     digest = hashlib.sha256()
-    for path in sources_of(tool.path):
+    for path in source_files(tool.path):
         name, data = path.relative_to(tool.path.parent).as_posix().encode(), path.read_bytes()
         digest.update(b"%d %s %d " % (len(name), name, len(data)) + data)
     return f"sha256:{digest.hexdigest()}"
@@ -229,7 +229,7 @@ def _differences(
             changed.append(f"the {name} has changed since it was compiled")
     for name, digest in header.toolbox.items():
         if name not in toolbox:
-            changed.append(f"the toolbox function {name!r}, which it calls, is gone{nearest(name, toolbox)}")
+            changed.append(f"the toolbox function {name!r}, which it calls, is gone{name_hint(name, toolbox)}")
         elif digest_of_tool(toolbox[name]) != digest:
             changed.append(f"the toolbox function {name!r} ({toolbox[name].path}) has changed since it was compiled")
     return changed
@@ -271,7 +271,7 @@ class _Reader:
             self._refuse(f"the header does not go on here; expected a line '# {missing}: …'")
         key, value = match.groups()
         if key not in _KEYS:
-            self._refuse(f"unknown key {key!r} in the header{nearest(key, _KEYS)}")
+            self._refuse(f"unknown key {key!r} in the header{name_hint(key, _KEYS)}")
         found = _FORMS.get(key, re.compile(_DIGEST)).fullmatch(value)
         if found is None:
             self._refuse(f"{key!r} is {value[:80]!r}; expected {_EXPECTED.get(key, 'a digest, sha256: and 64 digits')}")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from guardagent._support import syntax
-from guardagent.errors import ContentError, nearest
+from guardagent.errors import ContentError, name_hint
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,7 +67,7 @@ class RequiredCheck:
     def _bind(self, node: ast.Call, name: str, toolbox: Toolbox) -> None:
         if name not in toolbox:
             raise ContentError(
-                f"required check {self.text!r}: unknown toolbox function {name!r}{nearest(name, toolbox)}; "
+                f"required check {self.text!r}: unknown toolbox function {name!r}{name_hint(name, toolbox)}; "
                 "functions of your own need their toolbox named",
                 self.path,
             )
@@ -85,7 +85,7 @@ class RequiredCheck:
 
 def _fact(facts: Mapping[str, Any], name: str) -> Any:
     if facts.get(name) is None:
-        raise ValueError(f"the fact {name!r} is not given{nearest(name, facts)}")
+        raise ValueError(f"the fact {name!r} is not given{name_hint(name, facts)}")
     return facts[name]
 
 
@@ -101,7 +101,7 @@ def _validate(node: ast.expr, known: set[str], text: str, path: Path) -> None:
             for argument in [*node.args, *(keyword.value for keyword in node.keywords)]:
                 _validate(argument, known, text, path)
         case ast.Name() if node.id not in known:
-            message = f"required check {text!r}: unknown name {node.id!r}{nearest(node.id, known)}"
+            message = f"required check {text!r}: unknown name {node.id!r}{name_hint(node.id, known)}"
             raise ContentError(message, path)
         case ast.Name() | ast.Constant() | ast.Attribute(value=ast.Name(id="facts")):
             return

@@ -15,7 +15,7 @@ MAX_NODES = 200_000  # values; one that is shared counts each time, since whoeve
 MAX_DEPTH = 100
 MAX_SECONDS = 5.0  # of toolbox functions
 
-_TEXTS = (str, bytes)
+_STRINGS = (str, bytes)
 _LISTS = (list, tuple, set, frozenset)
 
 
@@ -47,7 +47,7 @@ class Budget:
         """
         below: list[Any] = []
         for value in level:
-            if type(value) is str or isinstance(value, _TEXTS):
+            if type(value) is str or isinstance(value, _STRINGS):
                 self._characters -= len(value)
                 continue
             if isinstance(value, dict):

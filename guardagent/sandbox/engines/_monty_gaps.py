@@ -45,9 +45,9 @@ ATTRIBUTES = frozenset({"translate", "maketrans", "raw_decode", "subn", "colno",
 _OPTIONS = frozenset({"frozen", "eq", "repr", "init"})  # of @dataclass
 
 
-def gap(tree: ast.Module) -> str:
+def first_gap(tree: ast.Module) -> str:
     """The first thing in a program that Monty cannot run, with its line; empty where it can run all of it."""
-    nodes = [node for node in ast.walk(tree) if isinstance(node, _LOOKED_AT)]
+    nodes = [node for node in ast.walk(tree) if isinstance(node, _CHECKED_NODES)]
     names = _Names(nodes)
     for node in nodes:
         if what := _CHECKS[type(node)](node, names):
@@ -150,4 +150,4 @@ _CHECKS: dict[type[ast.AST], Callable[[Any, _Names], str]] = {
     ast.Call: _call,
     ast.Assign: _assign,
 }
-_LOOKED_AT = tuple(_CHECKS)
+_CHECKED_NODES = tuple(_CHECKS)

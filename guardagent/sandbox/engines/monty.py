@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from guardagent.errors import LimitError, ProgramError, SandboxError
 from guardagent.sandbox import hardening, worker
 from guardagent.sandbox.engines._budget import Budget
-from guardagent.sandbox.engines._monty_gaps import gap
-from guardagent.sandbox.engines._warm import Warm
+from guardagent.sandbox.engines._monty_gaps import first_gap
+from guardagent.sandbox.engines._warm_resource import WarmResource
 from guardagent.sandbox.gate import admit
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class UnsupportedSyntaxError(ProgramError):
 @lru_cache(maxsize=256)
 def unsupported(program: str, functions: frozenset[str]) -> str:
     """What in a program this engine does not have, with its line; empty where it can run all of it."""
-    return gap(admit(program, functions))
+    return first_gap(admit(program, functions))
 
 
 class Engine:
@@ -59,11 +59,11 @@ class Engine:
     ) -> Any:
         if missing := unsupported(program, frozenset(functions)):
             raise UnsupportedSyntaxError(missing)
-        run = _Run(program, inputs, functions)
+        run = _MontyRun(program, inputs, functions)
         with _POOL.use() as pool:
             try:
                 return run.outcome(pool.monty, self._limits, now)
-            except _DiedEarlyError:
+            except _WorkerDiedError:
                 return run.outcome(pool.monty, self._limits, now)
 
     def unconfined(self) -> str:
@@ -75,19 +75,19 @@ class Engine:
         _POOL.close()
 
 
-class _DiedEarlyError(LimitError):
+class _WorkerDiedError(LimitError):
     """A worker that something outside has killed: its run can be made again, since nothing has come of it."""
 
 
-class _Run:
+class _MontyRun:
     """One run: the program, what it gets, and the calls that it makes."""
 
     def __init__(self, program: str, inputs: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
         # Under names that the program cannot know, and so cannot rebind before `check` gets them.
         mark = f"v{secrets.token_hex(8)}"
-        given = {f"{mark}_{name}": value for name, value in inputs.items()}
-        self._call = f"check({', '.join(given)})"
-        self._inputs = given | {"__name__": "program"}
+        arguments = {f"{mark}_{name}": value for name, value in inputs.items()}
+        self._call = f"check({', '.join(arguments)})"
+        self._inputs = arguments | {"__name__": "program"}
         self._source = f"{program}\n{self._call}"
         self._functions = functions
         self._calls = 0
@@ -104,7 +104,7 @@ class _Run:
                 self._deadline = time.monotonic() + limits.seconds + _GRACE_SECONDS
                 return self._drive(session.feed_start(self._source, inputs=self._inputs, print_callback=printed))
         except monty.MontyError as error:
-            raise self._ours(error) from None
+            raise self._sandbox_error(error) from None
         except TimeoutError:
             raise LimitError(f"no sandbox worker was free within {WAIT_SECONDS:.0f} s") from None
 
@@ -122,7 +122,7 @@ class _Run:
                 snapshot = self._answer(snapshot)
             elif isinstance(snapshot, monty.NameLookupSnapshot):
                 name = snapshot.variable_name
-                snapshot = snapshot.resume(value=_named(name)) if name in self._functions else snapshot.resume()
+                snapshot = snapshot.resume(value=_placeholder(name)) if name in self._functions else snapshot.resume()
             elif isinstance(snapshot, monty.MontyComplete):
                 self._budget.spend(snapshot.output)
                 return snapshot.output
@@ -144,20 +144,20 @@ class _Run:
             return snapshot.resume({"exc_type": "ValueError", "message": str(error)})
         return snapshot.resume({"return_value": value})
 
-    def _ours(self, error: Any) -> SandboxError:
+    def _sandbox_error(self, error: Any) -> SandboxError:
         """Our error for one of Monty's: which line, and what happened there."""
         import pydantic_monty as monty
 
         if isinstance(error, monty.MontyCrashedError):
-            kind = LimitError if self._calls or error.timed_out else _DiedEarlyError
+            kind = LimitError if self._calls or error.timed_out else _WorkerDiedError
             return kind(f"the sandbox stopped the program: {error}")
         if isinstance(error, monty.MontyConversionError):
             return ProgramError(f"a value cannot pass between program and host: {error}")
         if not isinstance(error, monty.MontySyntaxError | monty.MontyRuntimeError):
             return SandboxError(f"the sandbox failed: {error}")
-        return self._raised(error)
+        return self._program_error(error)
 
-    def _raised(self, error: Any) -> SandboxError:
+    def _program_error(self, error: Any) -> SandboxError:
         frames = [frame for frame in error.traceback() if frame.source_line and frame.source_line != self._call]
         place = f"line {frames[-1].line}: " if frames else ""
         cause = error.exception()
@@ -169,7 +169,7 @@ class _Run:
         return LimitError(f"{place}over its limits: {message}") if over_limit else ProgramError(f"{place}{message}")
 
 
-def _named(name: str) -> Callable[..., None]:
+def _placeholder(name: str) -> Callable[..., None]:
     """What stands for a toolbox function in the guest when it is used as a value; calls of it come by name."""
 
     def function() -> None: ...
@@ -201,7 +201,7 @@ class _Pool:
     """The worker processes, which Monty's client manages, and what starts them behind the hardening layers."""
 
     def __init__(self) -> None:
-        self.unconfined = _no_launcher()
+        self.unconfined = _launcher_problem()
         self._launcher = None if self.unconfined else _launcher()
         try:
             self.monty = _start(self._launcher)
@@ -261,7 +261,7 @@ def _binary() -> str:
         ) from None
 
 
-def _no_launcher() -> str:
+def _launcher_problem() -> str:
     """Why no launcher can be made here, and what to do; empty where one can."""
     if not hasattr(os, "memfd_create"):
         return "its workers can be put behind the layers on Linux alone"
@@ -280,9 +280,9 @@ def _launcher() -> int:
     """
     interpreter = f"#!{sys.executable} -{''.join(flag[1:] for flag in worker.FLAGS)}\n"
     script = os.memfd_create("guardagent-worker", os.MFD_CLOEXEC)
-    os.write(script, (interpreter + worker.script("confine", _binary(), hardening.active())).encode())
+    os.write(script, (interpreter + worker.script("confinement", _binary(), hardening.active())).encode())
     os.fchmod(script, 0o500)
     return script
 
 
-_POOL: Warm[_Pool] = Warm(_Pool, _Pool.stop)
+_POOL: WarmResource[_Pool] = WarmResource(_Pool, _Pool.stop)

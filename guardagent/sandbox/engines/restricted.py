@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from guardagent.errors import LimitError, ProgramError, SandboxError
 from guardagent.sandbox import hardening, worker
 from guardagent.sandbox.engines._budget import MAX_NODES, Budget
-from guardagent.sandbox.engines._policy import compiled
-from guardagent.sandbox.engines._warm import Warm
+from guardagent.sandbox.engines._transformer import program_code
+from guardagent.sandbox.engines._warm_resource import WarmResource
 from guardagent.sandbox.worker import codec
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ WAIT_SECONDS = 60.0  # for a free place, when all are taken
 MAX_RECEIVED = 16 * 1024 * 1024  # bytes that one run may send to the host in all
 MAX_RUNS = 1000  # of one guest
 MAX_IDLE = 8  # guests with a program
-PLACES = max(2, os.cpu_count() or 2)  # runs at once
+SLOTS = max(2, os.cpu_count() or 2)  # runs at once
 
 _OVER_LIMITS = {"MemoryError", "RecursionError"}
 
@@ -60,15 +60,15 @@ class Engine:
     ) -> Any:
         if problem():
             raise SandboxError(f"the engine 'restricted' cannot run here: {problem()}")
-        loaded = _Loaded(compiled(program, frozenset(functions)), tuple(functions), self._limits)
+        loaded = _GuestProgram(program_code(program, frozenset(functions)), tuple(functions), self._limits)
         try:
             request = codec.frame(codec.pack({"inputs": dict(inputs), "now": now or dt.datetime.now(dt.UTC)}))
         except TypeError as error:
             raise ProgramError(f"a value cannot pass between program and host: {error}") from None
-        with _ZYGOTE.use() as zygote, zygote.place():
+        with _ZYGOTE.use() as zygote, zygote.slot():
             try:
                 return zygote.run(loaded, request, functions)
-            except _DiedEarlyError:
+            except _GuestDiedError:
                 return zygote.run(loaded, request, functions, again=True)
 
     def unconfined(self) -> str:
@@ -79,7 +79,7 @@ class Engine:
         _ZYGOTE.close()
 
 
-class _Loaded(NamedTuple):
+class _GuestProgram(NamedTuple):
     """What a guest is for: one program, with what it may call and use."""
 
     code: bytes
@@ -87,11 +87,11 @@ class _Loaded(NamedTuple):
     limits: Limits
 
 
-class _DiedEarlyError(LimitError):
+class _GuestDiedError(LimitError):
     """A worker that something outside has killed: its run can be made again, since nothing has come of it."""
 
 
-class _Run:
+class _RestrictedRun:
     """The host's side of one run."""
 
     def __init__(self, guest: _Guest, limits: Limits, functions: Mapping[str, Callable[..., Any]]) -> None:
@@ -106,16 +106,16 @@ class _Run:
     def outcome(self, request: bytes) -> Any:
         """What `check` returned."""
         try:
-            self._timed(self._guest.connection.sendall, request)
+            self._within_time(self._guest.connection.sendall, request)
             while "call" in (message := self._receive()):
-                self._timed(self._guest.connection.sendall, codec.frame(self._answer(message)))
+                self._within_time(self._guest.connection.sendall, codec.frame(self._answer(message)))
             if "failed" in message:
-                raise _ours(message)
+                raise _sandbox_error(message)
             return message["value"]
         except TimeoutError:
             raise LimitError(f"over its limits: time limit of {self._limits.seconds:g} s") from None
         except (OSError, EOFError) as error:
-            kind = LimitError if self._calls else _DiedEarlyError
+            kind = LimitError if self._calls else _GuestDiedError
             raise kind(
                 f"the sandbox stopped the program: its process ended ({error or 'it closed the line'})"
             ) from None
@@ -138,13 +138,13 @@ class _Run:
     def _read(self, size: int) -> bytes:
         data = bytearray()
         while len(data) < size:
-            part = self._timed(self._guest.connection.recv, min(size - len(data), 1 << 20))
+            part = self._within_time(self._guest.connection.recv, min(size - len(data), 1 << 20))
             if not part:
                 raise EOFError
             data += part
         return bytes(data)
 
-    def _timed(self, operation: Callable[[Any], Any], argument: Any) -> Any:
+    def _within_time(self, operation: Callable[[Any], Any], argument: Any) -> Any:
         """Waits for the guest no longer than it may still take."""
         if self._left <= 0:
             raise TimeoutError
@@ -179,7 +179,7 @@ def _values(data: bytes) -> int:
     return bare.count(b",") + bare.count(b"[") + bare.count(b"{")
 
 
-def _ours(message: dict[str, Any]) -> SandboxError:
+def _sandbox_error(message: dict[str, Any]) -> SandboxError:
     kind, text = str(message["failed"]), str(message["message"])
     place = f"line {message['line']}: " if message["line"] else ""
     if kind in _OVER_LIMITS:
@@ -196,13 +196,13 @@ class _Guest:
         self.runs = 0
         self._handle: int | None = None
 
-    def know(self, pid: int) -> None:
+    def track(self, pid: int) -> None:
         """Keeps hold of the process, so that no other one that gets its number later is taken for it."""
         if hasattr(os, "pidfd_open"):
             with contextlib.suppress(OSError):
                 self._handle = os.pidfd_open(pid)
 
-    def waits(self) -> bool:
+    def is_waiting(self) -> bool:
         """Whether it is there: something outside may have killed it."""
         self.connection.settimeout(0)
         try:
@@ -212,14 +212,14 @@ class _Guest:
         except OSError:
             return False
 
-    def end(self) -> None:
+    def kill(self) -> None:
         """Ends it, whatever it is doing; its socket's end and its own timers are what stops it elsewhere."""
         if self._handle is not None:
             with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(self._handle, signal.SIGKILL)
-        self.drop()
+        self.disconnect()
 
-    def drop(self) -> None:
+    def disconnect(self) -> None:
         """Hangs up; a guest that waits ends by that."""
         self.connection.close()
         handle, self._handle = self._handle, None
@@ -232,61 +232,61 @@ class _Zygote:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._places = threading.Semaphore(PLACES)
+        self._slots = threading.Semaphore(SLOTS)
         self._waiting: deque[_Guest] = deque()  # forked ahead, for any program
-        self._loaded: OrderedDict[_Guest, _Loaded] = OrderedDict()  # idle, with the program they are for
+        self._idle_guests: OrderedDict[_Guest, _GuestProgram] = OrderedDict()  # idle, with the program they are for
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
     @contextlib.contextmanager
-    def place(self) -> Iterator[None]:
-        if not self._places.acquire(timeout=WAIT_SECONDS):
+    def slot(self) -> Iterator[None]:
+        if not self._slots.acquire(timeout=WAIT_SECONDS):
             raise LimitError(f"no sandbox worker was free within {WAIT_SECONDS:.0f} s")
         try:
             yield
         finally:
-            self._places.release()
+            self._slots.release()
 
     def run(
-        self, loaded: _Loaded, request: bytes, functions: Mapping[str, Callable[..., Any]], *, again: bool = False
+        self, loaded: _GuestProgram, request: bytes, functions: Mapping[str, Callable[..., Any]], *, again: bool = False
     ) -> Any:
         """Makes one run, in a guest that has the program already where one is idle; `again` in a new one."""
-        guest = None if again else self._idle(loaded)
+        guest = None if again else self._idle_guest(loaded)
         if guest is None:
-            guest = self._fresh()
+            guest = self._new_guest()
             setup = {"functions": list(loaded.functions), "limits": asdict(loaded.limits)}
             request = codec.frame(loaded.code) + codec.frame(codec.pack(setup)) + request
         try:
-            value = _Run(guest, loaded.limits, functions).outcome(request)
+            value = _RestrictedRun(guest, loaded.limits, functions).outcome(request)
         except BaseException:
-            guest.end()
+            guest.kill()
             raise
-        self._keep(guest, loaded)
+        self._reuse(guest, loaded)
         return value
 
-    def _idle(self, loaded: _Loaded) -> _Guest | None:
+    def _idle_guest(self, loaded: _GuestProgram) -> _Guest | None:
         """A guest that has the program and waits for a run, if there is one."""
         with self._lock:
-            for guest in [guest for guest, has in reversed(self._loaded.items()) if has == loaded]:
-                del self._loaded[guest]
-                if guest.waits():
+            for guest in [guest for guest, has in reversed(self._idle_guests.items()) if has == loaded]:
+                del self._idle_guests[guest]
+                if guest.is_waiting():
                     return guest
-                guest.drop()
+                guest.disconnect()
         return None
 
-    def _keep(self, guest: _Guest, loaded: _Loaded) -> None:
+    def _reuse(self, guest: _Guest, loaded: _GuestProgram) -> None:
         """Only after a run that ended well is a guest used again, and only for the same program."""
         guest.runs += 1
-        superfluous = guest
+        surplus = guest
         with self._lock:
             if guest.runs < MAX_RUNS:
-                self._loaded[guest] = loaded
-                if len(self._loaded) <= MAX_IDLE:
+                self._idle_guests[guest] = loaded
+                if len(self._idle_guests) <= MAX_IDLE:
                     return
-                superfluous, _ = self._loaded.popitem(last=False)
-        superfluous.end()
+                surplus, _ = self._idle_guests.popitem(last=False)
+        surplus.kill()
 
-    def _fresh(self) -> _Guest:
+    def _new_guest(self) -> _Guest:
         """A fresh guest.
 
         Raises:
@@ -295,16 +295,16 @@ class _Zygote:
         with self._lock:
             for _ in range(TRIES):
                 try:
-                    return self._next()
+                    return self._next_guest()
                 except (OSError, EOFError) as error:  # it was killed; guests that have a program live on without it
                     cause = error
-                    self._end()
+                    self._kill_process()
         raise SandboxError(f"the worker process does not start: {cause}")
 
-    def _next(self) -> _Guest:
-        control = self._control or self._begin()
+    def _next_guest(self) -> _Guest:
+        control = self._control or self._start()
         while True:
-            while len(self._waiting) <= PLACES:
+            while len(self._waiting) <= SLOTS:
                 mine, theirs = socket.socketpair()
                 self._waiting.append(_Guest(mine))
                 with theirs:
@@ -313,12 +313,12 @@ class _Zygote:
             if len(pid) < 4:
                 raise EOFError("it has ended")
             guest = self._waiting.popleft()
-            if guest.waits():
-                guest.know(int.from_bytes(pid, "big"))
+            if guest.is_waiting():
+                guest.track(int.from_bytes(pid, "big"))
                 return guest
-            guest.drop()
+            guest.disconnect()
 
-    def _begin(self) -> socket.socket:
+    def _start(self) -> socket.socket:
         mine, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own worker
@@ -332,37 +332,37 @@ class _Zygote:
             )
         self._control = mine
         mine.settimeout(START_SECONDS)
-        said = mine.recv(1000)
-        if said != b"+":
-            raise EOFError(said.decode(errors="replace") or "it ended at once")
+        reply = mine.recv(1000)
+        if reply != b"+":
+            raise EOFError(reply.decode(errors="replace") or "it ended at once")
         return mine
 
     def stop(self) -> None:
         with self._lock:
-            self._end()
-            while self._loaded:
-                self._loaded.popitem()[0].end()
+            self._kill_process()
+            while self._idle_guests:
+                self._idle_guests.popitem()[0].kill()
 
-    def _end(self) -> None:
+    def _kill_process(self) -> None:
         """Ends the worker process, and the guests that wait for a program."""
-        self._hang_up()
+        self._disconnect()
         process, self._process = self._process, None
         if process is not None:
             process.kill()
             process.wait()
 
-    def forget(self) -> None:
+    def detach(self) -> None:
         """Lets go of the sockets, and nothing else: in a forked child the processes are the parent's."""
-        self._hang_up()
-        while self._loaded:
-            self._loaded.popitem()[0].drop()
+        self._disconnect()
+        while self._idle_guests:
+            self._idle_guests.popitem()[0].disconnect()
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         control, self._control = self._control, None
         if control is not None:
             control.close()
         while self._waiting:
-            self._waiting.popleft().drop()
+            self._waiting.popleft().disconnect()
 
 
-_ZYGOTE: Warm[_Zygote] = Warm(_Zygote, _Zygote.stop, forget=_Zygote.forget)
+_ZYGOTE: WarmResource[_Zygote] = WarmResource(_Zygote, _Zygote.stop, detach=_Zygote.detach)

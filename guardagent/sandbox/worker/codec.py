@@ -15,7 +15,7 @@ HEADER = struct.Struct(">I")
 MAX_DEPTH = 100
 
 _SEQUENCES: dict[type, str] = {tuple: "$tuple", set: "$set", frozenset: "$frozenset"}
-_MADE = {
+_DECODERS = {
     "$tuple": tuple,
     "$set": set,
     "$frozenset": frozenset,
@@ -36,7 +36,7 @@ def pack(value: Any) -> bytes:
     Raises:
         TypeError: it holds something of another type, or is nested too deep or in itself.
     """
-    return json.dumps(_plain(value, 0), separators=(",", ":")).encode()
+    return json.dumps(_encode(value, 0), separators=(",", ":")).encode()
 
 
 def unpack(data: bytes) -> Any:
@@ -46,12 +46,12 @@ def unpack(data: bytes) -> Any:
         ValueError: it is no such text.
     """
     try:
-        return json.loads(data, object_hook=_made)
+        return json.loads(data, object_hook=_decode_object)
     except (TypeError, RecursionError, AttributeError) as error:
         raise ValueError(f"not a value: {error}") from None
 
 
-def _plain(value: Any, depth: int) -> Any:
+def _encode(value: Any, depth: int) -> Any:
     if value is None or type(value) in (str, int, float, bool):
         return value
     if depth > MAX_DEPTH:
@@ -59,18 +59,18 @@ def _plain(value: Any, depth: int) -> Any:
     if isinstance(value, dict):
         return _object(value, depth + 1)
     if isinstance(value, list):
-        return [_plain(item, depth + 1) for item in list.__iter__(value)]
+        return [_encode(item, depth + 1) for item in list.__iter__(value)]
     for kind, name in _SEQUENCES.items():
         if isinstance(value, kind):
-            return {name: [_plain(item, depth + 1) for item in kind.__iter__(value)]}  # type: ignore[attr-defined]
+            return {name: [_encode(item, depth + 1) for item in kind.__iter__(value)]}  # type: ignore[attr-defined]
     return _scalar(value)
 
 
 def _object(value: dict[Any, Any], depth: int) -> Any:
     items = dict.items(value)
     if all(type(key) is str and key[:1] != "$" for key, _ in items):
-        return {key: _plain(item, depth) for key, item in items}
-    return {"$dict": [[_plain(key, depth), _plain(item, depth)] for key, item in items]}
+        return {key: _encode(item, depth) for key, item in items}
+    return {"$dict": [[_encode(key, depth), _encode(item, depth)] for key, item in items]}
 
 
 def _scalar(value: Any) -> Any:
@@ -92,9 +92,9 @@ def _scalar(value: Any) -> Any:
     )
 
 
-def _made(found: dict[str, Any]) -> Any:
+def _decode_object(found: dict[str, Any]) -> Any:
     if len(found) == 1:
         ((name, value),) = found.items()
-        if name in _MADE:
-            return _MADE[name](value)  # type: ignore[operator]
+        if name in _DECODERS:
+            return _DECODERS[name](value)  # type: ignore[operator]
     return found

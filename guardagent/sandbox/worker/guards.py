@@ -1,7 +1,7 @@
 """What a program's syntax turns into at run time: the guards that RestrictedPython's transformation calls.
 
-`sandbox/_policy.py` is the other half: it rewrites `a.b` to `_getattr_(a, "b")` and so on, and refuses what needs no
-run to be refused.
+`engines/_transformer.py` is the other half: it rewrites `a.b` to `_getattr_(a, "b")` and so on, and refuses what needs
+no run to be refused.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _MODULE = "program"
 sys.modules.setdefault(_MODULE, types.ModuleType(_MODULE))  # where a dataclass looks up the module of its class
 
 
-class MadeByTheProgram:
+class ProgramClasses:
     """Makes the classes of a program, and so knows them: theirs are the only attributes that it may set."""
 
     def __init__(self) -> None:
@@ -93,12 +93,12 @@ class Guards:
     """The guards of one program; `begin` starts each run."""
 
     def __init__(self) -> None:
-        self._made = MadeByTheProgram()
-        self._left = 0
+        self._classes = ProgramClasses()
+        self._printable_left = 0
 
     def begin(self, printed_bytes: int) -> None:
-        self._made.clear()
-        self._left = printed_bytes
+        self._classes.clear()
+        self._printable_left = printed_bytes
 
     def names(self, importer: Callable[..., Any]) -> dict[str, Any]:
         """The global names that a program starts with."""
@@ -115,7 +115,7 @@ class Guards:
         return {
             "__builtins__": {**safe_builtins, **plain, **guarded},
             "__name__": _MODULE,
-            "__metaclass__": self._made,
+            "__metaclass__": self._classes,
             "_getattr_": self.getattr,
             "_getitem_": operator.getitem,
             "_getiter_": iter,
@@ -132,7 +132,7 @@ class Guards:
         if type(name) is str:
             if name in ("format", "format_map"):
                 return _formatting(getattr(value, name, *default), value, name)
-            if name[:1] == "_" and self._may_see(value, name):
+            if name[:1] == "_" and self._may_read(value, name):
                 return getattr(value, name, *default)
         return safer_getattr_raise(value, name, *default)
 
@@ -158,7 +158,7 @@ class Guards:
         if (
             isinstance(value, dict | list | set | bytearray)
             or hasattr(type(value), "__setitem__")
-            or value in self._made
+            or value in self._classes
         ):
             return value
         raise TypeError(
@@ -175,13 +175,13 @@ class Guards:
     def print(self, *values: Any, sep: str | None = None, end: str | None = None, file: Any = None, **_: Any) -> None:
         """Counts what is printed; only a file of the program's own receives it."""
         text = (" " if sep is None else sep).join(map(str, values)) + ("\n" if end is None else end)
-        self._left -= len(text)
-        if self._left < 0:
+        self._printable_left -= len(text)
+        if self._printable_left < 0:
             raise MemoryError("printed more than its limit")
         if file is not None:
             self.getattr(file, "write")(text)
 
-    def _may_see(self, value: Any, name: str) -> bool:
+    def _may_read(self, value: Any, name: str) -> bool:
         if name in _NAMED_TUPLE:
             return isinstance(value, tuple) or (isinstance(value, type) and issubclass(value, tuple))
         if name in ("__name__", "__doc__"):
@@ -190,7 +190,7 @@ class Guards:
             return isinstance(value, super)
         if isinstance(value, super):
             value = value.__self__  # type: ignore[attr-defined]
-        return name[:2] != "__" and value in self._made
+        return name[:2] != "__" and value in self._classes
 
 
 def type_of(value: Any, /) -> Any:

@@ -24,56 +24,56 @@ _GRACE_SECONDS = 30  # for what the host does meanwhile: beyond it this process 
 _CPU_SECONDS = 600  # of this process in all
 
 
-def serve(line: int, layers: tuple[str, ...], base_bytes: int) -> None:
+def serve(descriptor: int, layers: tuple[str, ...], base_bytes: int) -> None:
     """Reads from a socket's descriptor a program, then runs to make with it, and answers each."""
-    code: CodeType = marshal.loads(_receive(line))  # noqa: S302 - from the host, which compiled it
-    setup = codec.unpack(_receive(line))
+    code: CodeType = marshal.loads(_receive(descriptor))  # noqa: S302 - from the host, which compiled it
+    setup = codec.unpack(_receive(descriptor))
     limits = setup["limits"]
     _confine(limits, layers, base_bytes)
-    runs = _Runs(code, setup["functions"], limits, line)
+    runs = _ProgramRuns(code, setup["functions"], limits, descriptor)
     while True:
-        asked = codec.unpack(_receive(line))
+        request = codec.unpack(_receive(descriptor))
         signal.setitimer(signal.ITIMER_REAL, limits["seconds"] + _GRACE_SECONDS)
-        _send(line, runs.answer(asked))
+        _send(descriptor, runs.answer(request))
         signal.setitimer(signal.ITIMER_REAL, 0)
         gc.collect()  # what a program left in cycles ends now, and not in its next run
 
 
-class _Runs:
-    def __init__(self, code: CodeType, functions: list[str], limits: dict[str, Any], line: int) -> None:
+class _ProgramRuns:
+    def __init__(self, code: CodeType, functions: list[str], limits: dict[str, Any], descriptor: int) -> None:
         self._code = code
         self._functions = functions
         self._limits = limits
-        self._line = line
+        self._descriptor = descriptor
         self._guards = Guards()
         self._modules = Modules(self._guards.getattr)
         self._names = self._guards.names(self._modules.importer)
 
-    def answer(self, asked: dict[str, Any]) -> bytes:
+    def answer(self, request: dict[str, Any]) -> bytes:
         """What `check` returned, or why it did not, packed."""
-        host = _Host(self._line)
+        host = _Host(self._descriptor)
         try:
-            return codec.pack({"value": self._run(asked, host)})
+            return codec.pack({"value": self._run(request, host)})
         except BaseException as error:  # noqa: BLE001 - whatever a program raises is told to the host
-            return codec.pack(_told(error))
+            return codec.pack(_failure(error))
         finally:
-            host.over = True
+            host.finished = True
 
-    def _run(self, asked: dict[str, Any], host: _Host) -> Any:
+    def _run(self, request: dict[str, Any], host: _Host) -> Any:
         self._guards.begin(self._limits["printed_bytes"])
-        self._modules.begin(asked["now"])
+        self._modules.begin(request["now"])
         names = self._names | {name: host.function(name) for name in self._functions}
         names["__builtins__"] = dict(names["__builtins__"])
         exec(self._code, names)  # noqa: S102 - what this process is for
-        return names["check"](**asked["inputs"])
+        return names["check"](**request["inputs"])
 
 
 class _Host:
     """Toolbox functions as the program sees them: each call is made by the host."""
 
-    def __init__(self, line: int) -> None:
-        self._line = line
-        self.over = False
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.finished = False
 
     def function(self, name: str) -> Callable[..., Any]:
         def function(*args: Any, **kwargs: Any) -> Any:
@@ -83,10 +83,10 @@ class _Host:
         return function
 
     def _call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self.over:
+        if self.finished:
             raise SystemExit  # a remainder of a run that has been answered
-        _send(self._line, codec.pack({"call": name, "args": list(args), "kwargs": kwargs}))
-        answer = codec.unpack(_receive(self._line))
+        _send(self._descriptor, codec.pack({"call": name, "args": list(args), "kwargs": kwargs}))
+        answer = codec.unpack(_receive(self._descriptor))
         if "error" in answer:
             raise ValueError(answer["error"])
         return answer["value"]
@@ -102,7 +102,7 @@ def _confine(limits: dict[str, Any], layers: tuple[str, ...], base_bytes: int) -
         hardening.apply(("seccomp",), hardening.Profile("guest"))
 
 
-def _told(error: BaseException) -> dict[str, Any]:
+def _failure(error: BaseException) -> dict[str, Any]:
     """What went wrong, and in which line of the program."""
     kind, message, line = type(error).__name__, "", 0
     with contextlib.suppress(BaseException):
@@ -115,21 +115,21 @@ def _told(error: BaseException) -> dict[str, Any]:
     return {"failed": kind, "message": str(message), "line": line}
 
 
-def _send(line: int, data: bytes) -> None:
+def _send(descriptor: int, data: bytes) -> None:
     left = memoryview(codec.frame(data))
     while left:
-        left = left[os.write(line, left) :]
+        left = left[os.write(descriptor, left) :]
 
 
-def _receive(line: int) -> bytes:
-    (size,) = codec.HEADER.unpack(_exactly(line, codec.HEADER.size))
-    return _exactly(line, size)
+def _receive(descriptor: int) -> bytes:
+    (size,) = codec.HEADER.unpack(_read_exactly(descriptor, codec.HEADER.size))
+    return _read_exactly(descriptor, size)
 
 
-def _exactly(line: int, size: int) -> bytes:
+def _read_exactly(descriptor: int, size: int) -> bytes:
     data = bytearray()
     while len(data) < size:
-        part = os.read(line, min(size - len(data), 1 << 20))
+        part = os.read(descriptor, min(size - len(data), 1 << 20))
         if not part:
             raise SystemExit  # the host is gone
         data += part

@@ -21,7 +21,7 @@ MODULES = frozenset(
 )
 """What a program can import."""
 
-_KEPT: dict[str, str] = {
+_EXPORTED: dict[str, str] = {
     "__future__": "annotations",
     "abc": "ABC abstractmethod",
     "ast": "literal_eval",
@@ -55,11 +55,11 @@ class Modules:
     def __init__(self, getattr: Callable[..., Any]) -> None:  # noqa: A002 - the program's own
         self._getattr = getattr
         self._now = dt.datetime.now(dt.UTC)
-        self._made: dict[str, types.ModuleType] = {}
+        self._loaded: dict[str, types.ModuleType] = {}
 
     def begin(self, now: dt.datetime) -> None:
         self._now = now
-        self._made.pop("random", None)
+        self._loaded.pop("random", None)
 
     def importer(
         self, name: str, _globals: Any = None, _locals: Any = None, fromlist: Sequence[str] = (), level: int = 0
@@ -72,13 +72,13 @@ class Modules:
         return self._module(name if fromlist else name.partition(".")[0])
 
     def _module(self, name: str) -> types.ModuleType:
-        if name not in self._made:
-            module = self._made[name] = types.ModuleType(name)
+        if name not in self._loaded:
+            module = self._loaded[name] = types.ModuleType(name)
             module.__dict__.update(self._names(name))
             for child in MODULES:
                 if child.rpartition(".")[0] == name:
                     setattr(module, child.rpartition(".")[2], self._module(child))
-        return self._made[name]
+        return self._loaded[name]
 
     def _names(self, name: str) -> dict[str, Any]:
         special = getattr(self, f"_{name}", None)
@@ -159,7 +159,7 @@ def _public(name: str) -> dict[str, Any]:
     if name in ("random", "time", "urllib"):
         return {}
     module = importlib.import_module(name)
-    kept = _KEPT[name].split() if name in _KEPT else getattr(module, "__all__", None) or dir(module)
+    kept = _EXPORTED[name].split() if name in _EXPORTED else getattr(module, "__all__", None) or dir(module)
     found = {item: getattr(module, item) for item in kept if item[:1] != "_" and item not in _DROPPED}
     return {item: value for item, value in found.items() if not isinstance(value, types.ModuleType)}
 

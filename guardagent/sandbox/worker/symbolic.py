@@ -26,9 +26,11 @@ class _Task:
     """What the examined functions below look at: they can have no parameter but the value."""
 
     check: Callable[..., Any]
-    said: Callable[..., Any]
+    properties: Callable[..., Any]
     run: Mapping[str, Any]
-    place: tuple[str, str, str]  # the part, and what stands before and behind the value; of facts the name, and nothing
+    position: tuple[
+        str, str, str
+    ]  # the part, and what stands before and behind the value; of facts the name, and nothing
     number: str
 
 
@@ -38,16 +40,16 @@ def main(_arguments: tuple[()]) -> None:
 
     work = json.loads(sys.stdin.read())
     tools = dict(Toolbox([_path(name) for name in work["toolbox"]]).functions)
-    _found(keeps_text, 0.1)  # CrossHair loads much when it is first used
+    _counterexamples(keeps_text, 0.1)  # CrossHair loads much when it is first used
     readable = tuple(path for path in (*sys.path, *_LIBRARIES, *work["readable"]) if path and os.path.exists(path))  # noqa: PTH110
     hardening.apply(hardening.LAYERS, hardening.Profile("program", readable, _MEMORY_BYTES, files=256))
-    _Task.check, _Task.said = (_defined(work[name], tools) for name in ("program", "properties"))
+    _Task.check, _Task.properties = (_load_check(work[name], tools) for name in ("program", "properties"))
     ends = time.monotonic() + work["seconds"]
     for question in work["questions"]:
         if time.monotonic() > ends:
             break
-        _Task.run, _Task.place = question["run"], tuple(question["place"])
-        values = _found(keeps_number if question["number"] else keeps_text, work["each"])
+        _Task.run, _Task.position = question["run"], tuple(question["place"])
+        values = _counterexamples(keeps_number if question["number"] else keeps_text, work["each"])
         for value in values:
             sys.stdout.write(json.dumps({"question": question["id"], "value": value}) + "\n")
         sys.stdout.write(json.dumps({"asked": question["id"]}) + "\n")
@@ -76,7 +78,7 @@ def _keeps(value: Any) -> bool:
     if not hasattr(_Task, "run"):
         return True
     run = _with_value(value)
-    claims = list(_Task.said(**run).values())
+    claims = list(_Task.properties(**run).values())
     try:
         claim = _Task.check(**run)
         label = 1 if claim["label"] else 0
@@ -89,7 +91,7 @@ def _keeps(value: Any) -> bool:
 
 
 def _with_value(value: Any) -> dict[str, Any]:
-    part, before, behind = _Task.place
+    part, before, behind = _Task.position
     run = {name: (dict(item) if isinstance(item, dict) else item) for name, item in _Task.run.items()}
     if part == "facts":
         run[part][before] = value
@@ -98,7 +100,7 @@ def _with_value(value: Any) -> dict[str, Any]:
     return run
 
 
-def _found(function: Callable[..., Any], seconds: float) -> list[Any]:
+def _counterexamples(function: Callable[..., Any], seconds: float) -> list[Any]:
     from crosshair.core_and_libs import analyze_function, run_checkables
     from crosshair.options import AnalysisOptionSet
 
@@ -114,7 +116,7 @@ def _found(function: Callable[..., Any], seconds: float) -> list[Any]:
     return values
 
 
-def _defined(source: str, tools: Mapping[str, Any]) -> Callable[..., Any]:
+def _load_check(source: str, tools: Mapping[str, Any]) -> Callable[..., Any]:
     names: dict[str, Any] = dict(tools)
     exec(compile(source, "<examined>", "exec"), names)  # noqa: S102 - what this process is for, behind its layers
     check: Callable[..., Any] = names["check"]

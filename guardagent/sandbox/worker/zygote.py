@@ -45,12 +45,12 @@ def _serve(control: socket.socket, layers: tuple[str, ...], base_bytes: int) -> 
             return
         pid = os.fork()
         if pid == 0:
-            _be_guest(control, descriptors[0], layers, base_bytes)
+            _run_guest(control, descriptors[0], layers, base_bytes)
         os.close(descriptors[0])
         control.sendall(PID.pack(pid))
 
 
-def _be_guest(control: socket.socket, descriptor: int, layers: tuple[str, ...], base_bytes: int) -> None:
+def _run_guest(control: socket.socket, descriptor: int, layers: tuple[str, ...], base_bytes: int) -> None:
     try:
         control.close()
         guest.serve(descriptor, layers, base_bytes)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from guardagent.errors import InputError, nearest
+from guardagent.errors import InputError, name_hint
 from guardagent.testing.conformance.host import HostUnderTest
 from guardagent.testing.conformance.scenarios import SCENARIOS, NotConformingError, Stage
 
@@ -32,7 +32,7 @@ def check(host: HostUnderTest, scenario: str, folder: Path) -> str:
     """
     for name in (scenario, *host.cannot):
         if name not in SCENARIOS:
-            raise InputError(f"{name!r} is no scenario{nearest(name, SCENARIOS)}")
+            raise InputError(f"{name!r} is no scenario{name_hint(name, SCENARIOS)}")
     if scenario in host.cannot:
         return _reason(host.cannot[scenario])
     try:

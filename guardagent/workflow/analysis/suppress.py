@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from guardagent.errors import nearest
+from guardagent.errors import name_hint
 from guardagent.workflow.analysis.checks import CHECKS
 from guardagent.workflow.analysis.report import GraphFinding
 from guardagent.workflow.model.graph import Graph, Node
@@ -80,7 +80,7 @@ def _marked(finding: GraphFinding, known: Sequence[Suppression]) -> GraphFinding
 def _wrong(one: Suppression, findings: Sequence[GraphFinding]) -> Iterator[GraphFinding]:
     what = f"{one.place}: the suppression of {one.check or 'nothing'}{f' at {one.node}' if one.node else ''}"
     if check_of(one.check) is None:
-        problem = f"{what} names no check{nearest(one.check, _names())}"
+        problem = f"{what} names no check{name_hint(one.check, _names())}"
     elif not one.reason:
         problem = f"{what} has no reason; expected `-- and why`"
     elif not any(one.matches(finding) for finding in findings):

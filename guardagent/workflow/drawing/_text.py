@@ -6,7 +6,7 @@ import re
 import unicodedata
 from html import escape
 
-from guardagent._texts import printable
+from guardagent._terminal import printable
 
 # Widths of the widest common sans-serif (DejaVu Sans), in tenths of the font's size: text never leaves its box.
 _WIDTHS = {

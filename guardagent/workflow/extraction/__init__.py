@@ -27,7 +27,7 @@ def extract(target: object, name: str = "") -> Graph:
         if extractor.recognises(target):
             return extractor.extract(target, name or type(target).__name__)  # type: ignore[no-any-return]
     kind = type(target)
-    known = ", ".join(one.FRAMEWORK for _, one in FRAMEWORKS.each() if one.OBJECTS)
+    known = ", ".join(one.FRAMEWORK for _, one in FRAMEWORKS.load_all() if one.OBJECTS)
     raise InputError(
         f"a {kind.__module__}.{kind.__qualname__} is no workflow; expected an object of {known}, or a Graph"
     )

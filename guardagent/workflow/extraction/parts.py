@@ -14,22 +14,26 @@ from guardagent._support.plugins import Plugins
 
 _FOLDER = _GROUP = "guardagent.frameworks"
 FRAMEWORKS = Plugins(
-    "framework", _FOLDER, ("DISTRIBUTIONS", "EXTRA", "FRAMEWORK", "OBJECTS", "PACKAGES"), group=_GROUP, part="package"
+    "framework",
+    _FOLDER,
+    ("DISTRIBUTIONS", "EXTRA", "FRAMEWORK", "OBJECTS", "PACKAGES"),
+    group=_GROUP,
+    submodule="package",
 )
-EXTRACTORS = Plugins("extractor of", _FOLDER, ("extract", "recognises"), group=_GROUP, part="extractor")
+EXTRACTORS = Plugins("extractor of", _FOLDER, ("extract", "recognises"), group=_GROUP, submodule="extractor")
 SOURCES = Plugins(
     "source reader of",
     _FOLDER,
     ("CONSTANTS", "PACKAGES", "called", "extract", "is_workflow"),
     group=_GROUP,
-    part="source",
+    submodule="source",
 )
 
 
 def extractors_of(target: object) -> Iterator[Any]:
     """The extractors of the frameworks that an object's class comes from; no other is loaded."""
     modules = _modules_of(target)
-    for name, package in FRAMEWORKS.each():
+    for name, package in FRAMEWORKS.load_all():
         if any(one == known or one.startswith(f"{known}.") for known in package.OBJECTS for one in modules):
             yield EXTRACTORS.load(name)
 

@@ -76,7 +76,7 @@ class JsonText:
                 self._wrong(f"is {self.kind()}; expected a key", self._at)
             key = self.value()
             if key in seen:
-                self._wrong(strict_json.given_twice(key), self._at)
+                self._wrong(strict_json.duplicate_key_message(key), self._at)
             seen.add(key)
             self._expect(":")
             yield key

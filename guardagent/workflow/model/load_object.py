@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from guardagent.errors import GuardError, nearest
+from guardagent.errors import GuardError, name_hint
 from guardagent.workflow.extraction import extract
 
 
@@ -42,7 +42,7 @@ def _attribute(target: str) -> Any:
     for name in path.split("."):
         if not hasattr(found, name):
             known = [one for one in dir(found) if not one.startswith("_")]
-            raise _TargetError(f"{place} has no attribute {name!r}{nearest(name, known)}")
+            raise _TargetError(f"{place} has no attribute {name!r}{name_hint(name, known)}")
         found = getattr(found, name)
     return found
 

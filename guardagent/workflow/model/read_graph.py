@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from guardagent.errors import InputError, nearest
+from guardagent.errors import InputError, name_hint
 from guardagent.types import EMPTY, freeze
 from guardagent.workflow.analysis.paths import Numbered, without_collections
 from guardagent.workflow.model.graph import EDGE_KINDS, NODE_KINDS, Edge, Graph, Node
@@ -106,7 +106,7 @@ class _Reader:
         found: dict[str, Any] = {"name": Path(self._path).stem, "framework": "json"}
         for key, its_kind, read in members:
             if key not in _WANTED:
-                self.wrong("", f"unknown key {key!r}{nearest(key, _WANTED)}")
+                self.wrong("", f"unknown key {key!r}{name_hint(key, _WANTED)}")
             if its_kind != _WANTED[key]:
                 self.wrong(key, f"is {its_kind}; expected {_WANTED[key]}")
             found[key] = self.part(key, read(), nodes_known="nodes" in found)
@@ -183,7 +183,7 @@ class _Reader:
         self.text(value.get("label", ""), f"{place}label", empty=True)
         tools, gated = self.texts(value, "tools", place), self.texts(value, "gated_tools", place)
         if unknown := sorted(set(gated) - set(tools)):
-            self.wrong(f"{place}gated_tools", f"{unknown[0]!r} is none of its tools{nearest(unknown[0], tools)}")
+            self.wrong(f"{place}gated_tools", f"{unknown[0]!r} is none of its tools{name_hint(unknown[0], tools)}")
         metadata = value.get("metadata", {})
         if type(metadata) is not dict:
             self.wrong(f"{place}metadata", f"is {_kind(metadata)}; expected an object")
@@ -233,7 +233,7 @@ class _Reader:
             self.wrong(place, f"is {_kind(value)}; expected an object with {', '.join(required)}")
         for key in value:
             if key not in known:
-                self.wrong(place, f"unknown key {key[:60]!r}{nearest(key[:60], known)}")
+                self.wrong(place, f"unknown key {key[:60]!r}{name_hint(key[:60], known)}")
         for key in required:
             if key not in value:
                 self.wrong(place, f"has no {key!r}; expected {', '.join(required)}")
@@ -255,7 +255,7 @@ class _Reader:
         if type(value) is not str:
             self.wrong(place, f"is {_kind(value)}; expected one of {', '.join(known)}")
         if value not in known:
-            self.wrong(place, f"unknown kind {value[:60]!r}{nearest(value[:60], known)}")
+            self.wrong(place, f"unknown kind {value[:60]!r}{name_hint(value[:60], known)}")
 
     def ends(self, graph: Graph) -> None:
         """There is one entry, and at least one exit."""

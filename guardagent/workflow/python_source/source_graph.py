@@ -52,7 +52,7 @@ def graph_of_source(path: Path, name: str = "") -> Graph:
             raise UnknownNameError("workflow", name, found, str(path))
         return _graph(interpreter, found[name], f"{path}:{name}")
     if not found:
-        known = ", ".join(one.FRAMEWORK for _, one in FRAMEWORKS.each() if one.PACKAGES)
+        known = ", ".join(one.FRAMEWORK for _, one in FRAMEWORKS.load_all() if one.PACKAGES)
         raise InputError(f"{path}: defines no workflow that could be found in its source; expected one of {known}")
     chosen = _chosen(found, interpreter.started)
     graph = _graph(interpreter, found[chosen], str(path))
@@ -187,4 +187,4 @@ def _reader_of(value: object) -> ModuleType | None:
 
 @cache
 def _readers() -> tuple[ModuleType, ...]:
-    return tuple(SOURCES.load(name) for name, one in FRAMEWORKS.each() if one.PACKAGES)
+    return tuple(SOURCES.load(name) for name, one in FRAMEWORKS.load_all() if one.PACKAGES)

@@ -14,7 +14,7 @@ from benchmarks.conformance.harm import harm
 from benchmarks.conformance.shop import TOOLS, Shop
 from benchmarks.conformance.tasks import make_task
 from guardagent import guarded_chat
-from guardagent.testing import Candidate, ChatAnswer, WrittenCall
+from guardagent.testing import ChatAnswer, ChatCandidate, WrittenCall
 from guardagent.types import thaw
 
 
@@ -29,10 +29,10 @@ class Remote:
     ) -> ChatAnswer:
         return ChatAnswer(tuple(self._candidate() for _ in range(candidates)))
 
-    def _candidate(self) -> Candidate:
+    def _candidate(self) -> ChatCandidate:
         turn = self._agent.propose(Observation(""))
         texts = [(tool, args if isinstance(args, str) else json.dumps(args)) for tool, args in turn]
-        return Candidate("So be it.", tuple(WrittenCall(tool, text) for tool, text in texts))
+        return ChatCandidate("So be it.", tuple(WrittenCall(tool, text) for tool, text in texts))
 
 
 def converse(seed: int) -> tuple[int, int]:

@@ -9,7 +9,7 @@ import pytest
 
 from guardagent import InputError, Session, guarded_chat
 from guardagent.generation.chat.offered import Offered
-from guardagent.testing import Candidate, ScriptedChat, WrittenCall
+from guardagent.testing import ChatCandidate, ScriptedChat, WrittenCall
 from tests.generation.chat.conftest import ASK, REFUND, TOO_MUCH, TOOLS, Chat, tool
 from tests.generation.chat.replies import candidates, message, proposes
 from tests.models.conftest import KEY
@@ -110,15 +110,15 @@ def test_calls_beside_one_that_cannot_be_read_are_not_checked(session: Session) 
     model = ScriptedChat([[("delete", {"id": 1}), ("refund", "{")], REFUND])
     turn = guarded_chat(model, ASK, TOOLS, session)
     assert (turn.outcome, session.halted) == ("calls", False)
-    assert "This one was not judged" in model.asked[1][-2]["content"]
+    assert "This one was not judged" in model.requests[1][-2]["content"]
 
 
 def test_an_odd_name_can_be_sent_back(session: Session) -> None:
     """No endpoint takes half a character, or a name with spaces."""
-    model = ScriptedChat([Candidate("x", (WrittenCall("a b\ud83d", "\udfff"),)), TOO_MUCH, REFUND])
+    model = ScriptedChat([ChatCandidate("x", (WrittenCall("a b\ud83d", "\udfff"),)), TOO_MUCH, REFUND])
     guarded_chat(model, ASK, TOOLS, session)
-    assert model.asked[1][1]["tool_calls"][0]["function"] == {"name": "a_b_", "arguments": "{}"}
-    assert str(model.asked[2]).isascii()
+    assert model.requests[1][1]["tool_calls"][0]["function"] == {"name": "a_b_", "arguments": "{}"}
+    assert str(model.requests[2]).isascii()
 
 
 @pytest.mark.parametrize(

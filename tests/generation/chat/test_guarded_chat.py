@@ -236,4 +236,4 @@ def test_a_wrong_option_is_refused_before_anything_is_asked(session: Session, op
     model = ScriptedChat(["Hello."])
     with pytest.raises(InputError):
         guarded_chat(model, ASK, TOOLS, session, **options)
-    assert model.asked == []
+    assert model.requests == []

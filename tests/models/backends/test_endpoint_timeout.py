@@ -11,7 +11,7 @@ import pytest
 
 from guardagent import GuardAgent, InputError, guard
 from guardagent.testing import ScriptedModel
-from tests.conftest import Ran
+from tests.conftest import CommandResult
 from tests.models.conftest import Serve
 from tests.models.server import text
 from tests.runs import ehr_input, ehr_log
@@ -26,7 +26,7 @@ def files(write: Callable[..., Path]) -> list[object]:
     return ["--input", write("in.txt", ehr_input("nursing")), "--output-log", write("out.txt", ehr_log())]
 
 
-def test_a_guard_waits_no_longer(cli: Callable[..., Ran], serve: Serve, files: list[object]) -> None:
+def test_a_guard_waits_no_longer(cli: Callable[..., CommandResult], serve: Serve, files: list[object]) -> None:
     """For one answer, with its retries; from the command line and from Python."""
     serve(LATE)
     started = time.monotonic()
@@ -40,7 +40,7 @@ def test_a_guard_waits_no_longer(cli: Callable[..., Ran], serve: Serve, files: l
 
 @pytest.mark.slow
 def test_compile_waits_no_longer(
-    cli: Callable[..., Ran], serve: Serve, write: Callable[..., Path], tmp_path: Path
+    cli: Callable[..., CommandResult], serve: Serve, write: Callable[..., Path], tmp_path: Path
 ) -> None:
     """It says what it waited for."""
     serve(LATE)
@@ -53,7 +53,7 @@ def test_compile_waits_no_longer(
 
 @pytest.mark.slow
 def test_bench_waits_no_longer(
-    cli: Callable[..., Ran], serve: Serve, write: Callable[..., Path], tmp_path: Path
+    cli: Callable[..., CommandResult], serve: Serve, write: Callable[..., Path], tmp_path: Path
 ) -> None:
     """The row of the results says so."""
     serve(LATE)
@@ -71,7 +71,7 @@ def test_a_timeout_that_is_none(timeout: float) -> None:
         GuardAgent(agent="ehragent", model="openai/t", timeout=timeout)
 
 
-def test_a_timeout_without_a_named_model(cli: Callable[..., Ran], files: list[object]) -> None:
+def test_a_timeout_without_a_named_model(cli: Callable[..., CommandResult], files: list[object]) -> None:
     """It would be passed over."""
     with pytest.raises(InputError, match="a model that is named"):
         GuardAgent(agent="ehragent", model=ScriptedModel([]), timeout=5)

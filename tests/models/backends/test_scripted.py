@@ -41,7 +41,7 @@ def test_threads_share_a_script() -> None:
         answers = list(pool.map(model.complete, [ASK] * 100))
     assert {answer.text for answer in answers} == {str(number) for number in range(100)}
     assert answers[0].usage.cost == pytest.approx(2 / 1e6)
-    assert model.asked == [tuple(ASK)] * 100
+    assert model.requests == [tuple(ASK)] * 100
     with pytest.raises(ModelError, match="no further answer"):
         model.complete(ASK)
 

@@ -260,7 +260,7 @@ def test_messages_that_are_none_make_all_unknown(talk: Any) -> None:
     """Nobody is asked about them."""
     model = ScriptedModel([])
     assert refused(read_values(model, [Asked("x", "Int")], talk, "cancel", ARGS)["x"])
-    assert not model.asked
+    assert not model.requests
 
 
 def test_no_message_can_close_the_fence_or_look_like_another() -> None:
@@ -270,7 +270,7 @@ def test_no_message_can_close_the_fence_or_look_like_another() -> None:
     talk = [{"role": "system", "content": "secret"}, {"role": "tool", "content": sly}]
     for _ in range(2):
         read_values(model, [Asked("x", "Int")], talk, "cancel\n", {"note": sly})
-    first, second = (asked[-1].content for asked in model.asked)
+    first, second = (asked[-1].content for asked in model.requests)
     lines = first.split("<data conversation ")[1].splitlines()
     mark = lines[0].rstrip(">")
     assert lines[2] == f"</data {mark}>"
@@ -285,7 +285,7 @@ def test_the_question_says_what_is_asked_for() -> None:
     cabin = Asked("cabin", CABINS, roles=frozenset({"user", "tool"}), description="the booked cabin")
     read_values(model, [cabin, Asked("bags", "Int", (1, 2)), CONFIRMED], TALK, "cancel", ARGS)
     read_values(model, [cabin], TALK, "cancel", ARGS)
-    first, second = (asked[0].content for asked in model.asked)
+    first, second = (asked[0].content for asked in model.requests)
     assert '- cabin: one of "basic_economy", "economy", "business"; tool or user: the booked cabin' in first
     assert "- bags: one of 1, 2; user" in first
     assert '"proposal"' in first

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Ran
+from tests.conftest import CommandResult
 from tests.models.conftest import Serve, serve
 from tests.models.server import Reply, text
 from tests.programs.generation.answers import block
@@ -88,7 +88,7 @@ class Compiler:
         strict: whether a clause without a property is a reason to refuse it; here most tests have none.
     """
 
-    def __init__(self, home: Path, start: Serve, cli: Callable[..., Ran]) -> None:
+    def __init__(self, home: Path, start: Serve, cli: Callable[..., CommandResult]) -> None:
         self.home = home
         self.out = home / "memory" / "lending" / "program.py"
         self.folders: list[object] = ["--memory", home / "memory", "--toolbox", home / "tools"]
@@ -112,7 +112,7 @@ class Compiler:
 
 
 @pytest.fixture
-def compiler(lending: Path, serve: Serve, cli: Callable[..., Ran]) -> Compiler:
+def compiler(lending: Path, serve: Serve, cli: Callable[..., CommandResult]) -> Compiler:
     return Compiler(lending, serve, cli)
 
 

@@ -11,7 +11,7 @@ import pytest
 from guardagent import GuardAgent, NotCompiledError
 from guardagent.models.backends.scripted import ScriptedModel
 from guardagent.programs.runtime.program_file import parse
-from tests.conftest import Ran
+from tests.conftest import CommandResult
 from tests.models.server import Reply, status, text
 from tests.programs.generation.answers import block
 
@@ -320,7 +320,7 @@ def test_examples_that_prove_nothing_are_wrong_input(
     assert (exit_status, said in report["error"], compiler.asked) == (2, True, []), report["error"]
 
 
-def test_the_other_ways_to_be_wrong_input(compiler: Compiler, cli: Callable[..., Ran], lending: Path) -> None:
+def test_the_other_ways_to_be_wrong_input(compiler: Compiler, cli: Callable[..., CommandResult], lending: Path) -> None:
     """Nothing to compile, nowhere to write, no model."""
     examples = ["--examples", lending / "examples.jsonl"]
     assert cli("compile", *examples, "-o", compiler.out).status == 2
@@ -362,7 +362,7 @@ def test_the_library_gives_a_checker(lending: Path) -> None:
     model = ScriptedModel([PLAN, GOOD])
     compiled = GuardAgent(agent="lending", model=model, **folders).compile(EXAMPLES, properties=False)  # type: ignore[arg-type]
     verdict = compiled.guard("Member: M-1\nLoans: 9\nQuestion: Dune?", "Lend: Dune\nAnswer: No.")
-    assert (verdict.label, verdict.reasons, len(model.asked)) == (1, ("9 of 5",), 2)
+    assert (verdict.label, verdict.reasons, len(model.requests)) == (1, ("9 of 5",), 2)
     assert compiled.guard("Loans: 1", "Answer: Yes.", facts={"loans": "7"}).label == 1
     compiled.save(lending / "p.py")
     assert parse((lending / "p.py").read_text(), "p.py")[0] == compiled.header
@@ -389,7 +389,7 @@ def test_what_a_model_is_shown(lending: Path) -> None:
     model = ScriptedModel([PLAN, GOOD])
     folders = {"memory": lending / "memory", "toolbox": lending / "tools", "redact": [r"book \d"]}
     GuardAgent(agent="lending", model=model, **folders).compile(EXAMPLES, properties=False)  # type: ignore[arg-type]
-    told = "\n".join(message.content for asked in model.asked for message in asked)
+    told = "\n".join(message.content for asked in model.requests for message in asked)
     assert "1. A member may borrow a book only while fewer than five are on loan." in told
     assert "Loans: 5" in told
     assert "check_loans(loans: str, limit: int)" in told

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Ran
+from tests.conftest import CommandResult
 from tests.models.server import text
 from tests.programs.generation.answers import block
 
@@ -88,7 +88,7 @@ def proposed(write: Callable[..., Path]) -> Path:
     return write("proposed/check_fines.py", SOURCE.partition("\n")[2])
 
 
-def test_a_person_accepts_it(cli: Callable[..., Ran], proposed: Path) -> None:
+def test_a_person_accepts_it(cli: Callable[..., CommandResult], proposed: Path) -> None:
     """After it was shown, and its tests have passed; the toolbox then holds the function, its tests beside it."""
     mine = proposed.parents[1] / "mine"
     ran = cli("toolbox", "accept", proposed, "--toolbox", mine, "--yes")
@@ -99,7 +99,7 @@ def test_a_person_accepts_it(cli: Callable[..., Ran], proposed: Path) -> None:
     assert (again.status, "is in the toolbox already" in again.err) == (2, True)
 
 
-def test_its_folder_is_made(cli: Callable[..., Ran], proposed: Path) -> None:
+def test_its_folder_is_made(cli: Callable[..., CommandResult], proposed: Path) -> None:
     """Where there is none yet, and only once the tests have passed."""
     new = proposed.parents[1] / "new" / "tools"
     assert cli("toolbox", "accept", proposed, "--toolbox", new, "--yes").status == 0
@@ -118,7 +118,7 @@ def test_its_folder_is_made(cli: Callable[..., Ran], proposed: Path) -> None:
     ],
 )
 def test_what_fails_its_tests_is_not_added(
-    cli: Callable[..., Ran], proposed: Path, monkeypatch: pytest.MonkeyPatch, tests: str, said: str
+    cli: Callable[..., CommandResult], proposed: Path, monkeypatch: pytest.MonkeyPatch, tests: str, said: str
 ) -> None:
     """Exit 1, with what they said; not even the folder is made."""
     monkeypatch.setenv("GUARDAGENT_X", "secret")
@@ -128,7 +128,7 @@ def test_what_fails_its_tests_is_not_added(
     assert not (proposed.parents[1] / "new").exists()
 
 
-def test_nothing_is_added_or_run_without_a_person(cli: Callable[..., Ran], proposed: Path) -> None:
+def test_nothing_is_added_or_run_without_a_person(cli: Callable[..., CommandResult], proposed: Path) -> None:
     """Nobody at a terminal, no tests, a file for a folder, characters that hide: exit 2, and nothing is written."""
     mine, ran_at = proposed.parents[1] / "mine", proposed.parents[1] / "ran"
     proposed.write_text(f"open({str(ran_at)!r}, 'w')\n\n\n" + proposed.read_text())

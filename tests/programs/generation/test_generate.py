@@ -12,7 +12,7 @@ from guardagent import GuardAgent, GuardError, InputError, ModelError, Verdict
 from guardagent.errors import AnswerError, SandboxError
 from guardagent.models import Completion
 from guardagent.testing import ScriptedModel
-from tests.conftest import Ran
+from tests.conftest import CommandResult
 from tests.programs.generation.answers import CODE, MISSPELT, PLAN, PROGRAM, block
 from tests.runs import ehr_input, ehr_log
 
@@ -35,7 +35,7 @@ def test_plan_code_verdict() -> None:
     """Two questions to the model, and the host's verdict."""
     verdict, model = judged(PLAN, CODE)
     assert (verdict.label, verdict.answer, verdict.checked_by) == (0, "7.4", "generated")
-    assert (verdict.model_calls, len(model.asked)) == (2, 2)
+    assert (verdict.model_calls, len(model.requests)) == (2, 2)
     assert [step.name for step in verdict.story] == ["retrieve", "plan", "code", "run"]
     denied, _ = judged(PLAN, CODE, log=ehr_log("diagnosis", "diagnosisname"))
     assert (denied.label, denied.answer) == (1, None)
@@ -46,7 +46,7 @@ def test_code_that_fails_goes_back_to_the_model() -> None:
     """With its text and its error, once; the mended one decides."""
     verdict, model = judged(PLAN, MISSPELT, CODE)
     assert (verdict.label, verdict.model_calls) == (0, 3)
-    question = model.asked[2][-1].content
+    question = model.requests[2][-1].content
     assert "name 'check_acess' is not defined; did you mean 'check_access'?" in question
     assert "check_acess(ALLOWED" in question
     assert [step.error is None for step in verdict.story if step.name == "run"] == [False, True]
@@ -56,7 +56,7 @@ def test_code_that_fails_goes_back_to_the_model() -> None:
 def test_code_that_never_runs_is_a_denial(rounds: int) -> None:
     """After as many rounds as the operator allows."""
     verdict, model = judged(PLAN, *[MISSPELT] * 9, debug_rounds=rounds)
-    assert (verdict.label, len(model.asked)) == (1, 2 + rounds)
+    assert (verdict.label, len(model.requests)) == (1, 2 + rounds)
     assert f"({1 + rounds} tries); the last error: the program: line 8: NameError" in verdict.errors[0]
 
 
@@ -83,7 +83,7 @@ def test_an_answer_that_is_no_program_never_allows(bad: str | GuardError) -> Non
     denied, _ = judged(PLAN, bad, debug_rounds=0)
     assert (denied.label, len(denied.errors)) == (1, 1)
     mended, model = judged(PLAN, bad, CODE)
-    assert (mended.label, mended.errors, len(model.asked)) == (0, (), 3)
+    assert (mended.label, mended.errors, len(model.requests)) == (0, (), 3)
 
 
 @pytest.mark.parametrize("bad", ["1. a\n2. b\n3. c", f"{PLAN}\nEngine: docker", AnswerError("an empty answer")])
@@ -94,7 +94,7 @@ def test_a_plan_that_is_none_is_asked_for_again(bad: str | GuardError) -> None:
     assert "no plan could be used" in denied.errors[0]
     verdict, model = judged(bad, PLAN, CODE)
     assert verdict.label == 0
-    assert "Your last answer was of no use" in model.asked[1][-1].content
+    assert "Your last answer was of no use" in model.requests[1][-1].content
 
 
 def test_a_model_that_fails_is_a_denial_with_the_cause() -> None:
@@ -167,7 +167,7 @@ def test_usage_is_on_the_verdict_and_the_cap_holds() -> None:
     assert usage.cost == pytest.approx((usage.prompt_tokens + usage.completion_tokens) / 1e6)
     dear = ScriptedModel([PLAN, CODE], prices=(1.0, 1000.0))
     verdict = GuardAgent(agent="ehragent", mode="generate", model=dear, max_cost=0.5).guard(ehr_input("x"), ehr_log())
-    assert (verdict.label, dear.asked, verdict.model_calls) == (1, [], 0)
+    assert (verdict.label, dear.requests, verdict.model_calls) == (1, [], 0)
     assert "the cap for one check is $0.5" in verdict.errors[0]
     unknown = GuardAgent(agent="ehragent", mode="generate", model=ScriptedModel([PLAN]), max_cost=1.0)
     assert "is not known, and a cap" in unknown.guard("a", "b").errors[0]
@@ -204,11 +204,11 @@ def test_a_wrong_option_is_refused_at_once(options: dict[str, Any]) -> None:
         GuardAgent(agent="ehragent", **options)
 
 
-def test_the_command_line_generates_and_explains(cli: Callable[..., Ran], write: Callable[..., Path]) -> None:
+def test_the_command_line_generates_and_explains(cli: Callable[..., CommandResult], write: Callable[..., Path]) -> None:
     """`scripted/FILE` is a model, so that all of it can be tried without one."""
     run = ["--input", write("in", ehr_input("nursing")), "--output-log", write("log", ehr_log())]
 
-    def guard(*answers: str, more: tuple[str, ...] = ()) -> Ran:
+    def guard(*answers: str, more: tuple[str, ...] = ()) -> CommandResult:
         script = write("script.jsonl", "".join(json.dumps({"answer": answer}) + "\n" for answer in answers))
         return cli("guard", "--agent", "ehragent", "--mode", "generate", "--model", f"scripted/{script}", *run, *more)
 
@@ -235,11 +235,11 @@ def test_what_no_model_can_mend_is_not_asked_of_one() -> None:
             pass
 
     verdict, model = judged(PLAN, CODE, CODE, sandbox=Broken())
-    assert (verdict.label, verdict.errors, len(model.asked)) == (1, ("no worker starts here",), 2)
+    assert (verdict.label, verdict.errors, len(model.requests)) == (1, ("no worker starts here",), 2)
     model = ScriptedModel([PLAN, CODE])
     guard = GuardAgent(agent="ehragent", mode="generate", model=model)
     assert "expected a date and time" in guard.guard("a", "b", {"now": "yesterday"}).errors[0]
-    assert model.asked == []
+    assert model.requests == []
 
 
 def test_a_verdict_over_half_a_character_can_be_written() -> None:
@@ -254,6 +254,6 @@ def test_an_answer_without_code_does_not_lose_the_error_before_it() -> None:
     """The model is told both: what failed, and that its last answer was no program."""
     verdict, model = judged(PLAN, MISSPELT, "It is fixed.", CODE)
     assert verdict.label == 0
-    question = model.asked[3][-1].content
+    question = model.requests[3][-1].content
     assert "name 'check_acess' is not defined" in question
     assert "holds no code block" in question

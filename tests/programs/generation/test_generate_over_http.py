@@ -10,7 +10,7 @@ import pytest
 
 from guardagent import GuardAgent, Verdict
 from guardagent.models.backends.openai import Backend
-from tests.conftest import Ran
+from tests.conftest import CommandResult
 from tests.models.conftest import Serve
 from tests.models.server import Reply, status, text, tool_call
 from tests.programs.generation.answers import CODE, MISSPELT, PLAN, block
@@ -110,7 +110,7 @@ def test_code_that_fails_again_and_again_is_a_denial(serve: Serve) -> None:
 )
 def test_the_command_line_over_http(
     serve: Serve,
-    cli: Callable[..., Ran],
+    cli: Callable[..., CommandResult],
     write: Callable[..., Path],
     replies: list[Reply],
     log: str,

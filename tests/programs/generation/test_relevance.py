@@ -116,7 +116,7 @@ def test_a_guard_that_is_generated_asks_at_no_loss_of_a_round(tools: Path) -> No
     with GuardAgent("No parcel over two.", model=model, toolbox=tools.parent, debug_rounds=0) as guard:
         verdict = guard.guard("a", "b")
     assert (verdict.label, verdict.model_calls) == (0, 4)
-    system = [messages[0].content for messages in model.asked]
+    system = [messages[0].content for messages in model.requests]
     assert ["How deep the water of a harbour is" in text for text in system] == [False, True, False, True]
     assert "it was never measured" in system[3]
     assert all("check_parcel" in text for text in system)
@@ -127,7 +127,7 @@ def test_a_guard_that_asks_for_what_is_not_there_is_told(tools: Path) -> None:
     model = ScriptedModel(['{"describe": ["harbor_depth"]}', PLAN, CODE])
     with GuardAgent("No parcel over two.", model=model, toolbox=tools.parent, debug_rounds=1) as guard:
         assert guard.guard("a", "b").label == 0
-    assert "did you mean 'harbour_depth'" in model.asked[1][-1].content
+    assert "did you mean 'harbour_depth'" in model.requests[1][-1].content
 
 
 def test_compile_asks_at_no_loss_of_a_round(tools: Path) -> None:
@@ -144,5 +144,5 @@ def test_compile_asks_at_no_loss_of_a_round(tools: Path) -> None:
     with GuardAgent("No parcel over two.", model=model, toolbox=tools.parent) as guard:
         compiled = guard.compile(rows, rounds=1, inputs=0, crosshair=0, properties=False)
     assert len(compiled.report.candidates[0].attempts) == 2
-    system = [messages[0].content for messages in model.asked]
+    system = [messages[0].content for messages in model.requests]
     assert ["no such country is served" in text for text in system] == [False, False, True, True]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from guardagent import Decision, GuardAgent, Verdict
 from guardagent.programs.generation.votes import agreed
 from guardagent.testing import ScriptedModel
-from guardagent.types import unchecked
+from guardagent.types import unchecked_verdict
 from tests.programs.generation.answers import CODE, PLAN, PROGRAM, block
 from tests.runs import ehr_input, ehr_log
 
@@ -55,4 +55,4 @@ def test_the_commonest_answer_stands(answers: list[str]) -> None:
 
 def test_a_checked_vote_speaks_for_those_that_agree() -> None:
     """Its reasons are better than a failure's."""
-    assert agreed([unchecked("lost"), Verdict(Decision.DENY, reasons=("rule",))]) == 1
+    assert agreed([unchecked_verdict("lost"), Verdict(Decision.DENY, reasons=("rule",))]) == 1

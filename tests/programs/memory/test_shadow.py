@@ -17,7 +17,7 @@ from guardagent.programs.compile import read_examples
 from guardagent.programs.memory.disagreements import Disagreement, waiting
 from guardagent.programs.memory.shadow import MAX_ERRORS, MAX_LATE, run_id, sampled
 from guardagent.testing import ScriptedModel
-from tests.conftest import Ran
+from tests.conftest import CommandResult
 from tests.models.conftest import Serve, serve  # noqa: F401 - a fixture
 from tests.models.server import Reply, text
 from tests.programs.generation.answers import CODE, PLAN, PROGRAM, block
@@ -66,7 +66,7 @@ def test_the_program_judges_again_what_a_model_wrote(memory: Path) -> None:
     """The verdict is the generated one, and so is its account."""
     model = writing(STRICT)
     verdict = judge(memory, model, mode="generate", remember="review")
-    assert (verdict.label, verdict.model_calls, len(model.asked)) == (1, 2, 2)
+    assert (verdict.label, verdict.model_calls, len(model.requests)) == (1, 2, 2)
     (one,) = found(memory)
     assert (one.given, one.sides["program"].label) == ("generated", 0)
 
@@ -172,7 +172,7 @@ def test_both_sides_and_a_folder_of_one_s_own_must_be_there(memory: Path, monkey
         GuardAgent(agent="ehragent", memory=memory, **options)
 
 
-def test_a_person_makes_examples_of_disagreements(memory: Path, cli: Callable[..., Ran]) -> None:
+def test_a_person_makes_examples_of_disagreements(memory: Path, cli: Callable[..., CommandResult]) -> None:
     """By ids from a script; `compile` reads what comes of it, and a settled run does not come back."""
     folder = memory / "ehragent"
     for number in range(3):
@@ -213,7 +213,7 @@ def test_a_person_at_a_terminal_is_asked_one_by_one(memory: Path) -> None:
     assert (choices.rejected, choices.accepted) == ([ids[2]], [])
 
 
-def test_what_cannot_be_right_is_refused_and_nothing_changes(memory: Path, cli: Callable[..., Ran]) -> None:
+def test_what_cannot_be_right_is_refused_and_nothing_changes(memory: Path, cli: Callable[..., CommandResult]) -> None:
     """An unknown id or side, `neither` of two labels, an id for two things, an example that says otherwise."""
     judge(memory, writing(STRICT))
     (one,) = found(memory)
@@ -246,7 +246,7 @@ def test_a_damaged_file_is_an_error_with_its_name(memory: Path) -> None:
 def test_the_commands_over_http(
     memory: Path,
     serve: Serve,  # noqa: F811
-    cli: Callable[..., Ran],
+    cli: Callable[..., CommandResult],
     write: Callable[..., Path],
 ) -> None:
     """`guard --shadow 1` prints the program's verdict; what the model made of it is there when the command ends."""

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from guardagent import GuardAgent, InputError, guard, load_policies
-from guardagent._support.content import shipped
-from tests.conftest import Ran
+from guardagent._support.content import shipped_folder
+from tests.conftest import CommandResult
 
 PROGRAM = """
     def check(agent_input, agent_output, facts):
@@ -37,7 +37,7 @@ POLICIES = """
       - {id: order, temporal: "G !tool:shout"}
     """
 
-Cli = Callable[..., Ran]
+Cli = Callable[..., CommandResult]
 Write = Callable[..., Path]
 
 
@@ -50,7 +50,7 @@ def home(agent_folder: Callable[..., Path], write: Write, cli: Cli) -> Path:
     write("programs/quiet.py", PROGRAM)
     write("policies.yaml", POLICIES)
     write("cases.jsonl", '{"id": "1", "history": [], "proposed": {"tool": "say", "args": {}}}\n')
-    shutil.copytree(shipped("prompts"), memory.parent / "prompts")
+    shutil.copytree(shipped_folder("prompts"), memory.parent / "prompts")
     home = memory.parent
     made = cli(
         *("lock", "-o", home / "lock.json", "--memory", memory, "--agent", "echo", "--toolbox", home / "tools"),

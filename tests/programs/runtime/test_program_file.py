@@ -20,8 +20,8 @@ from guardagent.programs.runtime.program_file import (
     whole_specification,
     write,
 )
-from guardagent.sandbox.toolbox_sources import sources_of
-from tests.conftest import Ran
+from guardagent.sandbox.toolbox_sources import source_files
+from tests.conftest import CommandResult
 from tests.programs.generation.answers import CODE, PLAN
 
 REQUEST = "Nobody may have more than five."
@@ -158,7 +158,7 @@ def test_a_changed_file_counts_in_the_next_call_of_guard(memory: Path) -> None:
     assert "stale" in guard(None, "a", "4", **options).errors[0]  # type: ignore[arg-type]
 
 
-def test_run_and_policies_refuse_it_too(memory: Path, cli: Callable[..., Ran], write: Write) -> None:
+def test_run_and_policies_refuse_it_too(memory: Path, cli: Callable[..., CommandResult], write: Write) -> None:
     """The program by itself is wrong input: where its toolbox changed, or the request that a policy states."""
     program, tools = memory / "count" / "program.py", memory.parent / "tools"
     files = ["--input", write("i.txt", "a"), "--output-log", write("o.txt", "4"), "--toolbox", tools]
@@ -188,7 +188,7 @@ def test_a_header_is_written_over_a_body_alone(memory: Path) -> None:
 def test_what_a_function_depends_on_is_followed_through_private_files() -> None:
     """Of a shipped function that imports a package of files; and names that are handed on count as called."""
     tool = Toolbox.load()["columns_read"]
-    names = {path.name for path in sources_of(tool.path)}
+    names = {path.name for path in source_files(tool.path)}
     assert {"ehr.py", "log.py", "vocabulary.py"} <= names
     assert "text.py" not in names
     assert called("def check(a, b, c):\n    return list(map(word_count, a))\n", Toolbox.load()) == ["word_count"]
@@ -216,7 +216,7 @@ def test_a_program_that_cannot_decide_says_what_it_lacks(agent_folder: Callable[
     code = CODE.replace("columns_read(agent_output)", "{}")
     model = ScriptedModel([PLAN, code])
     assert GuardAgent(agent="echo", memory=memory, mode="program", model=model).guard("a", "b").errors
-    assert not model.asked
+    assert not model.requests
     taken_over = GuardAgent(agent="echo", memory=memory, model=model).guard("a", "b")
     assert (taken_over.label, taken_over.checked_by, taken_over.model_calls) == (0, "generated", 2)
 
@@ -226,7 +226,7 @@ def test_what_a_check_denied_is_never_unknown(agent_folder: Callable[..., Path])
     model = ScriptedModel([PLAN, CODE])
     memory = agent_folder(undecided(data="{'salaries': ['all']}"))
     verdict = GuardAgent(agent="echo", memory=memory, model=model).guard("a", "b")
-    assert (verdict.label, len(verdict.violations), model.asked) == (1, 1, [])
+    assert (verdict.label, len(verdict.violations), model.requests) == (1, 1, [])
 
 
 @pytest.mark.parametrize(

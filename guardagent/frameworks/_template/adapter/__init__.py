@@ -11,7 +11,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from guardagent._support.installed import require
+from guardagent._support.requirements import require
 from guardagent.enforcement import HostCall, ToolGuard, ToolSpec, run
 from guardagent.frameworks._template.package import DISTRIBUTIONS, EXTRA
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from guardagent.errors import InputError, nearest
+from guardagent.errors import InputError, name_hint
 from guardagent.frameworks.autogen.extractor.stops import Stop
 from guardagent.frameworks.autogen.extractor.turns import Turn
 from guardagent.frameworks.autogen.extractor.waits import Waits, condition_words, one_holds
@@ -33,7 +33,9 @@ def flow(assembly: Assembly, team: Any, turns: list[Turn], stop: Stop) -> Region
     by_name = {turn.name: turn for turn in turns}
     for name in graph.nodes:
         if name not in by_name:
-            raise InputError(f"the graph of {team.name} names {name!r}, who is no participant{nearest(name, by_name)}")
+            raise InputError(
+                f"the graph of {team.name} names {name!r}, who is no participant{name_hint(name, by_name)}"
+            )
     for name, node in graph.nodes.items():
         _connect(assembly, by_name, by_name[name], node.edges)
     _groups(assembly, by_name, graph)

@@ -7,7 +7,7 @@ A call is judged at its tool, after the host's validation: with the arguments th
 middlewares have made of those that the model wrote.
 """
 
-from guardagent._support.installed import require
+from guardagent._support.requirements import require
 from guardagent.frameworks.langgraph.package import DISTRIBUTIONS, EXTRA
 
 require(DISTRIBUTIONS, EXTRA)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from guardagent._support.steps import Steps
+from guardagent._support.procedures import Procedure
 from guardagent.enforcement import Approval, HostCall
 from guardagent.enforcement.approval import applied
 from guardagent.enforcement.life import Judged
@@ -39,7 +39,7 @@ class Live:
     edited: Edited
 
 
-def decided(proposal: Proposal, live: Live) -> Steps[Judged]:
+def decided(proposal: Proposal, live: Live) -> Procedure[Judged]:
     """Judges a call and has people asked where it is escalated.
 
     The host runs the whole task again when a person has answered. Then the call is resolved by the answer that names

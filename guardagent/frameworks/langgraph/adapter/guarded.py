@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
 
-from guardagent._support.steps import Step, Steps, adrive, drive
+from guardagent._support.procedures import Operation, Procedure, adrive, drive
 from guardagent.enforcement import HostCall, Outcome
 from guardagent.enforcement.life import PermitVoidError
 from guardagent.enforcement.plain import plain, plain_arguments
@@ -17,7 +17,7 @@ from guardagent.frameworks.langgraph.adapter.approvals import Edited, Live, deci
 from guardagent.frameworks.langgraph.adapter.plain import outcome_of
 from guardagent.frameworks.langgraph.adapter.proposal import INSIDE, Proposal
 from guardagent.frameworks.langgraph.adapter.shape import Shape
-from guardagent.types import thaw, unchecked
+from guardagent.types import thaw, unchecked_verdict
 
 _ATOMS = frozenset({str, int, float, bool, type(None), Decimal})
 
@@ -57,7 +57,7 @@ class _Work:
             try:
                 return own(self._shape.checked(tool_input), tool_call_id)
             except InputError as error:
-                raise ToolDenied(self._tool.name, unchecked(str(error), checked_by="policy")) from None
+                raise ToolDenied(self._tool.name, unchecked_verdict(str(error), checked_by="policy")) from None
 
         return validated
 
@@ -81,7 +81,7 @@ class _Work:
 
     def _steps(
         self, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, awaited: bool
-    ) -> Steps[Any]:
+    ) -> Procedure[Any]:
         """What is done for a call, one step after the other."""
         proposal = self._proposal
         hosts = {name: kwargs.pop(name) for name in self._shape.handed & kwargs.keys()}
@@ -101,7 +101,7 @@ class _Work:
         live = {**live, **started.live}
         positional, named = (tuple(live.values()), hosts) if args else ((), {**live, **hosts})
         work = functools.partial(own, *positional, **named)
-        return (yield from self._life.ran(started.call, Step(work, work), self._outcome, self._failure(started)))
+        return (yield from self._life.ran(started.call, Operation(work, work), self._outcome, self._failure(started)))
 
     def _outcome(self, response: Any) -> Outcome:
         with_artifact = self._tool.response_format == "content_and_artifact"
@@ -121,7 +121,7 @@ class _Work:
 
         return failure
 
-    def _permitted(self, live: dict[str, Any], *, awaited: bool) -> Steps[_Started]:
+    def _permitted(self, live: dict[str, Any], *, awaited: bool) -> Procedure[_Started]:
         """The call, with its arguments, that may run.
 
         Raises:

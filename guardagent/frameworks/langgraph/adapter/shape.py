@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent._support.arguments import bound
+from guardagent._support.arguments import bind_arguments
 from guardagent.enforcement import ToolSpec
 from guardagent.enforcement.plain import unshown_in
 from guardagent.enforcement.schema import completed
@@ -65,7 +65,7 @@ class Shape:
         absent = self.filled.difference(named)
         if (awaited, absent) not in self.stand_ins:
             self.stand_ins[awaited, absent] = _without(function, absent)
-        return dict(bound(self.stand_ins[awaited, absent], self.tool.name, named))
+        return dict(bind_arguments(self.stand_ins[awaited, absent], self.tool.name, named))
 
 
 def shape_of(tool: Any) -> Shape:

@@ -8,7 +8,7 @@ from langchain_core.callbacks import BaseCallbackHandler, CallbackManager
 
 from guardagent.errors import ToolDenied
 from guardagent.frameworks.langgraph.adapter.proposal import INSIDE, Proposal
-from guardagent.types import unchecked
+from guardagent.types import unchecked_verdict
 
 
 class _NoSubstitute(BaseCallbackHandler):  # type: ignore[misc]
@@ -24,7 +24,7 @@ class _NoSubstitute(BaseCallbackHandler):  # type: ignore[misc]
         if INSIDE.get() != self._proposal.inside:
             name = (serialized or {}).get("name")
             why = f"the tool {name} was put in place of {self._proposal.given['name']} by a middleware after the guard"
-            raise ToolDenied(str(name), unchecked(f"{why}; put the guard last", checked_by="policy"))
+            raise ToolDenied(str(name), unchecked_verdict(f"{why}; put the guard last", checked_by="policy"))
 
 
 def refuse_substitutes(proposal: Proposal, config: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from guardagent._support.installed import require
+from guardagent._support.requirements import require
 from guardagent.frameworks.mcp.package import DISTRIBUTIONS, EXTRA
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from guardagent.enforcement import HostCall, ToolGuard, ToolSpec
 from guardagent.enforcement.names import EVENTS
 from guardagent.enforcement.schema import completed
 from guardagent.enforcement.tools_lock import declared
-from guardagent.errors import InputError, nearest
+from guardagent.errors import InputError, name_hint
 from guardagent.frameworks.mcp.adapter.wire import require_plain
 
 _log = logging.getLogger("guardagent")
@@ -97,7 +97,7 @@ class Catalogue:
             raise InputError(late.problem)
         spec = self._specs.get(call.tool)
         if spec is None:
-            raise InputError(f"the server lists no tool {call.tool!r}{nearest(call.tool, self._specs)}")
+            raise InputError(f"the server lists no tool {call.tool!r}{name_hint(call.tool, self._specs)}")
         declared = spec.schema.get("properties")
         require_plain(call.args, tuple(declared) if isinstance(declared, Mapping) else (), call.tool)
         return replace(call, args=completed(call.tool, call.args, spec.schema))

@@ -13,7 +13,7 @@ from fastmcp.tools.base import ToolResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic_core import to_jsonable_python
 
-from guardagent._support.steps import Step, Steps, adrive
+from guardagent._support.procedures import Operation, Procedure, adrive
 from guardagent.enforcement import Approval, ApprovalRequest, HostCall, Outcome, ToolGuard
 from guardagent.enforcement.life import Judged, PermitVoidError
 from guardagent.errors import ToolDenied
@@ -92,11 +92,11 @@ class Gate:
             return outcome_of(output)
 
         work = partial(execute, args)
-        return await adrive(self._guard.life.ran(call, Step(work, work), outcome))
+        return await adrive(self._guard.life.ran(call, Operation(work, work), outcome))
 
     # --- a person
 
-    def _decided(self, context: Context, call: HostCall, proposed: Key) -> Steps[Judged]:
+    def _decided(self, context: Context, call: HostCall, proposed: Key) -> Procedure[Judged]:
         async def ask(call: HostCall, verdict: Verdict) -> Approval | None:
             if not approvals.can_ask(_capabilities(context)):
                 return None

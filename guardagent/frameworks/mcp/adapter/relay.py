@@ -13,10 +13,10 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from typing import Any
 
-from guardagent._support.steps import adrive
+from guardagent._support.procedures import adrive
 from guardagent.enforcement import Approval, HostCall, Outcome, ToolGuard, ToolSpec
 from guardagent.enforcement.asking import aask
-from guardagent.errors import InputError, in_words
+from guardagent.errors import InputError, error_text
 from guardagent.frameworks.mcp.adapter import approvals, calls, wire
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue, specs_of
 from guardagent.frameworks.mcp.adapter.links import LinkLostError, Target
@@ -89,7 +89,7 @@ class Relay:
             await self._took(message)
         except Exception as error:  # noqa: BLE001 - a client must not be able to end the proxy
             _log.exception("a message of the client was not passed on")
-            self._say(wire.error(wire.id_of(line), INVALID, f"this was not passed on: {in_words(error)}"))
+            self._say(wire.error(wire.id_of(line), INVALID, f"this was not passed on: {error_text(error)}"))
 
     async def _took(self, message: Message) -> None:
         self._server.remember(message)
@@ -178,7 +178,7 @@ class Relay:
             self._settle(pending, wire.error(pending.message["id"], CLOSED, str(error)))
         except Exception as error:  # noqa: BLE001 - a client must not wait for ever
             _log.exception("a call could not be judged")
-            self._deny(pending, f"this could not be checked: {in_words(error)}")
+            self._deny(pending, f"this could not be checked: {error_text(error)}")
 
     async def _judge(self, pending: Pending) -> None:
         message = pending.message

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from guardagent._support.steps import Step, Steps
+from guardagent._support.procedures import Operation, Procedure
 from guardagent.enforcement import Approval, HostCall, ToolGuard
 from guardagent.enforcement.life import MAX_ASKED, Judged
 from guardagent.types import Decision, Verdict, thaw
@@ -58,7 +58,7 @@ class Rounds:
         """The call that goes on, once."""
         return self._open.pop((proposed, state if isinstance(state, str) else None), None)
 
-    def decide(self, call: HostCall, proposed: Key, state: Any, said: Approval, ask: Ask) -> Steps[Judged]:
+    def decide(self, call: HostCall, proposed: Key, state: Any, said: Approval, ask: Ask) -> Procedure[Judged]:
         """The verdict, and the call as it was judged: a person may have edited it.
 
         Args:
@@ -81,7 +81,7 @@ class Rounds:
             if verdict.decision is not Decision.ESCALATE or self._guard.approver is not None:
                 break
             asking = partial(ask, call, verdict)
-            answer = yield Step(asking, asking)
+            answer = yield Operation(asking, asking)
             if answer is None:
                 break
             verdict, call = yield from life.answered(call, answer)

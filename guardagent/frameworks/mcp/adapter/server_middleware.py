@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
-from guardagent._support.steps import Step, Steps, adrive
+from guardagent._support.procedures import Operation, Procedure, adrive
 from guardagent.enforcement import Approval, HostCall, Outcome, ToolGuard
 from guardagent.enforcement.life import Judged
 from guardagent.errors import InputError, ToolDenied
@@ -100,7 +100,7 @@ class GuardServerMiddleware:
             return self._conversation(context)
         return session_of(context.session, context.request)
 
-    def _decided(self, context: Any, call: HostCall, proposed: Key) -> Steps[Judged]:
+    def _decided(self, context: Any, call: HostCall, proposed: Key) -> Procedure[Judged]:
         async def ask(call: HostCall, verdict: Verdict) -> Approval | None:
             request = self._guard.request(call, verdict)
             if approvals.asks_by_result(context.params):
@@ -128,7 +128,7 @@ class GuardServerMiddleware:
             return calls.outcome_of({"result": plain})
 
         work = partial(call_next, replace(context, params=params))
-        return await adrive(self._guard.life.ran(call, Step(work, work), outcome))
+        return await adrive(self._guard.life.ran(call, Operation(work, work), outcome))
 
 
 def _denied(context: Any, verdict: Verdict) -> Any:

@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from guardagent.errors import InputError, in_words
+from guardagent.errors import InputError, error_text
 from guardagent.frameworks.mcp.adapter import calls, wire
 from guardagent.frameworks.mcp.adapter.links import Link, LinkLostError, Target
 from guardagent.frameworks.mcp.adapter.wire import (
@@ -240,4 +240,4 @@ def cause(error: BaseException) -> tuple[str, frozenset[Any]]:
     while isinstance(error, BaseExceptionGroup):
         lost = error.subgroup(LinkLostError)
         error = (lost or error).exceptions[0]
-    return (str(error), error.unsent) if isinstance(error, LinkLostError) else (in_words(error), frozenset())
+    return (str(error), error.unsent) if isinstance(error, LinkLostError) else (error_text(error), frozenset())

@@ -10,7 +10,7 @@
 Extra: `guardagent[openai-agents]`.
 """
 
-from guardagent._support.installed import require
+from guardagent._support.requirements import require
 from guardagent.frameworks.openai_agents.package import DISTRIBUTIONS, EXTRA
 
 require(DISTRIBUTIONS, EXTRA)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from guardagent._support.steps import Steps
+from guardagent._support.procedures import Procedure
 from guardagent.enforcement import ToolGuard
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.life import Judged
@@ -83,7 +83,7 @@ class Attached(ABC):
         options = {"step": f"{id(run)}.{run.step}", "agent": getattr(agent, "name", None), **options}
         return HostCall(tool, args, conversation, messages=messages, seen=seen, **options)
 
-    def judged(self, call: HostCall) -> Steps[Judged]:
+    def judged(self, call: HostCall) -> Procedure[Judged]:
         """What the guard says of a call; with what to configure where it belongs to no conversation."""
         verdict, call = yield from self.guard.life.judged(call)
         return verdict if call.conversation else replace(verdict, errors=(*verdict.errors, UNNAMED)), call

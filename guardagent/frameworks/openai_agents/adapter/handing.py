@@ -10,7 +10,7 @@ from typing import Any
 
 from agents import Agent, Handoff, handoff
 
-from guardagent._support.steps import Step, adrive
+from guardagent._support.procedures import Operation, adrive
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.schema import completed, read_object
 from guardagent.errors import InputError, ToolDenied
@@ -68,7 +68,7 @@ class _Handing:
         except ToolDenied as denial:
             return self._stays(context, denial.verdict)
         work = partial(self._handed, context, call, judged.get("input"))
-        return await adrive(life.ran(call, Step(work, work), lambda agent: Outcome({"assistant": agent.name})))
+        return await adrive(life.ran(call, Operation(work, work), lambda agent: Outcome({"assistant": agent.name})))
 
     async def _handed(self, context: Any, call: HostCall, given: Any) -> Any:
         agent = await self._before.on_invoke_handoff(context, json.dumps(given or {}))

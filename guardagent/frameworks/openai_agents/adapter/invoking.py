@@ -10,24 +10,24 @@ from agents import FunctionTool, MCPToolCancellationError, ModelBehaviorError, U
 from agents.agent_tool_state import get_agent_tool_state_scope, peek_agent_tool_run_result
 from agents.tool import maybe_invoke_function_tool_failure_error_function
 
-from guardagent._support.steps import Step, Steps, adrive
+from guardagent._support.procedures import Operation, Procedure, adrive
 from guardagent.enforcement.approval import Approval, applied
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.life import Judged, Life
 from guardagent.enforcement.schema import read_object
-from guardagent.errors import InputError, ToolDenied, in_words
+from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.frameworks.openai_agents.adapter.approvals import host_said
 from guardagent.frameworks.openai_agents.adapter.attached import Attached
 from guardagent.frameworks.openai_agents.adapter.bodies import Body, Bound
 from guardagent.frameworks.openai_agents.adapter.denials import Denial, RunHalted, denied
 from guardagent.frameworks.openai_agents.adapter.runs import Run, Scope, entered, scope
 from guardagent.frameworks.openai_agents.adapter.watching import McpError, ServerAnswer, watched
-from guardagent.types import Decision, freeze, unchecked
+from guardagent.types import Decision, freeze, unchecked_verdict
 
 _STICKY = "a person has to approve this very call; a standing approval of the tool does not cover it"
 
 
-_CHANGED = unchecked("the call was changed between its judgement and the tool", checked_by="policy")
+_CHANGED = unchecked_verdict("the call was changed between its judgement and the tool", checked_by="policy")
 
 
 def _outer(call: HostCall) -> HostCall | None:
@@ -92,7 +92,7 @@ class Invoker:
         except ToolDenied as denial:
             return denied(name, denial.verdict)
         except InputError as error:
-            return denied(call.tool, unchecked(str(error), checked_by="policy"))
+            return denied(call.tool, unchecked_verdict(str(error), checked_by="policy"))
         return await self._executed(context, call, bound)
 
     def _ready(self, edited: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class Invoker:
     def _life(self) -> Life:
         return self.attachment.guard.life
 
-    def _judged(self, context: Any, call: HostCall) -> Steps[Judged]:
+    def _judged(self, context: Any, call: HostCall) -> Procedure[Judged]:
         """The verdict on a call, as a person left it. What the SDK holds for approved is asked of the guard."""
         guard, asked, host = self.attachment.guard, replace(call, step=None), host_said(context, self._tool)
         self.attachment.answered(asked)
@@ -117,7 +117,7 @@ class Invoker:
             return (yield from self._decided(call))  # the operator's approval lifts no rule
         return verdict, asked
 
-    def _decided(self, call: HostCall) -> Steps[Judged]:
+    def _decided(self, call: HostCall) -> Procedure[Judged]:
         verdict, call = yield from self.attachment.judged(call)
         if verdict.decision is Decision.ESCALATE and self.attachment.guard.approver is None:
             verdict = replace(verdict, errors=(*verdict.errors, _STICKY))
@@ -134,8 +134,8 @@ class Invoker:
         try:
             return self._bound_to(call, judged)
         except (InputError, ModelBehaviorError) as error:
-            await self.attachment.guard.awithdraw(call, in_words(error), used=True)
-            raise InputError(in_words(error)) from None
+            await self.attachment.guard.awithdraw(call, error_text(error), used=True)
+            raise InputError(error_text(error)) from None
 
     def _bound_to(self, call: HostCall, judged: Mapping[str, Any]) -> Bound:
         bound = self.body.again(judged)
@@ -158,14 +158,14 @@ class Invoker:
             failed = server.failed or isinstance(output, Denial)
             return Outcome(server.shown(output), failed=failed, beside=server.parts)
 
-        output, _ = await adrive(self._life.ran(call, Step(work, work), outcome, self._outcome_of))
+        output, _ = await adrive(self._life.ran(call, Operation(work, work), outcome, self._outcome_of))
         return output
 
     def _outcome_of(self, error: BaseException) -> Outcome:
         if isinstance(error, MCPToolCancellationError):
-            return Outcome(in_words(error), failed=None, ended=False)
+            return Outcome(error_text(error), failed=None, ended=False)
         if self._tool._mcp_tool_binding is not None and not isinstance(error, UserError | McpError):  # noqa: SLF001
-            return Outcome(in_words(error), failed=None)  # the connection broke: the server may have done its work
+            return Outcome(error_text(error), failed=None)  # the connection broke: the server may have done its work
         return Outcome.of_error(error)
 
     def _is_paused(self, context: Any) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from guardagent._support.steps import Step, Steps, adrive, drive
+from guardagent._support.procedures import Operation, Procedure, adrive, drive
 from guardagent.enforcement import ToolGuard
 from guardagent.frameworks.python.adapter.current import Named, named
 from guardagent.frameworks.python.adapter.messages import as_dict, part
@@ -70,17 +70,19 @@ async def arun_agent(
     return await adrive(_steps(ask, messages, tools, guard, named(conversation), max_turns))
 
 
-def _steps(ask: Ask, messages: Iterable[Any], tools: Tools, guard: ToolGuard, name: str, turns: int) -> Steps[Answer]:
+def _steps(
+    ask: Ask, messages: Iterable[Any], tools: Tools, guard: ToolGuard, name: str, turns: int
+) -> Procedure[Answer]:
     said = [as_dict(message) for message in messages]
     question = next((message.get("content") for message in reversed(said) if message.get("role") == "user"), "")
     guard.turn(name)
     for _ in range(turns):
-        message = yield Step(partial(ask, said), partial(ask, said))
+        message = yield Operation(partial(ask, said), partial(ask, said))
         said.append(as_dict(message))
         if not (calls := part(message, "tool_calls")):
             return (yield from _judged(guard, name, str(question), str(part(message, "content") or ""), said))
         run: dict[str, Any] = {"conversation": name, "messages": said}
-        turn = yield Step(
+        turn = yield Operation(
             partial(run_tool_calls, calls, tools, guard, **run), partial(arun_tool_calls, calls, tools, guard, **run)
         )
         said += turn.messages
@@ -89,10 +91,10 @@ def _steps(ask: Ask, messages: Iterable[Any], tools: Tools, guard: ToolGuard, na
     return Answer(f"no answer after {turns} turns", said, "too many turns")
 
 
-def _judged(guard: ToolGuard, name: str, question: str, text: str, said: list[dict[str, Any]]) -> Steps[Answer]:
+def _judged(guard: ToolGuard, name: str, question: str, text: str, said: list[dict[str, Any]]) -> Procedure[Answer]:
     """The answer, unless the guard of final answers denies it."""
     about = (name, question, text)
-    verdict = yield Step(partial(guard.answer, *about), partial(guard.aanswer, *about))
+    verdict = yield Operation(partial(guard.answer, *about), partial(guard.aanswer, *about))
     if verdict.label == 0:
         return Answer(text, said)
     told = verdict.feedback()

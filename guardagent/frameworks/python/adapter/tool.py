@@ -12,7 +12,7 @@ from typing import Any
 from guardagent.enforcement import ToolSpec
 from guardagent.errors import InputError
 from guardagent.frameworks.python.adapter.values import plain
-from guardagent.types import EMPTY, Sealed
+from guardagent.types import EMPTY, FrozenMapping
 
 Fn = Callable[..., Any]
 _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
@@ -91,7 +91,7 @@ class Tool:
             every |= {name: value} if self.signature.parameters[name].kind in _NAMED else value
         apart = {name: every.pop(name) for name in self.unjudged}
         judged = {name: plain(value, f"{name} of {self.name}") for name, value in every.items()}
-        return Sealed(MappingProxyType(judged)), apart
+        return FrozenMapping(MappingProxyType(judged)), apart
 
     def read(self, named: Mapping[str, Any], apart: Mapping[str, Any] = EMPTY) -> Mapping[str, Any]:
         """The arguments that a model or a person gives, with defaults.

@@ -9,16 +9,16 @@ from functools import partial
 from typing import Any, Literal
 
 from guardagent._support.fold import combine
-from guardagent._support.steps import Step, Steps, adrive, drive
+from guardagent._support.procedures import Operation, Procedure, adrive, drive
 from guardagent.enforcement import HostCall, Outcome, ToolGuard
 from guardagent.enforcement.tool_guard import gave_up
-from guardagent.errors import InputError, ToolDenied, in_words, nearest
+from guardagent.errors import InputError, ToolDenied, error_text, name_hint
 from guardagent.frameworks.python.adapter.attach import add, ensure_attached
 from guardagent.frameworks.python.adapter.current import Named, call_within, current_agent, named
 from guardagent.frameworks.python.adapter.functions import Guarded, guarded_of, tool_of
 from guardagent.frameworks.python.adapter.messages import Transcript, call_arguments, call_name, in_text, part, result
 from guardagent.frameworks.python.adapter.tool import Fn
-from guardagent.types import Decision, Verdict, unchecked
+from guardagent.types import Decision, Verdict, unchecked_verdict
 
 Tools = Mapping[str, Fn] | Iterable[Fn]
 _WHY = "another call of the same message ended the run"
@@ -100,7 +100,7 @@ class _Proposed:
     call: HostCall
     made: Guarded | None = None
     problem: str | None = None
-    verdict: Verdict = field(default_factory=lambda: unchecked("not judged"))
+    verdict: Verdict = field(default_factory=lambda: unchecked_verdict("not judged"))
     inner: Verdict | None = None
     content: str = _NOT_RUN
     raised: BaseException | None = None
@@ -130,7 +130,7 @@ class _Turn:
         if odd is not None:
             raise InputError(f"{odd} is a coroutine function; expected `await arun_tool_calls(...)`")
 
-    def steps(self, tool_calls: Iterable[Any] | None) -> Steps[ToolTurn]:
+    def steps(self, tool_calls: Iterable[Any] | None) -> Procedure[ToolTurn]:
         proposed = [self._proposed(call) for call in tool_calls or ()]
         for one in proposed:
             yield from self._judge(one)
@@ -145,13 +145,13 @@ class _Turn:
         made = self._made.get(name)
         try:
             if made is None:
-                raise InputError(f"unknown tool {name!r}{nearest(name, self._made)}")  # noqa: TRY301 - one way out
+                raise InputError(f"unknown tool {name!r}{name_hint(name, self._made)}")  # noqa: TRY301 - one way out
             args = made.tool.read(call_arguments(call))
         except InputError as error:
             return _Proposed(call_id, HostCall(name, {}, self.conversation, **about), None, str(error))
         return _Proposed(call_id, made.proposed(args, self.conversation, apart={}, **about), made)
 
-    def _judge(self, one: _Proposed) -> Steps[None]:
+    def _judge(self, one: _Proposed) -> Procedure[None]:
         life = self.guard.life
         if one.problem is None:
             one.verdict = yield from life.before(one.call)
@@ -161,7 +161,7 @@ class _Turn:
             one.verdict = refused if one.problem is not None else combine(one.verdict, refused)
         one.content = one.verdict.feedback() if one.verdict.label else _NOT_RUN
 
-    def _run_all(self, proposed: Sequence[_Proposed]) -> Steps[None]:
+    def _run_all(self, proposed: Sequence[_Proposed]) -> Procedure[None]:
         waiting = [one for one in proposed if one.verdict.label == 0]
         try:
             while waiting:
@@ -173,7 +173,7 @@ class _Turn:
             for one in waiting:
                 self.guard.withdraw(one.call, _WHY)
 
-    def _run(self, one: _Proposed) -> Steps[None]:
+    def _run(self, one: _Proposed) -> Procedure[None]:
         life, made = self.guard.life, one.made
         assert made is not None
         try:
@@ -181,7 +181,7 @@ class _Turn:
         except InputError as error:
             one.content = f"This is not allowed: {error}"
             return
-        work = Step(partial(made.run, args), partial(made.arun, args))
+        work = Operation(partial(made.run, args), partial(made.arun, args))
         try:
             output = yield from life.ran(one.call, work, made.outcome, one.failure)
         except Exception as error:
@@ -190,7 +190,7 @@ class _Turn:
         else:
             one.content = in_text(output)
 
-    def _withdraw(self, proposed: Sequence[_Proposed]) -> Steps[None]:
+    def _withdraw(self, proposed: Sequence[_Proposed]) -> Procedure[None]:
         """Nothing of a message runs that would halt the run."""
         for one in proposed:
             if one.verdict.label == 0:
@@ -227,4 +227,4 @@ def _result(proposed: Sequence[_Proposed]) -> ToolTurn:
 
 
 def _told(error: Exception) -> str:
-    return str(error) if isinstance(error, ToolDenied) else f"Error: {in_words(error)}"
+    return str(error) if isinstance(error, ToolDenied) else f"Error: {error_text(error)}"

@@ -49,7 +49,7 @@ def engine_of(model: Any) -> Engine:
     """
     if isinstance(model, Engine):
         return model
-    for _, found in _ENGINES.each():
+    for _, found in _ENGINES.load_all():
         engine: Engine | None = found.engine(model)
         if engine is not None:
             return engine

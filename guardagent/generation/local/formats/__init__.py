@@ -101,7 +101,7 @@ def find_format(name: str, template: str, tokens: Collection[str]) -> Format:
             raise UnknownNameError("tool format", name, [*_FORMATS, "auto"])
         named: Format = _FORMATS.load(name).FORMAT
         return named
-    for _, module in _FORMATS.each():
+    for _, module in _FORMATS.load_all():
         found: Format = module.FORMAT
         if found.fits(template, tokens):
             return found

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from guardagent.errors import AnswerError, InputError, ModelError, nearest
+from guardagent.errors import AnswerError, InputError, ModelError, name_hint
 from guardagent.models.prompts import ModelCall
 from guardagent.programs.compile.clauses import Clause
 from guardagent.programs.compile.means import Means
@@ -66,7 +66,7 @@ def division_of(subject: Subject, means: Means, mode: str, rounds: int) -> Divis
         ModelError: the model did not answer; or it gave no division, and the mode is `always`.
     """
     if mode not in MODES:
-        raise InputError(f"divide is {mode!r}; expected one of {', '.join(MODES)}{nearest(mode, MODES)}")
+        raise InputError(f"divide is {mode!r}; expected one of {', '.join(MODES)}{name_hint(mode, MODES)}")
     if mode == "never" or len(subject.clauses) < 2 or (mode == "auto" and len(subject.clauses) <= DIVIDE_ABOVE):
         return Division()
     problem = before = ""

@@ -82,7 +82,7 @@ def examine(trial: Trial, world: World) -> list[Tried]:
     """
     made: list[Tried] = []
     world = replace(world, sources=(trial.program, trial.properties.source))
-    for module in sorted((one for _, one in _KIND.each()), key=lambda one: (one.ORDER, one.__name__)):
+    for module in sorted((one for _, one in _KIND.load_all()), key=lambda one: (one.ORDER, one.__name__)):
         made += _examined(module, trial, world)
         if any(tried.failures for tried in made):
             break

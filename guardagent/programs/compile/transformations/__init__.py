@@ -98,4 +98,4 @@ def load(without: frozenset[str] = frozenset()) -> list[Transformation]:
     for name in without:
         if name not in _KIND:
             raise UnknownNameError("transformation", name, _KIND)
-    return [Transformation(name, one.ABOUT, one.variants) for name, one in _KIND.each() if name not in without]
+    return [Transformation(name, one.ABOUT, one.variants) for name, one in _KIND.load_all() if name not in without]

@@ -60,4 +60,4 @@ def abouts() -> dict[str, About]:
 
 @cache
 def _in_order() -> tuple[tuple[str, ModuleType], ...]:
-    return tuple(sorted(CHECKS.each(), key=lambda one: (one[0] not in CHECKS.shipped(), one[1].ORDER, one[0])))
+    return tuple(sorted(CHECKS.load_all(), key=lambda one: (one[0] not in CHECKS.shipped(), one[1].ORDER, one[0])))

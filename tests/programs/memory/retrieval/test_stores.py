@@ -18,7 +18,7 @@ from guardagent.programs.memory.agents import load_agent, read_demonstrations
 from guardagent.programs.memory.retrieval import Query
 from guardagent.programs.memory.retrieval.stores import sqlite
 from guardagent.testing import ScriptedModel
-from tests.conftest import Ran
+from tests.conftest import CommandResult
 from tests.programs.generation.answers import CODE, PLAN
 from tests.runs import ehr_input, ehr_log
 
@@ -42,7 +42,7 @@ def writer(folder: Path, name: str, count: int, sign: str = "o") -> subprocess.P
 
 
 def test_a_file_takes_what_a_person_can_review_and_a_database_the_rest(
-    runs: Runs, agent_folder: Folder, cli: Callable[..., Ran], write: Callable[..., Path]
+    runs: Runs, agent_folder: Folder, cli: Callable[..., CommandResult], write: Callable[..., Path]
 ) -> None:
     """The commands say where it went, and all of it is read."""
     memory, items = agent_folder(), runs(3000)
@@ -139,7 +139,7 @@ def test_what_a_person_deletes_is_not_found(runs: Runs, agent_folder: Folder) ->
 
 @pytest.mark.parametrize("damage", [b"no database at all" * 100, b""])
 def test_a_damaged_database_is_an_error_with_its_file(
-    runs: Runs, agent_folder: Folder, damage: bytes, cli: Callable[..., Ran]
+    runs: Runs, agent_folder: Folder, damage: bytes, cli: Callable[..., CommandResult]
 ) -> None:
     """It is never an empty memory."""
     memory = agent_folder()

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from guardagent._support.files import parse_json
-from guardagent._support.locks import locked, sync_folder
+from guardagent._support.locks import folder_lock, sync_folder
 from guardagent.errors import ContentError, InputError
 from guardagent.programs.memory.demonstrations import Demonstration
 from guardagent.programs.memory.retrieval import Found, Query
@@ -142,7 +142,7 @@ class Store:
             self._path.parent.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise InputError(f"{self._path.parent}: cannot be made a folder: {error.strerror}") from None
-        with locked(self._path.parent):
+        with folder_lock(self._path.parent):
             if not self._path.exists():
                 _create(self._path)
 

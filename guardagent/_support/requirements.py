@@ -16,20 +16,20 @@ def require(distributions: Mapping[str, str], extra: str) -> None:
     """
     from importlib.metadata import PackageNotFoundError, version
 
-    for name, least in distributions.items():
+    for name, minimum in distributions.items():
         try:
-            found = version(name)
+            installed = version(name)
         except PackageNotFoundError:
-            found = None
-        if problem := problem_of(name, least, found):
-            raise InputError(f"{problem}; expected {name} {least} or newer: pip install -U 'guardagent[{extra}]'")
+            installed = None
+        if problem := version_problem(name, minimum, installed):
+            raise InputError(f"{problem}; expected {name} {minimum} or newer: pip install -U 'guardagent[{extra}]'")
 
 
-def problem_of(name: str, least: str, found: str | None) -> str:
+def version_problem(name: str, minimum: str, installed: str | None) -> str:
     """Why an installed version, where None is none, will not do; empty where it will."""
-    if found is None:
+    if installed is None:
         return f"{name} is not installed"
-    return f"{name} {found} is too old" if _numbers(found) < _numbers(least) else ""
+    return f"{name} {installed} is too old" if _numbers(installed) < _numbers(minimum) else ""
 
 
 def _numbers(version: str) -> tuple[int, ...]:

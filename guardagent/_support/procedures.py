@@ -11,23 +11,23 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Operation:
     """Something to be done: without await, or with it. What it raises is raised where it was yielded."""
 
-    plain: Callable[[], Any]
-    awaited: Callable[[], Awaitable[Any]]
+    sync_call: Callable[[], Any]
+    async_call: Callable[[], Awaitable[Any]]
 
 
-Steps = Generator[Step, Any, T]
+Procedure = Generator[Operation, Any, T]
 
 
-def drive(steps: Steps[T]) -> T:
+def drive(steps: Procedure[T]) -> T:
     """Does one step after the other; what the generator returns."""
-    go_on: Callable[[], Step] = partial(next, steps)
+    advance: Callable[[], Operation] = partial(next, steps)
     thrown: BaseException | None = None
     while True:
         try:
-            step = go_on()
+            step = advance()
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
         except RuntimeError as error:
@@ -35,20 +35,20 @@ def drive(steps: Steps[T]) -> T:
                 raise thrown from None  # a generator cannot pass one through
             raise
         try:
-            go_on = partial(steps.send, step.plain())
+            advance = partial(steps.send, step.sync_call())
         except BaseException as error:  # noqa: BLE001 - it is the generator's to deal with
-            go_on, thrown = partial(steps.throw, error), error
+            advance, thrown = partial(steps.throw, error), error
 
 
-async def adrive(steps: Steps[T]) -> T:
+async def adrive(steps: Procedure[T]) -> T:
     """As `drive`, with await."""
-    go_on: Callable[[], Step] = partial(next, steps)
+    advance: Callable[[], Operation] = partial(next, steps)
     while True:
         try:
-            step = go_on()
+            step = advance()
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
         try:
-            go_on = partial(steps.send, await step.awaited())
+            advance = partial(steps.send, await step.async_call())
         except BaseException as error:  # noqa: BLE001 - as above
-            go_on = partial(steps.throw, error)
+            advance = partial(steps.throw, error)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 
-def lazy(package: str, module: str, names: Collection[str]) -> Callable[[str], Any]:
+def lazy_getattr(package: str, module: str, names: Collection[str]) -> Callable[[str], Any]:
     """The `__getattr__` of a package: gives some names from its module `module`."""
 
     def get(name: str) -> Any:

@@ -9,16 +9,16 @@ from typing import Any
 
 from guardagent.errors import LogError
 from guardagent.log.chain import Chain
-from guardagent.log.elsewhere import MOST, Elsewhere, leaves
-from guardagent.log.paths import Paths, parsed, within
-from guardagent.log.values import canonical, is_plain, plain
+from guardagent.log.field_paths import FieldPaths, descend, parse_paths
+from guardagent.log.redaction import MAX_VALUES, OccurrenceRedactor, leaf_values
+from guardagent.log.values import canonical_json, is_json_value, json_value
 
-WHOLE = 8 * 2**10  # a field of at most so many bytes is written as it is; of longer ones each text is cut
-TEXT = 1024  # how much of a text is left then
-FIELD = 64 * 2**10  # a field that is still longer is cut itself
+MAX_WHOLE = 8 * 2**10  # a field of at most so many bytes is written as it is; of longer ones each text is cut
+MAX_STRING = 1024  # how much of a text is left then
+MAX_FIELD = 64 * 2**10  # a field that is still longer is cut itself
 
 _HASHED = ("args", "output", "facts")
-_OURS = frozenset({"time", *(f"{name}_hash" for name in _HASHED)})
+_RESERVED_FIELDS = frozenset({"time", *(f"{name}_hash" for name in _HASHED)})
 _STRUCTURE = frozenset(
     "kind time conversation agent tool call_id decision label rules policy permit status checked_by elapsed_ms "
     "args_hash output_hash facts_hash".split()
@@ -31,7 +31,7 @@ _FIELDS = _STRUCTURE.union(REDACTED)
 _UNKEYED = "without a key there is no digest"
 
 
-class Entries:
+class RecordEncoder:
     """Makes texts of records.
 
     Args:
@@ -44,82 +44,84 @@ class Entries:
     """
 
     def __init__(self, redact: Iterable[str], chain: Chain, clock: Callable[[], float]) -> None:
-        self._paths = parsed(redact, REDACTED)
-        self._by_field = {name: within(self._paths, name) for name in (_FIELDS - _STRUCTURE).union(_NAMES)}
+        self._paths = parse_paths(redact, REDACTED)
+        self._by_field = {name: descend(self._paths, name) for name in (_FIELDS - _STRUCTURE).union(_NAMES)}
         self._chain = chain
         self._clock = clock
 
-    def text(self, record: Mapping[str, Any]) -> str:
+    def encode(self, record: Mapping[str, Any]) -> str:
         """The canonical JSON of a record.
 
         Raises:
             LogError: it is none.
         """
         try:
-            return self._text(record)
+            return self._encode(record)
         except LogError:
             raise
         except Exception as error:  # noqa: BLE001 - values are a host's objects, and may do anything when looked at
             raise LogError(f"this cannot be logged: {type(error).__name__}: {error}") from None
 
-    def _text(self, record: Mapping[str, Any]) -> str:
+    def _encode(self, record: Mapping[str, Any]) -> str:
         _require_record(record)
-        written = self._written(record) if self._paths else _plain_fields(record)
+        written = self._redacted(record) if self._paths else _plain_fields(record)
         hashes = {f"{name}_hash": self._hash(record[name], written[name], name) for name in _HASHED if name in written}
-        written = {**written, **hashes, "time": moment(self._clock())}
-        text = canonical(written)
-        if len(text) <= WHOLE:
+        written = {**written, **hashes, "time": timestamp(self._clock())}
+        text = canonical_json(written)
+        if len(text) <= MAX_WHOLE:
             return text
-        return canonical({name: self._bounded(value) for name, value in written.items()})
+        return canonical_json({name: self._bounded(value) for name, value in written.items()})
 
     def _hash(self, value: Any, written: Any, name: str) -> str:
         """With a key, of the value as it was. Without one, a hash would tell what was redacted: of what is written."""
         redacts = self._chain.keyed and bool(self._by_field[name])
-        return self._chain.value_hash(canonical(plain(value) if redacts else written))
+        return self._chain.value_hash(canonical_json(json_value(value) if redacts else written))
 
     # --- redaction
 
-    def _written(self, record: Mapping[str, Any]) -> dict[str, Any]:
+    def _redacted(self, record: Mapping[str, Any]) -> dict[str, Any]:
         hidden: dict[Any, Any] = {}
 
         def hide(value: Any) -> dict[str, str]:
-            stands = self._stands_for(value)
-            hidden.update((leaf, stands) for leaf in leaves(plain(value)))
+            stands = self._placeholder(value)
+            hidden.update((leaf, stands) for leaf in leaf_values(json_value(value)))
             return stands
 
-        made = {name: plain(value, self._paths_in(name), hide) for name, value in record.items()}
+        made = {name: json_value(value, self._paths_in(name), hide) for name, value in record.items()}
         if not hidden:
             return made
-        again = Elsewhere(hidden).hide if len(hidden) <= MOST else self._stands_for
+        again = OccurrenceRedactor(hidden).redact if len(hidden) <= MAX_VALUES else self._placeholder
         return {name: value if name in _STRUCTURE else again(value) for name, value in made.items()}
 
-    def _paths_in(self, name: str) -> Paths:
+    def _paths_in(self, name: str) -> FieldPaths:
         found = self._by_field.get(name)
-        return (() if name in _STRUCTURE else within(self._paths, name)) if found is None else found
+        return (() if name in _STRUCTURE else descend(self._paths, name)) if found is None else found
 
-    def _stands_for(self, value: Any) -> dict[str, str]:
+    def _placeholder(self, value: Any) -> dict[str, str]:
         """A keyed digest tells whether two values are equal, and nothing else; one without a key could be guessed."""
         keyed = self._chain.keyed
-        return {"redacted": self._chain.value_hash(canonical(plain(value))) if keyed else _UNKEYED}
+        return {"redacted": self._chain.value_hash(canonical_json(json_value(value))) if keyed else _UNKEYED}
 
     # --- size
 
     def _bounded(self, value: Any) -> Any:
-        text = canonical(value)
-        if len(text) <= WHOLE:
+        text = canonical_json(value)
+        if len(text) <= MAX_WHOLE:
             return value
         shorter = self._shortened(value)
-        return shorter if len(canonical(shorter)) <= FIELD else self._cut(text, text)
+        return shorter if len(canonical_json(shorter)) <= MAX_FIELD else self._cut(text, text)
 
     def _shortened(self, value: Any) -> Any:
         if isinstance(value, dict | MappingProxyType):
-            return {key if len(key) <= TEXT else f"{key[:TEXT]}…": self._shortened(value[key]) for key in value}
+            return {
+                key if len(key) <= MAX_STRING else f"{key[:MAX_STRING]}…": self._shortened(value[key]) for key in value
+            }
         if isinstance(value, list | tuple):
             return [self._shortened(item) for item in value]
-        return self._cut(value, canonical(value)) if isinstance(value, str) and len(value) > TEXT else value
+        return self._cut(value, canonical_json(value)) if isinstance(value, str) and len(value) > MAX_STRING else value
 
     def _cut(self, text: str, whole: str) -> dict[str, Any]:
-        return {"cut": {"start": text[:TEXT], "characters": len(text), "hash": self._chain.value_hash(whole)}}
+        return {"cut": {"start": text[:MAX_STRING], "characters": len(text), "hash": self._chain.value_hash(whole)}}
 
 
 def _require_record(record: Mapping[str, Any]) -> None:
@@ -127,18 +129,18 @@ def _require_record(record: Mapping[str, Any]) -> None:
         raise LogError("this is no record; expected a mapping of field names to values")
     if not isinstance(record.get("kind"), str):
         raise LogError(f"the record has the kind {record.get('kind')!r}; expected a text, such as 'verdict'")
-    if taken := _OURS & record.keys():
+    if taken := _RESERVED_FIELDS & record.keys():
         raise LogError(f"the record has the field {min(taken)!r}, which the log itself writes")
 
 
 def _plain_fields(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    return record if is_plain(record) else {name: plain(value) for name, value in record.items()}
+    return record if is_json_value(record) else {name: json_value(value) for name, value in record.items()}
 
 
 def _is_name(name: Any) -> bool:
     return type(name) is str and name.isidentifier() and name.isascii()
 
 
-def moment(seconds: float) -> str:
+def timestamp(seconds: float) -> str:
     """A time as it stands in entries: UTC, to the millisecond."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

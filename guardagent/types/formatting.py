@@ -12,27 +12,27 @@ from typing import Any
 MAX_DIGITS = 400  # of a decimal, before or after its point
 
 
-def shown(value: Any, limit: int = 60) -> str:
+def format_value(value: Any, limit: int = 60) -> str:
     """A value as a person reads it."""
     if type(value) is str:  # the common case
         text = encode_basestring(value)
     elif isinstance(value, Fraction):
-        return _shown_fraction(value)
+        return _format_fraction(value)
     elif isinstance(value, Decimal):
         return str(value)
     else:
-        text = _shown_json(value)
+        text = _format_json(value)
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 
-def _shown_json(value: Any) -> str:
+def _format_json(value: Any) -> str:
     try:
         return str(value) if type(value) is int else json.dumps(value, ensure_ascii=False, default=_plain)
     except (TypeError, ValueError, RecursionError):
         return f"a {type(value).__name__}"
 
 
-def _shown_fraction(value: Fraction) -> str:
+def _format_fraction(value: Fraction) -> str:
     try:
         return str(value.numerator) if value.denominator == 1 else f"{float(value):.12g}"
     except (OverflowError, ValueError):
@@ -42,4 +42,4 @@ def _shown_fraction(value: Fraction) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
-    return shown(value) if isinstance(value, Fraction | Decimal) else str(value)
+    return format_value(value) if isinstance(value, Fraction | Decimal) else str(value)

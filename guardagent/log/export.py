@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, Literal, TextIO
 
-from guardagent.log.selection import Logged
+from guardagent.log.selection import ParsedEntry
 
 COLUMNS = (
     "seq time kind conversation agent tool call_id decision label rules reasons errors status args args_hash facts "
@@ -16,23 +16,23 @@ COLUMNS = (
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def write_as(form: Literal["jsonl", "csv"], entries: Iterable[Logged], to: TextIO) -> int:
+def export_entries(form: Literal["jsonl", "csv"], entries: Iterable[ParsedEntry], to: TextIO) -> int:
     """Writes entries, and says how many."""
     return _write_table(entries, to) if form == "csv" else _write_lines(entries, to)
 
 
-def _write_lines(entries: Iterable[Logged], to: TextIO) -> int:
+def _write_lines(entries: Iterable[ParsedEntry], to: TextIO) -> int:
     return sum(to.write(f"{entry.line}\n") > 0 for entry, _ in entries)
 
 
-def _write_table(entries: Iterable[Logged], to: TextIO) -> int:
+def _write_table(entries: Iterable[ParsedEntry], to: TextIO) -> int:
     """A row for each; what has no column of its own stands together in `other`."""
     writer = csv.writer(to, lineterminator="\n")
     writer.writerow(COLUMNS)
     return sum(writer.writerow(_row(one)) > 0 for one in entries)
 
 
-def _row(one: Logged) -> list[Any]:
+def _row(one: ParsedEntry) -> list[Any]:
     other = {name: value for name, value in one.fields.items() if name not in COLUMNS}
     chained = {"seq": one.entry.seq, "prev": one.entry.prev, "hash": one.entry.hash}
     row = {**one.fields, **chained, "other": other or None}

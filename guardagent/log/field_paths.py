@@ -10,29 +10,29 @@ from collections.abc import Iterable
 
 from guardagent.errors import InputError, UnknownNameError
 
-Path = tuple[str, ...]
-Paths = tuple[Path, ...]
+FieldPath = tuple[str, ...]
+FieldPaths = tuple[FieldPath, ...]
 """What is left of the paths at some place; an empty one ends there."""
 
 
-def parsed(texts: Iterable[str], fields: Iterable[str]) -> Paths:
+def parse_paths(paths: Iterable[str], fields: Iterable[str]) -> FieldPaths:
     """Paths, each beginning with the name of a field of an entry.
 
     Raises:
         InputError: one of them is none.
     """
-    if isinstance(texts, str):
-        raise InputError(f"redact is the text {texts!r}; expected a list of paths")
-    return tuple(_parsed(text, frozenset(fields)) for text in texts)
+    if isinstance(paths, str):
+        raise InputError(f"redact is the text {paths!r}; expected a list of paths")
+    return tuple(_parse_path(text, frozenset(fields)) for text in paths)
 
 
-def within(paths: Paths, name: str) -> Paths:
+def descend(paths: FieldPaths, name: str) -> FieldPaths:
     """What is left of paths one level deeper, at a name."""
-    folded = _folded(name)
-    return tuple(left for path in paths for left in _within(path, folded))
+    folded = _casefolded(name)
+    return tuple(left for path in paths for left in _descend(path, folded))
 
 
-def _within(path: Path, name: str) -> Iterable[Path]:
+def _descend(path: FieldPath, name: str) -> Iterable[FieldPath]:
     if not path:
         return
     first, rest = path[0], path[1:]
@@ -41,19 +41,19 @@ def _within(path: Path, name: str) -> Iterable[Path]:
         if not rest:
             yield ()
         else:
-            yield from _within(rest, name)
+            yield from _descend(rest, name)
     elif first in ("*", name):
         yield rest
 
 
-def _parsed(text: str, fields: frozenset[str]) -> Path:
+def _parse_path(text: str, fields: frozenset[str]) -> FieldPath:
     if not isinstance(text, str) or not all(part.strip() for part in text.split(".")):
         raise InputError(f"redact: {text!r} is no path; expected names and dots, such as args.card.number")
-    path = tuple(map(_folded, text.split(".")))
+    path = tuple(map(_casefolded, text.split(".")))
     if path[0] not in fields and path[0] != "**":
         raise UnknownNameError("field", path[0], fields, where=f"redact: {text!r}")
     return path
 
 
-def _folded(name: str) -> str:
+def _casefolded(name: str) -> str:
     return name.strip().casefold()

@@ -26,31 +26,31 @@ def submit(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
 
 def wait(coroutine: Coroutine[Any, Any, T]) -> T:
     """The result of a coroutine that runs in the background; an interrupt here ends it there."""
-    job = _Job(coroutine)
+    job = _CancellableJob(coroutine)
     try:
         return submit(job.run()).result()
     except BaseException:  # its own failure, or an interrupt
-        job.abandon()
+        job.cancel()
         raise
 
 
-class _Job(Generic[T]):
+class _CancellableJob(Generic[T]):
     """A coroutine that can be ended at any time: an interrupt may come before its future is known, or it has begun."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
         self._coroutine = coroutine
         self._task: asyncio.Task[Any] | None = None
-        self._abandoned = False
+        self._cancelled = False
 
     async def run(self) -> T:
         self._task = asyncio.current_task()
-        if self._abandoned:
+        if self._cancelled:
             self._coroutine.close()
             raise asyncio.CancelledError
         return await self._coroutine
 
-    def abandon(self) -> None:
-        self._abandoned = True
+    def cancel(self) -> None:
+        self._cancelled = True
         _loop().call_soon_threadsafe(self._cancel)
 
     def _cancel(self) -> None:
@@ -67,11 +67,11 @@ def _loop() -> asyncio.AbstractEventLoop:
         return _loops[0]
 
 
-def _forget() -> None:
+def _reset_after_fork() -> None:
     """The thread did not come along into a forked child."""
     global _lock  # noqa: PLW0603 - another thread may have held it
     _lock = threading.RLock()
     _loops.clear()
 
 
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=_reset_after_fork)

@@ -12,7 +12,7 @@ _ESCAPES = re.compile(
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-def without_escapes(text: str) -> str:
+def strip_control_characters(text: str) -> str:
     """A text without the colours of libraries, and without all control characters but line breaks."""
     return text if text.isprintable() else _CONTROLS.sub("", _ESCAPES.sub("", text))
 

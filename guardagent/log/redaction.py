@@ -10,29 +10,29 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from guardagent.log.values import canonical
+from guardagent.log.values import canonical_json
 
 MARK = "[redacted]"
-MOST = 100  # redacted values that are looked for; where there are more, everything is redacted
+MAX_VALUES = 100  # redacted values that are looked for; where there are more, everything is redacted
 _LONG = 6  # characters from which a text is looked for within words, too
 
 
-def leaves(value: Any) -> Iterable[Any]:
+def leaf_values(value: Any) -> Iterable[Any]:
     """The texts and numbers in a JSON value."""
     if isinstance(value, dict):
         if value.keys() == {"$object"}:
-            yield from leaves(value["$object"][1:])  # the type's name is no secret
+            yield from leaf_values(value["$object"][1:])  # the type's name is no secret
             return
         for item in value.values():
-            yield from leaves(item)
+            yield from leaf_values(item)
     elif isinstance(value, list):
         for item in value:
-            yield from leaves(item)
+            yield from leaf_values(item)
     elif value is not None and not isinstance(value, bool) and value != "":
         yield value
 
 
-class Elsewhere:
+class OccurrenceRedactor:
     """Takes some values out of others.
 
     Args:
@@ -46,12 +46,12 @@ class Elsewhere:
         short = [_word(form) for form in forms if len(form) < _LONG]
         self._short = re.compile("|".join(short)) if short else None
 
-    def hide(self, value: Any) -> Any:
+    def redact(self, value: Any) -> Any:
         """A JSON value without them."""
         if isinstance(value, dict):
             return value if value.keys() == {"redacted"} else self._mapping(value)
         if isinstance(value, list):
-            return [self.hide(item) for item in value]
+            return [self.redact(item) for item in value]
         if value is None or isinstance(value, bool):
             return value
         if value in self._hidden:
@@ -64,7 +64,7 @@ class Elsewhere:
             name = self._text(key)
             while name in made:
                 name += "'"
-            made[name] = self.hide(item)
+            made[name] = self.redact(item)
         return made
 
     def _text(self, text: str) -> str:
@@ -76,7 +76,7 @@ class Elsewhere:
 def _forms(leaf: Any) -> Iterable[str]:
     """How a value may stand in a text."""
     text = str(leaf)
-    return {text, canonical(text)[1:-1], repr(text)[1:-1]}
+    return {text, canonical_json(text)[1:-1], repr(text)[1:-1]}
 
 
 def _word(text: str) -> str:

@@ -17,7 +17,7 @@ T = TypeVar("T")
 IDLE_SECONDS = 60.0
 
 
-class Warm(Generic[T]):
+class WarmResource(Generic[T]):
     """Starts on first use; ends when idle, with `close()`, and with the process.
 
     Args:
@@ -32,17 +32,17 @@ class Warm(Generic[T]):
         start: Callable[[], T],
         stop: Callable[[T], None],
         *,
-        forget: Callable[[T], None] | None = None,
+        detach: Callable[[T], None] | None = None,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
-        self._start, self._stop, self._forget = start, stop, forget
+        self._start, self._stop, self._detach = start, stop, detach
         self.idle_seconds = idle_seconds
         self._lock = threading.Lock()
-        self._kept: T | None = None
+        self._resource: T | None = None
         self._started = False
         self._in_use = 0
         self._last_used = 0.0
-        self._lost = False
+        self._lost_in_fork = False
         atexit.register(self.close)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
@@ -66,42 +66,42 @@ class Warm(Generic[T]):
         """Ends it, unless it is in use: then it ends once it is idle."""
         with self._lock:
             if not self._in_use:
-                self._end()
+                self._stop_resource()
 
     def _enter(self) -> T:
         with self._lock:
-            if self._lost:
+            if self._lost_in_fork:
                 raise SandboxError(
                     "this process was forked after its parent had judged a run, and the sandbox does not survive that; "
                     "start worker processes with spawn, or fork before the first run"
                 )
-            if self._kept is None:
-                self._kept = self._start()
+            if self._resource is None:
+                self._resource = self._start()
                 self._started = True
-                threading.Thread(target=self._reap, args=(self._kept,), daemon=True, name="guardagent-idle").start()
+                threading.Thread(target=self._reap, args=(self._resource,), daemon=True, name="guardagent-idle").start()
             self._in_use += 1
-            return self._kept
+            return self._resource
 
     def _reap(self, kept: T) -> None:
         while True:
             time.sleep(min(1.0, self.idle_seconds / 4))
             with self._lock:
-                if self._kept is not kept:
+                if self._resource is not kept:
                     return
                 if not self._in_use and time.monotonic() - self._last_used >= self.idle_seconds:
-                    self._end()
+                    self._stop_resource()
                     return
 
-    def _end(self) -> None:
-        kept, self._kept = self._kept, None
+    def _stop_resource(self) -> None:
+        kept, self._resource = self._resource, None
         if kept is not None:
             self._stop(kept)
 
     def _after_fork(self) -> None:
         """In a child, the parent's workers and the threads that talk to them are gone; waiting for them would hang."""
-        kept, self._kept, self._in_use = self._kept, None, 0
+        kept, self._resource, self._in_use = self._resource, None, 0
         self._lock = threading.Lock()
-        if self._forget is None:
-            self._lost = self._lost or self._started
+        if self._detach is None:
+            self._lost_in_fork = self._lost_in_fork or self._started
         elif kept is not None:
-            self._forget(kept)
+            self._detach(kept)

@@ -9,27 +9,27 @@ from collections.abc import Callable
 Work = Callable[[], None]
 
 
-class Background:
+class WorkerThread:
     """Does pieces of work in their order.
 
     Args:
         most: how many may wait; what comes while so many do is not taken.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
         self._lock = threading.Lock()
-        self._waiting: deque[Work] = deque()
+        self._queue: deque[Work] = deque()
         self._thread: threading.Thread | None = None
 
-    def do(self, work: Work) -> bool:
+    def submit(self, work: Work) -> bool:
         """Takes a piece of work, which must not raise; False where too many wait already."""
         with self._lock:
-            if len(self._waiting) >= self._most:
+            if len(self._queue) >= self._capacity:
                 return False
-            self._waiting.append(work)
+            self._queue.append(work)
             if self._thread is None or not self._thread.is_alive():  # in a fork, the parent's thread is not alive
-                self._thread = threading.Thread(target=self._work, daemon=True, name="guardagent-background")
+                self._thread = threading.Thread(target=self._run, daemon=True, name="guardagent-background")
                 self._thread.start()
         return True
 
@@ -38,11 +38,11 @@ class Background:
         while (thread := self._thread) is not None and thread.is_alive():
             thread.join()
 
-    def _work(self) -> None:
+    def _run(self) -> None:
         while True:
             with self._lock:
-                if not self._waiting:
+                if not self._queue:
                     self._thread = None
                     return
-                work = self._waiting.popleft()
+                work = self._queue.popleft()
             work()

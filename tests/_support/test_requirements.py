@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 import pytest
 
-from guardagent._support.installed import problem_of, require
+from guardagent._support.requirements import require, version_problem
 from guardagent.errors import InputError
 
 
@@ -24,10 +24,10 @@ def test_what_is_too_old_names_both_versions() -> None:
 @pytest.mark.parametrize("found", ["0.3.27", "1.2.18", "1"])
 def test_an_older_version_is_a_problem(found: str) -> None:
     """Its first two numbers tell."""
-    assert "too old" in problem_of("host", "1.4", found)
+    assert "too old" in version_problem("host", "1.4", found)
 
 
 @pytest.mark.parametrize("found", ["1.4.0", "1.10.2", "2.0.0rc1"])
 def test_a_version_that_will_do_is_none(found: str) -> None:
     """Newer ones are taken as they come."""
-    assert not problem_of("host", "1.4", found)
+    assert not version_problem("host", "1.4", found)

@@ -10,7 +10,7 @@ from guardagent.errors import InputError, UnsentError
 from guardagent.models import Model
 
 
-class LaterModel:
+class LazyModel:
     """Stands for the model that `load` gives: whatever is asked of it is asked of that one.
 
     Raises:

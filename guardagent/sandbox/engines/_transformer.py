@@ -19,31 +19,31 @@ from guardagent.sandbox.worker import PROGRAM
 
 
 @lru_cache(maxsize=256)
-def compiled(program: str, functions: frozenset[str]) -> bytes:
+def program_code(program: str, functions: frozenset[str]) -> bytes:
     """The code of a program for the worker, marshalled.
 
     Raises:
         ProgramError: the gate or the transformation refuses it.
     """
-    policy = Policy()
+    policy = Transformer()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             admit(program, functions)
             tree = policy.visit(parse(program))  # a tree of its own, which it changes
             if policy.errors:
-                raise ProgramError(_first(policy.errors))
+                raise ProgramError(_first_error(policy.errors))
             return marshal.dumps(compile(tree, PROGRAM, "exec", dont_inherit=True, optimize=0))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ProgramError(f"line {getattr(error, 'lineno', None) or 1}: not Python: {error}") from None
 
 
-def _first(errors: list[str]) -> str:
+def _first_error(errors: list[str]) -> str:
     line, _, message = errors[0].partition(": ")
     return f"{line[:1].lower()}{line[1:]}: {message}"
 
 
-class Policy(RestrictingNodeTransformer):
+class Transformer(RestrictingNodeTransformer):
     def __init__(self) -> None:
         super().__init__([], [], {})
 
