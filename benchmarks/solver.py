@@ -171,7 +171,7 @@ def parsing(rows: Sequence[Row]) -> Callable[[], int]:
 
 
 def compiled(question: Question, rows: Sequence[Row]) -> Callable[[], int]:
-    fast = question.fast
+    fast = question.evaluate
     return lambda: sum(fast(row) is True for row in rows)
 
 

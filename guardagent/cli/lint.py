@@ -20,9 +20,9 @@ def lint(
     as_json: JsonLines = False,
 ) -> None:
     """Find what is wrong with rules themselves: contradictory, vacuous, shadowed, under-constrained, and more."""
-    from guardagent.policy.lint import examine
+    from guardagent.policy.lint import lint_report
 
-    found = examine(policies)
+    found = lint_report(policies)
     for finding in found.findings:
         print_json(asdict(finding)) if as_json else print_line(_words(finding))
     for undecided in found.undecided:

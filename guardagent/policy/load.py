@@ -195,9 +195,9 @@ def _rule(source: RuleSource, library: Library, first: int) -> Rule:
 
 
 def _solver(source: RuleSource, library: Library, model: Model | str | None, first: int) -> Rule:
-    from guardagent.policy.solver.compile import solved
+    from guardagent.policy.solver.compilation import compile_solver_rule
 
-    return Rule(_source(source), [solved(source, library, model)], library, first)
+    return Rule(_source(source), [compile_solver_rule(source, library, model)], library, first)
 
 
 def _read(text: Text) -> ast.Rule:

@@ -13,11 +13,11 @@ import re2
 from guardagent.errors import InputError
 from guardagent.policy.evaluation.patterns import folded_name
 from guardagent.policy.load import compile_rules
-from guardagent.policy.logic.abstract import Abstract
-from guardagent.policy.logic.expressions import alike, fixed, matching
-from guardagent.policy.logic.opened import OPEN, Open
+from guardagent.policy.logic.analysis import PolicyAnalysis
+from guardagent.policy.logic.expression_solver import thread_solver
+from guardagent.policy.logic.expressions import equal_folded, fixed, full_match
+from guardagent.policy.logic.open_arguments import OPEN, Open
 from guardagent.policy.logic.reasoner import Reasoner
-from guardagent.policy.logic.solving import solver
 from guardagent.session.session import Session
 from tests.policy.data_cases import FUNCTIONS, STATES, TAGS, Maker
 from tests.policy.naive_data import Step
@@ -162,7 +162,7 @@ def test_what_is_odd_is_answered() -> None:
 
 def test_patterns_mean_what_they_mean() -> None:
     """Z3 matches as RE2 does, and takes case and space as the language does."""
-    z3, chance = solver(), Random(1)  # noqa: S311 - a fixed seed
+    z3, chance = thread_solver(), Random(1)  # noqa: S311 - a fixed seed
     pieces = ["a", "[a-c]", "[^a]", r"\d", r"\W", ".", "(ab|c)", "(?:b|)", r"\.", r"[\s_-]", "é"]
     counts = ["", "", "*", "+", "?", "{2}", "{0,1}", "{1,}", "*?"]
     for _ in range(150):
@@ -170,10 +170,10 @@ def test_patterns_mean_what_they_mean() -> None:
         for _ in range(4):
             text = "".join(chance.choice("abc1. \n_-é\\") for _ in range(chance.choice([0, 1, 2, 3, 4])))
             expected = re2.fullmatch(regex, text) is not None
-            assert z3.settled(matching(fixed("text", text), regex)) is expected, (regex, text)
+            assert z3.evaluate(full_match(fixed("text", text), regex)) is expected, (regex, text)
     for text in (" STRASSE", "straße ", "Strase", "\u017ftrasse", "\u00a0strasse\u2003", "st rasse"):
         same = folded_name(text) == "strasse"
-        assert z3.settled(alike(fixed("text", text), "strasse")) is same, text
+        assert z3.evaluate(equal_folded(fixed("text", text), "strasse")) is same, text
 
 
 # what can never be called, and its twin, which can
@@ -210,8 +210,8 @@ NEVER: dict[str, tuple[list[str], list[str]]] = {
 @pytest.mark.parametrize(("faulty", "right"), [pytest.param(*one, id=name) for name, one in NEVER.items()])
 def test_what_can_never_be_called(faulty: list[str], right: list[str]) -> None:
     """A contradiction is proved, and its corrected twin is not."""
-    assert Abstract(compile_rules(faulty, functions=FUNCTIONS)).never("pay")
-    assert not Abstract(compile_rules(right, functions=FUNCTIONS)).never("pay")
+    assert PolicyAnalysis(compile_rules(faulty, functions=FUNCTIONS)).is_never_allowed("pay")
+    assert not PolicyAnalysis(compile_rules(right, functions=FUNCTIONS)).is_never_allowed("pay")
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_what_can_never_be_called(faulty: list[str], right: list[str]) -> None:
 def test_what_never_constrains(faulty: str, right: str) -> None:
     """A rule that nothing violates is proved to be one, and its corrected twin is not."""
     policies = compile_rules([faulty, right])
-    assert [Abstract(policies).always(rule) for rule in policies.rules] == [True, False]
+    assert [PolicyAnalysis(policies).is_never_violated(rule) for rule in policies.rules] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_what_says_nothing_new(stronger: str, weaker: str) -> None:
     """A rule implies one that asks for less, and not the other way round."""
     policies = compile_rules([stronger, weaker])
     first, second = policies.rules
-    abstract = Abstract(policies)
+    abstract = PolicyAnalysis(policies)
     assert abstract.implies(first, second)
     assert not abstract.implies(second, first)
 
@@ -257,10 +257,10 @@ def test_an_example_says_what_has_to_be_so() -> None:
         ["forall(pay(n=n), n <= fact(limit))", "before(pay(n=n), n > 5, f:get(), output(f).k == n)"]
     )
     first, second = policies.rules
-    found = Abstract(policies).example("pay", kept=[second], violated=[first])
+    found = PolicyAnalysis(policies).example("pay", kept=[second], violated=[first])
     assert found is not None
-    assert found.words.startswith(f"pay(n={found.args['n']}")
-    assert "fact(limit) is " in found.words
+    assert found.description.startswith(f"pay(n={found.args['n']}")
+    assert "fact(limit) is " in found.description
 
 
 def test_proofs_hold_in_sessions() -> None:
@@ -268,7 +268,7 @@ def test_proofs_hold_in_sessions() -> None:
     for seed in range(60):
         rule = case_of(seed).rule
         policies = compile_rules([rule], functions=FUNCTIONS, tags=TAGS)
-        always = Abstract(policies).always(policies.rules[0])
+        always = PolicyAnalysis(policies).is_never_violated(policies.rules[0])
         for other in range(3):
             run = Played(case := Maker(1000 * seed + other).case(rule))
             run.play(case)

@@ -1,7 +1,7 @@
 """Finds what is wrong with rules themselves: those that allow nothing, or everything, or that another one says too.
 
     finding     what is found
-    examine     looks at a policy file with every check
+    lint_report     looks at a policy file with every check
     subject     the policy file that is looked at, of which nothing is run
     steps       what its rules make of the order of steps: automata together
     implied     which of them another one implies
@@ -19,7 +19,7 @@
 No finding is made without a proof, and none without an example; what could not be decided is said beside the findings.
 """
 
-from guardagent.policy.lint.examine import Examined, examine, lint
 from guardagent.policy.lint.finding import LintFinding
+from guardagent.policy.lint.report import LintReport, lint, lint_report
 
-__all__ = ["Examined", "LintFinding", "examine", "lint"]
+__all__ = ["LintFinding", "LintReport", "lint", "lint_report"]

@@ -13,6 +13,6 @@ def covers(second: Decision, first: Decision) -> bool:
     return second >= first and not (second == Decision.ESCALATE and first == Decision.DENY)
 
 
-def goes_on(second: Decision) -> bool:
+def allows_continuing(second: Decision) -> bool:
     """Whether a call may run although it breaks a rule of this severity."""
     return second in (Decision.WARN, Decision.ESCALATE)

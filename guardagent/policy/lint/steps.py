@@ -14,14 +14,14 @@ from typing import Any
 from guardagent.errors import InputError
 from guardagent.policy.evaluation.findings import Call
 from guardagent.policy.language.formula import TRUE, atoms
-from guardagent.policy.lint.forms import Form, form_of
-from guardagent.policy.logic.combined import Parts, Tree
+from guardagent.policy.lint.step_formulas import StepFormula, step_formula
+from guardagent.policy.logic.rule_tree import RuleTree, Tree
 from guardagent.policy.monitors.automaton import Automaton
 from guardagent.policy.monitors.propositional import Propositional
 from guardagent.policy.monitors.rule import Rule
 
 MAX_KINDS = 20_000  # of steps that rules tell apart together
-MAX_LOOKED_AT = 30_000  # standings of several rules together
+MAX_STATES = 30_000  # standings of several rules together
 MAX_TAGS = 8
 _SILENT = 1  # the letter of a step that went well and satisfies no atom
 
@@ -29,11 +29,11 @@ State = tuple[int, ...]
 States = tuple[State, ...]
 
 
-class Undecided(Exception):  # noqa: N818 - it says what became of a question, not that something is wrong
+class SearchLimitError(Exception):
     """It would take too long."""
 
 
-class Machine:
+class RuleAutomaton:
     """A rule, as the order of steps goes on.
 
     Args:
@@ -44,41 +44,41 @@ class Machine:
         exact: whether it says no more than that.
     """
 
-    def __init__(self, rule: Rule, tags: Mapping[str, frozenset[str]], *, soundly: bool = False) -> None:
-        parts = Parts(rule.rules)
-        forms = [form_of(part.rule, negated=part.negated) for part in parts.parts]
+    def __init__(self, rule: Rule, tags: Mapping[str, frozenset[str]], *, calls_may_fail: bool = False) -> None:
+        parts = RuleTree(rule.rules)
+        forms = [step_formula(part.rule, negated=part.negated) for part in parts.atomic_rules]
         self.rule, self._tree = rule, parts.tree
         self.exact = all(form.exact for form in forms)
         compiled = zip(forms, rule.parts, strict=True)
-        self.tracks = [_track(form, part, tags, soundly=soundly) for form, part in compiled]
+        self.tracks = [_track(form, part, tags, calls_may_fail=calls_may_fail) for form, part in compiled]
         self.start: State = tuple(0 for _ in self.tracks)
 
     @property
-    def names(self) -> set[str]:
+    def atoms(self) -> set[str]:
         return {name for track in self.tracks if track is not None for name in track[1]}
 
-    def letters(self, call: Call, *, ok: bool) -> State:
+    def letters_of(self, call: Call, *, ok: bool) -> State:
         """What a call is for each of its parts."""
         return tuple(0 if track is None else track[0].alphabet.index(call, ok=ok) for track in self.tracks)
 
-    def after(self, state: State, letters: State) -> State:
+    def step(self, state: State, letters: State) -> State:
         return tuple(
             0 if track is None else track[0].automaton.table[at][letter]
             for track, at, letter in zip(self.tracks, state, letters, strict=True)
         )
 
-    def resumed(self, state: State, letters: State) -> State:
+    def resume(self, state: State, letters: State) -> State:
         """As a session goes on where a violation was said, and the call ran all the same."""
         return tuple(
-            0 if track is None else _resumed(track[0].automaton, at, letter)
+            0 if track is None else _resume(track[0].automaton, at, letter)
             for track, at, letter in zip(self.tracks, state, letters, strict=True)
         )
 
-    def alive(self, state: State) -> bool:
+    def is_alive(self, state: State) -> bool:
         """Whether nothing is violated yet."""
         return self._holds(self._tree, lambda at: not self._of(at, state, "violated"))
 
-    def met(self, state: State) -> bool:
+    def accepts(self, state: State) -> bool:
         """Whether it is kept if nothing follows."""
         return self._holds(self._tree, lambda at: self._of(at, state, "accepting"))
 
@@ -93,7 +93,7 @@ class Machine:
         return fold(self._holds(one, value) for one in tree[1])
 
 
-def _resumed(automaton: Automaton, state: int, letter: int) -> int:
+def _resume(automaton: Automaton, state: int, letter: int) -> int:
     """As a session does: as if the step had not been, or where any step breaks it by now, as if all began with it."""
     table, violated = automaton.table, automaton.violated
     if not violated[table[state][letter]]:
@@ -104,11 +104,11 @@ def _resumed(automaton: Automaton, state: int, letter: int) -> int:
 
 
 def _track(
-    form: Form, part: object, tags: Mapping[str, frozenset[str]], *, soundly: bool
+    form: StepFormula, part: object, tags: Mapping[str, frozenset[str]], *, calls_may_fail: bool
 ) -> tuple[Propositional, list[str]] | None:
     if isinstance(part, Propositional):
         return part, atoms(form.formula)
-    if form.formula == TRUE or (soundly and not form.sound):
+    if form.formula == TRUE or (calls_may_fail and not form.sound):
         return None
     try:
         return Propositional(form.formula, tags), atoms(form.formula)
@@ -117,7 +117,7 @@ def _track(
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StepKind:
     """A kind of step: the first call that is of it, and what it is for each rule."""
 
     call: Call
@@ -125,19 +125,19 @@ class Step:
     letters: tuple[State, ...]
 
 
-def steps_of(machines: Sequence[Machine], tools: Sequence[str], *, failing: bool = False) -> list[Step]:
+def steps_of(automata: Sequence[RuleAutomaton], tools: Sequence[str], *, failing: bool = False) -> list[StepKind]:
     """The kinds of steps that rules tell apart; calls that fail help nobody, and are left out unless asked for.
 
     Raises:
         Undecided: there are too many.
     """
-    found: dict[tuple[object, ...], Step] = {}
-    for number, call in enumerate(calls_of_kinds(set().union(*(one.names for one in machines)), tools)):
+    found: dict[tuple[object, ...], StepKind] = {}
+    for number, call in enumerate(calls_of_kinds(set().union(*(one.atoms for one in automata)), tools)):
         if number > MAX_KINDS:
-            raise Undecided
+            raise SearchLimitError
         for ok in (True, False) if failing else (True,):
-            letters = tuple(machine.letters(call, ok=ok) for machine in machines)
-            found.setdefault(letters, Step(call, ok, letters))
+            letters = tuple(automaton.letters_of(call, ok=ok) for automaton in automata)
+            found.setdefault(letters, StepKind(call, ok, letters))
     return list(found.values())
 
 
@@ -151,24 +151,24 @@ def calls_of_kinds(names: set[str], tools: Sequence[str]) -> Iterator[Call]:
     decisions = [None, *sorted(name.removeprefix("decision:") for name in names if name.startswith("decision:"))]
     tags = sorted(name for name in names if not name.startswith(("tool:", "action:", "decision:", "@")))
     if len(tags) > MAX_TAGS:
-        raise Undecided
+        raise SearchLimitError
     subsets = [frozenset(some) for size in range(len(tags) + 1) for some in combinations(tags, size)]
     for action, decision, some in product(actions, decisions, subsets):
         for tool in tools:
             yield Call(tool, {}).labelled(action, decision, some)
 
 
-def searched(
-    machines: Sequence[Machine],
-    steps: Sequence[Step],
+def search_order(
+    automata: Sequence[RuleAutomaton],
+    steps: Sequence[StepKind],
     wanted: Callable[[Call], bool] | None,
     *,
     ending: bool,
-) -> list[Step] | None:
+) -> list[StepKind] | None:
     """An order of steps that breaks no rule and has a wanted one in it, or None where there is none.
 
     Args:
-        machines: the rules.
+        automata: the rules.
         steps: the kinds of steps for them.
         wanted: which step; None where none is.
         ending: whether the end must break none either.
@@ -176,42 +176,46 @@ def searched(
     Raises:
         Undecided: it would take too long.
     """
-    start: tuple[States, bool] = tuple(machine.start for machine in machines), wanted is None
-    came: dict[tuple[States, bool], tuple[tuple[States, bool], Step] | None] = {start: None}
-    waiting = [(0, 0, start)] if _all_alive(machines, start[0]) else []
+    start: tuple[States, bool] = tuple(automaton.start for automaton in automata), wanted is None
+    predecessors: dict[tuple[States, bool], tuple[tuple[States, bool], StepKind] | None] = {start: None}
+    waiting = [(0, 0, start)] if _all_alive(automata, start[0]) else []
     while waiting:
         _, _, at = heappop(waiting)
-        if at[1] and (not ending or all(map(Machine.met, machines, at[0]))):
-            return way_to(came, at)
+        if at[1] and (not ending or all(map(RuleAutomaton.accepts, automata, at[0]))):
+            return path_to(predecessors, at)
         for step in steps:
-            following = (after_all(machines, at[0], step), at[1] or (wanted is not None and wanted(step.call)))
-            if following not in came and _all_alive(machines, following[0]):
-                if len(came) >= MAX_LOOKED_AT:
-                    raise Undecided
-                came[following] = at, step
-                owing = sum(not one.met(state) for one, state in zip(machines, following[0], strict=True))
-                heappush(waiting, (owing if ending else 0, len(came), following))  # what owes least, and came first
+            following = (step_all(automata, at[0], step), at[1] or (wanted is not None and wanted(step.call)))
+            if following not in predecessors and _all_alive(automata, following[0]):
+                if len(predecessors) >= MAX_STATES:
+                    raise SearchLimitError
+                predecessors[following] = at, step
+                pending = sum(not one.accepts(state) for one, state in zip(automata, following[0], strict=True))
+                heappush(
+                    waiting, (pending if ending else 0, len(predecessors), following)
+                )  # what owes least, and came first
     return None
 
 
 @dataclass(frozen=True, slots=True)
-class Possible:
+class OrderResult:
     """Whether an order of steps is possible.
 
     Attributes:
         way: one that is; None where there is none.
-        machines: rules that leave none, or all that had to be looked at to find one.
+        automata: rules that leave none, or all that had to be looked at to find one.
     """
 
-    way: list[Step] | None
-    machines: list[Machine]
+    path: list[StepKind] | None
+    automata: list[RuleAutomaton]
 
 
-def possible(machines: Sequence[Machine], tools: Sequence[str], tool: str | None, *, ending: bool) -> Possible:
+def find_order(
+    automata: Sequence[RuleAutomaton], tools: Sequence[str], tool: str | None, *, ending: bool
+) -> OrderResult:
     """Whether an order of calls keeps all rules and has a tool in it: rules are added one by one, as they object.
 
     Args:
-        machines: the rules.
+        automata: the rules.
         tools: those that can be called.
         tool: which one; None where none has to be.
         ending: whether the end must break none either.
@@ -220,52 +224,54 @@ def possible(machines: Sequence[Machine], tools: Sequence[str], tool: str | None
         Undecided: it would take too long.
     """
     wanted = None if tool is None else lambda call: call.tool == tool
-    looked_at = [one for one in machines if tool in one.rule.tools]
+    considered = [one for one in automata if tool in one.rule.tools]
     while True:
-        way = searched(looked_at, steps_of(looked_at, tools), wanted, ending=ending)
-        objecting = None if way is None else _objecting([one for one in machines if one not in looked_at], way, ending)
-        if objecting is None:
-            return Possible(way, looked_at)
-        looked_at.append(objecting)
+        path = search_order(considered, steps_of(considered, tools), wanted, ending=ending)
+        violated = (
+            None if path is None else _violated_rule([one for one in automata if one not in considered], path, ending)
+        )
+        if violated is None:
+            return OrderResult(path, considered)
+        considered.append(violated)
 
 
-def _objecting(machines: Sequence[Machine], way: Sequence[Step], ending: bool) -> Machine | None:  # noqa: FBT001
+def _violated_rule(automata: Sequence[RuleAutomaton], path: Sequence[StepKind], ending: bool) -> RuleAutomaton | None:  # noqa: FBT001
     """A rule that an order of steps breaks."""
-    for machine in machines:
-        state = machine.start
-        alive = machine.alive(state)
-        for step in way:
-            state = machine.after(state, machine.letters(step.call, ok=step.ok))
-            alive = alive and machine.alive(state)
-        if not alive or (ending and not machine.met(state)):
-            return machine
+    for automaton in automata:
+        state = automaton.start
+        alive = automaton.is_alive(state)
+        for step in path:
+            state = automaton.step(state, automaton.letters_of(step.call, ok=step.ok))
+            alive = alive and automaton.is_alive(state)
+        if not alive or (ending and not automaton.accepts(state)):
+            return automaton
     return None
 
 
-def way_to(came: Mapping[Any, tuple[Any, Step] | None], at: Any) -> list[Step]:
+def path_to(predecessors: Mapping[Any, tuple[Any, StepKind] | None], at: Any) -> list[StepKind]:
     """The steps that lead somewhere, by the step that first came to each place and from where."""
-    way = []
-    while (before := came[at]) is not None:
+    path = []
+    while (before := predecessors[at]) is not None:
         at, step = before
-        way.append(step)
-    return way[::-1]
+        path.append(step)
+    return path[::-1]
 
 
-def after_all(machines: Sequence[Machine], states: States, step: Step) -> States:
-    return tuple(map(Machine.after, machines, states, step.letters))
+def step_all(automata: Sequence[RuleAutomaton], states: States, step: StepKind) -> States:
+    return tuple(map(RuleAutomaton.step, automata, states, step.letters))
 
 
-def _all_alive(machines: Sequence[Machine], states: States) -> bool:
-    return all(map(Machine.alive, machines, states))
+def _all_alive(automata: Sequence[RuleAutomaton], states: States) -> bool:
+    return all(map(RuleAutomaton.is_alive, automata, states))
 
 
-def first_broken(machines: Sequence[Machine], way: Sequence[Step]) -> tuple[Machine, int] | None:
+def first_violation(automata: Sequence[RuleAutomaton], path: Sequence[StepKind]) -> tuple[RuleAutomaton, int] | None:
     """Which rule an order of steps breaks first, and with which step, counted from 0."""
-    states = [machine.start for machine in machines]
-    for at, step in enumerate(way):
-        for number, machine in enumerate(machines):
-            states[number] = machine.after(states[number], machine.letters(step.call, ok=step.ok))
-        broken = next((one for one, state in zip(machines, states, strict=True) if not one.alive(state)), None)
+    states = [automaton.start for automaton in automata]
+    for at, step in enumerate(path):
+        for number, automaton in enumerate(automata):
+            states[number] = automaton.step(states[number], automaton.letters_of(step.call, ok=step.ok))
+        broken = next((one for one, state in zip(automata, states, strict=True) if not one.is_alive(state)), None)
         if broken is not None:
             return broken, at
     return None

@@ -12,7 +12,7 @@ from guardagent.policy.evaluation.findings import Call
 from guardagent.policy.evaluation.library import Library
 from guardagent.policy.file.policy_file import PolicyFile, RuleSource, read_policy_file
 from guardagent.policy.language import ast
-from guardagent.policy.lint.forms import bans
+from guardagent.policy.lint.step_formulas import bans
 from guardagent.policy.load import compiled, never_judged
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
@@ -21,7 +21,7 @@ from guardagent.types import Decision
 
 
 @dataclass(eq=False)
-class Subject:
+class LintSubject:
     """A policy file that is looked at.
 
     Attributes:
@@ -57,46 +57,46 @@ class Subject:
         return {source.id: source for source in self.file.rules}
 
     @cached_property
-    def named(self) -> Sequence[str]:
+    def named_tools(self) -> Sequence[str]:
         """The tools that rules name, sorted."""
         return sorted({tool for rule in self.rules for tool in rule.tools})
 
     @cached_property
     def tools(self) -> Sequence[str]:
         """The tools that can be called at all; where the file does not say which there are, one more is among them."""
-        known = sorted(self.file.tools) if self.file.tools is not None else [*self.named_anywhere, "another_tool"]
+        known = sorted(self.file.tools) if self.file.tools is not None else [*self.mentioned_tools, "another_tool"]
         return [tool for tool in known if self.policies.concern(Call(tool, {})).listed]
 
     @cached_property
-    def named_anywhere(self) -> Sequence[str]:
+    def mentioned_tools(self) -> Sequence[str]:
         """The tools that rules name, if only as something that has to come before; sorted."""
         patterns = [one for rule in self.rules for read in rule.rules for one in ast.walk(read)]
         names = [name for one in patterns if isinstance(one, ast.Pattern) for name in one.tools]
         tagged = {tool for name in names if name[0] == "@" for tool in self.tags[name[1:]]}
-        return sorted({*self.named, *tagged, *(name for name in names if name[0] != "@")})
+        return sorted({*self.named_tools, *tagged, *(name for name in names if name[0] != "@")})
 
     @cached_property
-    def banned(self) -> frozenset[str]:
+    def forbidden_tools(self) -> frozenset[str]:
         """The tools that a rule forbids outright, as its author means."""
         rules = (one for rule in self.rules for one in rule.rules)
         outright = (tool for source in self.file.rules for tool in _denied_outright(source))
         return frozenset({tool for one in rules for tool in bans(one, self.tags)} | set(outright))
 
     @cached_property
-    def forbidding(self) -> frozenset[str]:
+    def forbidding_rules(self) -> frozenset[str]:
         """The ids of rules that forbid tools outright."""
         return frozenset(rule.id for rule in self.rules if any(bans(one, self.tags) for one in rule.rules))
 
-    def alone(self, rule: Rule, read: ast.Rule) -> Rule:
+    def rule_of(self, rule: Rule, read: ast.Rule) -> Rule:
         """One thing that a rule says, or could say, as a rule."""
         return Rule(rule.source, [read], Library(self.functions, self.tags, self.file.tools))
 
-    def leave_open(self, what: str, why: str) -> None:
+    def add_undecided(self, question: str, reason: str) -> None:
         """Says that something was not decided."""
-        self.undecided.append(f"{what}: not decided: {why}")
+        self.undecided.append(f"{question}: not decided: {reason}")
 
 
-def subject_of(path: Path | str) -> Subject:
+def subject_of(path: Path | str) -> LintSubject:
     """Loads a policy file to look at it.
 
     Raises:
@@ -104,7 +104,7 @@ def subject_of(path: Path | str) -> Subject:
     """
     file = read_policy_file(path)
     functions = stub_functions(file.toolbox)
-    return Subject(file, functions, compiled(file, functions, lambda _: never_judged))
+    return LintSubject(file, functions, compiled(file, functions, lambda _: never_judged))
 
 
 def _denied_outright(source: RuleSource) -> Iterator[str]:

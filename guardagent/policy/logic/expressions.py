@@ -14,7 +14,7 @@ Sort = Literal["truth", "number", "text"]
 Expression = Any  # a Node, or a bool, int, Fraction or str
 
 
-class Node:
+class ExpressionNode:
     """An operation on expressions.
 
     Attributes:
@@ -28,7 +28,7 @@ class Node:
 
     def __init__(self, sort: Sort, name: str, *parts: Any) -> None:
         self.sort, self.name, self.parts = sort, name, parts
-        self.is_open: bool = name in _VARIABLES or any(isinstance(one, Node) and one.is_open for one in parts)
+        self.is_open: bool = name in _VARIABLES or any(isinstance(one, ExpressionNode) and one.is_open for one in parts)
         self._hash = hash((sort, name, parts))
 
     def __hash__(self) -> int:
@@ -36,7 +36,7 @@ class Node:
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
-            isinstance(other, Node)
+            isinstance(other, ExpressionNode)
             and self._hash == other._hash
             and (self.sort, self.name, self.parts) == (other.sort, other.name, other.parts)
         )
@@ -48,17 +48,17 @@ class Node:
 _VARIABLES = ("variable", "whole variable")
 
 
-def variable(sort: Sort, name: str) -> Node:
-    return Node(sort, "variable", name)
+def variable(sort: Sort, name: str) -> ExpressionNode:
+    return ExpressionNode(sort, "variable", name)
 
 
-def whole_variable(name: str) -> Node:
-    return Node("number", "whole variable", name)
+def whole_variable(name: str) -> ExpressionNode:
+    return ExpressionNode("number", "whole variable", name)
 
 
-def fixed(sort: Sort, value: Any) -> Node:
+def fixed(sort: Sort, value: Any) -> ExpressionNode:
     """A constant that is not folded."""
-    return Node(sort, "fixed", value)
+    return ExpressionNode(sort, "fixed", value)
 
 
 # --- truths
@@ -77,18 +77,18 @@ def _folded(name: str, parts: Iterable[Expression], *, neutral: bool) -> Express
     for part in parts:
         if part is neutral:
             continue
-        if not isinstance(part, Node):
+        if not isinstance(part, ExpressionNode):
             return not neutral
         found.update(dict.fromkeys(part.parts) if part.name == name else {part: None})
     if len(found) > 1 and any(one.name == "not" and one.parts[0] in found for one in found):
         return not neutral
-    return neutral if not found else next(iter(found)) if len(found) == 1 else Node("truth", name, *found)
+    return neutral if not found else next(iter(found)) if len(found) == 1 else ExpressionNode("truth", name, *found)
 
 
 def neg(part: Expression) -> Expression:
-    if not isinstance(part, Node):
+    if not isinstance(part, ExpressionNode):
         return not part
-    return part.parts[0] if part.name == "not" else Node("truth", "not", part)
+    return part.parts[0] if part.name == "not" else ExpressionNode("truth", "not", part)
 
 
 def implies(first: Expression, second: Expression) -> Expression:
@@ -97,16 +97,16 @@ def implies(first: Expression, second: Expression) -> Expression:
 
 def same(left: Expression, right: Expression) -> Expression:
     """Whether two expressions of one sort are equal."""
-    if not isinstance(left, Node) and not isinstance(right, Node):
+    if not isinstance(left, ExpressionNode) and not isinstance(right, ExpressionNode):
         return left == right
-    return True if left == right else Node("truth", "=", left, right)
+    return True if left == right else ExpressionNode("truth", "=", left, right)
 
 
 def less(left: Expression, right: Expression) -> Expression:
     """Of two numbers or two texts."""
-    if not isinstance(left, Node) and not isinstance(right, Node):
+    if not isinstance(left, ExpressionNode) and not isinstance(right, ExpressionNode):
         return left < right
-    return Node("truth", "<", left, right)
+    return ExpressionNode("truth", "<", left, right)
 
 
 # --- numbers
@@ -116,7 +116,7 @@ def _modulo(left: Any, right: Any) -> Any:
     return Fraction(left) % Fraction(right)
 
 
-_COMPUTED: dict[str, Callable[[Any, Any], Any]] = {
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda left, right: left + right,
     "-": lambda left, right: left - right,
     "*": lambda left, right: left * right,
@@ -125,48 +125,52 @@ _COMPUTED: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def computed(left: Expression, sign: str, right: Expression) -> Expression:
+def arithmetic(left: Expression, sign: str, right: Expression) -> Expression:
     """The exact result; a divisor is not 0."""
-    if isinstance(left, Node) or isinstance(right, Node):
-        return left if right == 0 and sign in "+-" else Node("number", sign, left, right)
-    return reduced(_COMPUTED[sign](left, right))
+    if isinstance(left, ExpressionNode) or isinstance(right, ExpressionNode):
+        return left if right == 0 and sign in "+-" else ExpressionNode("number", sign, left, right)
+    return normalized(_ARITHMETIC[sign](left, right))
 
 
-def reduced(value: int | Fraction) -> int | Fraction:
+def normalized(value: int | Fraction) -> int | Fraction:
     """A whole number as one."""
     return value.numerator if value.denominator == 1 else value
 
 
-def chosen(condition: Expression, then: Expression, otherwise: Expression) -> Expression:
+def conditional(condition: Expression, then: Expression, otherwise: Expression) -> Expression:
     """One of two numbers."""
-    if not isinstance(condition, Node):
+    if not isinstance(condition, ExpressionNode):
         return then if condition else otherwise
-    return Node("number", "if", condition, then, otherwise)
+    return ExpressionNode("number", "if", condition, then, otherwise)
 
 
 def is_whole(number: Expression) -> Expression:
-    return Node("truth", "whole", number) if isinstance(number, Node) else Fraction(number).denominator == 1
+    return (
+        ExpressionNode("truth", "whole", number)
+        if isinstance(number, ExpressionNode)
+        else Fraction(number).denominator == 1
+    )
 
 
 # --- texts
 
 
 def size(text: Expression) -> Expression:
-    return Node("number", "size", text) if isinstance(text, Node) else len(text)
+    return ExpressionNode("number", "size", text) if isinstance(text, ExpressionNode) else len(text)
 
 
-def within(part: Expression, whole: Expression) -> Expression:
+def is_substring(part: Expression, whole: Expression) -> Expression:
     """Whether a text is a part of another."""
-    if isinstance(part, Node) or isinstance(whole, Node):
-        return Node("truth", "within", part, whole)
+    if isinstance(part, ExpressionNode) or isinstance(whole, ExpressionNode):
+        return ExpressionNode("truth", "within", part, whole)
     return part in whole
 
 
-def matching(text: Node, regex: str) -> Node:
+def full_match(text: ExpressionNode, regex: str) -> ExpressionNode:
     """Whether the whole of a text matches an expression of RE2."""
-    return Node("truth", "matches", text, regex)
+    return ExpressionNode("truth", "matches", text, regex)
 
 
-def alike(text: Node, folded: str) -> Node:
+def equal_folded(text: ExpressionNode, folded: str) -> ExpressionNode:
     """Whether a text without case, and without space around it, is a given one."""
-    return Node("truth", "alike", text, folded)
+    return ExpressionNode("truth", "alike", text, folded)

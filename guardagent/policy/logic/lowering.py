@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from guardagent.policy.logic.expressions import Expression, Node
+from guardagent.policy.logic.expressions import Expression, ExpressionNode
 from guardagent.policy.logic.regexes import LAST, NotTranslatable, Ranges, read_regex
 
 KEPT = 50_000  # terms that are kept for the questions to come
@@ -30,7 +30,7 @@ class Lowering:
         self._z3 = z3
         self.context = z3.Context()
         z3.Z3_enable_concurrent_dec_ref(self.context.ref())  # whichever thread lets go of a term
-        self._done: dict[Node, Any] = {}
+        self._done: dict[ExpressionNode, Any] = {}
 
     def forget(self) -> None:
         """Lets go of what was kept, where it has become much; between two questions."""
@@ -43,18 +43,18 @@ class Lowering:
         Raises:
             NotTranslatable: a text has characters that Z3 does not know.
         """
-        if not isinstance(expression, Node):
+        if not isinstance(expression, ExpressionNode):
             return self._constant(expression)
         waiting = [] if expression in self._done else [expression]  # not recursive: totals over a long history are deep
         while waiting:
             node = waiting[-1]
-            missing = [one for one in node.parts if isinstance(one, Node) and one not in self._done]
+            missing = [one for one in node.parts if isinstance(one, ExpressionNode) and one not in self._done]
             waiting += missing
             if not missing:
                 self._done[waiting.pop()] = self._made(node)
         return self._done[expression]
 
-    def _made(self, node: Node) -> Any:
+    def _made(self, node: ExpressionNode) -> Any:
         match node.name, node.parts:
             case "variable", (name,):
                 return self._variable(node.sort, name)
@@ -123,7 +123,7 @@ class Lowering:
 
     # --- regular expressions
 
-    def _matches(self, node: Node, text: Any, regex: str) -> Any:
+    def _matches(self, node: ExpressionNode, text: Any, regex: str) -> Any:
         """A match that Z3 cannot say exactly is open."""
         try:
             return self._z3.InRe(text, self._regex(read_regex(regex)))

@@ -9,26 +9,26 @@ from typing import Any, Final
 from guardagent.policy.evaluation.patterns import folded_name, regex_test
 from guardagent.policy.language.values import Unknown, exact, kind_of, parsed
 from guardagent.policy.logic import expressions as ex
-from guardagent.policy.logic.expressions import Expression, Node, conj, neg, same
+from guardagent.policy.logic.expressions import Expression, ExpressionNode, conj, neg, same
 from guardagent.policy.logic.symbols import Symbols
 from guardagent.policy.logic.values import (
     FALSE,
     NO_ORIGIN,
     UNKNOWN,
-    Given,
+    Concrete,
     Leaf,
-    Listed,
-    Mapped,
-    Odd,
-    Scalar,
-    SomeList,
-    SomeMapping,
+    ListValue,
+    MappingValue,
+    Opaque,
+    ScalarValue,
+    SymbolicList,
+    SymbolicMapping,
     Value,
     conjunction,
-    decided,
     disjunction,
-    inverse,
     joined,
+    known_truth,
+    negation,
     of_leaf,
     only_if,
     truth,
@@ -47,27 +47,27 @@ class Operations:
         settle: gives the value of an expression without variables: then no constant is folded.
     """
 
-    def __init__(self, symbols: Symbols, settle: Callable[[Node], Any] | None = None) -> None:
+    def __init__(self, symbols: Symbols, evaluate: Callable[[ExpressionNode], Any] | None = None) -> None:
         self.symbols = symbols
-        self._settle = settle
+        self._evaluate = evaluate
 
     # --- what is given
 
-    def given(self, value: Any) -> Value:
+    def constant(self, value: Any) -> Value:
         """A value that is there as it is. Null is unknown."""
         return UNKNOWN if value is None else of_leaf(self._leaf(value))
 
     def _leaf(self, value: Any) -> Leaf:
         kind = kind_of(value)
         if kind in ("list", "mapping"):
-            return Given("list" if kind == "list" else "mapping", value)
+            return Concrete("list" if kind == "list" else "mapping", value)
         if kind is None:
-            return Odd(value)
+            return Opaque(value)
         content: Any = exact(value) if kind == "number" else str(value) if kind == "text" else bool(value)
         if type(content) is Unknown:
-            return Odd(value)
+            return Opaque(value)
         sort: Any = _SORTS[kind]
-        return Scalar(sort, content if self._settle is None else ex.fixed(sort, content), value)
+        return ScalarValue(sort, content if self._evaluate is None else ex.fixed(sort, content), value)
 
     def plain(self, value: Value) -> Any:
         """The value as it is; `Unknown`, or UNDECIDED where it is not decided which it is."""
@@ -80,24 +80,24 @@ class Operations:
         return Unknown()
 
     def _closed(self, expression: Expression) -> Any:
-        if not isinstance(expression, Node):
+        if not isinstance(expression, ExpressionNode):
             return expression
         if expression.is_open:
             return UNDECIDED
         if expression.name == "fixed":
             return expression.parts[0]
-        return UNDECIDED if self._settle is None else self._settle(expression)
+        return UNDECIDED if self._evaluate is None else self._evaluate(expression)
 
     def _plain(self, leaf: Leaf) -> Any:
         match leaf:
-            case Scalar():
+            case ScalarValue():
                 return self._closed(leaf.payload) if leaf.origin is NO_ORIGIN else leaf.origin
-            case Given(content=content) | Odd(content=content):
+            case Concrete(content=content) | Opaque(content=content):
                 return thaw(content)
-            case Listed(items):
+            case ListValue(items):
                 found = [self.plain(item) for item in items]
                 return UNDECIDED if any(one is UNDECIDED for one in found) else [_null(one) for one in found]
-            case Mapped(items):
+            case MappingValue(items):
                 named = {name: self.plain(item) for name, item in items}
                 return (
                     UNDECIDED
@@ -108,15 +108,15 @@ class Operations:
 
     def items_of(self, leaf: Leaf) -> Sequence[Value] | None:
         """The items of a list; None where they are not known."""
-        if isinstance(leaf, Given):
-            return [self.given(one) for one in leaf.content]
-        return leaf.items if isinstance(leaf, Listed) else None
+        if isinstance(leaf, Concrete):
+            return [self.constant(one) for one in leaf.content]
+        return leaf.items if isinstance(leaf, ListValue) else None
 
     def fields_of(self, leaf: Leaf) -> dict[str, Value] | None:
         """The keys and values of a mapping; None where more may be there."""
-        if isinstance(leaf, Given):
-            return {name: self.given(one) for name, one in leaf.content.items()}
-        return dict(leaf.items) if isinstance(leaf, Mapped) else None
+        if isinstance(leaf, Concrete):
+            return {name: self.constant(one) for name, one in leaf.content.items()}
+        return dict(leaf.items) if isinstance(leaf, MappingValue) else None
 
     # --- comparisons
 
@@ -125,7 +125,7 @@ class Operations:
             case "==":
                 return self.equal(left, right)
             case "!=":
-                return inverse(self.equal(left, right))
+                return negation(self.equal(left, right))
             case "in":
                 return self.contains(left, right)
             case "<":
@@ -133,17 +133,17 @@ class Operations:
             case ">":
                 return _pairs(right, left, _less)
             case "<=":
-                return inverse(_pairs(right, left, _less))
-        return inverse(_pairs(left, right, _less))
+                return negation(_pairs(right, left, _less))
+        return negation(_pairs(left, right, _less))
 
     def equal(self, left: Value, right: Value) -> Value:
         return _pairs(left, right, self._equal)
 
     def _equal(self, left: Leaf, right: Leaf) -> Value:
-        if left.kind != right.kind or left.kind == "odd":
+        if left.kind != right.kind or left.kind == "opaque":
             return UNKNOWN
-        if isinstance(left, Scalar) and isinstance(right, Scalar):
-            return decided(same(left.payload, right.payload))
+        if isinstance(left, ScalarValue) and isinstance(right, ScalarValue):
+            return known_truth(same(left.payload, right.payload))
         return self._equal_lists(left, right) if left.kind == "list" else self._equal_mappings(left, right)
 
     def _equal_lists(self, left: Leaf, right: Leaf) -> Value:
@@ -167,35 +167,35 @@ class Operations:
             if items is None:
                 return self.symbols.any_truth(("in", item, whole))
             return disjunction(self.equal(item, one) for one in items)
-        texts = [(guard, leaf) for guard, leaf in item.cases if isinstance(leaf, Scalar) and leaf.kind == "text"]
-        if isinstance(whole, Scalar) and whole.kind == "text":
-            return joined((guard, decided(ex.within(leaf.payload, whole.payload))) for guard, leaf in texts)
+        texts = [(guard, leaf) for guard, leaf in item.cases if isinstance(leaf, ScalarValue) and leaf.kind == "text"]
+        if isinstance(whole, ScalarValue) and whole.kind == "text":
+            return joined((guard, known_truth(ex.is_substring(leaf.payload, whole.payload))) for guard, leaf in texts)
         if whole.kind != "mapping":
             return UNKNOWN
         return joined((guard, self._has(whole, leaf.payload)) for guard, leaf in texts)
 
     def _has(self, whole: Leaf, key: Expression) -> Value:
         """Whether a mapping has a key."""
-        if isinstance(whole, Given) and self._closed(key) is not UNDECIDED:
-            return decided(self._closed(key) in whole.content)
+        if isinstance(whole, Concrete) and self._closed(key) is not UNDECIDED:
+            return known_truth(self._closed(key) in whole.content)
         fields = self.fields_of(whole)
         if fields is not None:
-            return decided(ex.disj(*(same(key, name) for name in fields if isinstance(name, str))))
-        assert isinstance(whole, SomeMapping)
+            return known_truth(ex.disj(*(same(key, name) for name in fields if isinstance(name, str))))
+        assert isinstance(whole, SymbolicMapping)
         if key in dict(whole.items):
-            return decided(truth=True)
-        if whole.names is not None and not isinstance(key, Node) and key not in whole.names:
+            return known_truth(truth=True)
+        if whole.names is not None and not isinstance(key, ExpressionNode) and key not in whole.names:
             return FALSE
         there = self.symbols.truth(("has", whole.key, key))
-        if not isinstance(key, Node):
+        if not isinstance(key, ExpressionNode):
             self.symbols.axioms.append(ex.implies(self.field(of_leaf(whole), key).known, there))
-        return decided(there)
+        return known_truth(there)
 
     # --- numbers
 
     def arithmetic(self, left: Value, sign: str, right: Value) -> Value:
         def result(first: Leaf, second: Leaf) -> Value:
-            if not (isinstance(first, Scalar) and isinstance(second, Scalar)):
+            if not (isinstance(first, ScalarValue) and isinstance(second, ScalarValue)):
                 return UNKNOWN
             return _computed(first, sign, second)
 
@@ -206,13 +206,13 @@ class Operations:
 
     def _length(self, leaf: Leaf) -> Value:
         match leaf:
-            case Scalar("text", payload):
+            case ScalarValue("text", payload):
                 return number(ex.size(payload))
-            case Given(content=content):
-                return self.given(len(content))
-            case Listed(items) | Mapped(items):
-                return self.given(len(items))
-            case SomeList(key) | SomeMapping(key):
+            case Concrete(content=content):
+                return self.constant(len(content))
+            case ListValue(items) | MappingValue(items):
+                return self.constant(len(items))
+            case SymbolicList(key) | SymbolicMapping(key):
                 return number(self.symbols.size(key))
         return UNKNOWN
 
@@ -223,16 +223,16 @@ class Operations:
 
     def _field(self, leaf: Leaf, name: str) -> Value:
         match leaf:
-            case Scalar("text", payload):
+            case ScalarValue("text", payload):
                 return self._in_json(payload, lambda whole: self.field(whole, name), ("field", name))
-            case Given("mapping", content):
-                return self.given(content.get(name))
-            case Mapped(items):
+            case Concrete("mapping", content):
+                return self.constant(content.get(name))
+            case MappingValue(items):
                 return dict(items).get(name, UNKNOWN)
-            case SomeMapping(key, items, names):
+            case SymbolicMapping(key, items, names):
                 if names is not None and name not in names:
                     return UNKNOWN
-                return dict(items).get(name) or self.symbols.inside(key, name)
+                return dict(items).get(name) or self.symbols.content(key, name)
         return UNKNOWN
 
     def _in_json(self, text: Expression, look: Callable[[Value], Value], what: Any) -> Value:
@@ -241,38 +241,38 @@ class Operations:
         if content is UNDECIDED:
             return self.symbols.any_value(("json", text, what))
         found = parsed(content)
-        return UNKNOWN if type(found) is Unknown else look(self.given(found))
+        return UNKNOWN if type(found) is Unknown else look(self.constant(found))
 
     def item(self, value: Value, index: Value) -> Value:
         def found(whole: Leaf, at: Leaf) -> Value:
-            if not isinstance(at, Scalar):
+            if not isinstance(at, ScalarValue):
                 return UNKNOWN
-            if isinstance(whole, Scalar) and whole.kind == "text":
+            if isinstance(whole, ScalarValue) and whole.kind == "text":
                 return self._in_json(whole.payload, lambda read: self.item(read, of_leaf(at)), ("item", at))
             return self._item(whole, at)
 
         return _pairs(value, index, found)
 
-    def _item(self, whole: Leaf, at: Scalar) -> Value:
+    def _item(self, whole: Leaf, at: ScalarValue) -> Value:
         if whole.kind == "mapping" and at.kind == "text":
             return self._item_of_mapping(whole, at.payload)
         if whole.kind != "list" or at.kind != "number":
             return UNKNOWN
         items = self.items_of(whole)
-        if items is not None and not isinstance(at.payload, Node):
+        if items is not None and not isinstance(at.payload, ExpressionNode):
             place = int(at.payload)
             return items[place] if place == at.payload and -len(items) <= place < len(items) else UNKNOWN
         if items is not None:
             places = [(place, item) for n, item in enumerate(items) for place in (n, n - len(items))]
             return joined((same(at.payload, place), item) for place, item in places)
-        assert isinstance(whole, SomeList)
-        if not isinstance(at.payload, Node) and Fraction(at.payload).denominator != 1:
+        assert isinstance(whole, SymbolicList)
+        if not isinstance(at.payload, ExpressionNode) and Fraction(at.payload).denominator != 1:
             return UNKNOWN
-        there = self.symbols.long_enough(whole.key, at.payload)
-        return only_if(there, self.symbols.inside(whole.key, at.payload))
+        there = self.symbols.has_index(whole.key, at.payload)
+        return only_if(there, self.symbols.content(whole.key, at.payload))
 
     def _item_of_mapping(self, whole: Leaf, key: Expression) -> Value:
-        if not isinstance(key, Node):
+        if not isinstance(key, ExpressionNode):
             return self._field(whole, key)
         fields = self.fields_of(whole)
         if fields is None:
@@ -286,22 +286,22 @@ class Operations:
 
     @staticmethod
     def _matches(leaf: Leaf, regex: str) -> Value:
-        if not isinstance(leaf, Scalar) or leaf.kind != "text":
+        if not isinstance(leaf, ScalarValue) or leaf.kind != "text":
             return UNKNOWN
-        if isinstance(leaf.payload, Node):
-            return decided(ex.matching(leaf.payload, regex))
+        if isinstance(leaf.payload, ExpressionNode):
+            return known_truth(ex.full_match(leaf.payload, regex))
         found = regex_test(regex)(leaf.payload)
-        return UNKNOWN if type(found) is Unknown else decided(found)
+        return UNKNOWN if type(found) is Unknown else known_truth(found)
 
     def is_literal(self, value: Value, literal: Any) -> Value:
         """Whether a value is the literal of a pattern: unknown where only case or space is another."""
         if not isinstance(literal, str):
-            return self.equal(value, self.given(literal))
-        return joined((guard, _like(leaf, literal)) for guard, leaf in value.cases)
+            return self.equal(value, self.constant(literal))
+        return joined((guard, _literal_match(leaf, literal)) for guard, leaf in value.cases)
 
 
 def number(payload: Expression) -> Value:
-    return of_leaf(Scalar("number", payload))
+    return of_leaf(ScalarValue("number", payload))
 
 
 def _null(value: Any) -> Any:
@@ -320,24 +320,29 @@ def _pairs(left: Value, right: Value, result: Callable[[Leaf, Leaf], Value]) -> 
 
 
 def _less(left: Leaf, right: Leaf) -> Value:
-    if left.kind != right.kind or not isinstance(left, Scalar) or not isinstance(right, Scalar) or left.kind == "truth":
+    if (
+        left.kind != right.kind
+        or not isinstance(left, ScalarValue)
+        or not isinstance(right, ScalarValue)
+        or left.kind == "truth"
+    ):
         return UNKNOWN
-    return decided(ex.less(left.payload, right.payload))
+    return known_truth(ex.less(left.payload, right.payload))
 
 
-def _computed(left: Scalar, sign: str, right: Scalar) -> Value:
+def _computed(left: ScalarValue, sign: str, right: ScalarValue) -> Value:
     if left.kind != "number" or right.kind != "number":
         return UNKNOWN
     possible = neg(same(right.payload, 0)) if sign in "/%" else True
     if possible is False:
         return UNKNOWN
-    return only_if(possible, number(ex.computed(left.payload, sign, right.payload)))
+    return only_if(possible, number(ex.arithmetic(left.payload, sign, right.payload)))
 
 
-def _like(leaf: Leaf, literal: str) -> Value:
-    if not isinstance(leaf, Scalar) or leaf.kind != "text":
+def _literal_match(leaf: Leaf, literal: str) -> Value:
+    if not isinstance(leaf, ScalarValue) or leaf.kind != "text":
         return UNKNOWN
     yes, folded = same(leaf.payload, literal), folded_name(literal)
-    if isinstance(leaf.payload, Node):
-        return truth(yes, neg(ex.alike(leaf.payload, folded)))
+    if isinstance(leaf.payload, ExpressionNode):
+        return truth(yes, neg(ex.equal_folded(leaf.payload, folded)))
     return truth(yes, folded_name(leaf.payload) != folded)

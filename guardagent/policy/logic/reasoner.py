@@ -12,14 +12,14 @@ from typing import Any
 
 from guardagent._support.arguments import call_problem
 from guardagent.policy.language.values import kind_of
-from guardagent.policy.logic import likely
-from guardagent.policy.logic.asked import Session
-from guardagent.policy.logic.expressions import Node
-from guardagent.policy.logic.opened import OPEN, Open, refuse_inside
+from guardagent.policy.logic import candidates
+from guardagent.policy.logic.call_evaluation import CallEvaluation
+from guardagent.policy.logic.expression_solver import SECONDS, thread_solver
+from guardagent.policy.logic.expressions import ExpressionNode
+from guardagent.policy.logic.open_arguments import OPEN, Open, reject_nested_open
 from guardagent.policy.logic.operations import Operations
-from guardagent.policy.logic.question import Question
-from guardagent.policy.logic.search import Found, Search
-from guardagent.policy.logic.solving import SECONDS, solver
+from guardagent.policy.logic.search import CompletionResult, CompletionSearch
+from guardagent.policy.logic.session_protocol import ReasonerSession
 from guardagent.policy.logic.symbols import Symbols
 from guardagent.policy.logic.values import Value, when_false, when_true
 from guardagent.types import EMPTY
@@ -40,7 +40,7 @@ class Reasoner:
 
     def __init__(
         self,
-        session: Session,
+        session: ReasonerSession,
         functions: Mapping[str, Callable[..., Any]] | None = None,
         *,
         seconds: float = SECONDS,
@@ -65,13 +65,13 @@ class Reasoner:
         Raises:
             InputError: something inside of an argument is open.
         """
-        return self._found(tool, args, more=more, facts=facts).possible
+        return self._search(tool, args, more=more, facts=facts).possible
 
     def witness(
         self, tool: str, args: Mapping[str, Any], *, more: bool = False, facts: Mapping[str, Any] | None = None
     ) -> Mapping[str, Any] | None:
         """Arguments with which the session would allow the call; None where none were found."""
-        return self._found(tool, args, more=more, facts=facts).args
+        return self._search(tool, args, more=more, facts=facts).args
 
     def remedy(
         self, tool: str, args: Mapping[str, Any], *, facts: Mapping[str, Any] | None = None
@@ -79,12 +79,12 @@ class Reasoner:
         """The fewest arguments, with new values, with which a call is allowed; empty where it is, None: none found."""
         if call_problem(tool, args, facts):
             return None
-        spoken_of = likely.mentioned(self._session.policies, tool)
-        names = [*(name for name in args if name in spoken_of), *sorted(spoken_of - args.keys())]
+        mentioned = candidates.mentioned_arguments(self._session.policies, tool)
+        names = [*(name for name in args if name in mentioned), *sorted(mentioned - args.keys())]
         until = time.monotonic() + TRIES * self._seconds
         for changed in (some for count in range(CHANGES + 1) for some in combinations(names, count)):
-            opened = {name: Open(_like(args.get(name))) for name in changed}
-            found = self._found(tool, {**args, **opened}, more=False, facts=facts)
+            opened = {name: Open(_same_kind_schema(args.get(name))) for name in changed}
+            found = self._search(tool, {**args, **opened}, more=False, facts=facts)
             if found.args is not None:
                 return {name: found.args[name] for name in changed}
             if time.monotonic() > until:
@@ -97,30 +97,36 @@ class Reasoner:
         """Of each rule, whether a call keeps it; None: it is not known. Z3 computes all of it."""
         if call_problem(tool, args, facts):
             return dict.fromkeys((rule.id for rule in self._session.policies.rules), None)
-        operations = Operations(Symbols(), lambda expression: solver().settled(expression))
+        operations = Operations(Symbols(), lambda expression: thread_solver().evaluate(expression))
         with self._session._lock:  # noqa: SLF001 - it is asked as it is now
-            question = Question.of(self._session, operations, tool, operations.given(args), facts, self._functions)
+            question = CallEvaluation.for_session(
+                self._session, operations, tool, operations.constant(args), facts, self._functions
+            )
             return {rule.id: self._truth(question.rule(rule)) for rule in self._session.policies.rules}
 
     def _truth(self, value: Value) -> bool | None:
         for answer, expression in ((True, when_true(value)), (False, when_false(value))):
-            closed = isinstance(expression, Node) and not expression.is_open
-            holds = solver(self._seconds).settled(expression) if closed else expression
-            if holds is True or (isinstance(holds, Node) and solver(self._seconds).holds(holds)):
+            closed = isinstance(expression, ExpressionNode) and not expression.is_open
+            holds = thread_solver(self._seconds).evaluate(expression) if closed else expression
+            if holds is True or (isinstance(holds, ExpressionNode) and thread_solver(self._seconds).holds(holds)):
                 return answer
         return None
 
     # --- completions
 
-    def _found(self, tool: str, args: Mapping[str, Any], *, more: bool, facts: Mapping[str, Any] | None) -> Found:
+    def _search(
+        self, tool: str, args: Mapping[str, Any], *, more: bool, facts: Mapping[str, Any] | None
+    ) -> CompletionResult:
         if call_problem(tool, args, facts):
-            return Found(possible=False)
-        refuse_inside(args)
+            return CompletionResult(possible=False)
+        reject_nested_open(args)
         with self._session._lock:  # noqa: SLF001 - one moment
-            return Search(self._session, self._functions, tool, args, facts, more=more, seconds=self._seconds).found()
+            return CompletionSearch(
+                self._session, self._functions, tool, args, facts, more=more, seconds=self._seconds
+            ).run()
 
 
-def _like(value: Any) -> Mapping[str, Any]:
+def _same_kind_schema(value: Any) -> Mapping[str, Any]:
     """A schema of values of the same kind, other than null."""
     kind = kind_of(value)
     if kind is None:

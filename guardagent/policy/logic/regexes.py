@@ -28,10 +28,10 @@ def read_regex(regex: str) -> Any:
     Raises:
         NotTranslatable: it uses what there is no exact translation of.
     """
-    return _Reader(regex.removeprefix("^")).all()
+    return _RegexParser(regex.removeprefix("^")).all()
 
 
-class _Reader:
+class _RegexParser:
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
         if any(ord(char) > LAST for char in text):
@@ -46,20 +46,20 @@ class _Reader:
     def _next(self, count: int = 1) -> str:
         return self._text[self._at : self._at + count]
 
-    def _take(self) -> str:
+    def _advance(self) -> str:
         if self._at >= len(self._text):
             raise NotTranslatable
         self._at += 1
         return self._text[self._at - 1]
 
-    def _took(self, wanted: str) -> bool:
+    def _accept(self, wanted: str) -> bool:
         found = self._text.startswith(wanted, self._at)
         self._at += len(wanted) if found else 0
         return found
 
     def _alternatives(self) -> Any:
         found = [self._sequence()]
-        while self._took("|"):
+        while self._accept("|"):
             found.append(self._sequence())
         return found[0] if len(found) == 1 else ("or", tuple(found))
 
@@ -102,20 +102,20 @@ class _Reader:
 
     def _lazy(self, found: Any) -> Any:
         """What is matched first does not matter: the whole text is."""
-        self._took("?")
+        self._accept("?")
         if self._next() and self._next() in "*+?{":
             raise NotTranslatable
         return found
 
     def _atom(self) -> Any:
-        char = self._take()
+        char = self._advance()
         match char:
             case "(":
                 return self._group()
             case "[":
                 return ("set", self._class())
             case ".":
-                return ("set", _but(((10, 10),)))
+                return ("set", _complement(((10, 10),)))
             case "\\":
                 return self._escape()
             case _ if char in "^$*+?{}":
@@ -123,18 +123,18 @@ class _Reader:
         return ("text", char)
 
     def _group(self) -> Any:
-        if self._took("?") and not self._took(":"):
+        if self._accept("?") and not self._accept(":"):
             raise NotTranslatable  # flags and names
         found = self._alternatives()
-        if not self._took(")"):
+        if not self._accept(")"):
             raise NotTranslatable
         return found
 
     def _escape(self) -> Any:
-        char = self._take()
+        char = self._advance()
         if char.lower() in _CLASSES:
             ranges = _CLASSES[char.lower()]
-            return ("set", ranges if char.islower() else _but(ranges))
+            return ("set", ranges if char.islower() else _complement(ranges))
         return ("text", self._escaped(char))
 
     @staticmethod
@@ -146,32 +146,32 @@ class _Reader:
         return char
 
     def _class(self) -> Ranges:
-        inverted = self._took("^")
+        inverted = self._accept("^")
         found: list[tuple[int, int]] = []
         first = True
         while first or self._next() != "]":
             first = False
             found += self._class_item()
         self._at += 1
-        return _but(tuple(found)) if inverted else tuple(found)
+        return _complement(tuple(found)) if inverted else tuple(found)
 
     def _class_item(self) -> Ranges:
-        char = self._take()
+        char = self._advance()
         if char == "[" and self._next() == ":":
             raise NotTranslatable
         if char == "\\":
-            escape = self._take()
+            escape = self._advance()
             if escape.lower() in _CLASSES:
-                return _CLASSES[escape] if escape.islower() else _but(_CLASSES[escape.lower()])
+                return _CLASSES[escape] if escape.islower() else _complement(_CLASSES[escape.lower()])
             char = self._escaped(escape)
         if self._next() == "-" and self._next(2) != "-]" and len(self._next(2)) > 1:
             self._at += 1
-            last = self._take()
-            return ((ord(char), ord(self._escaped(self._take()) if last == "\\" else last)),)
+            last = self._advance()
+            return ((ord(char), ord(self._escaped(self._advance()) if last == "\\" else last)),)
         return ((ord(char), ord(char)),)
 
 
-def _but(ranges: Ranges) -> Ranges:
+def _complement(ranges: Ranges) -> Ranges:
     """All other characters."""
     found, start = [], 0
     for low, high in sorted(ranges):

@@ -13,22 +13,22 @@ from typing import Any
 
 from guardagent.policy.evaluation.findings import Call
 from guardagent.policy.language.values import kind_of
-from guardagent.policy.logic import likely
-from guardagent.policy.logic.asked import Session
+from guardagent.policy.logic import candidates
+from guardagent.policy.logic.call_evaluation import CallEvaluation
+from guardagent.policy.logic.current_session import CurrentSession, same_values
+from guardagent.policy.logic.expression_solver import MISSING, Z3Model, thread_solver
 from guardagent.policy.logic.expressions import Expression, conj, implies, neg
-from guardagent.policy.logic.opened import Open, allows, open_value
+from guardagent.policy.logic.open_arguments import Open, open_value, schema_allows
 from guardagent.policy.logic.operations import Operations
-from guardagent.policy.logic.present import Present, same_values
-from guardagent.policy.logic.question import Question
-from guardagent.policy.logic.solving import MISSING, Model, solver
+from guardagent.policy.logic.session_protocol import ReasonerSession
 from guardagent.policy.logic.symbols import Symbols
 from guardagent.policy.logic.values import (
     UNKNOWN,
-    Given,
-    Mapped,
-    Odd,
-    Scalar,
-    SomeMapping,
+    Concrete,
+    MappingValue,
+    Opaque,
+    ScalarValue,
+    SymbolicMapping,
     Value,
     of_leaf,
     when_true,
@@ -37,23 +37,23 @@ from guardagent.policy.policies import Concern
 from guardagent.types import EMPTY
 
 ROUNDS = 12  # completions that a model proposes and the session refuses
-FEW = 24  # completions that are tried before anything else
-TRIED = 300  # completions that are tried before a solver is asked
-ASKED = 4  # of these, where each of them asks a program or a model
+QUICK_TRIES = 24  # completions that are tried before anything else
+MAX_TRIES = 300  # completions that are tried before a solver is asked
+MAX_MODEL_TRIES = 4  # of these, where each of them asks a program or a model
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CompletionResult:
     """Whether there is a completion, and one; None: it is not known."""
 
     possible: bool | None
     args: Mapping[str, Any] | None = None
 
 
-_NONE, _PERHAPS = Found(possible=False), Found(None)
+_NONE, _PERHAPS = CompletionResult(possible=False), CompletionResult(None)
 
 
-class Search:
+class CompletionSearch:
     """Looks for a completion of one call.
 
     Args:
@@ -68,7 +68,7 @@ class Search:
 
     def __init__(
         self,
-        session: Session,
+        session: ReasonerSession,
         functions: Mapping[str, Callable[..., Any]],
         tool: str,
         args: Mapping[str, Any],
@@ -85,34 +85,34 @@ class Search:
         self._added = self._addable() if more else ()
         self._values: dict[str, Value] = {}
 
-    def found(self) -> Found:
-        if self._is_refused():
+    def run(self) -> CompletionResult:
+        if self._is_denied_outright():
             return _NONE
         if not self._open and not self._more:
-            return Found(possible=True, args=dict(self._args)) if self._allows(self._args) else _NONE
-        return self._try_likely(FEW) or self._reasoned()
+            return CompletionResult(possible=True, args=dict(self._args)) if self._allows(self._args) else _NONE
+        return self._try_candidates(QUICK_TRIES) or self._search_symbolically()
 
-    def _reasoned(self) -> Found:
+    def _search_symbolically(self) -> CompletionResult:
         operations = Operations(Symbols())
-        question = Question.of(
+        question = CallEvaluation.for_session(
             self._session, operations, self._tool, self._arguments(operations), self._facts, self._functions
         )
         allowed = question.allowed(self._session.policies.rules)
         if allowed is False:
             return _NONE
-        return self._try_likely(TRIED) or self._ask(operations, question, allowed)
+        return self._try_candidates(MAX_TRIES) or self._solve(operations, question, allowed)
 
     def _addable(self) -> tuple[str, ...]:
         """Arguments that may be added, of which a rule speaks."""
         declared = self._concern.arguments
-        names = sorted(likely.mentioned(self._session.policies, self._tool) - self._args.keys())
+        names = sorted(candidates.mentioned_arguments(self._session.policies, self._tool) - self._args.keys())
         return tuple(name for name in names if declared is None or name in declared)
 
     @property
     def _concern(self) -> Concern:
         return self._session.policies.concern(Call(self._tool, {}))
 
-    def _is_refused(self) -> bool:
+    def _is_denied_outright(self) -> bool:
         """Whether no rule has to be asked."""
         concern = self._concern
         undeclared = concern.arguments is not None and not self._args.keys() <= concern.arguments
@@ -123,23 +123,27 @@ class Search:
 
     def _is_witness(self, args: Mapping[str, Any]) -> bool:
         """Whether the session allows these arguments, and they are what was asked for."""
-        fits = all(allows(one.schema or EMPTY, args.get(name)) for name, one in self._open.items())
+        fits = all(schema_allows(one.schema or EMPTY, args.get(name)) for name, one in self._open.items())
         return fits and self._allows(args)
 
     # --- by trying
 
-    def _try_likely(self, limit: int) -> Found | None:
+    def _try_candidates(self, limit: int) -> CompletionResult | None:
         """Values that the rules, the facts and the calls so far speak of; all that there are, where they are few."""
-        seen = likely.Seen(self._session, self._facts)
-        domains = [seen.values(name, one.schema) for name, one in self._open.items()]
-        domains += [[MISSING, *seen.values(name, None)] for name in self._added]
+        known_values = candidates.CandidateValues(self._session, self._facts)
+        domains = [known_values.values(name, one.schema) for name, one in self._open.items()]
+        domains += [[MISSING, *known_values.values(name, None)] for name in self._added]
         names = (*self._open, *self._added)
-        limit = min(limit, ASKED) if self._session.policies.requests else limit
-        for values in likely.combined(domains, limit):
+        limit = min(limit, MAX_MODEL_TRIES) if self._session.policies.requests else limit
+        for values in candidates.combinations(domains, limit):
             args = self._with(dict(zip(names, values, strict=True)))
             if self._is_witness(args):
-                return Found(possible=True, args=args)
-        return _NONE if not self._more and likely.are_all([one.schema for one in self._open.values()], limit) else None
+                return CompletionResult(possible=True, args=args)
+        return (
+            _NONE
+            if not self._more and candidates.is_exhaustive([one.schema for one in self._open.values()], limit)
+            else None
+        )
 
     def _with(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {**self._fixed, **{name: one for name, one in values.items() if one is not MISSING}}
@@ -149,68 +153,74 @@ class Search:
     def _arguments(self, operations: Operations) -> Value:
         for name, one in self._open.items():
             self._values[name] = open_value(operations, ("open", name), one.schema or EMPTY)
-        fixed = {name: operations.given(value) for name, value in self._fixed.items()}
+        fixed = {name: operations.constant(value) for name, value in self._fixed.items()}
         if not self._more:
-            return of_leaf(Mapped(tuple({**fixed, **self._values}.items())))
+            return of_leaf(MappingValue(tuple({**fixed, **self._values}.items())))
         certain = tuple({**fixed, **self._values}.items())
         added = {name: operations.symbols.any_value(("args", name)) for name in self._added}
         self._values.update(added)
-        return of_leaf(SomeMapping("args", certain, self._concern.arguments))
+        return of_leaf(SymbolicMapping("args", certain, self._concern.arguments))
 
-    def _ask(self, operations: Operations, question: Question, allowed: Expression) -> Found:
+    def _solve(self, operations: Operations, question: CallEvaluation, allowed: Expression) -> CompletionResult:
         asserted = [allowed]
         until = time.monotonic() + self._seconds
-        here = solver(self._seconds)
+        here = thread_solver(self._seconds)
         for _ in range(ROUNDS):
-            answer = here.ask(asserted, operations.symbols)
+            answer = here.check(asserted, operations.symbols)
             if answer == "unsat":
                 return _NONE
             if here.model is None or time.monotonic() > until:
                 return _PERHAPS
             args = self._with({name: here.model.value(value) for name, value in self._values.items()})
             if self._is_witness(args):
-                return Found(possible=True, args=args)
-            learned = [*self._answers(operations, question.moments, here.model), *self._not_again(operations, args)]
+                return CompletionResult(possible=True, args=args)
+            learned = [
+                *self._state_facts(operations, question.contexts, here.model),
+                *self._exclusion(operations, args),
+            ]
             if not learned:
                 return _PERHAPS
             asserted += learned
         return _PERHAPS
 
-    def _not_again(self, operations: Operations, args: Mapping[str, Any]) -> list[Expression]:
+    def _exclusion(self, operations: Operations, args: Mapping[str, Any]) -> list[Expression]:
         """These arguments are refused; where some are no scalars, others that look alike might not be."""
         found = []
         for name, value in self._values.items():
-            given = operations.given(args.get(name))
-            if not all(isinstance(leaf, Scalar) for _, leaf in given.cases):
+            refused = operations.constant(args.get(name))
+            if not all(isinstance(leaf, ScalarValue) for _, leaf in refused.cases):
                 return []
-            found.append(when_true(operations.equal(value, given)) if given.cases else neg(value.known))
-        fits = all(allows(one.schema or EMPTY, args.get(name)) is not None for name, one in self._open.items())
+            found.append(when_true(operations.equal(value, refused)) if refused.cases else neg(value.known))
+        fits = all(schema_allows(one.schema or EMPTY, args.get(name)) is not None for name, one in self._open.items())
         return [neg(conj(*found))] if fits else []
 
     @staticmethod
-    def _answers(operations: Operations, moments: Sequence[Present], model: Model) -> Iterator[Expression]:
+    def _state_facts(operations: Operations, moments: Sequence[CurrentSession], model: Z3Model) -> Iterator[Expression]:
         """What state functions really say of the arguments that a model has in mind."""
         for moment in moments:
-            for function, arguments, answer in moment.asked:
+            for function, arguments, answer in moment.state_queries:
                 plain = [model.value(one) for one in arguments]
                 if MISSING not in plain and all(kind_of(one) in ("text", "number", "truth value") for one in plain):
-                    said = moment.answer(function, plain)
-                    yield implies(same_values(operations, arguments, plain), _is(operations, answer, said, depth=3))
+                    actual = moment.answer(function, plain)
+                    yield implies(
+                        same_values(operations, arguments, plain), _equals(operations, answer, actual, depth=3)
+                    )
 
 
-def _is(operations: Operations, answer: Value, said: Value, *, depth: int) -> Expression:
+def _equals(operations: Operations, answer: Value, actual: Value, *, depth: int) -> Expression:
     """That an open value is one that is there."""
-    if said == UNKNOWN:
+    if actual == UNKNOWN:
         return neg(answer.known)
-    leaf = said.cases[0][1]
-    if not isinstance(leaf, Given):
-        return answer.known if isinstance(leaf, Odd) else when_true(operations.equal(answer, said))
+    leaf = actual.cases[0][1]
+    if not isinstance(leaf, Concrete):
+        return answer.known if isinstance(leaf, Opaque) else when_true(operations.equal(answer, actual))
     of_kind = [(guard, one) for guard, one in answer.cases if one.kind == leaf.kind]
     if leaf.kind != "mapping" or not depth or not of_kind:
         return conj(*(guard for guard, _ in of_kind)) if of_kind else False
     guard, whole = of_kind[0]
     fields = operations.fields_of(leaf) or {}
     inside = [
-        _is(operations, operations.field(of_leaf(whole), name), one, depth=depth - 1) for name, one in fields.items()
+        _equals(operations, operations.field(of_leaf(whole), name), one, depth=depth - 1)
+        for name, one in fields.items()
     ]
     return conj(guard, *inside)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final
 
-from guardagent.policy.logic.expressions import Expression, Node, conj, less, neg, variable, whole_variable
-from guardagent.policy.logic.values import Leaf, Scalar, SomeList, SomeMapping, Value, truth
+from guardagent.policy.logic.expressions import Expression, ExpressionNode, conj, less, neg, variable, whole_variable
+from guardagent.policy.logic.values import Leaf, ScalarValue, SymbolicList, SymbolicMapping, Value, truth
 
 KINDS: Final = ("number", "text", "truth", "list", "mapping")
 
@@ -22,8 +22,8 @@ class Symbols:
 
     def __init__(self) -> None:
         self.axioms: list[Expression] = []
-        self.named: dict[str, Value] = {}
-        self.insides: dict[Hashable, dict[Any, Value]] = {}
+        self.descriptions: dict[str, Value] = {}
+        self.contents: dict[Hashable, dict[Any, Value]] = {}
         self._known: dict[Any, Any] = {}
         self._fresh = 0
 
@@ -37,7 +37,7 @@ class Symbols:
         self._fresh += 1
         return f"{letter}{self._fresh}"
 
-    def truth(self, key: Hashable) -> Node:
+    def truth(self, key: Hashable) -> ExpressionNode:
         """A truth that is known to be one."""
         return self.once(("truth", key), lambda: variable("truth", self.name("b")))  # type: ignore[no-any-return]
 
@@ -45,10 +45,10 @@ class Symbols:
         """True, false or unknown."""
         return truth(conj(known := self.truth((key, "known")), it := self.truth(key)), conj(known, neg(it)))
 
-    def size(self, key: Hashable) -> Node:
+    def size(self, key: Hashable) -> ExpressionNode:
         """A whole number that is not negative."""
 
-        def made() -> Node:
+        def made() -> ExpressionNode:
             self.axioms.append(neg(less(found := whole_variable(self.name("n")), 0)))
             return found
 
@@ -58,13 +58,13 @@ class Symbols:
         """A value of one of these kinds; or unknown, unless it is known."""
         value: Value = self.once(("value", key), lambda: self._made(key, kinds, known=known))
         if named:
-            self.named[named] = value
+            self.descriptions[named] = value
         return value
 
-    def inside(self, key: Hashable, at: Hashable) -> Value:
+    def content(self, key: Hashable, at: Hashable) -> Value:
         """What is in a list or mapping of which nothing is known."""
         value = self.any_value((key, at))
-        self.insides.setdefault(key, {})[at] = value
+        self.contents.setdefault(key, {})[at] = value
         return value
 
     def _made(self, key: Hashable, kinds: Sequence[str], *, known: bool) -> Value:
@@ -84,27 +84,33 @@ class Symbols:
 
     def _leaf(self, kind: str, key: Hashable) -> Leaf:
         if kind == "list":
-            return SomeList(key)
+            return SymbolicList(key)
         if kind == "mapping":
-            return SomeMapping(key)
+            return SymbolicMapping(key)
         assert kind in ("number", "text", "truth")
-        return Scalar(kind, variable(kind, self.name("v")))  # type: ignore[arg-type]
+        return ScalarValue(kind, variable(kind, self.name("v")))  # type: ignore[arg-type]
 
-    def simple(self) -> list[Expression]:
+    def simplicity_constraints(self) -> list[Expression]:
         """That only what is looked into is a list or a mapping: for examples that are easy to read."""
         found: list[Expression] = []
         for key, value in self._known.items():
             if isinstance(value, Value) and key[0] == "value":
-                nested = key[1] in self.insides
+                nested = key[1] in self.contents
                 wanted = [
-                    guard for guard, leaf in value.cases if isinstance(leaf, SomeMapping | SomeList) is not nested
+                    guard
+                    for guard, leaf in value.cases
+                    if isinstance(leaf, SymbolicMapping | SymbolicList) is not nested
                 ]
                 found += map(neg, wanted)
         return found
 
-    def long_enough(self, key: Hashable, index: Expression) -> Expression:
+    def has_index(self, key: Hashable, index: Expression) -> Expression:
         """Whether a list has an item of this number."""
         below = (
-            index if not isinstance(index, Node) and index >= 0 else -1 - index if not isinstance(index, Node) else 0
+            index
+            if not isinstance(index, ExpressionNode) and index >= 0
+            else -1 - index
+            if not isinstance(index, ExpressionNode)
+            else 0
         )
         return less(below, self.size(key))

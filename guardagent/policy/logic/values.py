@@ -15,11 +15,11 @@ from typing import Any, Final, Literal
 from guardagent.policy.logic.expressions import Expression, Sort, conj, disj, neg
 
 NO_ORIGIN: Final = object()
-Kind = Literal["truth", "number", "text", "list", "mapping", "odd"]
+Kind = Literal["truth", "number", "text", "list", "mapping", "opaque"]
 
 
 @dataclass(frozen=True, slots=True)
-class Scalar:
+class ScalarValue:
     """A truth value, a number or a text. `origin`: what it was before it became exact, where it was given."""
 
     kind: Sort
@@ -28,7 +28,7 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Given:
+class Concrete:
     """A list or mapping that is there as it is."""
 
     kind: Literal["list", "mapping"]
@@ -36,7 +36,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListValue:
     """A list of so many items."""
 
     items: tuple[Value, ...]
@@ -44,7 +44,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Mapped:
+class MappingValue:
     """A mapping with just these keys."""
 
     items: tuple[tuple[str, Value], ...]
@@ -52,7 +52,7 @@ class Mapped:
 
 
 @dataclass(frozen=True, slots=True)
-class SomeList:
+class SymbolicList:
     """A list of which nothing is known; two of one key are the same."""
 
     key: Hashable
@@ -60,7 +60,7 @@ class SomeList:
 
 
 @dataclass(frozen=True, slots=True)
-class SomeMapping:
+class SymbolicMapping:
     """A mapping of which some keys may be known. `names`: those that it can have at all; None: any."""
 
     key: Hashable
@@ -70,14 +70,14 @@ class SomeMapping:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Odd:
+class Opaque:
     """What is there, and is nothing to compare or compute with: an object of the host, or NaN."""
 
     content: Any
-    kind: Kind = "odd"
+    kind: Kind = "opaque"
 
 
-Leaf = Scalar | Given | Listed | Mapped | SomeList | SomeMapping | Odd
+Leaf = ScalarValue | Concrete | ListValue | MappingValue | SymbolicList | SymbolicMapping | Opaque
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,19 +116,19 @@ def only_if(guard: Expression, value: Value) -> Value:
 # --- truths
 
 
-def decided(truth: Expression) -> Value:
+def known_truth(truth: Expression) -> Value:
     """A truth that is known."""
-    return Value(((True, Scalar("truth", truth)),))
+    return Value(((True, ScalarValue("truth", truth)),))
 
 
-TRUE: Final = decided(truth=True)
-FALSE: Final = decided(truth=False)
+TRUE: Final = known_truth(truth=True)
+FALSE: Final = known_truth(truth=False)
 
 
 def truth(yes: Expression, no: Expression) -> Value:
     """A truth by when it is true and when it is false."""
     known = disj(yes, no)
-    return UNKNOWN if known is False else Value(((known, Scalar("truth", yes)),))
+    return UNKNOWN if known is False else Value(((known, ScalarValue("truth", yes)),))
 
 
 def when_true(value: Value) -> Expression:
@@ -139,8 +139,8 @@ def when_false(value: Value) -> Expression:
     return disj(*(conj(guard, neg(leaf.payload)) for guard, leaf in _truths(value)))
 
 
-def _truths(value: Value) -> list[tuple[Expression, Scalar]]:
-    return [(guard, leaf) for guard, leaf in value.cases if isinstance(leaf, Scalar) and leaf.kind == "truth"]
+def _truths(value: Value) -> list[tuple[Expression, ScalarValue]]:
+    return [(guard, leaf) for guard, leaf in value.cases if isinstance(leaf, ScalarValue) and leaf.kind == "truth"]
 
 
 def conjunction(values: Iterable[Value]) -> Value:
@@ -165,7 +165,7 @@ def disjunction(values: Iterable[Value]) -> Value:
     return truth(disj(*yes), conj(*no))
 
 
-def inverse(value: Value) -> Value:
+def negation(value: Value) -> Value:
     return truth(when_false(value), when_true(value))
 
 

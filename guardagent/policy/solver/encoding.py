@@ -9,23 +9,23 @@ from types import MappingProxyType
 from typing import Any
 
 from guardagent.errors import name_hint
-from guardagent.policy.solver.answers import Answer
 from guardagent.policy.solver.literals import term_of
-from guardagent.policy.solver.problems import SmtError
 from guardagent.policy.solver.question import Question
+from guardagent.policy.solver.result import SolverResult
 from guardagent.policy.solver.script import Assertion, Script
-from guardagent.policy.solver.sexpr import Reader
-from guardagent.policy.solver.sorts import Declared, Enumeration, Sort
+from guardagent.policy.solver.sexpr import SExprReader
+from guardagent.policy.solver.smt_error import SmtError
+from guardagent.policy.solver.sorts import Enumeration, Sort, VariableDeclaration
 from guardagent.policy.solver.z3_text import (
     Edit,
     Z3Text,
     blanked,
+    character_edits,
     check_term,
     new_context,
     parsed,
     solver_module,
     sort_of,
-    strange_signs,
 )
 
 _NO_DOMAINS: Mapping[str, Sequence[Any]] = MappingProxyType({})
@@ -47,16 +47,16 @@ class Encoding:
         self._written, self._names = written, list(names)
         self._known = sorted({*script.symbols, *names})
         self._context, self._lock = new_context(), threading.Lock()
-        self._once = script.recursive  # Z3 does not read a recursive function twice
+        self._recursive = script.recursive  # Z3 does not read a recursive function twice
         self.assertions = tuple(script.assertions)
         self.comments: Mapping[str, str] = script.comments
         constants = self._parsed(self._context)[1]
         self.constants: Mapping[str, Sort] = {name: sort_of(term.sort()) for name, term in constants.items()}
-        made = {sort.name: sort.values for sort in self.constants.values() if isinstance(sort, Enumeration)}
-        self.enumerations: Mapping[str, tuple[str, ...]] = {**script.enumerations, **made}
+        enumerations = {sort.name: sort.values for sort in self.constants.values() if isinstance(sort, Enumeration)}
+        self.enumerations: Mapping[str, tuple[str, ...]] = {**script.enumerations, **enumerations}
 
     @classmethod
-    def read(cls, text: str, declared: Mapping[str, Declared]) -> Encoding:
+    def read(cls, text: str, declared: Mapping[str, VariableDeclaration]) -> Encoding:
         """Reads a policy.
 
         Args:
@@ -68,15 +68,17 @@ class Encoding:
             InputError: Z3 is not installed.
         """
         script = Script(text)
-        silent = [blanked(text, form.start, form.end) for form in script.silent]
-        inside = [one for one in strange_signs(text) if not any(form.start <= one.start < form.end for form in silent)]
+        silent = [blanked(text, form.start, form.end) for form in script.ignored]
+        inside = [
+            one for one in character_edits(text) if not any(form.start <= one.start < form.end for form in silent)
+        ]
         names = {name: one.written for name, one in script.constants.items()}
-        names.update({name: _quoted(name) for name in declared})
-        asked = Edit(len(text), len(text), "".join(f"\n(assert (= {one} {one}))" for one in names.values()))
-        written = Z3Text(text, [*_declarations(script, declared), *silent, *inside, asked])
+        names.update({name: _quote_symbol(name) for name in declared})
+        equalities = Edit(len(text), len(text), "".join(f"\n(assert (= {one} {one}))" for one in names.values()))
+        written = Z3Text(text, [*_declarations(script, declared), *silent, *inside, equalities])
         encoding = cls(script, written, names)
         for name, one in declared.items():
-            encoding._agrees(name, one, script)
+            encoding._check_agreement(name, one, script)
         return encoding
 
     def _parsed(self, context: Any, permit: Z3Text | None = None) -> tuple[list[Any], dict[str, Any]]:
@@ -85,11 +87,11 @@ class Encoding:
         found, wanted = len(terms) - len(self._names), len(self.assertions) + (permit is not None)
         if found != wanted:
             raise SmtError(f"Z3 reads {found} assertions; expected {wanted}, as the text has")
-        asked = terms[len(self.assertions) : len(self.assertions) + len(self._names)]
-        constants = {name: term.arg(0) for name, term in zip(self._names, asked, strict=True)}
+        equalities = terms[len(self.assertions) : len(self.assertions) + len(self._names)]
+        constants = {name: term.arg(0) for name, term in zip(self._names, equalities, strict=True)}
         return terms[: len(self.assertions)] + terms[len(self.assertions) + len(self._names) :], constants
 
-    def _agrees(self, name: str, declared: Declared, script: Script) -> None:
+    def _check_agreement(self, name: str, declared: VariableDeclaration, script: Script) -> None:
         constant = script.constants.get(name)
         if constant is None or declared.sort is None or declared.sort == self.constants[name].name:
             return
@@ -114,18 +116,18 @@ class Encoding:
         for name in variables:
             if name not in self.constants:
                 raise SmtError(f"unknown variable {name!r}{name_hint(name, self.constants)}")
-        rewritten = Z3Text(permit, strange_signs(permit))
+        rewritten = Z3Text(permit, character_edits(permit))
         sorts = {name: self.constants[name] for name in variables}
         context, lock = self._context, self._lock
-        if self._once:
+        if self._recursive:
             context, lock = new_context(), threading.Lock()
         with lock:
             terms, constants = self._parsed(context, rewritten)
-            terms[-1] = _within(terms[-1], constants, domains)
+            terms[-1] = _restrict_domains(terms[-1], constants, domains)
             return Question(terms, {name: constants[name] for name in sorts}, sorts, lock)
 
 
-def _within(permit: Any, constants: Mapping[str, Any], domains: Mapping[str, Sequence[Any]]) -> Any:
+def _restrict_domains(permit: Any, constants: Mapping[str, Any], domains: Mapping[str, Sequence[Any]]) -> Any:
     """The permit, of values that there are."""
     z3 = solver_module()
     for name, values in domains.items():
@@ -133,10 +135,10 @@ def _within(permit: Any, constants: Mapping[str, Any], domains: Mapping[str, Seq
     return permit
 
 
-def _declarations(script: Script, declared: Mapping[str, Declared]) -> list[Edit]:
+def _declarations(script: Script, declared: Mapping[str, VariableDeclaration]) -> list[Edit]:
     """Declares what only the policy file does, as soon as its sort is there."""
     edits: list[Edit] = []
-    made: dict[str, tuple[Any, ...]] = {}
+    new_sorts: dict[str, tuple[Any, ...]] = {}
     for name, one in declared.items():
         if name in script.constants:
             continue
@@ -144,30 +146,32 @@ def _declarations(script: Script, declared: Mapping[str, Declared]) -> list[Edit
             raise SmtError(f"{name!r} is not declared{name_hint(name, script.constants)}, or give its `sort:`")
         if name in script.symbols:
             raise SmtError(f"{name!r} is something else in the text; expected a name of its own")
-        edits += _new_sort(script, one, made)
+        edits += _new_sort(script, one, new_sorts)
         place = script.sorts.get(one.sort, script.logic_end)
-        sort = _quoted(one.sort) if one.sort in made or one.sort in script.sorts else _one_term(one.sort, name)
-        edits.append(Edit(place, place, f"(declare-const {_quoted(name)} {sort})"))
+        sort = (
+            _quote_symbol(one.sort) if one.sort in new_sorts or one.sort in script.sorts else _sort_text(one.sort, name)
+        )
+        edits.append(Edit(place, place, f"(declare-const {_quote_symbol(name)} {sort})"))
     return edits
 
 
-def _new_sort(script: Script, declared: Declared, made: dict[str, tuple[Any, ...]]) -> list[Edit]:
+def _new_sort(script: Script, declared: VariableDeclaration, new_sorts: dict[str, tuple[Any, ...]]) -> list[Edit]:
     """The enumeration that a variable's `enum:` makes, if there is no such sort yet."""
     name, values = declared.sort, declared.enum
     assert name is not None
     if values is None or name in script.sorts or name in _BUILT_IN or name.startswith("("):
         return []
-    if name in made:
-        if made[name] != tuple(values):
+    if name in new_sorts:
+        if new_sorts[name] != tuple(values):
             raise SmtError(f"sort {name} has other values elsewhere; expected the same everywhere")
         return []
-    made[name] = tuple(values)
-    words = " ".join(f"({_constructor(one, script)})" for one in _different(values))
+    new_sorts[name] = tuple(values)
+    constructors = " ".join(f"({_constructor(one, script)})" for one in _distinct(values))
     place = script.logic_end
-    return [Edit(place, place, f"(declare-datatypes (({_quoted(name)} 0)) (({words})))")]
+    return [Edit(place, place, f"(declare-datatypes (({_quote_symbol(name)} 0)) (({constructors})))")]
 
 
-def _different(values: Iterable[Any]) -> list[Any]:
+def _distinct(values: Iterable[Any]) -> list[Any]:
     found = list(values)
     if len({repr(one) for one in found}) < len(found) or not found:
         raise SmtError("`enum` is empty, or has a value twice; expected different values")
@@ -179,21 +183,21 @@ def _constructor(value: Any, script: Script) -> str:
         raise SmtError(f"{value!r} is no text; expected texts as the values of an enumeration")
     if value in script.symbols:
         raise SmtError(f"{value!r} is something else in the text; expected a name of its own")
-    return _quoted(value)
+    return _quote_symbol(value)
 
 
-def _one_term(sort: str, name: str) -> str:
-    reader = Reader(sort)
-    if len(reader.forms) + len(reader.loose) != 1 or reader.comments:
+def _sort_text(sort: str, name: str) -> str:
+    reader = SExprReader(sort)
+    if len(reader.forms) + len(reader.stray) != 1 or reader.comments:
         raise SmtError(f"{name!r} has the sort {sort!r}; expected Bool, Int, Real, String or a sort of the text")
     return sort
 
 
-def _quoted(name: str) -> str:
+def _quote_symbol(name: str) -> str:
     """A symbol as the text has it."""
     if "|" in name or "\\" in name or "\0" in name:
         raise SmtError(f"{name!r} has a sign that no name has in SMT-LIB; expected one without | and \\")
     return name if _SYMBOL.fullmatch(name) else f"|{name}|"
 
 
-__all__ = ["Answer", "Assertion", "Declared", "Encoding", "Question", "SmtError"]
+__all__ = ["Assertion", "Encoding", "Question", "SmtError", "SolverResult", "VariableDeclaration"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from guardagent.policy.solver.operations import is_text
 from guardagent.policy.solver.sorts import BOOL, INT, REAL, STRING, Enumeration, Sort
-from guardagent.policy.solver.unsupported import UnsupportedError
+from guardagent.policy.solver.unsupported_error import UnsupportedError
 from guardagent.policy.solver.z3_text import solver_module
 
 MAX_TEXT = 20_000  # characters of a text that the solver is asked about

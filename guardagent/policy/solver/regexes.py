@@ -7,7 +7,7 @@ from typing import Any
 
 from guardagent._support.patterns import PatternError, compile_pattern
 from guardagent.policy.solver.literals import text_value
-from guardagent.policy.solver.unsupported import UnsupportedError
+from guardagent.policy.solver.unsupported_error import UnsupportedError
 
 Matcher = Callable[[str], bool]
 _NOTHING = r"[^\x{0}-\x{10FFFF}]"

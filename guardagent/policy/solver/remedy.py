@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
-from guardagent.policy.solver.case import Case
+from guardagent.policy.solver.constraints import Constraints
 from guardagent.policy.solver.literals import fits, moderate, term_of
 from guardagent.policy.solver.sorts import INT, REAL, STRING
 from guardagent.policy.solver.z3_solver import Deadline
@@ -18,18 +18,18 @@ _HALVINGS = 48  # of the distance to a number that will do
 
 
 def remedy(
-    case: Case,
+    constraints: Constraints,
     known: Mapping[str, Any],
     changeable: Sequence[str],
     domains: Mapping[str, Sequence[Any]],
     deadline: Deadline,
 ) -> dict[str, Any] | None:
     """Other values of as few variables as possible; none are needed where all is well. None where none are found."""
-    if case.ask(known, deadline) == "sat":
+    if constraints.check(known, deadline) == "sat":
         return {}
     for size in range(1, MAX_CHANGED + 1):
         for names in combinations(changeable, size):
-            found = _Change(case, known, names, deadline).found(domains)
+            found = _Change(constraints, known, names, deadline).search(domains)
             if found is not None:
                 return found
     return None
@@ -38,52 +38,54 @@ def remedy(
 class _Change:
     """Other values of just these variables."""
 
-    def __init__(self, case: Case, known: Mapping[str, Any], names: Sequence[str], deadline: Deadline) -> None:
-        self._case, self._known, self._names, self._deadline = case, known, names, deadline
+    def __init__(
+        self, constraints: Constraints, known: Mapping[str, Any], names: Sequence[str], deadline: Deadline
+    ) -> None:
+        self._constraints, self._known, self._names, self._deadline = constraints, known, names, deadline
         self._kept = {name: value for name, value in known.items() if name not in names}
         self._further: list[Any] = []
 
-    def found(self, domains: Mapping[str, Sequence[Any]]) -> dict[str, Any] | None:
+    def search(self, domains: Mapping[str, Sequence[Any]]) -> dict[str, Any] | None:
         self._further = [self._within(name, domains[name]) for name in self._names if name in domains]
         changed = {name: self._known[name] for name in self._names}
-        self._further += [constant != term for constant, term in self._case.pairs(changed)]
-        status, values = self._with([])
+        self._further += [constant != term for constant, term in self._constraints.pairs(changed)]
+        status, values = self._solve([])
         for name in self._names if status == "sat" else ():  # each as near as can be, once those before it are settled
             values = self._nearest(name, values)
             if values is None:
                 return None
-            self._further += self._case.facts({name: values[name]})
+            self._further += self._constraints.facts({name: values[name]})
         return values if values is not None and self._sound(values) else None
 
-    def _with(self, wishes: Sequence[Any]) -> tuple[str, dict[str, Any] | None]:
-        return self._case.model(self._kept, [*self._further, *wishes], self._names, self._deadline)
+    def _solve(self, wishes: Sequence[Any]) -> tuple[str, dict[str, Any] | None]:
+        return self._constraints.model(self._kept, [*self._further, *wishes], self._names, self._deadline)
 
     def _within(self, name: str, domain: Sequence[Any]) -> Any:
         z3 = solver_module()
-        usable = [one for one in domain if fits(one, self._case.sorts[name]) and moderate(one)]
-        facts = [self._case.facts({name: one})[0] for one in usable]
-        return z3.Or([z3.BoolVal(False, self._case.solver.context), *facts])  # noqa: FBT003 - a value
+        usable = [one for one in domain if fits(one, self._constraints.sorts[name]) and moderate(one)]
+        facts = [self._constraints.facts({name: one})[0] for one in usable]
+        return z3.Or([z3.BoolVal(False, self._constraints.solver.context), *facts])  # noqa: FBT003 - a value
 
     def _sound(self, values: Mapping[str, Any]) -> bool:
-        if not all(fits(value, self._case.sorts[name]) and moderate(value) for name, value in values.items()):
+        if not all(fits(value, self._constraints.sorts[name]) and moderate(value) for name, value in values.items()):
             return False
-        return self._case.ask({**self._known, **values}, self._deadline) == "sat"
+        return self._constraints.check({**self._known, **values}, self._deadline) == "sat"
 
     def _nearest(self, name: str, values: dict[str, Any] | None) -> dict[str, Any] | None:
         """Values with one variable's simple, and as near as can be to what it is now."""
-        for wish in self._wishes(name):
-            status, found = self._with([wish])
+        for wish in self._preferences(name):
+            status, found = self._solve([wish])
             if status == "sat" and found is not None:
                 values = found
                 break
-        if values is None or self._case.sorts[name] not in (INT, REAL):
+        if values is None or self._constraints.sorts[name] not in (INT, REAL):
             return values
         return self._nearer(name, values)
 
-    def _wishes(self, name: str) -> list[Any]:
+    def _preferences(self, name: str) -> list[Any]:
         """What a simple value is like, the simplest first."""
         z3 = solver_module()
-        constant, sort = self._case.constants[name], self._case.sorts[name]
+        constant, sort = self._constraints.constants[name], self._constraints.sorts[name]
         if sort == REAL:
             return [z3.IsInt(constant), z3.IsInt(constant * 100)]
         return [z3.Length(constant) <= limit for limit in (0, 1, 8)] if sort == STRING else []
@@ -98,12 +100,12 @@ class _Change:
             if reached - beyond < 2:
                 break
             middle = (beyond + reached) // 2
-            found = self._with(self._around(name, now, Fraction(middle, grain), grain))[1]
+            found = self._solve(self._interval(name, now, Fraction(middle, grain), grain))[1]
             values, beyond = (values, middle) if found is None else (found, beyond)
         return values
 
-    def _around(self, name: str, now: Any, distance: Fraction, grain: int) -> list[Any]:
+    def _interval(self, name: str, now: Any, distance: Fraction, grain: int) -> list[Any]:
         z3 = solver_module()
-        constant = self._case.constants[name]
+        constant = self._constraints.constants[name]
         near = [constant >= term_of(now - distance, constant), constant <= term_of(now + distance, constant)]
-        return [*near, z3.IsInt(constant * grain)] if self._case.sorts[name] == REAL else near
+        return [*near, z3.IsInt(constant * grain)] if self._constraints.sorts[name] == REAL else near

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from guardagent.errors import name_hint
-from guardagent.policy.solver.problems import SmtError
-from guardagent.policy.solver.sexpr import Form, Part, Reader, parts_of, symbol
+from guardagent.policy.solver.sexpr import SExpr, SExprReader, TopLevelForm, parts_of, symbol
+from guardagent.policy.solver.smt_error import SmtError
 
 _ARITIES = {  # how many parts follow the command
     "assert": (1,),
@@ -27,9 +27,9 @@ _ARITIES = {  # how many parts follow the command
     "set-logic": (1,),
     "set-option": (2,),
 }
-_ASKING = "the guard itself asks, with each call's facts and its permit; take it out"
+_SOLVER_COMMAND = "the guard itself asks, with each call's facts and its permit; take it out"
 _REFUSED = {
-    **dict.fromkeys(("check-sat", "check-sat-assuming", "exit"), _ASKING),
+    **dict.fromkeys(("check-sat", "check-sat-assuming", "exit"), _SOLVER_COMMAND),
     **dict.fromkeys(("push", "pop", "reset", "reset-assertions"), "every assertion always holds here; take it out"),
     **dict.fromkeys(("echo", "eval", "simplify", "display", "apply"), "nobody reads what it prints; take it out"),
     "include": "a policy is one text; put that file's text here",
@@ -61,7 +61,7 @@ class Assertion:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class ConstantDeclaration:
     """A declaration: its name, how the text writes that, and where the command ends."""
 
     name: str
@@ -83,27 +83,27 @@ class Script:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.reader = Reader(text)
+        self.reader = SExprReader(text)
         self.assertions: list[Assertion] = []
-        self.constants: dict[str, Constant] = {}
+        self.constants: dict[str, ConstantDeclaration] = {}
         self.enumerations: dict[str, tuple[str, ...]] = {}
         self.sorts: dict[str, int] = {}
         self.symbols: set[str] = set()
         self.comments: dict[str, str] = {}
-        self.silent: list[Form] = []
+        self.ignored: list[TopLevelForm] = []
         self.logic_end = 0
         self.recursive = False
-        self._said = _Comments(self.reader)
-        for part in self.reader.loose:
-            raise self.reader.error(f"{_short(self._of(part))} outside of a command; expected `(`", part.start)
+        self._comments = _Comments(self.reader)
+        for part in self.reader.stray:
+            raise self.reader.error(f"{_short(self._text(part))} outside of a command; expected `(`", part.start)
         for form in self.reader.forms:
             self._command(form)
 
-    def _of(self, part: Part | Form) -> str:
+    def _text(self, part: SExpr | TopLevelForm) -> str:
         return self.text[part.start : part.end]
 
-    def _command(self, form: Form) -> None:
-        head = self._of(form.parts[0]) if form.parts else ""
+    def _command(self, form: TopLevelForm) -> None:
+        head = self._text(form.parts[0]) if form.parts else ""
         self._check(form, head)
         parts = form.parts[1:]
         self.recursive = self.recursive or head.endswith("-rec")
@@ -114,13 +114,13 @@ class Script:
         elif head.startswith("declare-datatype"):
             self._datatypes(form, head, parts)
         elif head in ("declare-sort", "define-sort"):
-            self._made(self._symbol(parts[0]), form)
+            self._add_sort(self._symbol(parts[0]), form)
         elif head != "define-funs-rec":
-            self._named(form, head, parts)
+            self._declare(form, head, parts)
 
-    def _check(self, form: Form, head: str) -> None:
+    def _check(self, form: TopLevelForm, head: str) -> None:
         if head in _REFUSED or head.startswith("get-"):
-            raise self.reader.error(f"`{head}` is not for a policy: {_REFUSED.get(head, _ASKING)}", form.start)
+            raise self.reader.error(f"`{head}` is not for a policy: {_REFUSED.get(head, _SOLVER_COMMAND)}", form.start)
         if head not in _ARITIES:
             raise self.reader.error(f"unknown command {_short(head)!r}{name_hint(head[:80], _ARITIES)}", form.start)
         found, wanted = len(form.parts) - 1, _ARITIES[head]
@@ -128,19 +128,19 @@ class Script:
             problem = f"`{head}` with {found} parts; expected {' or '.join(map(str, wanted))}"
             raise self.reader.error(problem, form.start)
 
-    def _symbol(self, part: Part) -> str:
-        written = self._of(part)
+    def _symbol(self, part: SExpr) -> str:
+        written = self._text(part)
         if part.kind not in ("word", "quoted") or written[0].isdigit() or written[0] in "#:":
             raise self.reader.error(f"{_short(written)} is no name; expected a symbol", part.start)
         return symbol(written)
 
-    def _assert(self, form: Form, term: Part) -> None:
-        text = self._of(term)
-        comment = self._said.of(form)
-        self.assertions.append(Assertion(_name_of(text), text, self.reader.places.line(form.start), comment))
+    def _assert(self, form: TopLevelForm, term: SExpr) -> None:
+        text = self._text(term)
+        comment = self._comments.of(form)
+        self.assertions.append(Assertion(_name_of(text), text, self.reader.line_index.line(form.start), comment))
 
-    def _setting(self, form: Form, head: str, parts: list[Part]) -> None:
-        value = self._of(parts[0])
+    def _setting(self, form: TopLevelForm, head: str, parts: list[SExpr]) -> None:
+        value = self._text(parts[0])
         if head == "set-logic":
             if value not in _LOGICS:
                 raise self.reader.error(f"unknown logic {_short(value)!r}{name_hint(value[:80], _LOGICS)}", form.start)
@@ -148,42 +148,42 @@ class Script:
             return
         if head == "set-option" and not value.startswith(_OPTIONS):
             raise self.reader.error(f"option {_short(value)} has no place in a policy; take it out", form.start)
-        self.silent.append(form)
+        self.ignored.append(form)
 
-    def _named(self, form: Form, head: str, parts: list[Part]) -> None:
+    def _declare(self, form: TopLevelForm, head: str, parts: list[SExpr]) -> None:
         name = self._symbol(parts[0])
         if name in self.symbols:
             raise self.reader.error(f"{_short(name)!r} is declared twice; expected each name once", form.start)
         self.symbols.add(name)
-        comment = self._said.of(form)
+        comment = self._comments.of(form)
         if comment:
             self.comments[name] = comment
-        if head == "declare-const" or (head == "declare-fun" and not self._inside(parts[1])):
-            self.constants[name] = Constant(name, self._of(parts[0]), form.start)
+        if head == "declare-const" or (head == "declare-fun" and not self._items(parts[1])):
+            self.constants[name] = ConstantDeclaration(name, self._text(parts[0]), form.start)
 
-    def _inside(self, part: Part) -> list[str]:
+    def _items(self, part: SExpr) -> list[str]:
         """The texts of the parts of a list."""
         if part.kind != "list":
-            raise self.reader.error(f"{_short(self._of(part))} is no list; expected `(`", part.start)
-        text = self._of(part)
+            raise self.reader.error(f"{_short(self._text(part))} is no list; expected `(`", part.start)
+        text = self._text(part)
         return [text[one.start : one.end] for one in parts_of(text)]
 
-    def _made(self, name: str, form: Form) -> None:
+    def _add_sort(self, name: str, form: TopLevelForm) -> None:
         self.sorts[name] = form.end
 
-    def _datatypes(self, form: Form, head: str, parts: list[Part]) -> None:
+    def _datatypes(self, form: TopLevelForm, head: str, parts: list[SExpr]) -> None:
         for name, constructors in self._declared_types(head, parts):
-            self._made(name, form)
+            self._add_sort(name, form)
             found = [_constructor(one) for one in constructors]
             self.symbols.update(one for one in found if one)
             if found and all(found):
                 self.enumerations[name] = tuple(one for one in found if one)
 
-    def _declared_types(self, head: str, parts: list[Part]) -> Iterator[tuple[str, list[str]]]:
+    def _declared_types(self, head: str, parts: list[SExpr]) -> Iterator[tuple[str, list[str]]]:
         if head == "declare-datatype":
-            yield self._symbol(parts[0]), self._inside(parts[1])
+            yield self._symbol(parts[0]), self._items(parts[1])
             return
-        names, bodies = self._inside(parts[0]), self._inside(parts[1])
+        names, bodies = self._items(parts[0]), self._items(parts[1])
         for number, body in enumerate(bodies):
             if not body.startswith("("):
                 raise self.reader.error(f"{_short(body)} is no list; expected `(`", parts[1].start)
@@ -226,12 +226,12 @@ def _short(text: str) -> str:
 class _Comments:
     """What the comments say of a command."""
 
-    def __init__(self, reader: Reader) -> None:
-        self._line = reader.places.line
+    def __init__(self, reader: SExprReader) -> None:
+        self._line = reader.line_index.line
         self._own = {self._line(one.start): one.text for one in reader.comments if one.own_line}
         self._beside = {self._line(one.start): one.text for one in reader.comments if not one.own_line}
 
-    def of(self, form: Form) -> str | None:
+    def of(self, form: TopLevelForm) -> str | None:
         """The lines directly before it, else the end of its last line, else of its first."""
         first, last = self._line(form.start), self._line(form.end - 1)
         lines: list[str] = []
@@ -243,4 +243,4 @@ class _Comments:
         return before or self._beside.get(last) or self._beside.get(first) or None
 
 
-__all__ = ["Assertion", "Constant", "Script", "SmtError"]
+__all__ = ["Assertion", "ConstantDeclaration", "Script", "SmtError"]

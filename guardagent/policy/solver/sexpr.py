@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from guardagent.policy.solver.problems import SmtError
+from guardagent.policy.solver.smt_error import SmtError
 
 MAX_TEXT = 5_000_000  # characters
 MAX_DEPTH = 400  # of parentheses in parentheses
@@ -20,7 +20,7 @@ _TOKEN = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SExpr:
     """A word, a text in quotes, or whatever stands between two parentheses: where it begins and ends."""
 
     kind: str
@@ -29,12 +29,12 @@ class Part:
 
 
 @dataclass(slots=True)
-class Form:
+class TopLevelForm:
     """What stands between two parentheses that are in no others, and its parts."""
 
     start: int
     end: int = 0
-    parts: list[Part] = field(default_factory=list)
+    parts: list[SExpr] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Comment:
     own_line: bool
 
 
-class Places:
+class LineIndex:
     """Lines and columns, from 1, of places in a text."""
 
     def __init__(self, text: str) -> None:
@@ -56,7 +56,7 @@ class Places:
     def line(self, offset: int) -> int:
         return bisect_right(self._starts, offset)
 
-    def of(self, offset: int) -> tuple[int, int]:
+    def position(self, offset: int) -> tuple[int, int]:
         line = self.line(offset)
         return line, offset - self._starts[line - 1] + 1
 
@@ -64,7 +64,7 @@ class Places:
         return self._starts[min(max(line, 1), len(self._starts)) - 1] + max(column, 1) - 1
 
 
-class Reader:
+class SExprReader:
     """Reads the whole of a text, form by form.
 
     Attributes:
@@ -78,11 +78,11 @@ class Reader:
             raise SmtError(f"a text of more than {MAX_TEXT:,} characters; expected at most that many")
         self.text = text
         odd = _NO_CHARACTER.search(text)
-        self.places = Places(text)
+        self.line_index = LineIndex(text)
         if odd:
             raise self.error(f"U+{ord(odd[0]):X} is no character of SMT-LIB; expected those up to U+2FFFF", odd.start())
-        self.forms: list[Form] = []
-        self.loose: list[Part] = []
+        self.forms: list[TopLevelForm] = []
+        self.stray: list[SExpr] = []
         self.comments: list[Comment] = []
         self._open: list[int] = []
         for kind, start, end in self._tokens():
@@ -91,7 +91,7 @@ class Reader:
             raise self.error("a parenthesis that is not closed; expected `)`", self._open[-1])
 
     def error(self, problem: str, offset: int) -> SmtError:
-        return SmtError(problem, *self.places.of(offset))
+        return SmtError(problem, *self.line_index.position(offset))
 
     def _tokens(self) -> Iterator[tuple[str, int, int]]:
         position = 0
@@ -109,32 +109,32 @@ class Reader:
         if kind == "comment":
             self._comment(start, end)
         elif kind == "open":
-            self._opened(start)
+            self._open_list(start)
         elif kind == "close":
-            self._closed(start)
+            self._close_list(start)
         elif len(self._open) == 1:
-            self.forms[-1].parts.append(Part(kind, start, end))
+            self.forms[-1].parts.append(SExpr(kind, start, end))
         elif not self._open:
-            self.loose.append(Part(kind, start, end))
+            self.stray.append(SExpr(kind, start, end))
 
     def _comment(self, start: int, end: int) -> None:
         before = self.text[self.text.rfind("\n", 0, start) + 1 : start]
         words = self.text[start:end].lstrip(";").strip()
         self.comments.append(Comment(start, end, words, own_line=not before.strip()))
 
-    def _opened(self, start: int) -> None:
+    def _open_list(self, start: int) -> None:
         if not self._open:
-            self.forms.append(Form(start))
+            self.forms.append(TopLevelForm(start))
         self._open.append(start)
         if len(self._open) > MAX_DEPTH:
             raise self.error(f"more than {MAX_DEPTH} parentheses in one another; expected fewer: define parts", start)
 
-    def _closed(self, start: int) -> None:
+    def _close_list(self, start: int) -> None:
         if not self._open:
             raise self.error("`)` without its `(`", start)
         opened = self._open.pop()
         if len(self._open) == 1:
-            self.forms[-1].parts.append(Part("list", opened, start + 1))
+            self.forms[-1].parts.append(SExpr("list", opened, start + 1))
         elif not self._open:
             self.forms[-1].end = start + 1
 
@@ -147,9 +147,9 @@ def _unreadable(character: str) -> str:
     return f"unexpected character {character!r}; expected it in a text in double quotes, or in a symbol as |…|"
 
 
-def parts_of(text: str) -> list[Part]:
+def parts_of(text: str) -> list[SExpr]:
     """The parts of a list, by its text."""
-    return Reader(text).forms[0].parts
+    return SExprReader(text).forms[0].parts
 
 
 def symbol(text: str) -> str:

@@ -25,7 +25,7 @@ BOOL, INT, REAL, STRING = Sort("Bool"), Sort("Int"), Sort("Real"), Sort("String"
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class VariableDeclaration:
     """How a policy file declares a variable.
 
     Attributes:

@@ -21,11 +21,11 @@ from guardagent.policy.language.parse import read_term
 
 ARGS = "args"
 ROLES = ("user", "assistant", "tool", "system")
-_SAID = re.compile(r"\s*(conversation|confirmation)\s*\(([^()]*)\)\s*")
+_CONVERSATION = re.compile(r"\s*(conversation|confirmation)\s*\(([^()]*)\)\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Computed:
+class ExpressionSource:
     """A value that an expression gives.
 
     Attributes:
@@ -38,14 +38,14 @@ class Computed:
 
     term: Term
     tree: ast.Term
-    looks_back: bool
-    of_args: bool
+    reads_history: bool
+    from_args: bool
     argument: str | None = None
     is_shown: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ConversationSource:
     """A value that a model reads in the conversation.
 
     Attributes:
@@ -57,7 +57,7 @@ class Said:
     confirmation: bool = False
 
 
-Source = Computed | Said
+Source = ExpressionSource | ConversationSource
 
 
 def source_of(text: Text, compiler: Compiler, slot: int) -> Source:
@@ -66,8 +66,8 @@ def source_of(text: Text, compiler: Compiler, slot: int) -> Source:
     Raises:
         ContentError: it does not parse, or names what there is not.
     """
-    if match := _SAID.fullmatch(text.text):
-        return _said(match[1], match[2], text)
+    if match := _CONVERSATION.fullmatch(text.text):
+        return _conversation_source(match[1], match[2], text)
     try:
         tree = read_term(text.text, {ARGS})
         term = compiler.term(tree, {ARGS: slot})
@@ -78,24 +78,24 @@ def source_of(text: Text, compiler: Compiler, slot: int) -> Source:
         raise text.error(str(wrong), error.place.line, error.place.column) from None
     parts = list(ast.walk(tree))
     outside = (ast.State, ast.StateOf, ast.Fact, *ast.OF_HISTORY)
-    return Computed(
+    return ExpressionSource(
         term,
         tree,
-        looks_back=any(isinstance(part, ast.OF_HISTORY) for part in parts),
-        of_args=not any(isinstance(part, outside) for part in parts)
+        reads_history=any(isinstance(part, ast.OF_HISTORY) for part in parts),
+        from_args=not any(isinstance(part, outside) for part in parts)
         and any(isinstance(part, ast.Variable) and part.name == ARGS for part in parts),
         argument=tree.name if isinstance(tree, ast.Field) and isinstance(tree.body, ast.Variable) else None,
         is_shown=is_shown(tree),
     )
 
 
-def _said(kind: str, inside: str, text: Text) -> Said:
+def _conversation_source(kind: str, inside: str, text: Text) -> ConversationSource:
     roles = [role.strip() for role in inside.split(",") if role.strip()]
     if kind == "confirmation":
         if roles:
             raise text.error("confirmation() takes nothing: it is the user's alone")
-        return Said(frozenset({"user"}), confirmation=True)
+        return ConversationSource(frozenset({"user"}), confirmation=True)
     if not roles or not set(roles) <= set(ROLES):
         expected = f"conversation(ROLE, ...) with the roles whose messages may say it, of {', '.join(ROLES)}"
         raise text.error(f"{text.text.strip()!r} names no roles; expected {expected}")
-    return Said(frozenset(roles))
+    return ConversationSource(frozenset(roles))

@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from guardagent.policy.solver.answers import Status
 from guardagent.policy.solver.literals import values_of
+from guardagent.policy.solver.result import Status
 from guardagent.policy.solver.z3_text import solver_module
 
 WORK = 500_000  # of Z3's units, per second that it may take

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from guardagent.errors import InputError, name_hint
-from guardagent.policy.solver.problems import SmtError
-from guardagent.policy.solver.sexpr import Places, Reader
+from guardagent.policy.solver.sexpr import LineIndex, SExprReader
+from guardagent.policy.solver.smt_error import SmtError
 from guardagent.policy.solver.sorts import BOOL, INT, REAL, STRING, Enumeration, Sort
 
 _STRANGE = re.compile(r"[^\t\n\r -~]")
@@ -49,7 +49,7 @@ def new_context() -> Any:
     return context
 
 
-def strange_signs(text: str) -> list[Edit]:
+def character_edits(text: str) -> list[Edit]:
     """Z3 reads bytes, and a C string ends at NUL: other signs are escaped in texts, and blanked in comments."""
     if not _STRANGE.search(text):
         return []
@@ -85,23 +85,23 @@ class Z3Text:
 
     def __init__(self, text: str, edits: Iterable[Edit]) -> None:
         pieces, length, position = [], 0, 0
-        self._ours, self._theirs = [0], [0]
+        self._z3_offsets, self._author_offsets = [0], [0]
         for edit in sorted(edits, key=lambda one: (one.start, one.end)):
             pieces += [text[position : edit.start], edit.text]
             length += edit.start - position + len(edit.text)
             position = edit.end
-            self._ours.append(length)
-            self._theirs.append(position)
+            self._z3_offsets.append(length)
+            self._author_offsets.append(position)
         self.text = "".join([*pieces, text[position:]])
-        self._written, self._read = Places(text), Places(self.text)
+        self._author_lines, self._z3_lines = LineIndex(text), LineIndex(self.text)
         self._end = len(text)
 
     def origin(self, line: int, column: int) -> tuple[int, int]:
         """The author's line and column of a place in Z3's text."""
-        offset = self._read.offset(line, column)
-        at = bisect_right(self._ours, offset) - 1
-        until = self._theirs[at + 1] if at + 1 < len(self._theirs) else self._end
-        return self._written.of(min(self._theirs[at] + offset - self._ours[at], until))
+        offset = self._z3_lines.offset(line, column)
+        at = bisect_right(self._z3_offsets, offset) - 1
+        until = self._author_offsets[at + 1] if at + 1 < len(self._author_offsets) else self._end
+        return self._author_lines.position(min(self._author_offsets[at] + offset - self._z3_offsets[at], until))
 
     def lines(self) -> int:
         return self.text.count("\n") + 1
@@ -131,7 +131,7 @@ def _located(message: str, written: Z3Text, known: Iterable[str], permit: Z3Text
     match = _PLACE.search(first)
     if match is None:
         return SmtError(f"Z3 does not accept it: {first}")
-    line, column, problem = int(match[1]), int(match[2]), _said(match[3].strip(), known)
+    line, column, problem = int(match[1]), int(match[2]), _problem_text(match[3].strip(), known)
     column += line > 1  # Z3 counts the columns of the first line from 1, those of the others from 0
     own = written.lines() + 1  # the line with `(assert`, before the permit's own
     if permit is None or line < own:
@@ -139,7 +139,7 @@ def _located(message: str, written: Z3Text, known: Iterable[str], permit: Z3Text
     return SmtError(problem, *permit.origin(line - own, column), of_permit=True)
 
 
-def _said(problem: str, known: Iterable[str]) -> str:
+def _problem_text(problem: str, known: Iterable[str]) -> str:
     problem = " ".join(problem.split())
     unknown = _UNKNOWN.match(problem)
     if unknown:
@@ -156,12 +156,12 @@ def check_term(text: str) -> None:
         SmtError: it is none, or more.
     """
     try:
-        reader = Reader(text)
+        reader = SExprReader(text)
     except SmtError as error:
         raise SmtError(error.problem, error.line, error.column, of_permit=True) from None
-    starts = sorted([one.start for one in reader.forms] + [one.start for one in reader.loose])
+    starts = sorted([one.start for one in reader.forms] + [one.start for one in reader.stray])
     if len(starts) != 1:
-        line, column = reader.places.of(starts[1] if starts else 0)
+        line, column = reader.line_index.position(starts[1] if starts else 0)
         problem = f"{'more than one term' if starts else 'no term'}; expected one predicate, as (and a b)"
         raise SmtError(problem, line, column, of_permit=True)
 

@@ -14,7 +14,7 @@ import pytest
 
 from guardagent.errors import InputError
 from guardagent.policy.solver.encoding import Encoding, Question, SmtError
-from guardagent.policy.solver.sorts import INT, REAL, STRING, Declared, Enumeration
+from guardagent.policy.solver.sorts import INT, REAL, STRING, Enumeration, VariableDeclaration
 from tests.policy.smt_policies import ENUMERATION, VARIABLES, policy, values
 
 pytest.importorskip("z3")
@@ -64,11 +64,11 @@ def test_what_is_read() -> None:
 def test_declared_beside_the_text() -> None:
     """Variables may be declared in the policy file, with a sort of the text or a new enumeration."""
     declared = {
-        "fast one": Declared("Speed", ("slow", "very fast")),
-        "other": Declared("Cabin"),
-        "price": Declared("Real"),
-        "hours": Declared("Int"),
-        "cabin": Declared(None),
+        "fast one": VariableDeclaration("Speed", ("slow", "very fast")),
+        "other": VariableDeclaration("Cabin"),
+        "price": VariableDeclaration("Real"),
+        "hours": VariableDeclaration("Int"),
+        "cabin": VariableDeclaration(None),
     }
     encoding = Encoding.read(f"{TEXT}(assert (> price 1.5))", declared)
     assert encoding.constants["fast one"] == Enumeration("Speed", ("slow", "very fast"))
@@ -110,14 +110,18 @@ def test_declared_beside_the_text() -> None:
 def test_errors_are_located(text: str, line: int, column: int, problem: str) -> None:
     """What is wrong is told with its line and column, and with what was expected."""
     with pytest.raises(SmtError) as caught:
-        Encoding.read(text, {"n": Declared("Int")} if "declared" in text else {})
+        Encoding.read(text, {"n": VariableDeclaration("Int")} if "declared" in text else {})
     assert (caught.value.line, caught.value.column) == (line, column), caught.value
     assert problem in caught.value.problem
 
 
 def test_added_declarations_do_not_move_errors() -> None:
     """A variable that the policy file declares does not change the place of an error, even in the first line."""
-    declared = {"n": Declared("Int"), "kind": Declared("Kind", ("a b", "c")), "m": Declared("C")}
+    declared = {
+        "n": VariableDeclaration("Int"),
+        "kind": VariableDeclaration("Kind", ("a b", "c")),
+        "m": VariableDeclaration("C"),
+    }
     for text, place in (
         ('(declare-datatype C ((r)))(assert (= "é" (+ n s))) ; é', (1, 47)),
         ("(set-logic ALL) (declare-datatype C ((r)))\n; é\n(assert (> n\nz))", (4, 1)),
@@ -151,11 +155,11 @@ def test_errors_of_a_permit(permit: str, line: int, problem: str) -> None:
 @pytest.mark.parametrize(
     ("declared", "problem"),
     [
-        (Declared("Bool"), "expected them to agree"),
-        (Declared("Int) (assert false"), "expected them to agree"),
+        (VariableDeclaration("Bool"), "expected them to agree"),
+        (VariableDeclaration("Int) (assert false"), "expected them to agree"),
     ],
 )
-def test_declarations_must_agree(declared: Declared, problem: str) -> None:
+def test_declarations_must_agree(declared: VariableDeclaration, problem: str) -> None:
     """What the policy file and the text both declare has one sort."""
     with pytest.raises(SmtError, match=problem) as caught:
         Encoding.read(TEXT, {"hours": declared})
@@ -165,19 +169,19 @@ def test_declarations_must_agree(declared: Declared, problem: str) -> None:
 @pytest.mark.parametrize(
     ("name", "declared"),
     [
-        ("new", Declared("Int) (assert false")),
-        ("new", Declared("Intt")),
-        ("new", Declared(None)),
-        ("new", Declared("New", ())),
-        ("new", Declared("New", ("a", "a"))),
-        ("new", Declared("New", (1, 2))),
-        ("new", Declared("New", ("a|b",))),
-        ("new", Declared("New", ("economy",))),
-        ("a|b", Declared("Int")),
-        ("economy", Declared("Int")),
+        ("new", VariableDeclaration("Int) (assert false")),
+        ("new", VariableDeclaration("Intt")),
+        ("new", VariableDeclaration(None)),
+        ("new", VariableDeclaration("New", ())),
+        ("new", VariableDeclaration("New", ("a", "a"))),
+        ("new", VariableDeclaration("New", (1, 2))),
+        ("new", VariableDeclaration("New", ("a|b",))),
+        ("new", VariableDeclaration("New", ("economy",))),
+        ("a|b", VariableDeclaration("Int")),
+        ("economy", VariableDeclaration("Int")),
     ],
 )
-def test_wrong_declarations(name: str, declared: Declared) -> None:
+def test_wrong_declarations(name: str, declared: VariableDeclaration) -> None:
     """A declaration of the policy file that makes no sense is an error, whatever it holds."""
     with pytest.raises(SmtError):
         Encoding.read(TEXT, {name: declared})
@@ -196,7 +200,7 @@ def test_damaged_texts() -> None:
         start = rng.randrange(len(TEXT))
         damaged = TEXT[:start] + rng.choice(["", "(", ")", '"', "|", "\0", ";", "é", "|é|"]) + TEXT[start + 3 :]
         with suppress(SmtError):
-            Encoding.read(damaged, {"n": Declared("Int")})
+            Encoding.read(damaged, {"n": VariableDeclaration("Int")})
 
 
 def test_a_long_text_is_read() -> None:
@@ -213,8 +217,8 @@ def minimal(encoding: Encoding, permit: str, core: Sequence[str], found: Mapping
         kept = [name for name in core if name != dropped]
         numbers = [int(name.split(":")[1]) for name in kept if name.startswith("assertion:")]
         text = TEXT[: TEXT.index("(assert")] + "".join(f"(assert {encoding.assertions[one].text})" for one in numbers)
-        asked = Encoding.read(text, {}).question(permit if "permit" in kept else "true", NAMES)
-        assert asked.solve({name: found[name] for name in NAMES if f"variable:{name}" in kept}).status == "sat"
+        question = Encoding.read(text, {}).question(permit if "permit" in kept else "true", NAMES)
+        assert question.solve({name: found[name] for name in NAMES if f"variable:{name}" in kept}).status == "sat"
 
 
 def test_cores_are_minimal(airline: Question) -> None:
@@ -223,7 +227,7 @@ def test_cores_are_minimal(airline: Question) -> None:
     for row in product(["basic_economy", "economy", "first class"], [-1, 3, 30], [False, True]):
         found = dict(zip(NAMES, row, strict=True))
         answer = airline.solve(found)
-        assert answer.status == ("sat" if airline.fast(row) else "unsat")
+        assert answer.status == ("sat" if airline.evaluate(row) else "unsat")
         if answer.status == "unsat":
             minimal(encoding, "can_cancel", answer.core, found)
     late = airline.solve({"cabin": "economy", "hours": 30, "has insurance": False})
@@ -239,7 +243,7 @@ def test_random_answers_have_minimal_cores() -> None:
         encoding = Encoding.read(made.text, {})
         question = encoding.question(made.permit, list(VARIABLES))
         found = values(rng)
-        answer, fast = question.solve(found), question.fast(list(found.values()))
+        answer, fast = question.solve(found), question.evaluate(list(found.values()))
         assert fast is None or answer.status in ("unknown", "sat" if fast else "unsat")
         if answer.status == "unsat":
             again = question.solve({name: found[name] for name in found if f"variable:{name}" in answer.core})
@@ -295,7 +299,7 @@ def test_every_agrees_with_trying_all() -> None:
         of_sort = {"b": (False, True), "c": ENUMERATION, "i": (0, 1, 24), "s": ("", "a", "7")}
         domains = {name: of_sort[name[0]] for name in every}
         tried = [
-            question.fast([{**known, **dict(zip(every, row, strict=True))}[name] for name in VARIABLES])
+            question.evaluate([{**known, **dict(zip(every, row, strict=True))}[name] for name in VARIABLES])
             for row in product(*domains.values())
         ]
         answer = question.solve({name: known[name] for name in known if name not in every}, every, domains)
@@ -325,16 +329,16 @@ def test_hard_questions_end() -> None:
     """What takes too long is unknown, and denies."""
     text = "(declare-const x Int)(declare-const y Int)(declare-const z Int)(declare-const k Int)"
     question = Encoding.read(text, {}).question("(= (+ (* x x x) (* y y y) (* z z z)) k)", ["k"])
-    assert question.fast([114]) is None
+    assert question.evaluate([114]) is None
     assert question.solve({"k": 114}, timeout=0.3).status == "unknown"
 
 
 def test_long_texts() -> None:
     """A text that Z3 would take minutes for is not given to it; others are, up to a length."""
-    encoding = Encoding.read("", {"s": Declared("String")})
+    encoding = Encoding.read("", {"s": VariableDeclaration("String")})
     replaced = encoding.question('(= (str.replace_all s "a" s) "b")', ["s"])
     assert [replaced.solve({"s": "a" * length}).status for length in (100, 5000)] == ["unsat", "unknown"]
-    assert replaced.fast(["a" * 3000]) is False
+    assert replaced.evaluate(["a" * 3000]) is False
     plain = encoding.question('(str.contains s "b")', ["s"])
     assert [plain.solve({"s": "a" * length}).status for length in (5000, 10**6)] == ["unsat", "unknown"]
 
@@ -362,14 +366,14 @@ def test_remedies(airline: Question) -> None:
 )
 def test_remedies_of_reals(permit: str, value: object, domain: list[int] | None, changed: object) -> None:
     """Whole numbers are preferred, then hundredths; what is not exact is no remedy."""
-    question = Encoding.read("", {"x": Declared("Real")}).question(permit, ["x"])
+    question = Encoding.read("", {"x": VariableDeclaration("Real")}).question(permit, ["x"])
     found = question.remedy({"x": value}, ["x"], {} if domain is None else {"x": domain})
     assert found == (None if changed is None else {"x": changed})
 
 
 def test_remedies_of_texts() -> None:
     """A text comes back sign by sign, whatever it looks like."""
-    encoding = Encoding.read("", {"s": Declared("String")})
+    encoding = Encoding.read("", {"s": VariableDeclaration("String")})
     assert encoding.constants["s"] == STRING
     question = encoding.question('(= s (str.++ "\\u{1F600}" "\\u{5c}u{41}""é"))', ["s"])
     assert question.remedy({"s": "x"}, ["s"]) == {"s": '\U0001f600\\u{41}"é'}
@@ -380,9 +384,9 @@ def test_threads(airline: Question) -> None:
     other = Encoding.read(TEXT, {}).question("(not can_cancel)", NAMES)
     rows = list(product(["economy", "first class"], [3, 30], [False, True])) * 4
 
-    def asked(row: tuple[Any, ...]) -> tuple[object, ...]:
+    def results(row: tuple[Any, ...]) -> tuple[object, ...]:
         found = dict(zip(NAMES, row, strict=True))
-        return airline.solve(found), other.solve(found), airline.fast(row), airline.remedy(found, ["hours"])
+        return airline.solve(found), other.solve(found), airline.evaluate(row), airline.remedy(found, ["hours"])
 
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(asked, rows)) == [asked(row) for row in rows]
+        assert list(pool.map(results, rows)) == [results(row) for row in rows]

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from guardagent.policy.lint.contradictory_data import by_data
-from guardagent.policy.lint.contradictory_solver import by_solver
-from guardagent.policy.lint.contradictory_steps import by_steps
+from guardagent.policy.lint.data_contradictions import by_data
 from guardagent.policy.lint.finding import LintFinding
-from guardagent.policy.lint.subject import Subject
+from guardagent.policy.lint.solver_contradictions import by_solver
+from guardagent.policy.lint.step_contradictions import by_steps
+from guardagent.policy.lint.subject import LintSubject
 
 
-def check(subject: Subject) -> Iterator[LintFinding]:
+def check(subject: LintSubject) -> Iterator[LintFinding]:
     """Each tool once, by the simplest reason; what can never be called helps no other one."""
-    told: dict[str | None, None] = {}
+    reported: dict[str | None, None] = {}
     for by in (by_solver, by_data):
         for found in by(subject):
-            if found.tool not in told:
-                told[found.tool] = None
+            if found.tool not in reported:
+                reported[found.tool] = None
                 yield found
-    yield from by_steps(subject, never=[tool for tool in told if tool is not None])
+    yield from by_steps(subject, never=[tool for tool in reported if tool is not None])

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from guardagent.policy.language import ast
 from guardagent.policy.language.printing import text_of
-from guardagent.policy.lint.data import abstract_of
+from guardagent.policy.lint.data_rules import analysis_of
 from guardagent.policy.lint.finding import LintFinding
-from guardagent.policy.lint.subject import Subject
-from guardagent.policy.logic.abstract import Abstract
+from guardagent.policy.lint.subject import LintSubject
+from guardagent.policy.logic.analysis import PolicyAnalysis
 from guardagent.policy.monitors.rule import Rule
 
 
-def check(subject: Subject) -> Iterator[LintFinding]:
-    abstract = abstract_of(subject)
+def check(subject: LintSubject) -> Iterator[LintFinding]:
+    abstract = analysis_of(subject)
     for rule in subject.rules if abstract is not None else ():
         assert abstract is not None
         for read in rule.rules:
@@ -39,21 +39,21 @@ def _opened(rule: ast.Forall) -> ast.Forall:
     return ast.Forall(replace(rule.pattern, arguments=tuple(arguments)), ast.And((*conditions, *parts)))
 
 
-def _of_rule(rule: Rule, opened: ast.Forall, abstract: Abstract, subject: Subject) -> Iterator[LintFinding]:
+def _of_rule(rule: Rule, opened: ast.Forall, abstract: PolicyAnalysis, subject: LintSubject) -> Iterator[LintFinding]:
     assert isinstance(opened.condition, ast.And)
     parts = opened.condition.parts
     for at, part in enumerate(parts):
         if isinstance(part, ast.Implies):
             beside = parts[:at] + parts[at + 1 :]
-            kept = subject.alone(rule, ast.Forall(opened.pattern, ast.And(beside)))
-            case = subject.alone(rule, ast.Forall(opened.pattern, ast.And((*beside, part.first))))
-            tools = sorted(one for one in case.tools if not abstract.never(one, [kept]))
-            if tools and all(abstract.never(tool, [case]) for tool in tools):
+            kept = subject.rule_of(rule, ast.Forall(opened.pattern, ast.And(beside)))
+            case = subject.rule_of(rule, ast.Forall(opened.pattern, ast.And((*beside, part.first))))
+            tools = sorted(one for one in case.tools if not abstract.is_never_allowed(one, [kept]))
+            if tools and all(abstract.is_never_allowed(tool, [case]) for tool in tools):
                 yield _finding(rule, tools, part.first, kept, abstract)
 
 
-def _finding(rule: Rule, tools: list[str], case: ast.Term, kept: Rule, abstract: Abstract) -> LintFinding:
+def _finding(rule: Rule, tools: list[str], case: ast.Term, kept: Rule, abstract: PolicyAnalysis) -> LintFinding:
     message = f"no call can ever be so that {text_of(case)}: what stands beside it excludes that; take the case out"
     found = abstract.example(tools[0], kept=[kept])
-    example = f"{found.words if found else f'{tools[0]}()'}: as every call that is kept, not {text_of(case)}"
+    example = f"{found.description if found else f'{tools[0]}()'}: as every call that is kept, not {text_of(case)}"
     return LintFinding("unreachable", rule.id, tools[0] if len(tools) == 1 else None, message, example)

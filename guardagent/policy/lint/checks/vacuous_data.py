@@ -6,31 +6,31 @@ from collections.abc import Iterator
 
 from guardagent.policy.evaluation.terms import is_true
 from guardagent.policy.language import ast
-from guardagent.policy.lint.data import abstract_of, is_over_data, never_broken
+from guardagent.policy.lint.data_rules import analysis_of, is_never_violated, is_over_data
+from guardagent.policy.lint.descriptions import text_of
 from guardagent.policy.lint.finding import LintFinding
-from guardagent.policy.lint.subject import Subject
-from guardagent.policy.lint.words import text_of
-from guardagent.policy.logic.abstract import Abstract
+from guardagent.policy.lint.subject import LintSubject
+from guardagent.policy.logic.analysis import PolicyAnalysis
 from guardagent.policy.monitors.rule import Rule
 
 
-def check(subject: Subject) -> Iterator[LintFinding]:
+def check(subject: LintSubject) -> Iterator[LintFinding]:
     """`forall(t(), true)` is meant: it says of a tool that it may be called."""
-    abstract = abstract_of(subject)
+    abstract = analysis_of(subject)
     for rule in subject.rules if abstract is not None else ():
         assert abstract is not None
         for at, read in enumerate(rule.rules):
-            one = rule if len(rule.rules) == 1 else subject.alone(rule, read)
+            one = rule if len(rule.rules) == 1 else subject.rule_of(rule, read)
             meant = isinstance(read, ast.Forall) and is_true(read.condition)
-            if is_over_data(one) and one.tools and not meant and never_broken(subject, one):
+            if is_over_data(one) and one.tools and not meant and is_never_violated(subject, one):
                 yield _finding(one, text_of(rule, at, subject), abstract)
 
 
-def _finding(rule: Rule, text: str, abstract: Abstract) -> LintFinding:
+def _finding(rule: Rule, text: str, abstract: PolicyAnalysis) -> LintFinding:
     tool = min(rule.tools)
     message = (
         f"nothing violates `{text}`: what it asks is so of every call, or it means no call at all; say what it forbids"
     )
     found = abstract.example(tool, kept=[rule])
-    example = f"{found.words if found else f'{tool}()'}: kept, as with anything else that is known"
+    example = f"{found.description if found else f'{tool}()'}: kept, as with anything else that is known"
     return LintFinding("vacuous", rule.id, tool if len(rule.tools) == 1 else None, message, example)

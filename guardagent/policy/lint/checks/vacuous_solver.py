@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from guardagent.policy.lint.finding import LintFinding
-from guardagent.policy.lint.solvers import cases_of
-from guardagent.policy.lint.subject import Subject
+from guardagent.policy.lint.solver_cases import cases_of
+from guardagent.policy.lint.subject import LintSubject
 from guardagent.policy.solver.z3_text import solver_module
 
 
-def check(subject: Subject) -> Iterator[LintFinding]:
+def check(subject: LintSubject) -> Iterator[LintFinding]:
     """A permit that is `true` is meant: the call needs what is required to be known, and nothing else.
 
     Where the permit depends on what nothing determines, that is the fault.
     """
     z3 = solver_module() if any(source.solver for source in subject.file.rules) else None
     for case in cases_of(subject):
-        if case.said_outright or not case.is_determined:
+        if case.has_literal_permit or not case.is_determined:
             continue
         assert z3 is not None
         open_ = [one() for one in case.open.values() if not one.arity()]
-        whole = z3.And([*case.asserted, case.permit])
-        status, _ = case.ask([z3.Not(z3.Exists(open_, whole) if open_ else whole)])
+        whole = z3.And([*case.assertions, case.permit])
+        status, _ = case.check([z3.Not(z3.Exists(open_, whole) if open_ else whole)])
         if status == "unknown":
-            subject.leave_open(f"whether {case.rule.id} ever denies {case.tool}", "Z3 does not know")
+            subject.add_undecided(f"whether {case.rule.id} ever denies {case.tool}", "Z3 does not know")
         values = case.example([whole]) if status == "unsat" else None
         if values is not None:
             message = f"{case.rule.id} permits every call of {case.tool}, whatever the values of its variables"
             message += "; say what it is to deny, or write `permit: true`"
-            example = f"{case.words(values)}: permitted, as it would be with any other values"
+            example = f"{case.describe(values)}: permitted, as it would be with any other values"
             yield LintFinding("vacuous", case.rule.id, case.tool, message, example)

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from guardagent.policy.evaluation.findings import Call
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import atoms
+from guardagent.policy.lint.descriptions import call_of, text_of
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.steps import calls_of_kinds
-from guardagent.policy.lint.subject import Subject
-from guardagent.policy.lint.words import call_of, text_of
-from guardagent.policy.logic.combined import Parts
+from guardagent.policy.lint.subject import LintSubject
+from guardagent.policy.logic.rule_tree import RuleTree
 from guardagent.policy.monitors.automaton import Automaton
 from guardagent.policy.monitors.propositional import Propositional
 from guardagent.policy.monitors.rule import Rule
@@ -19,15 +19,15 @@ from guardagent.policy.monitors.rule import Rule
 _SILENT = 1  # the letter of a step that went well and satisfies no atom
 
 
-def check(subject: Subject) -> Iterator[LintFinding]:
+def check(subject: LintSubject) -> Iterator[LintFinding]:
     for rule in subject.rules:
-        for at, (read, part) in enumerate(zip(Parts(rule.rules).parts, rule.parts, strict=True)):
+        for at, (read, part) in enumerate(zip(RuleTree(rule.rules).atomic_rules, rule.parts, strict=True)):
             if isinstance(read.rule, ast.Temporal) and isinstance(part, Propositional):
                 yield from _of_part(rule, part, atoms(read.rule.formula), text_of(rule, at, subject), subject)
 
 
 def _of_part(
-    rule: Rule, part: Propositional, names: Sequence[str], text: str, subject: Subject
+    rule: Rule, part: Propositional, names: Sequence[str], text: str, subject: LintSubject
 ) -> Iterator[LintFinding]:
     automaton = part.automaton
     if not _can_deny(automaton):

@@ -1,0 +1,68 @@
+"""Duplicate and shadowed: a rule over data that another one implies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from guardagent.policy.evaluation.terms import is_true
+from guardagent.policy.language import ast
+from guardagent.policy.language.printing import text_of
+from guardagent.policy.lint.data_rules import analysis_of, is_never_violated, is_over_data, terms_of
+from guardagent.policy.lint.finding import LintFinding
+from guardagent.policy.lint.redundancy import ViolatingCalls, redundancy_findings
+from guardagent.policy.lint.severity import covers
+from guardagent.policy.lint.steps import RuleAutomaton
+from guardagent.policy.lint.subject import LintSubject
+from guardagent.policy.logic.analysis import PolicyAnalysis
+from guardagent.policy.monitors.rule import Rule
+
+
+def check(subject: LintSubject) -> Iterator[LintFinding]:
+    """Those that are about the order of steps only are compared elsewhere; a vacuous rule is another fault."""
+    abstract = analysis_of(subject)
+    if abstract is None:
+        return
+    rules = [rule for rule in subject.rules if is_over_data(rule) and not is_never_violated(subject, rule)]
+    exact = {rule for rule in rules if RuleAutomaton(rule, subject.tags).exact}
+    looks_at = {rule: terms_of(rule) for rule in rules}
+    reported: set[str] = set()
+    for first, second in combinations(rules, 2):
+        if (
+            not _comparable(looks_at[first], looks_at[second])
+            or (first in exact and second in exact)
+            or reported & {first.id, second.id}
+        ):
+            continue
+        forth, back = _shadows(second, first, abstract), _shadows(first, second, abstract)
+        for one in redundancy_findings(first, second, forth, back, lambda rule: _broken(rule, abstract)):
+            reported.add(one.policy or "")
+            yield one
+
+
+def _comparable(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether one rule looks at all that the other does; else to ask would seldom be worth its time."""
+    return one <= other or other <= one
+
+
+def _shadows(second: Rule, first: Rule, abstract: PolicyAnalysis) -> bool:
+    """Whether the second one leaves the first one nothing to decide."""
+    severities = second.source.on_violation, first.source.on_violation
+    return first.tools <= second.tools and covers(*severities) and abstract.implies(second, first)
+
+
+def _broken(rule: Rule, abstract: PolicyAnalysis) -> ViolatingCalls | None:
+    """What breaks a rule: a call, or an end."""
+    found = (abstract.example(tool, violated=[rule]) for tool in sorted(rule.tools))
+    call = next(((one.description, one.tool) for one in found if one is not None), None)
+    return call or next((one for read in rule.rules if (one := _ended(read))), None)
+
+
+def _ended(read: ast.Rule) -> ViolatingCalls | None:
+    match read:
+        case ast.Exists(pattern):
+            return "no call at all, and the end", pattern.tools[0].removeprefix("@")
+        case ast.After(pattern, condition, partner):
+            so = "" if is_true(condition) else f" so that {text_of(condition)}"
+            return f"{text_of(pattern)}{so}, and no {text_of(partner)} after it", pattern.tools[0].removeprefix("@")
+    return None

@@ -1,0 +1,47 @@
+"""By data rules: tools of which no call can satisfy what is asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from guardagent.policy.lint.data_rules import analysis_of, is_over_data
+from guardagent.policy.lint.descriptions import rules_of
+from guardagent.policy.lint.finding import LintFinding
+from guardagent.policy.lint.subject import LintSubject
+from guardagent.policy.logic.analysis import PolicyAnalysis
+from guardagent.policy.monitors.rule import Rule
+
+
+def by_data(subject: LintSubject) -> Iterator[LintFinding]:
+    """By one rule, or by several together."""
+    abstract = analysis_of(subject)
+    if abstract is None:
+        return
+    rules = [rule for rule in subject.blocking if is_over_data(rule)]
+    for tool in sorted({tool for rule in rules for tool in rule.tools} - subject.forbidden_tools):
+        mine = [rule for rule in rules if tool in rule.tools]
+        if abstract.is_never_allowed(tool, mine):
+            yield _finding(tool, _least(abstract, tool, mine), abstract)
+
+
+def _least(abstract: PolicyAnalysis, tool: str, rules: Sequence[Rule]) -> list[Rule]:
+    """Some of the rules that already never allow a tool, none of which can be left out."""
+    kept = list(rules)
+    for one in rules:
+        without = [other for other in kept if other is not one]
+        if abstract.is_never_allowed(tool, without):
+            kept = without
+    return kept
+
+
+def _finding(tool: str, least: Sequence[Rule], abstract: PolicyAnalysis) -> LintFinding:
+    ids = [rule.id for rule in least]
+    if not ids:  # a call that no rule has to do with is denied, or an argument is not declared
+        message = f"{tool} can never be called: nothing that the file declares allows it"
+        return LintFinding("contradictory", None, tool, message, f"{tool}(): denied")
+    message = f"{tool} can never be called: nothing satisfies {rules_of(ids)}{' together' * (len(ids) > 1)}"
+    found = abstract.example(tool, kept=least[:-1], violated=least[-1:])
+    if found is None:
+        return LintFinding("contradictory", ids[-1], tool, message, f"{tool}(), with any arguments: denied")
+    denied = f"denied by {ids[-1]}" + (f", which {rules_of(ids[:-1])} would allow" if len(ids) > 1 else "")
+    return LintFinding("contradictory", ids[-1], tool, message, f"{found.description}: {denied}")

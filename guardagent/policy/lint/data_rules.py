@@ -1,0 +1,64 @@
+"""What the data rules say, asked of Z3 about any session at all."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from guardagent.policy.language import ast
+from guardagent.policy.lint.subject import LintSubject
+from guardagent.policy.logic.analysis import PolicyAnalysis
+from guardagent.policy.monitors.rule import Rule
+
+
+def is_over_data(rule: Rule) -> bool:
+    """Whether a rule is about calls with their arguments, outputs, facts or state."""
+    data = (ast.Forall, ast.Exists, ast.Before, ast.After)
+    return any(isinstance(one, data) for read in rule.rules for one in ast.walk(read))
+
+
+@lru_cache(4)
+def analysis_of(subject: LintSubject) -> PolicyAnalysis | None:
+    """What answers questions about data rules; None where there are none, or where Z3 is not installed."""
+    if not any(is_over_data(rule) for rule in subject.rules):
+        return None
+    try:
+        import z3  # noqa: F401
+    except ImportError:
+        subject.add_undecided("rules over data", "Z3 is not installed; install guardagent[solver]")
+        return None
+    return PolicyAnalysis(subject.policies)
+
+
+@lru_cache(1000)
+def is_never_violated(subject: LintSubject, rule: Rule) -> bool:
+    """Whether it is proved that nothing violates a rule."""
+    analysis = analysis_of(subject)
+    return analysis is not None and analysis.is_never_violated(rule)
+
+
+def terms_of(rule: Rule) -> frozenset[str]:
+    """What a rule looks at."""
+    return frozenset(word for read in rule.rules for one in ast.walk(read) for word in _words(one))
+
+
+def _words(node: object) -> list[str]:
+    match node:
+        case ast.Fact(path):
+            return [f"fact {path[0]}"]
+        case ast.StateOf(function):
+            return [f"state {function}"]
+        case ast.Field(ast.State(), name):
+            return [f"state.{name}"]
+        case ast.State():
+            return ["state"]
+        case ast.Argument(name):
+            return [f"argument {name}"]
+        case ast.Field(ast.OfCall("args", ast.Label()), name):
+            return [f"argument {name}"]
+        case ast.OfCall() | ast.SomeCall() | ast.CountCalls() | ast.SumCalls() | ast.Selected():
+            return ["history"]
+        case ast.Temporal() | ast.Exists() | ast.Before() | ast.After():
+            return ["history"]
+        case ast.Forall(_, ast.Constant()):
+            return ["history"]
+    return []

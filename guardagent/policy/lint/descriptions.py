@@ -1,0 +1,44 @@
+"""Examples, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from guardagent.policy.evaluation.findings import Call
+from guardagent.policy.lint.steps import StepKind
+from guardagent.policy.lint.subject import LintSubject
+from guardagent.policy.logic.rule_tree import RuleTree
+from guardagent.policy.monitors.rule import Rule
+
+
+def join_words(words: Iterable[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def call_of(call: Call) -> str:
+    """A call, with what else it is."""
+    labels = [f"action {call.action}"] if call.action else []
+    labels += [f"decision {call.decision}"] if call.decision else []
+    labels += [f"tag {tag}" for tag in sorted(call.tags)]
+    return f"{call.tool}(){f' ({join_words(labels)})' if labels else ''}"
+
+
+def calls_of(path: Sequence[StepKind]) -> str:
+    """Calls, one after the other."""
+    if not path:
+        return "no call at all"
+    return ", then ".join(f"{call_of(step.call)}{'' if step.ok else ', which fails'}" for step in path)
+
+
+def rules_of(ids: Sequence[str]) -> str:
+    """Rules, by their ids."""
+    return f"{'rule' if len(ids) == 1 else 'rules'} {join_words(ids)}"
+
+
+def text_of(rule: Rule, at: int, subject: LintSubject) -> str:
+    """The text of a part of a rule, where it has one text for each; else all of it."""
+    texts = subject.sources[rule.id].texts
+    found = texts[at].text if len(texts) == len(RuleTree(rule.rules).atomic_rules) else rule.source.text
+    return " ".join(found.split())

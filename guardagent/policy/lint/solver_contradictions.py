@@ -1,0 +1,84 @@
+"""By solver rules: tools that can never be called, as no values of the variables satisfy what permits them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from guardagent.policy.lint.data_constraints import data_constraints
+from guardagent.policy.lint.descriptions import rules_of
+from guardagent.policy.lint.finding import LintFinding
+from guardagent.policy.lint.joint_solver_rules import JointSolverRules, joint_solver_rules
+from guardagent.policy.lint.solver_cases import SolverCase, cases_of
+from guardagent.policy.lint.subject import LintSubject
+
+
+def by_solver(subject: LintSubject) -> Iterator[LintFinding]:
+    """By one rule, or by several of one tool whose variables come from the same expressions."""
+    blocking = set(subject.blocking)
+    cases = [one for one in cases_of(subject) if one.rule in blocking and not one.has_literal_permit]
+    for tool in sorted({one.tool for one in cases} - subject.forbidden_tools):
+        mine = [one for one in cases if one.tool == tool]
+        alone = [one for one in mine if one.check([*one.assertions, one.permit])[0] == "unsat"]
+        if alone:
+            yield from map(_alone, alone)
+            continue
+        several = list(_jointly(tool, mine, subject))
+        yield from several or _with_data(mine, subject)
+
+
+def _alone(case: SolverCase) -> LintFinding:
+    empty = case.check(case.assertions)[0] == "unsat"
+    why = "its assertions contradict each other" if empty else "no values of its variables satisfy what permits it"
+    message = f"{case.tool} can never be called: {why}"
+    values = case.example([] if empty else case.assertions) or case.example([])
+    example = f"{case.describe(values or {})}: denied, as with any other values"
+    return LintFinding("contradictory", case.rule.id, case.tool, message, example)
+
+
+def _jointly(tool: str, cases: Sequence[SolverCase], subject: LintSubject) -> Iterator[LintFinding]:
+    joint = joint_solver_rules(cases)
+    status = "sat" if joint is None else joint.check(cases)
+    if status == "unknown":
+        subject.add_undecided(f"whether {tool} can be called by its solver rules together", "Z3 does not know")
+    if joint is not None and status == "unsat":
+        least = _least(joint, cases)
+        *others, last = least
+        ids = [one.rule.id for one in least]
+        message = f"{tool} can never be called: no values of the variables satisfy {rules_of(ids)} together"
+        values = others[0].example([*others[0].assertions, others[0].permit]) or {}
+        denies = f"permitted by {ids[0]}, and then not by {rules_of(ids[1:])}"
+        yield LintFinding("contradictory", last.rule.id, tool, message, f"{others[0].describe(values)}: {denies}")
+
+
+def _with_data(cases: Sequence[SolverCase], subject: LintSubject) -> Iterator[LintFinding]:
+    """By a solver rule and rules over data."""
+    for case in cases:
+        constraints = {rule: terms for rule in subject.blocking if (terms := data_constraints(rule, case))}
+        least = list(constraints)
+        if not least or not _excluded(case, [constraints[rule] for rule in least]):
+            continue
+        for rule in constraints:
+            without = [one for one in least if one is not rule]
+            if _excluded(case, [constraints[one] for one in without]):
+                least = without
+        ids = [rule.id for rule in least]
+        message = f"{case.tool} can never be called: nothing satisfies {rules_of([*ids, case.rule.id])} together"
+        values = case.example([*case.assertions, case.permit]) or {}
+        example = f"{case.describe(values)}: permitted by {case.rule.id}, and denied by {rules_of(ids)}"
+        yield LintFinding("contradictory", case.rule.id, case.tool, message, example)
+        return
+
+
+def _excluded(case: SolverCase, more: Sequence[Sequence[Any]]) -> bool:
+    return case.check([*case.assertions, case.permit, *(term for terms in more for term in terms)])[0] == "unsat"
+
+
+def _least(joint: JointSolverRules, cases: Sequence[SolverCase]) -> list[SolverCase]:
+    """Some that already contradict each other, none of which can be left out."""
+    kept = list(cases)
+    for one in cases:
+        without = [other for other in kept if other is not one]
+        if joint.check(without) == "unsat":
+            kept = without
+    return kept

@@ -1,0 +1,105 @@
+"""By the order of steps: tools that can never be called, or after which no conversation ends well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from guardagent.policy.lint.descriptions import calls_of, rules_of
+from guardagent.policy.lint.finding import LintFinding
+from guardagent.policy.lint.steps import OrderResult, RuleAutomaton, SearchLimitError, find_order, first_violation
+from guardagent.policy.lint.subject import LintSubject
+
+
+def by_steps(subject: LintSubject, never: Sequence[str]) -> Iterator[LintFinding]:
+    """The tools that rules never allow, or not without an obligation that is never met.
+
+    Args:
+        subject: the policy file.
+        never: tools that can never be called for another reason.
+    """
+    automata = [RuleAutomaton(rule, subject.tags) for rule in subject.blocking]
+    automata = [one for one in automata if any(track is not None for track in one.tracks)]
+    try:
+        yield from _of_all(automata, subject, never)
+    except SearchLimitError:
+        subject.add_undecided("tools that can never be called", "the rules tell too many steps apart together")
+
+
+def _of_all(automata: Sequence[RuleAutomaton], subject: LintSubject, never: Sequence[str]) -> Iterator[LintFinding]:
+    tools = sorted((tool for tool in subject.tools if tool not in never), key=subject.named_tools.__contains__)
+    found = find_order(automata, tools, None, ending=True)
+    if found.path is None:
+        yield _unkeepable(_least(found.automata, lambda some: find_order(some, tools, None, ending=True)), subject)
+        return
+    for tool in sorted({tool for one in automata for tool in one.rule.tools} - subject.forbidden_tools - set(never)):
+        yield from _of_tool(tool, automata, tools, subject)
+
+
+def _of_tool(
+    tool: str, automata: Sequence[RuleAutomaton], tools: Sequence[str], subject: LintSubject
+) -> Iterator[LintFinding]:
+    first = [tool, *(one for one in tools if one != tool)]  # so that examples are of this one
+
+    def called(some: Sequence[RuleAutomaton]) -> OrderResult:
+        return find_order(some, first, tool, ending=False)
+
+    def ended(some: Sequence[RuleAutomaton]) -> OrderResult:
+        return find_order(some, first, tool, ending=True)
+
+    at_the_end = ended(automata)
+    if at_the_end.path is not None:
+        return
+    found = called(automata)
+    if found.path is None:
+        yield _never_called(tool, _least(found.automata, called), called, subject)
+        return
+    ids = _ids(_least(at_the_end.automata, ended), subject)
+    message = f"once {tool} is called, no conversation can end well: what {rules_of(ids)} then ask for never comes"
+    example = f"{calls_of(found.path)}: allowed, and whatever follows, what is owed at the end is not done"
+    yield LintFinding("contradictory", ids[-1], tool, message, example)
+
+
+def _least(
+    automata: Sequence[RuleAutomaton], search: Callable[[Sequence[RuleAutomaton]], OrderResult]
+) -> list[RuleAutomaton]:
+    """Some of the rules that already make it impossible, none of which can be left out."""
+    kept = sorted(automata, key=lambda one: one.rule.first)
+    for one in list(kept):
+        without = [other for other in kept if other is not one]
+        if search(without).path is None:
+            kept = without
+    return kept
+
+
+def _ids(automata: Sequence[RuleAutomaton], subject: LintSubject) -> list[str]:
+    """The rules, and last one that does not only forbid a tool."""
+    ids = [one.rule.id for one in automata]
+    return sorted(ids, key=lambda one: one not in subject.forbidding_rules)
+
+
+def _never_called(
+    tool: str,
+    least: Sequence[RuleAutomaton],
+    called: Callable[[Sequence[RuleAutomaton]], OrderResult],
+    subject: LintSubject,
+) -> LintFinding:
+    ids = _ids(least, subject)
+    least = sorted(least, key=lambda one: ids.index(one.rule.id))
+    message = f"{tool} can never be called: no order of calls keeps {rules_of(ids)}{' together' * (len(ids) > 1)}"
+    path = called(least[:-1]).path
+    assert path is not None
+    broken = first_violation(least, path)
+    assert broken is not None
+    automaton, at = broken
+    others = f", which {rules_of(ids[:-1])} would allow," if len(ids) > 1 else ""
+    example = f"{calls_of(path)}{others} is denied by {automaton.rule.id} at {path[at].call.tool}()"
+    return LintFinding("contradictory", ids[-1], tool, message, example)
+
+
+def _unkeepable(least: Sequence[RuleAutomaton], subject: LintSubject) -> LintFinding:
+    ids = _ids(least, subject)
+    message = f"no conversation at all keeps {rules_of(ids)}{' together' * (len(ids) > 1)}"
+    first = next(iter(subject.named_tools), "another_tool")
+    return LintFinding(
+        "contradictory", ids[-1], None, message, f"{first}(), or no call at all: either way it ends badly"
+    )

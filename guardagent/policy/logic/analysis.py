@@ -1,0 +1,266 @@
+"""What a policy implies in any session: which calls it can never allow, and which rules say nothing new.
+
+What is proved here holds for every session in which calls run that the policy allowed. Where Z3 does not decide it,
+nothing is proved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from guardagent.policy.evaluation.findings import Call
+from guardagent.policy.language import ast
+from guardagent.policy.language.values import shown
+from guardagent.policy.logic.expression_solver import MISSING, Z3Model, thread_solver
+from guardagent.policy.logic.expressions import Expression, conj, disj, neg
+from guardagent.policy.logic.operations import Operations
+from guardagent.policy.logic.rule_tree import AtomicRule, RuleTree, creates_obligation, judge_call, patterns_of
+from guardagent.policy.logic.semantics import Semantics, SymbolicCall
+from guardagent.policy.logic.symbolic_session import SymbolicSession
+from guardagent.policy.logic.symbols import Symbols
+from guardagent.policy.logic.values import (
+    FALSE,
+    TRUE,
+    SymbolicMapping,
+    Value,
+    known_truth,
+    of_leaf,
+    when_false,
+    when_true,
+)
+from guardagent.policy.monitors.propositional import Propositional
+from guardagent.policy.monitors.rule import Rule
+from guardagent.policy.policies import Policies
+from guardagent.types import Decision
+
+SECONDS = 10.0  # nobody waits for a call here
+
+
+@dataclass(frozen=True, slots=True)
+class CallExample:
+    """A call, and what has to be so for it to be an example."""
+
+    tool: str
+    args: Mapping[str, Any]
+    facts: tuple[str, ...] = ()
+
+    @property
+    def description(self) -> str:
+        arguments = ", ".join(f"{name}={shown(value)}" for name, value in self.args.items())
+        return f"{self.tool}({arguments})" + (f", where {'; '.join(self.facts)}" if self.facts else "")
+
+
+class PolicyAnalysis:
+    """Answers questions about the rules of a policy, whatever the session.
+
+    Args:
+        policies: the policy.
+        seconds: how long one question may take.
+    """
+
+    def __init__(self, policies: Policies, *, seconds: float = SECONDS) -> None:
+        self._policies = policies
+        self._seconds = seconds
+
+    @cached_property
+    def tools(self) -> frozenset[str]:
+        """The tools that the policy names."""
+        named = {tool for rule in self._policies.rules for tool in rule.tools}
+        rules = [one for rule in self._policies.rules for one in rule.rules]
+        named |= {tool for pattern in patterns_of(rules) for tool in pattern.tools if not tool.startswith("@")}
+        return frozenset(named | {tool for tools in self._policies.tags.values() for tool in tools})
+
+    # --- the questions
+
+    def is_never_allowed(self, tool: str, rules: Iterable[Rule] | None = None) -> bool:
+        """Whether it is proved that no call of a tool is ever allowed; by default by all rules together."""
+        found = tuple(self._policies.rules if rules is None else rules)
+        return tool not in self._possible({tool, *self.tools}, found)
+
+    def _possible(self, tools: Iterable[str], rules: Sequence[Rule]) -> frozenset[str]:
+        """The tools of which there may be an allowed call: after calls of tools of which there may be one."""
+        possible: frozenset[str] = frozenset()
+        while True:
+            more = {tool for tool in set(tools) - possible if self._may_follow(tool, rules, possible)}
+            if not more:
+                return possible
+            possible |= more
+
+    def _may_follow(self, tool: str, rules: Sequence[Rule], earlier: frozenset[str]) -> bool:
+        scene = _Scene(self._policies, tool, earlier)
+        return self._solve(scene, [scene.allows(rule) for rule in rules]) != "unsat"
+
+    def is_never_violated(self, rule: Rule) -> bool:
+        """Whether it is proved that nothing violates a rule: no call, and no end.
+
+        A rule that is unknown where something is missing still denies; it is not violated.
+        """
+        if any(self._may_stay_pending(part, self._policies) for part in _ends(rule)):
+            return False
+        scenes = [_Scene(self._policies, tool, self.tools) for tool in sorted(rule.tools)]
+        return all(self._solve(scene, [when_false(scene.rule(rule))]) == "unsat" for scene in scenes)
+
+    def _may_stay_pending(self, part: AtomicRule, policies: Policies) -> bool:
+        """Whether a part can be violated at the end."""
+        if not isinstance(part.rule, ast.After) or part.negated:
+            return True
+        for tool in sorted(self.tools):
+            scene = _Scene(policies, tool, self.tools)
+            obligation = creates_obligation(part.rule.pattern, part.rule.condition, scene.call, scene.semantics)
+            if self._solve(scene, [when_true(obligation)]) != "unsat":
+                return True
+        return False
+
+    def implies(self, first: Rule, second: Rule) -> bool:
+        """Whether it is proved that whoever keeps the first rule keeps the second."""
+        first_ends, second_ends = list(_ends(first)), list(_ends(second))
+        if any(not any(_are_same(one, other) for other in first_ends) for one in second_ends):
+            return False
+        if any(not _is_conjunctive(rule) for rule in (first, second)) and (first_ends or second_ends):
+            return _are_same(first.rules, second.rules)
+        scenes = [_Scene(self._policies, tool, self.tools) for tool in sorted(second.tools)]
+        return all(self._implied(scene, first, second) for scene in scenes)
+
+    def _implied(self, scene: _Scene, first: Rule, second: Rule) -> bool:
+        kept = when_true(scene.rule(first))
+        return self._solve(scene, [kept, neg(when_true(scene.rule(second)))]) == "unsat"
+
+    def example(self, tool: str, *, kept: Iterable[Rule] = (), violated: Iterable[Rule] = ()) -> CallExample | None:
+        """A call that keeps some rules and violates others, and what is so then; None where none was found."""
+        scene = _Scene(self._policies, tool, self.tools)
+        wanted = [when_true(scene.rule(rule)) for rule in kept] + [when_false(scene.rule(rule)) for rule in violated]
+        simple = [*wanted, *scene.operations.symbols.simplicity_constraints()]
+        if self._solve(scene, simple) != "sat" and self._solve(scene, wanted) != "sat":
+            return None
+        model = thread_solver(self._seconds).model
+        return None if model is None else scene.example(model)
+
+    def _solve(self, scene: _Scene, wanted: Sequence[Expression]) -> str:
+        if conj(*wanted) is False:
+            return "unsat"
+        scene.context.add_consistency_axioms(scene.semantics)
+        return thread_solver(self._seconds).check(wanted, scene.operations.symbols)
+
+
+class _Scene:
+    """A call of a tool in a session of which nothing is known; earlier calls are of some tools."""
+
+    def __init__(self, policies: Policies, tool: str, earlier: frozenset[str]) -> None:
+        self._policies, self._earlier = policies, earlier
+        self.operations = Operations(Symbols())
+        self.context = SymbolicSession(self.operations, earlier)
+        self.semantics = Semantics(self.operations, self.context, policies.tags)
+        self.concern = policies.concern(Call(tool, {}))
+        self.call = SymbolicCall(tool, of_leaf(SymbolicMapping("args", names=self.concern.arguments)))
+
+    def allows(self, rule: Rule) -> Expression:
+        """When a rule does not stand against the call."""
+        if self.concern.problem or not self.concern.listed:
+            return False
+        value = self.rule(rule)
+        warns = rule.source.on_violation <= Decision.WARN
+        return disj(when_true(value), when_false(value)) if warns else when_true(value)
+
+    def rule(self, rule: Rule) -> Value:
+        """What a rule says of the call."""
+        parts = RuleTree(rule.rules)
+        if len(parts.atomic_rules) != len(rule.parts):  # of another kind
+            return self.operations.symbols.any_truth(("rule", rule.id))
+        values = [self._part(rule, at, part) for at, part in enumerate(parts.atomic_rules)]
+        return parts.combine(values, lambda at: self._so_far(rule, at, parts.atomic_rules[at]))
+
+    def _part(self, rule: Rule, at: int, part: AtomicRule) -> Value:
+        compiled = rule.parts[at]
+        if not isinstance(compiled, Propositional):
+            return judge_call(part, self.call, self.semantics)
+        assert isinstance(self.call.tool, str)
+        if not _may_follow(compiled, self.call.tool, self._earlier, self._policies.tags):
+            return FALSE
+        return known_truth(self.operations.symbols.truth(("part", repr(part))))
+
+    def _so_far(self, rule: Rule, at: int, part: AtomicRule) -> Value:
+        """Whether a part was kept by the calls so far. What is decided at the end has not been violated yet."""
+        if part.is_propositional:
+            return known_truth(self.operations.symbols.truth(("so far", repr(part))))
+        if isinstance(part.rule, ast.After) or isinstance(part.rule, ast.Exists) is not part.negated:
+            return TRUE
+        return self.operations.symbols.any_truth(("so far", rule.id, at))
+
+    # --- in words
+
+    def example(self, model: Z3Model) -> CallExample:
+        args = model.value(self.call.args)
+        named = [
+            f"{name} is {_value_text(model.value(value))}"
+            for name, value in self.operations.symbols.descriptions.items()
+        ]
+        return CallExample(str(self.call.tool), args, (*named, *self._answers(model), *self._calls(model)))
+
+    def _answers(self, model: Z3Model) -> Iterator[str]:
+        for function, arguments, answer in self.context.state_queries.values():
+            values = ", ".join(_value_text(model.value(one)) for one in arguments)
+            yield f"state({function}({values})) is {_value_text(model.value(answer))}"
+
+    def _calls(self, model: Z3Model) -> Iterator[str]:
+        for earlier in self.context.calls:
+            if model.of(earlier.exists) is True:
+                call = earlier.call
+                args = ", ".join(f"{name}={shown(one)}" for name, one in model.value(call.args).items())
+                failed = {True: "failed", False: "went well"}.get(model.value(call.failed), "has no known outcome")
+                output = model.value(call.output)
+                gave = "" if output is MISSING else f" and gave {shown(output)}"
+                yield f"an earlier {model.of(call.tool)}({args}) {failed}{gave}"
+
+
+def _value_text(value: Any) -> str:
+    return "unknown" if value is MISSING else shown(value)
+
+
+# --- parts that are decided otherwise
+
+
+def _ends(rule: Rule) -> Iterator[AtomicRule]:
+    """The parts of a rule that are decided by more than the call: at the end, or by the order of the steps."""
+    for part in RuleTree(rule.rules).atomic_rules:
+        immediate = isinstance(part.rule, ast.Forall | ast.Before) and not part.negated
+        if not immediate and not (isinstance(part.rule, ast.Exists) and part.negated):
+            yield part
+
+
+def _is_conjunctive(rule: Rule) -> bool:
+    return RuleTree(rule.rules).is_conjunction
+
+
+def _are_same(first: object, second: object) -> bool:
+    """Whether two pieces of syntax say the same: 1 is not true."""
+    return first == second and _constants(first) == _constants(second)
+
+
+def _constants(node: object) -> list[tuple[type, Any]]:
+    if isinstance(node, tuple):
+        return [one for part in node for one in _constants(part)]
+    nodes = ast.walk(node) if not isinstance(node, AtomicRule) else ast.walk(node.rule)
+    return [(type(one.value), one.value) for one in nodes if isinstance(one, ast.Constant | ast.Exactly)]
+
+
+def _may_follow(part: Propositional, tool: str, earlier: frozenset[str], tags: Mapping[str, frozenset[str]]) -> bool:
+    """Whether a call of a tool is allowed after some calls of others."""
+    automaton, letters = part.automaton, part.alphabet.letters
+    atoms = {atom for letter in letters for atom in letter.ran if atom.startswith(("tool:", "@"))}
+
+    def steps(tools: Iterable[str]) -> list[int]:
+        meant = [{atom for atom in atoms if one in (tags[atom[1:]] if atom[0] == "@" else {atom[5:]})} for one in tools]
+        return [at for at, letter in enumerate(letters) if letter.ran & atoms in meant]
+
+    before, own = steps(earlier | {""}), [at for at in steps({tool}) if letters[at].ok == letters[at].ran]
+    reached, waiting = {0}, [0]
+    while waiting:
+        row = automaton.table[waiting.pop()]
+        new = {row[at] for at in before if not automaton.violated[row[at]]} - reached
+        reached |= new
+        waiting += new
+    rows = [automaton.table[state] for state in reached if not automaton.violated[state]]
+    return any(not automaton.violated[row[at]] for row in rows for at in own)

@@ -1,0 +1,119 @@
+"""One proposed call of a session, whose arguments may be open: what each rule says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from guardagent.policy.evaluation.findings import Call
+from guardagent.policy.language.values import Truth
+from guardagent.policy.logic.current_session import CurrentSession, Outcomes, is_exhaustive, outcome_combinations
+from guardagent.policy.logic.expressions import Expression, conj, disj
+from guardagent.policy.logic.operations import Operations
+from guardagent.policy.logic.rule_tree import AtomicRule, RuleTree, judge_call, uses_known
+from guardagent.policy.logic.semantics import Semantics, SymbolicCall
+from guardagent.policy.logic.session_protocol import ReasonerSession
+from guardagent.policy.logic.values import FALSE, TRUE, UNKNOWN, Value, conjunction, truth, when_false, when_true
+from guardagent.policy.monitors.rule import Rule
+from guardagent.types import Decision
+
+
+def of_truth(value: Truth) -> Value:
+    return TRUE if value is True else FALSE if value is False else UNKNOWN
+
+
+class CallEvaluation:
+    """What the rules of a session say of a call.
+
+    Args:
+        session: as it is now.
+        operations: what is done with values.
+        tool: the tool of the call.
+        args: its arguments: a mapping.
+        facts: what the host knows at this call.
+        functions: what `state(...)` can ask.
+    """
+
+    def __init__(
+        self,
+        session: ReasonerSession,
+        operations: Operations,
+        tool: str,
+        args: Value,
+        facts: Mapping[str, Any],
+        functions: Mapping[str, Callable[..., Any]],
+    ) -> None:
+        self._conversation = conversation = session._conversation  # noqa: SLF001 - this is asked of a session
+        self._operations, self._symbolic_call = operations, SymbolicCall(tool, args)
+        self._call = Call(tool, {}, len(conversation.calls) + 1)
+        self._tags = session.policies.tags
+        trace, calls = conversation.trace, conversation.calls
+        self.contexts: list[CurrentSession] = []
+
+        def context(outcomes: Outcomes) -> Semantics:
+            self.contexts.append(CurrentSession(operations, trace, calls, facts, functions, outcomes))
+            return Semantics(operations, self.contexts[-1], self._tags)
+
+        self._current = context({})
+        in_flight = trace.in_flight
+        self._exhaustive = is_exhaustive(in_flight)
+        self._outcomes = (
+            [context(outcomes) for outcomes in outcome_combinations(in_flight)] if in_flight else [self._current]
+        )
+        concern = session.policies.concern(self._call)
+        skipped = conversation.skipped if tool in conversation.graph_tools else frozenset[int]()
+        self._applicable = {number for number, _ in concern.parts} - skipped
+
+    @classmethod
+    def for_session(
+        cls,
+        session: ReasonerSession,
+        operations: Operations,
+        tool: str,
+        args: Value,
+        facts: Mapping[str, Any] | None,
+        functions: Mapping[str, Callable[..., Any]],
+    ) -> CallEvaluation:
+        """The same; `facts` are over what the host knows of the conversation."""
+        known = {**session._facts, **(facts or {})}  # noqa: SLF001 - as above
+        return cls(session, operations, tool, args, known, functions)
+
+    def rule(self, rule: Rule) -> Value:
+        """Whether the call keeps a rule, in every way in which the calls in flight can end."""
+        parts = RuleTree(rule.rules)
+        if len(parts.atomic_rules) != len(rule.parts):  # of another kind
+            return self._operations.symbols.any_truth(("rule", rule.id))
+        every = conjunction(self._rule_in(meaning, rule, parts) for meaning in self._outcomes)
+        if self._exhaustive:
+            return every
+        now = FALSE if any(map(uses_known, parts.atomic_rules)) else self._rule_in(self._current, rule, parts)
+        return truth(when_true(now), when_false(every))
+
+    def _rule_in(self, meaning: Semantics, rule: Rule, parts: RuleTree) -> Value:
+        """Whether it does, where the calls in flight end in one way."""
+        values = [self._part(meaning, rule, at, part) for at, part in enumerate(parts.atomic_rules)]
+        return parts.combine(values, lambda at: self._so_far(rule, at))
+
+    def _so_far(self, rule: Rule, at: int) -> Value:
+        memory = self._conversation._memory[rule.first + at]  # noqa: SLF001 - as above
+        return of_truth(rule.parts[at].so_far(memory))
+
+    def _part(self, meaning: Semantics, rule: Rule, at: int, part: AtomicRule) -> Value:
+        number = rule.first + at
+        if number not in self._applicable:
+            return TRUE
+        if not part.is_propositional:
+            return judge_call(part, self._symbolic_call, meaning)
+        memory = self._conversation._memory[number]  # noqa: SLF001 - as above
+        finding = rule.parts[at].judge(self._conversation.trace, self._call, memory)
+        return TRUE if finding is None else of_truth(finding.value)
+
+    def allowed(self, rules: tuple[Rule, ...]) -> Expression:
+        """When no rule stands against the call."""
+        return conj(*self._permissions(rules))
+
+    def _permissions(self, rules: tuple[Rule, ...]) -> Iterator[Expression]:
+        for rule in rules:
+            value = self.rule(rule)
+            warns = rule.source.on_violation <= Decision.WARN
+            yield disj(when_true(value), when_false(value)) if warns else when_true(value)

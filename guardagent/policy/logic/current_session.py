@@ -1,0 +1,171 @@
+"""A session as it is now: its facts, its state, and its calls, those in flight with an outcome that is tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product, zip_longest
+from math import prod
+from typing import Any
+
+from guardagent.policy.evaluation.findings import Call, Status, Trace
+from guardagent.policy.language import ast
+from guardagent.policy.language.values import Unknown, kind_of
+from guardagent.policy.logic.expressions import Expression, conj
+from guardagent.policy.logic.operations import UNDECIDED, Operations
+from guardagent.policy.logic.semantics import Bindings, Calls, Semantics, SymbolicCall, count_true
+from guardagent.policy.logic.values import (
+    FALSE,
+    TRUE,
+    UNKNOWN,
+    Opaque,
+    Value,
+    all_known,
+    disjunction,
+    joined,
+    only_if,
+    when_false,
+    when_true,
+)
+
+MAX_COMBINATIONS = 100  # ways in which the calls in flight can end that are tried
+Outcomes = Mapping[int, Status]  # the place of a call in flight -> how it ends
+
+
+def outcome_combinations(in_flight: Sequence[Call]) -> Iterator[Outcomes]:
+    """The ways in which the calls in flight can end that are tried; of many, only some in which all end alike."""
+    ends = [call.ends for call in in_flight]
+    for combination in product(*ends) if is_exhaustive(in_flight) else zip_longest(*ends, fillvalue="failed"):
+        yield {call.place: end for call, end in zip(in_flight, combination, strict=True)}
+
+
+def is_exhaustive(in_flight: Sequence[Call]) -> bool:
+    """Whether every way is tried."""
+    return prod(len(call.ends) for call in in_flight) <= MAX_COMBINATIONS
+
+
+def state_of(trace: Trace) -> Any:
+    """The state as it is now; None where its source fails: the session denies what needs it."""
+    try:
+        return trace.source() if callable(trace.source) else trace.source
+    except Exception:  # noqa: BLE001 - whatever a host's source runs into
+        return None
+
+
+class CurrentSession:
+    """What is known now, and the calls so far.
+
+    Args:
+        operations: what is done with values.
+        trace: of the session.
+        calls: all calls of the session.
+        facts: at this call.
+        functions: what `state(...)` can ask.
+        outcomes: of the calls in flight; without one, it is not known.
+
+    Attributes:
+        asked: what state functions were asked with arguments that are open: (function, arguments, answer).
+    """
+
+    def __init__(
+        self,
+        operations: Operations,
+        trace: Trace,
+        calls: Sequence[Call],
+        facts: Mapping[str, Any],
+        functions: Mapping[str, Callable[..., Any]],
+        outcomes: Outcomes,
+    ) -> None:
+        self._operations, self._facts, self._functions = operations, facts, functions
+        self._state = state_of(trace)
+        ends = [(call, call.status or outcomes.get(call.place)) for call in calls]
+        self._calls = [self._called(call, end) for call, end in ends if end != "withdrawn"]
+        self.state_queries: list[tuple[str, Sequence[Value], Value]] = []
+
+    def _called(self, call: Call, end: Status | None) -> SymbolicCall:
+        constant = self._operations.constant
+        failed = {"ok": FALSE, "failed": TRUE}.get(end or "", UNKNOWN)
+        return SymbolicCall(
+            call.tool, constant(call.args), UNKNOWN if call.status is None else constant(call.output), failed
+        )
+
+    # --- facts and state
+
+    def fact(self, path: Sequence[str]) -> Value:
+        value: Any = self._facts
+        for name in path:
+            value = value.get(name) if kind_of(value) == "mapping" else None
+        return self._operations.constant(value)
+
+    def state(self) -> Value:
+        return self._operations.constant(self._state)
+
+    def state_field(self, name: str) -> Value:
+        state = self._state
+        if kind_of(state) == "mapping":
+            return self._operations.constant(state.get(name))
+        return self._operations.constant(getattr(state, name, None))
+
+    def call_state(self, function: str, arguments: Sequence[Value]) -> Value:
+        if self._state is None or any(one == UNKNOWN for one in arguments):
+            return UNKNOWN
+        plain = [self._operations.plain(one) for one in arguments]
+        if not any(one is UNDECIDED for one in plain):
+            return self.answer(function, plain)
+        answer = self._operations.symbols.any_value(("ask", function, tuple(arguments)))
+        self.state_queries.append((function, arguments, answer))
+        return only_if(all_known(arguments), answer)
+
+    def answer(self, function: str, arguments: Sequence[Any]) -> Value:
+        """What a function says. What it raises, or has no answer to, is unknown: the session denies then."""
+        if any(type(one) is Unknown for one in arguments):
+            return UNKNOWN
+        try:
+            found = self._functions[function](self._state, *arguments)
+        except Exception:  # noqa: BLE001 - whatever it runs into
+            return UNKNOWN
+        value = self._operations.constant(found)
+        return UNKNOWN if any(isinstance(leaf, Opaque) and kind_of(found) is None for _, leaf in value.cases) else value
+
+    # --- history
+
+    def _matching_calls(
+        self, meaning: Semantics, pattern: ast.Pattern, condition: ast.Term, names: Bindings
+    ) -> list[tuple[SymbolicCall, Value, Bindings]]:
+        """(a call, whether it is one, the names that it binds), of those that may be."""
+        tools = meaning.tools_of(pattern)
+        found = [
+            (call, *meaning.match_condition(pattern, condition, call, names))
+            for call in self._calls
+            if call.tool in tools
+        ]
+        return [one for one in found if when_false(one[1]) is not True]
+
+    def some(self, meaning: Semantics, node: ast.SomeCall, names: Bindings) -> Value:
+        found = self._matching_calls(meaning, node.pattern, node.condition, names)
+        return disjunction(value for call, value, _ in found if not node.ok or call.succeeded is True)
+
+    def count(self, meaning: Semantics, node: ast.CountCalls, names: Bindings) -> Value:
+        return count_true([value for _, value, _ in self._matching_calls(meaning, node.pattern, node.condition, names)])
+
+    def sum(self, meaning: Semantics, node: ast.SumCalls, names: Bindings) -> Value:
+        total = self._operations.constant(0)
+        for _, value, inner in self._matching_calls(meaning, node.pattern, node.condition, names):
+            more = self._operations.arithmetic(total, "+", meaning.value(node.term, inner))
+            total = joined([(when_true(value), more), (when_false(value), total)])
+        return total
+
+    def select(self, meaning: Semantics, node: ast.Selected, names: Bindings) -> Calls:
+        found = self._matching_calls(meaning, node.pattern, node.condition, names)
+        before: Expression = True
+        calls = []
+        for call, value, _ in found if node.which == "first" else reversed(found):
+            calls.append((conj(before, when_true(value)), call))
+            before = conj(before, when_false(value))
+        return [(guard, call) for guard, call in calls if guard is not False]
+
+
+def same_values(operations: Operations, values: Sequence[Value], plain: Sequence[Any]) -> Expression:
+    """Whether open values are some that are given."""
+    return conj(
+        *(when_true(operations.equal(v, operations.constant(one))) for v, one in zip(values, plain, strict=True))
+    )

@@ -1,0 +1,135 @@
+"""What the parts of a rule say of a proposed call, and what that makes of the rule.
+
+As in the evaluator, a part that no alternative hangs on is asked about this call alone; of the others it counts as well
+whether they were kept so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from guardagent.policy.language import ast
+from guardagent.policy.logic.expressions import conj, disj, neg
+from guardagent.policy.logic.semantics import Semantics, SymbolicCall
+from guardagent.policy.logic.values import (
+    TRUE,
+    Value,
+    conjunction,
+    disjunction,
+    negation,
+    truth,
+    when_false,
+    when_true,
+)
+
+Tree = int | tuple[str, tuple["Tree", ...]]  # the number of a part, or "all" or "any" of trees
+
+
+@dataclass(frozen=True, slots=True)
+class AtomicRule:
+    """A form of a rule. `negated`: it stands under an odd number of NOTs."""
+
+    rule: ast.Rule
+    negated: bool
+
+    @property
+    def is_propositional(self) -> bool:
+        return isinstance(self.rule, ast.Temporal)
+
+
+class RuleTree:
+    """The parts of a rule, in the order of the evaluator's, and how they combine."""
+
+    def __init__(self, rules: Sequence[ast.Rule]) -> None:
+        self.atomic_rules: list[AtomicRule] = []
+        trees = tuple(self._tree(rule, negated=False) for rule in rules)
+        self.tree: Tree = trees[0] if len(trees) == 1 else ("all", trees)
+        self.is_conjunction = _is_simple(self.tree)
+
+    def _tree(self, rule: ast.Rule, *, negated: bool) -> Tree:
+        match rule:
+            case ast.AllOf(parts) | ast.AnyOf(parts):
+                every = isinstance(rule, ast.AllOf) is not negated
+                return "all" if every else "any", tuple(self._tree(part, negated=negated) for part in parts)
+            case ast.Not(body):
+                return self._tree(body, negated=not negated)
+        self.atomic_rules.append(AtomicRule(rule, negated))
+        return len(self.atomic_rules) - 1
+
+    def combine(self, values: Sequence[Value], so_far: Callable[[int], Value]) -> Value:
+        """What is to be said of the rule.
+
+        Args:
+            values: what its parts say of a call.
+            so_far: whether a part was kept so far.
+        """
+        every = conjunction(values)
+        if self.is_conjunction or when_true(every) is True:
+            return every
+        kept = [conjunction([so_far(at), value]) for at, value in enumerate(values)]
+        found = _value(self.tree, kept)
+        fine = when_true(every)
+        return truth(disj(fine, when_true(found)), conj(neg(fine), when_false(found)))
+
+
+def _is_simple(tree: Tree) -> bool:
+    return isinstance(tree, int) or (tree[0] == "all" and all(map(_is_simple, tree[1])))
+
+
+def _value(tree: Tree, values: Sequence[Value]) -> Value:
+    if isinstance(tree, int):
+        return values[tree]
+    kind, trees = tree
+    return (conjunction if kind == "all" else disjunction)(_value(one, values) for one in trees)
+
+
+# --- one part of one proposed call
+
+
+def judge_call(part: AtomicRule, call: SymbolicCall, meaning: Semantics) -> Value:
+    """What a part over data says of a proposed call, where all outcomes are known."""
+    match part.rule, part.negated:
+        case ast.Forall(pattern, condition), False:
+            return _required(pattern, condition, call, meaning)
+        case ast.Before(pattern, condition, partner, wanted), False:
+            earlier = ast.SomeCall(partner, wanted, ok=True)
+            return _required(pattern, ast.Implies(condition, earlier), call, meaning)
+        case ast.Exists(pattern, condition), True:
+            return _required(pattern, ast.Inverted(condition), call, meaning)
+        case ast.After(pattern, condition), False:
+            return _known(creates_obligation(pattern, condition, call, meaning))
+    return TRUE  # it is decided at the end
+
+
+def _required(pattern: ast.Pattern, condition: ast.Term, call: SymbolicCall, meaning: Semantics) -> Value:
+    matched, names = meaning.match_proposed(pattern, call, {})
+    if when_false(matched) is True:
+        return TRUE
+    return disjunction([negation(matched), meaning.value(condition, names)])
+
+
+def creates_obligation(pattern: ast.Pattern, condition: ast.Term, call: SymbolicCall, meaning: Semantics) -> Value:
+    """Whether a call obliges a later one."""
+    matched, names = meaning.match_proposed(pattern, call, {})
+    if when_false(matched) is True:
+        return matched
+    return conjunction([matched, meaning.value(condition, names)])
+
+
+def _known(value: Value) -> Value:
+    """True where a truth is known, whichever it is; never false."""
+    return truth(disj(when_true(value), when_false(value)), no=False)
+
+
+def uses_known(part: AtomicRule) -> bool:
+    """Whether a part asks what is known: then more knowledge can turn its answer round."""
+    return any(isinstance(one, ast.Known) for one in ast.walk(part.rule))
+
+
+def patterns_of(rules: Sequence[ast.Rule]) -> Iterator[ast.Pattern]:
+    """All patterns in some rules."""
+    for rule in rules:
+        for part in RuleTree([rule]).atomic_rules:
+            if not part.is_propositional:
+                yield from (one for one in ast.walk(part.rule) if isinstance(one, ast.Pattern))

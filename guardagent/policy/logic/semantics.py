@@ -1,0 +1,260 @@
+"""What the terms and patterns of a rule mean, read straight from their syntax."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from guardagent.policy.language import ast
+from guardagent.policy.language.printing import text_of
+from guardagent.policy.logic.expressions import Expression, conditional, conj, disj, same
+from guardagent.policy.logic.operations import Operations, number
+from guardagent.policy.logic.values import (
+    FALSE,
+    TRUE,
+    UNKNOWN,
+    Leaf,
+    ListValue,
+    Value,
+    all_known,
+    conjunction,
+    disjunction,
+    joined,
+    known_truth,
+    negation,
+    of_leaf,
+    only_if,
+    truth,
+    when_false,
+    when_true,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolicCall:
+    """A call, as the terms of a rule see it. `went_well`: whether it is known to."""
+
+    tool: Expression
+    args: Value
+    output: Value = UNKNOWN
+    failed: Value = UNKNOWN
+
+    @property
+    def succeeded(self) -> Expression:
+        return when_false(self.failed)
+
+
+Calls = Sequence[tuple[Expression, SymbolicCall]]  # of which at most one holds
+Bindings = Mapping[str, Any]  # a variable -> Value, a label -> Calls
+
+
+class EvaluationContext(Protocol):
+    """When a rule is asked: the facts, the state and the history."""
+
+    def fact(self, path: Sequence[str]) -> Value: ...
+
+    def state(self) -> Value: ...
+
+    def state_field(self, name: str) -> Value: ...
+
+    def call_state(self, function: str, arguments: Sequence[Value]) -> Value: ...
+
+    def some(self, meaning: Semantics, node: ast.SomeCall, names: Bindings) -> Value: ...
+
+    def count(self, meaning: Semantics, node: ast.CountCalls, names: Bindings) -> Value: ...
+
+    def sum(self, meaning: Semantics, node: ast.SumCalls, names: Bindings) -> Value: ...
+
+    def select(self, meaning: Semantics, node: ast.Selected, names: Bindings) -> Calls: ...
+
+
+class Semantics:
+    """Gives the values of terms at one moment.
+
+    Args:
+        operations: what is done with values.
+        moment: when.
+        tags: the sets of tools, by name.
+    """
+
+    def __init__(self, operations: Operations, context: EvaluationContext, tags: Mapping[str, frozenset[str]]) -> None:
+        self.operations, self.context, self._tags = operations, context, tags
+
+    # --- patterns
+
+    def tools_of(self, pattern: ast.Pattern) -> frozenset[str]:
+        sets = (self._tags.get(name[1:], frozenset()) if name[0] == "@" else {name} for name in pattern.tools)
+        return frozenset(tool for tools in sets for tool in tools)
+
+    def match_proposed(self, pattern: ast.Pattern, call: SymbolicCall, names: Bindings) -> tuple[Value, Bindings]:
+        """Whether a proposed call matches, and the names with those that it binds. What it lacks is unknown."""
+        found = {**names, **({pattern.label: [(True, call)]} if pattern.label else {})}
+        tool = disj(*(same(call.tool, one) for one in self.tools_of(pattern)))
+        if tool is False:
+            return FALSE, found
+        tests = [self._fits(one.value, self.operations.field(call.args, one.name), found) for one in pattern.arguments]
+        return conjunction([known_truth(tool), *tests]), found
+
+    def match_past(self, pattern: ast.Pattern, call: SymbolicCall, names: Bindings) -> tuple[Value, Bindings]:
+        """The same of a past call. It has to have every argument."""
+        there = [self.operations.contains(self.operations.constant(one.name), call.args) for one in pattern.arguments]
+        has_all = conj(*map(when_true, there))
+        if has_all is False:
+            return FALSE, names
+        matched, found = self.match_proposed(pattern, call, names)
+        return conjunction([known_truth(has_all), matched]), found
+
+    def match_condition(
+        self, pattern: ast.Pattern, condition: ast.Term, call: SymbolicCall, names: Bindings
+    ) -> tuple[Value, Bindings]:
+        """Whether a past call matches and satisfies a condition."""
+        matched, found = self.match_past(pattern, call, names)
+        if when_false(matched) is True:
+            return FALSE, found
+        return conjunction([matched, self.value(condition, found)]), found
+
+    def _fits(self, wanted: Any, value: Value, names: dict[str, Any]) -> Value:
+        match wanted:
+            case ast.Anything():
+                return TRUE
+            case ast.Matching(regex):
+                return self.operations.matches(value, regex)
+            case ast.Exactly(literal):
+                return self.operations.is_literal(value, literal)
+        if wanted.name in names:
+            return self.operations.equal(names[wanted.name], value)
+        names[wanted.name] = value
+        return TRUE
+
+    # --- terms
+
+    def value(self, node: ast.Term, names: Bindings) -> Value:
+        """The value of a term."""
+        return getattr(self, f"_{type(node).__name__.lower()}")(node, names)  # type: ignore[no-any-return]
+
+    def _values(self, nodes: Iterable[ast.Term], names: Bindings) -> Iterator[Value]:
+        return (self.value(node, names) for node in nodes)
+
+    def _constant(self, node: ast.Constant, _: Bindings) -> Value:
+        return self.operations.constant(node.value)
+
+    def _variable(self, node: ast.Variable, names: Bindings) -> Value:
+        return names[node.name]  # type: ignore[no-any-return]
+
+    def _listof(self, node: ast.ListOf, names: Bindings) -> Value:
+        items = tuple(self._values(node.items, names))
+        return only_if(all_known(items), of_leaf(ListValue(items)))
+
+    def _and(self, node: ast.And, names: Bindings) -> Value:
+        return conjunction(self._values(node.parts, names))
+
+    def _or(self, node: ast.Or, names: Bindings) -> Value:
+        return disjunction(self._values(node.parts, names))
+
+    def _inverted(self, node: ast.Inverted, names: Bindings) -> Value:
+        return negation(self.value(node.body, names))
+
+    def _implies(self, node: ast.Implies, names: Bindings) -> Value:
+        return disjunction(self._values((ast.Inverted(node.first), node.second), names))
+
+    def _compared(self, node: ast.Compared, names: Bindings) -> Value:
+        return self.operations.compare(self.value(node.left, names), node.operator, self.value(node.right, names))
+
+    def _matches(self, node: ast.Matches, names: Bindings) -> Value:
+        return self.operations.matches(self.value(node.body, names), node.regex)
+
+    def _arithmetic(self, node: ast.Arithmetic, names: Bindings) -> Value:
+        return self.operations.arithmetic(self.value(node.left, names), node.operator, self.value(node.right, names))
+
+    def _negative(self, node: ast.Negative, names: Bindings) -> Value:
+        return self.operations.arithmetic(self.operations.constant(0), "-", self.value(node.body, names))
+
+    def _length(self, node: ast.Length, names: Bindings) -> Value:
+        return self.operations.length(self.value(node.body, names))
+
+    def _known(self, node: ast.Known, names: Bindings) -> Value:
+        return known_truth(self.value(node.body, names).known)
+
+    def _field(self, node: ast.Field, names: Bindings) -> Value:
+        if isinstance(node.body, ast.State):
+            return self.context.state_field(node.name)
+        return self.operations.field(self.value(node.body, names), node.name)
+
+    def _item(self, node: ast.Item, names: Bindings) -> Value:
+        return self.operations.item(self.value(node.body, names), self.value(node.index, names))
+
+    def _fact(self, node: ast.Fact, _: Bindings) -> Value:
+        return self.context.fact(node.path)
+
+    def _state(self, _node: ast.State, _: Bindings) -> Value:
+        return self.context.state()
+
+    def _stateof(self, node: ast.StateOf, names: Bindings) -> Value:
+        return self.context.call_state(node.function, list(self._values(node.arguments, names)))
+
+    # --- calls
+
+    def _ofcall(self, node: ast.OfCall, names: Bindings) -> Value:
+        label = node.call
+        calls: Calls = names[label.name] if isinstance(label, ast.Label) else self.context.select(self, label, names)
+        return joined((guard, getattr(call, node.what)) for guard, call in calls)
+
+    def _somecall(self, node: ast.SomeCall, names: Bindings) -> Value:
+        return self.context.some(self, node, names)
+
+    def _countcalls(self, node: ast.CountCalls, names: Bindings) -> Value:
+        return self.context.count(self, node, names)
+
+    def _sumcalls(self, node: ast.SumCalls, names: Bindings) -> Value:
+        return self.context.sum(self, node, names)
+
+    # --- items
+
+    def _overitems(self, node: ast.OverItems, names: Bindings) -> Value:
+        items = self.value(node.items, names)
+        return joined((guard, self._over(node, leaf, names)) for guard, leaf in items.cases if leaf.kind == "list")
+
+    def _over(self, node: ast.OverItems, whole: Leaf, names: Bindings) -> Value:
+        items = self.operations.items_of(whole)
+        if items is None:
+            return self._over_some(node, whole, names)
+        truths = (self.value(node.condition, {**names, node.variable: item}) for item in items)
+        match node.which:
+            case "all":
+                return conjunction(truths)
+            case "any":
+                return disjunction(truths)
+        return count_true(list(truths))
+
+    def _over_some(self, node: ast.OverItems, whole: Leaf, names: Bindings) -> Value:
+        """Of a list of which nothing is known: the same of the same condition."""
+        symbols = self.operations.symbols
+        key = node.which, whole, text_of(node.condition), node.variable, self.used_bindings(node.condition, names)
+        if node.which == "count":
+            return only_if(symbols.truth((key, "known")), number(symbols.size(key)))
+        return symbols.any_truth(key)
+
+    @staticmethod
+    def used_bindings(node: object, names: Bindings) -> tuple[tuple[str, Any], ...]:
+        """The names that a term uses, with their values: what makes it another one with the same text."""
+        used = {one.name for one in ast.walk(node) if isinstance(one, ast.Variable | ast.Label)}
+        return tuple(
+            (name, value if isinstance(value, Value) else tuple(value))
+            for name, value in sorted(names.items(), key=lambda one: one[0])
+            if name in used
+        )
+
+
+def count_true(truths: Sequence[Value]) -> Value:
+    """In how many cases it is so."""
+    total: Expression = 0
+    for one in truths:
+        total = add(total, conditional(when_true(one), 1, 0))
+    return only_if(all_known([truth(when_true(one), when_false(one)) for one in truths]), number(total))
+
+
+def add(left: Expression, right: Expression) -> Expression:
+    from guardagent.policy.logic.expressions import arithmetic
+
+    return arithmetic(left, "+", right)

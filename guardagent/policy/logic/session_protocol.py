@@ -1,0 +1,30 @@
+"""The session that the reasoner asks, as far as it looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from threading import RLock
+from typing import Any, Protocol
+
+from guardagent.policy.monitors.conversation import Conversation
+from guardagent.policy.policies import Policies
+from guardagent.types import Event, Verdict
+
+
+class ReasonerSession(Protocol):
+    """One conversation under a policy: see `guardagent.Session`."""
+
+    policies: Policies
+    _conversation: Conversation
+    _facts: Mapping[str, Any]
+    _lock: RLock
+
+    @property
+    def halted(self) -> bool: ...
+
+    @property
+    def history(self) -> tuple[Event, ...]: ...
+
+    def check(
+        self, tool: str, args: Mapping[str, Any] = ..., *, facts: Mapping[str, Any] | None = ..., reserve: bool = ...
+    ) -> Verdict: ...

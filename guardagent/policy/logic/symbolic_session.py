@@ -1,0 +1,200 @@
+"""Any session at all: facts, a state and earlier calls of which nothing is known but what the rules say of them.
+
+A history term is open, and a call that it speaks of stands for it: where there is one, it is as the term says. The
+terms are not independent: such a call is seen by every other term too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from guardagent.policy.language import ast
+from guardagent.policy.language.printing import text_of
+from guardagent.policy.logic.expressions import Expression, conj, disj, implies, less, same, variable
+from guardagent.policy.logic.operations import Operations, number
+from guardagent.policy.logic.semantics import Bindings, Calls, Semantics, SymbolicCall
+from guardagent.policy.logic.values import (
+    FALSE,
+    Opaque,
+    SymbolicMapping,
+    Value,
+    all_known,
+    joined,
+    of_leaf,
+    only_if,
+    when_false,
+    when_true,
+)
+
+_FACTS = "facts"
+_STATE = "state"
+_HISTORY = (ast.SomeCall, ast.CountCalls, ast.SumCalls, ast.Selected)
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierCall:
+    """An earlier call that a term speaks of: whether there is one, what it is, and its pattern's text."""
+
+    exists: Expression
+    call: SymbolicCall
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryTerm:
+    """A history term, and what it says: `some`, how many, or nothing."""
+
+    kind: Literal["some", "count", "select"]
+    pattern: ast.Pattern
+    condition: ast.Term
+    names: Bindings
+    value: Value
+    ok: bool = False
+
+
+class SymbolicSession:
+    """A session of which nothing is known.
+
+    Args:
+        operations: what is done with values.
+        tools: those of which there may have been calls.
+
+    Attributes:
+        calls: the earlier calls that the terms speak of.
+        terms: the history terms.
+        asked: what state functions were asked: (function, arguments, answer).
+    """
+
+    def __init__(self, operations: Operations, tools: frozenset[str]) -> None:
+        self._operations, self._tools = operations, tools
+        self._symbols = operations.symbols
+        self.calls: list[EarlierCall] = []
+        self.terms: list[HistoryTerm] = []
+        self.state_queries: dict[Hashable, tuple[str, Sequence[Value], Value]] = {}
+
+    # --- facts and state
+
+    def fact(self, path: Sequence[str]) -> Value:
+        value = of_leaf(SymbolicMapping(_FACTS))
+        for name in path:
+            mappings = joined((guard, of_leaf(leaf)) for guard, leaf in value.cases if leaf.kind == "mapping")
+            value = self._operations.field(mappings, name)
+        self._symbols.descriptions[f"fact({'.'.join(path)})"] = value
+        return value
+
+    def state(self) -> Value:
+        made = self._symbols.once(
+            ("value", _STATE), lambda: self._symbols.one_of([SymbolicMapping(_STATE), Opaque(_STATE)], known=False)
+        )
+        assert isinstance(made, Value)
+        return made
+
+    def state_field(self, name: str) -> Value:
+        value = only_if(self.state().known, self._symbols.content(_STATE, name))
+        self._symbols.descriptions[f"state.{name}"] = value
+        return value
+
+    def call_state(self, function: str, arguments: Sequence[Value]) -> Value:
+        key = "ask", function, tuple(arguments)
+        answer = only_if(conj(self.state().known, all_known(arguments)), self._symbols.any_value(key))
+        self.state_queries[key] = function, arguments, answer
+        return answer
+
+    # --- history
+
+    def _key(self, meaning: Semantics, node: Any, names: Bindings) -> Hashable:
+        own = (node.ok,) if isinstance(node, ast.SomeCall) else ()
+        term = text_of(node.term) if isinstance(node, ast.SumCalls) else ""
+        which = node.which if isinstance(node, ast.Selected) else ""
+        text = type(node).__name__, which, text_of(node.pattern), text_of(node.condition), term
+        return (*text, own, meaning.used_bindings(node, names))
+
+    def some(self, meaning: Semantics, node: ast.SomeCall, names: Bindings) -> Value:
+        def made() -> Value:
+            value = self._symbols.any_truth(key)
+            call = self._earlier(meaning, node, names, key, when_true(value))
+            if call is None:
+                return FALSE
+            self._symbols.axioms.append(implies(when_true(value), call.succeeded if node.ok else True))
+            self.terms.append(HistoryTerm("some", node.pattern, node.condition, names, value, node.ok))
+            return value
+
+        key = self._key(meaning, node, names)
+        return self._symbols.once(key, made)  # type: ignore[no-any-return]
+
+    def count(self, meaning: Semantics, node: ast.CountCalls, names: Bindings) -> Value:
+        def made() -> Value:
+            known, total = self._symbols.truth((key, "known")), self._symbols.size(key)
+            if self._earlier(meaning, node, names, key, conj(known, less(0, total))) is None:
+                return self._operations.constant(0)
+            value = only_if(known, number(total))
+            self.terms.append(HistoryTerm("count", node.pattern, node.condition, names, value))
+            self._symbols.descriptions[text_of(node)] = value
+            return value
+
+        key = self._key(meaning, node, names)
+        return self._symbols.once(key, made)  # type: ignore[no-any-return]
+
+    def sum(self, meaning: Semantics, node: ast.SumCalls, names: Bindings) -> Value:
+        if not meaning.tools_of(node.pattern) & self._tools:
+            return self._operations.constant(0)
+        key = self._key(meaning, node, names)
+        return self._symbols.any_value(key, text_of(node), ("number",))
+
+    def select(self, meaning: Semantics, node: ast.Selected, names: Bindings) -> Calls:
+        def made() -> Calls:
+            exists = self._symbols.truth((key, "exists"))
+            call = self._earlier(meaning, node, names, key, exists)
+            return [] if call is None else [(exists, call)]
+
+        key = self._key(meaning, node, names)
+        return self._symbols.once(key, made)  # type: ignore[no-any-return]
+
+    def _earlier(
+        self, meaning: Semantics, node: Any, names: Bindings, key: Hashable, exists: Expression
+    ) -> SymbolicCall | None:
+        """A call that a term speaks of, if there is one; None where there can be none."""
+        tools = sorted(meaning.tools_of(node.pattern) & self._tools)
+        if not tools:
+            return None
+        call = self._call(key, tools)
+        met, _ = meaning.match_condition(node.pattern, node.condition, call, names)
+        self._symbols.axioms.append(implies(exists, when_true(met)))
+        self.calls.append(EarlierCall(exists, call, text_of(node.pattern)))
+        return call
+
+    def _call(self, key: Hashable, tools: Sequence[str]) -> SymbolicCall:
+        tool: Expression = tools[0]
+        if len(tools) > 1:
+            tool = variable("text", self._symbols.name("tool"))
+            self._symbols.axioms.append(disj(*(same(tool, one) for one in tools)))
+        output = self._symbols.any_value((key, "output"))
+        return SymbolicCall(
+            tool, of_leaf(SymbolicMapping((key, "args"))), output, self._symbols.any_truth((key, "failed"))
+        )
+
+    # --- what the terms have to do with each other
+
+    def add_consistency_axioms(self, meaning: Semantics) -> None:
+        """A call that one term speaks of is seen by the others. To be done when all terms have been read."""
+        terms = [one for one in self.terms if not any(isinstance(n, _HISTORY) for n in ast.walk(one.condition))]
+        for earlier in list(self.calls):
+            for term in terms:
+                self._symbols.axioms += self._consistency(meaning, term, earlier)
+
+    @staticmethod
+    def _consistency(meaning: Semantics, term: HistoryTerm, earlier: EarlierCall) -> list[Expression]:
+        met, _ = meaning.match_condition(term.pattern, term.condition, earlier.call, term.names)
+        yes, no = conj(earlier.exists, when_true(met)), when_false(met)
+        if term.kind == "some":
+            well = earlier.call.succeeded if term.ok else True
+            none = when_false(term.value)
+            return [implies(conj(yes, well), when_true(term.value)), implies(conj(none, earlier.exists, well), no)]
+        known = term.value.known
+        total = term.value.cases[0][1].payload  # type: ignore[union-attr]  # it is a number
+        return [
+            implies(conj(yes, known), less(0, total)),
+            implies(conj(earlier.exists, known), disj(when_true(met), no)),
+        ]

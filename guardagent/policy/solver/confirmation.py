@@ -1,0 +1,72 @@
+"""Whether the user said yes to this very call: after it was proposed, and before anything else was said.
+
+What a tool gave back confirms nothing, whatever it claims to quote: roles and order are the host's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from guardagent.policy.language.values import exact, kind_of, shown
+from guardagent.policy.solver.citations import ConversationMessage, holds_number, holds_text
+
+
+def confirmation_problem(
+    yes: int, proposal: int, messages: Sequence[ConversationMessage], args: Mapping[str, Any]
+) -> str | None:
+    """Why a user's message is no yes to a call; None where it is one.
+
+    Args:
+        yes: the user's message.
+        proposal: the assistant's message that proposes the call.
+        messages: the conversation.
+        args: the call's arguments.
+    """
+    if messages[yes].role != "user":
+        return f"message {yes} is the {messages[yes].role}'s; only the user confirms"
+    if messages[proposal].role != "assistant" or proposal >= yes:
+        return f"message {proposal} is no proposal by the assistant before message {yes}"
+    since = [one for one in messages[proposal + 1 : yes] if one.role == "assistant" and one.content.strip()]
+    if since:
+        return f"the assistant said something else between its proposal (message {proposal}) and message {yes}"
+    replies = [at for at, one in enumerate(messages) if at > proposal and one.role == "user"]
+    if replies != [yes]:
+        return f"message {yes} is not all that the user said after the proposal (message {proposal})"
+    return _missing_from_proposal(args, messages[proposal].content, proposal)
+
+
+def _missing_from_proposal(args: Mapping[str, Any], text: str, proposal: int) -> str | None:
+    """What of a call its proposal does not name."""
+    identifying = list(_identifying_arguments(args))
+    if not identifying:
+        return "the call has no argument that a proposal could name"
+    missing = [f"{name} {shown(value)}" for name, value in identifying if not _is_mentioned(value, text)]
+    return f"the proposal (message {proposal}) does not name {', '.join(missing)}" if missing else None
+
+
+def _is_mentioned(value: Any, text: str) -> bool:
+    if isinstance(value, str):
+        return holds_text(value, text)
+    number = exact(value)
+    return isinstance(number, int | Fraction) and holds_number(number, text)
+
+
+def _identifying_arguments(args: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The texts with a digit and all numbers; where there are none, the texts."""
+    texts = [(name, value) for name, value in args.items() if isinstance(value, str) and value.strip()]
+    found = [(name, value) for name, value in texts if any(map(str.isdigit, value))]
+    found += [pair for name, value in args.items() for pair in _numbers(name, value)]
+    yield from found or texts
+
+
+def _numbers(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _numbers(f"{name}.{key}", item)
+    elif isinstance(value, list | tuple):
+        for at, item in enumerate(value):
+            yield from _numbers(f"{name}[{at}]", item)
+    elif kind_of(value) == "number":
+        yield name, value

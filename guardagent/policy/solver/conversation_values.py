@@ -1,0 +1,262 @@
+"""Values that a model reads in the conversation (*Solver-Aided Verification*, 3.1), of which nothing is believed.
+
+The model says for each value which message says it, and in which words. The host looks there: the message is of a role
+that may say it, the words stand in it exactly, the value is of its sort and is supported by the words. Whatever is not
+so is unknown, with the reason. No answer is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from guardagent._support import strict_json
+from guardagent.errors import GuardError
+from guardagent.models.meter import Meter
+from guardagent.models.prompts import ModelCall, Prompts
+from guardagent.policy.language.values import Unknown, equal, exact, shown
+from guardagent.policy.solver.citations import ConversationMessage, holds_number, holds_text, message_of, occurrences
+from guardagent.policy.solver.confirmation import confirmation_problem
+from guardagent.types import thaw
+
+if TYPE_CHECKING:
+    from guardagent.models import Model
+
+__all__ = ["ConversationMessage", "RequestedVariable", "Value", "read_values"]
+
+Value = bool | int | Fraction | str
+MAX_ANSWER = 200_000  # characters
+
+_ITEM = {"value", "message", "quote"}
+_FORMS = {"Bool": "true or false", "Int": "a whole number", "Real": "a number", "String": "a text"}
+_FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
+_BREAKS = re.compile("[\x7f-\x9f\u2028\u2029]")  # JSON leaves them, and some take them for the end of a line
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedVariable:
+    """A variable whose value is asked for.
+
+    Attributes:
+        name: what it is called.
+        sort: "Bool", "Int", "Real" or "String"; or the values of an enumeration.
+        enum: the values that it may have; None where it may have any of its sort.
+        roles: whose messages it may come from.
+        confirmation: whether it is the user's yes to the proposed call.
+        description: what it is, in words.
+    """
+
+    name: str
+    sort: str | tuple[str, ...]
+    enum: tuple[Any, ...] | None = None
+    roles: frozenset[str] = frozenset({"user"})
+    confirmation: bool = False
+    description: str = ""
+
+    @property
+    def form(self) -> str:
+        """Its sort, for the model."""
+        values = self.sort if isinstance(self.sort, tuple) else self.enum
+        if self.confirmation or values is None:
+            return _FORMS[str(self.sort)]
+        return f"one of {', '.join(shown(value, 200) for value in values)}"
+
+    def prompt_fields(self) -> dict[str, str]:
+        roles = " or ".join(sorted(self.roles))
+        return {"name": self.name, "form": self.form, "roles": roles, "description": self.description}
+
+
+class _RejectionError(Exception):
+    """A value that is not believed; the text says why."""
+
+
+def read_values(
+    model: Model | None,
+    variables: Sequence[RequestedVariable],
+    messages: Sequence[Any],
+    tool: str,
+    args: Mapping[str, Any],
+    *,
+    meter: Meter | None = None,
+) -> dict[str, Value | Unknown]:
+    """The values of variables, as a conversation says them. It never raises: what goes wrong makes them unknown.
+
+    Args:
+        model: who reads.
+        variables: the variables.
+        messages: the conversation as chat messages, with `role` and `content`.
+        tool: the proposed call's tool.
+        args: its arguments.
+        meter: the account that the question is put on; by default one of its own.
+    """
+    if not variables:
+        return {}
+    try:
+        conversation = [message_of(one) for one in messages]
+        if not conversation:
+            return _all_unknown(variables, "there is no conversation to read it in")
+        answer = _query_model(meter or Meter(model), variables, conversation, tool, args)
+        return {one.name: _verified(one, answer[one.name], conversation, args) for one in variables}
+    except _RejectionError as error:
+        return _all_unknown(variables, f"the model's answer is refused: {error}")
+    except GuardError as error:
+        return _all_unknown(variables, str(error))
+    except Exception as error:  # noqa: BLE001 - messages and arguments may be anything
+        return _all_unknown(variables, f"the conversation cannot be read ({type(error).__name__}: {str(error)[:200]})")
+
+
+def _all_unknown(variables: Sequence[RequestedVariable], why: str) -> dict[str, Value | Unknown]:
+    return {one.name: Unknown(f"{one.name} was not read in the conversation: {why}") for one in variables}
+
+
+# --- the question ---------------------------------------------------------------------------------------------------
+
+
+@lru_cache(1)
+def _prompts() -> Prompts:
+    return Prompts()
+
+
+def _query_model(
+    meter: Meter,
+    variables: Sequence[RequestedVariable],
+    messages: Sequence[ConversationMessage],
+    tool: str,
+    args: Mapping[str, Any],
+) -> dict[str, Any]:
+    """What the model answers under each name."""
+    hidden = {"system"} - {role for one in variables for role in one.roles}
+    lines = [_line(at, one) for at, one in enumerate(messages) if one.role not in hidden]
+    data = {"call": _json({"tool": tool, "args": thaw(args)}), "conversation": "\n".join(lines)}
+    confirmations = [one.name for one in variables if one.confirmation]
+    described = [one.prompt_fields() for one in variables]
+    prompt = _prompts().render("read_values", data, asked=described, confirmations=confirmations)
+    call = ModelCall(prompt)
+    with meter.metered_call(call) as exchange:
+        if exchange.needs_model and meter.model is not None:
+            exchange.answer = meter.model.complete(prompt.messages)
+    outcome = exchange.outcome
+    if isinstance(outcome, GuardError):
+        raise outcome
+    return _parsed(outcome.text, {one.name for one in variables})
+
+
+def _line(at: int, message: ConversationMessage) -> str:
+    """A message as one line of JSON, so that no content can look like another message."""
+    of_tool = {"tool": message.tool} if message.role == "tool" and message.tool else {}
+    return _json({"message": at, "role": message.role, **of_tool, "content": message.content})
+
+
+def _json(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "backslashreplace").decode()
+    return _BREAKS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+# --- the answer -----------------------------------------------------------------------------------------------------
+
+
+def _parsed(text: str, names: set[str]) -> dict[str, Any]:
+    if len(text) > MAX_ANSWER:
+        raise _RejectionError(f"it has {len(text):,} characters")
+    fenced = _FENCED.fullmatch(text.strip())
+    try:
+        answer = strict_json.loads(fenced[1] if fenced else text, parse_float=Decimal)
+    except ValueError as error:
+        raise _RejectionError(f"it is not one JSON object ({str(error)[:100]})") from None
+    if type(answer) is not dict or answer.keys() != names:
+        raise _RejectionError(f"its keys are not those that were asked for: {', '.join(sorted(names))}")
+    return answer
+
+
+# --- what is believed of it -----------------------------------------------------------------------------------------
+
+
+def _verified(
+    one: RequestedVariable, item: Any, messages: Sequence[ConversationMessage], args: Mapping[str, Any]
+) -> Value | Unknown:
+    if item is None:
+        return Unknown(f"the conversation does not say {one.name}")
+    try:
+        return _confirmation(one, item, messages, args) if one.confirmation else _value(one, item, messages)
+    except _RejectionError as error:
+        return Unknown(f"{one.name} is not taken from the conversation: {error}")
+
+
+def _value(one: RequestedVariable, item: Any, messages: Sequence[ConversationMessage]) -> Value:
+    at, quoted = _locate_quote(item, messages, _ITEM)
+    if messages[at].role not in one.roles:
+        raise _RejectionError(
+            f"message {at} is of the role {messages[at].role}; expected {' or '.join(sorted(one.roles))}"
+        )
+    value = _of_sort(item["value"], one)
+    text = messages[at].content
+    if type(value) is str and one.sort == "String":
+        supported = holds_text(value, text, quoted)
+    elif type(value) in (int, Fraction):
+        supported = holds_number(value, text, quoted)  # type: ignore[arg-type]
+    else:  # the words for a truth value or for one of an enumeration are free
+        supported = True
+    if not supported:
+        raise _RejectionError(f"{shown(value)} does not stand in the quote from message {at}")
+    return value
+
+
+def _confirmation(
+    one: RequestedVariable, item: Any, messages: Sequence[ConversationMessage], args: Mapping[str, Any]
+) -> bool:
+    if type(item) is not dict or item.get("value") is not True:
+        raise _RejectionError("the user has not said yes")
+    yes, _ = _locate_quote(item, messages, _ITEM | {"proposal"})
+    proposal, _ = _locate_quote(item["proposal"], messages, {"message", "quote"})
+    if messages[yes].role not in one.roles:
+        raise _RejectionError(f"message {yes} is of the role {messages[yes].role}; expected the user's")
+    problem = confirmation_problem(yes, proposal, messages, args)
+    if problem:
+        raise _RejectionError(problem)
+    return True
+
+
+def _locate_quote(item: Any, messages: Sequence[ConversationMessage], keys: set[str]) -> tuple[int, list[range]]:
+    """The message that is quoted, and where the words stand in it."""
+    if type(item) is not dict or item.keys() != keys:
+        raise _RejectionError(f"the answer has other keys than {', '.join(sorted(keys))}")
+    at, quote = item["message"], item["quote"]
+    if type(at) is not int or not 0 <= at < len(messages):
+        raise _RejectionError(f"there is no message {shown(at)}")
+    found = occurrences(quote, messages[at].content) if type(quote) is str else []
+    if not found:
+        raise _RejectionError(f"the quote does not stand in message {at}")
+    return at, found
+
+
+def _of_sort(value: Any, one: RequestedVariable) -> Value:
+    """A value exactly as its sort has it."""
+    convert = _CONVERSIONS["enumeration" if isinstance(one.sort, tuple) else one.sort]
+    found = convert(value)
+    if isinstance(one.sort, tuple) and value not in one.sort:
+        found = None
+    if found is None:
+        raise _RejectionError(f"{shown(value)} is not {one.form}")
+    if one.enum is not None and not any(equal(found, allowed) is True for allowed in one.enum):
+        raise _RejectionError(f"{shown(found)} is none of its values")
+    return found
+
+
+def _number(value: Any) -> Value | None:
+    number = exact(value) if type(value) in (int, Decimal) else None
+    return number if isinstance(number, int | Fraction) else None
+
+
+_CONVERSIONS: Mapping[str, Callable[[Any], Value | None]] = {
+    "Bool": lambda value: value if type(value) is bool else None,
+    "Int": lambda value: value if type(value) is int else None,
+    "Real": _number,
+    "String": lambda value: value if type(value) is str else None,
+    "enumeration": lambda value: value if type(value) is str else None,
+}

@@ -1,0 +1,296 @@
+"""A solver rule as a part of a policy: each call of the tools it governs is put to a solver.
+
+The policy together with what is known of the call and the permit: satisfiable allows, unsatisfiable denies with a
+minimal core in words (*Solver-Aided Verification*, 3.1). What is not known never allows: an unknown variable that is
+required denies, and one that is optional must not matter, whatever its value could be; only `free: any` is read as the
+paper reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache, partial
+from typing import Any
+
+from guardagent.policy.evaluation.findings import Call, Explanation, Finding, Trace
+from guardagent.policy.evaluation.views import Env
+from guardagent.policy.evaluation.worlds import Worlds
+from guardagent.policy.language.values import Absent, Truth, Unknown, shown
+from guardagent.policy.solver.conversation_reader import ConversationReader
+from guardagent.policy.solver.conversation_values import RequestedVariable
+from guardagent.policy.solver.encoding import Encoding, Question
+from guardagent.policy.solver.explanations import describe_facts, describe_value, facts_of, rules_of
+from guardagent.policy.solver.result import SolverResult
+from guardagent.policy.solver.sort_check import SortMismatch, value_of_sort
+from guardagent.policy.solver.sorts import Enumeration, Sort
+from guardagent.policy.solver.sources import ConversationSource, ExpressionSource, Source
+
+MAX_OUTCOMES = 64  # ways in which calls in flight can end that are put to the solver
+CACHE_SIZE = 1024  # explanations of denials: the same facts have the same
+
+
+@dataclass(frozen=True, slots=True)
+class SolverVariable:
+    """A variable of a tool's schema."""
+
+    name: str
+    sort: Sort
+    enum: tuple[Any, ...] | None
+    source: Source | None
+    required: bool
+    free: bool
+
+
+class PermitCheck:
+    """What permits a call of one tool.
+
+    Args:
+        question: is it satisfiable that the call is permitted?
+        variables: the tool's schema, in the order of the question's.
+        slot: where in the environment the call's arguments stand.
+        size: how many places the environment has.
+        worlds: the ways in which calls in flight can end, as far as the variables can tell.
+    """
+
+    def __init__(
+        self,
+        encoding: Encoding,
+        question: Question,
+        variables: Sequence[SolverVariable],
+        slot: int,
+        size: int,
+        outcomes: Worlds,
+    ) -> None:
+        self.encoding, self.question, self.variables = encoding, question, tuple(variables)
+        self._slot, self._size, self._outcomes = slot, size, outcomes
+        self._domains = {one.name: one.enum for one in variables if one.enum is not None}
+        self._computed = [
+            (at, one.source.term) for at, one in enumerate(variables) if isinstance(one.source, ExpressionSource)
+        ]
+        self.requested = tuple(
+            _requested_variable(one, encoding) for one in variables if isinstance(one.source, ConversationSource)
+        )
+        self.reads_history = any(
+            isinstance(one.source, ExpressionSource) and one.source.reads_history for one in variables
+        )
+        by_agent = [one.name for one in variables if isinstance(one.source, ExpressionSource) and one.source.from_args]
+        self._changeable = by_agent or [one.name for one in variables]
+        self._by_agent = bool(by_agent)
+        self._hidden = {
+            one.name for one in variables if isinstance(one.source, ExpressionSource) and not one.source.is_shown
+        }
+        self.violation = lru_cache(CACHE_SIZE, typed=True)(self._violation)
+
+    def judge(self, trace: Trace, call: Call, conversation_values: Mapping[str, Any]) -> Finding | None:
+        """Why the call is not permitted, or cannot be decided; None where it is permitted."""
+        values = self.values(trace, call, conversation_values)
+        if any(type(value) in (Unknown, SortMismatch) for value in values):
+            return self._judge_unknown(values)
+        found = self.question.evaluate(values)
+        if found is True:
+            return None
+        return self._judge_known(values, denied=found is False)
+
+    def in_every_outcome(self, trace: Trace, call: Call, conversation_values: Mapping[str, Any]) -> Finding | None:
+        """The same, however the calls in flight end."""
+        results: list[Finding] = []
+
+        def judge_outcome() -> Truth:
+            result = self.judge(trace, call, conversation_values)
+            results.extend([] if result is None else [result])
+            return True if result is None else result.value
+
+        truth = self._outcomes.every(trace, self._env(trace, call), judge_outcome, MAX_OUTCOMES)
+        if truth is True:
+            return None
+        return results[-1] if truth is False else Finding(truth)
+
+    def _env(self, trace: Trace, call: Call) -> Env:
+        env: Env = [None] * self._size
+        env[0], env[self._slot] = trace, call.args
+        return env
+
+    def values(self, trace: Trace, call: Call, conversation_values: Mapping[str, Any]) -> list[Any]:
+        """The value of each variable: as its sort has it, Unknown, or Refused."""
+        env = self._env(trace, call)
+        values = [conversation_values.get(one.name, _NOT_READ) for one in self.variables]
+        for at, term in self._computed:
+            values[at] = term(env)
+        return [value_of_sort(value, one.sort, one.enum) for value, one in zip(values, self.variables, strict=True)]
+
+    def _judge_unknown(self, values: Sequence[Any]) -> Finding | None:
+        pairs = list(zip(self.variables, values, strict=True))
+        refused = [(one, value) for one, value in pairs if type(value) is SortMismatch]
+        missing = [(one, value) for one, value in pairs if type(value) is Unknown]
+        reasons = [_unknown_reason(one, value) for one, value in missing if one.required]
+        if refused or reasons:
+            causes = [f"{one.name}: {self._refusal(one, value)}" for one, value in refused]
+            hidden = [f"{one.name}: {value.why}" for one, value in refused if one.name in self._hidden]
+            return Finding(Unknown(*causes, *reasons), lambda: Explanation(withheld=tuple(hidden)))
+        known = {one.name: value for one, value in pairs if type(value) is not Unknown}
+        universal = {one.name: value for one, value in missing if not one.free}
+        answer = self.question.solve(known, tuple(universal), self._domains)
+        if answer.status == "sat":
+            return None
+        if answer.status == "unsat" and universal:
+            return self._unknown_matters(known, universal, answer)
+        return self._denied(known, answer.core) if answer.status == "unsat" else _UNDECIDED
+
+    def _refusal(self, one: SolverVariable, value: SortMismatch) -> str:
+        if one.name not in self._hidden:
+            return value.why
+        return "its value, which is not shown, is none that it may have"
+
+    def _unknown_matters(
+        self, known: Mapping[str, Any], universal: Mapping[str, Unknown], answer: SolverResult
+    ) -> Finding:
+        """What is not known would have to be; or would not, as nothing permits the call."""
+        unconditional = self.question.solve(known, (), self._domains)
+        if unconditional.status == "unsat":
+            return self._denied(known, unconditional.core)
+        example = {} if self._hidden & known.keys() else answer.counterexample or {}  # it may be made of them
+        relevant = [name for name in universal if f"variable:{name}" in answer.core] or list(universal)
+        reasons = [f"{name}: {'; '.join(universal[name].why)}" for name in relevant]
+        where = " and ".join(f"{name} {shown(example[name])}" for name in relevant if name in example)
+        return Finding(
+            Unknown(*reasons, f"and it matters: with {where} it is not permitted" if where else "and it matters")
+        )
+
+    def _judge_known(self, values: Sequence[Any], *, denied: bool) -> Finding | None:
+        """What the solver says where all is known."""
+        if denied:
+            return self.violation(*values)
+        answer = self.question.solve(self._named(values))
+        if answer.status == "sat":
+            return None
+        return self._denied(self._named(values), answer.core) if answer.status == "unsat" else _UNDECIDED
+
+    def _violation(self, *values: Any) -> Finding:
+        answer = self.question.solve(self._named(values))
+        if answer.status == "sat":
+            return Finding(Unknown("the solver contradicts the compiled rule; report this as a fault of GuardAgent"))
+        return self._denied(self._named(values), answer.core)
+
+    def _named(self, values: Sequence[Any]) -> dict[str, Any]:
+        return {one.name: value for one, value in zip(self.variables, values, strict=True)}
+
+    def _denied(self, known: Mapping[str, Any], core: Sequence[str]) -> Finding:
+        return Finding(False, cache(partial(self._explained, known, core)))  # noqa: FBT003 - a value
+
+    def _explained(self, known: Mapping[str, Any], core: Sequence[str]) -> Explanation:
+        facts = describe_facts(core, self.encoding, known, self._hidden)
+        hidden = [name for name in facts_of(core) if name in self._hidden]
+        return Explanation(
+            because=facts,
+            evidence={"core": list(core), "because": facts, "rules": rules_of(core, self.encoding)},
+            changes=self._changes(known),
+            withheld=tuple(describe_value(name, known[name], self.encoding.comments.get(name, "")) for name in hidden),
+        )
+
+    def _changes(self, known: Mapping[str, Any]) -> tuple[Any, str] | None:
+        """The nearest call that would be permitted.
+
+        It is found from what may be shown, since it would tell of the rest, and then held against all that is known.
+        """
+        may_be_shown = {name: value for name, value in known.items() if name not in self._hidden}
+        changeable = [name for name in self._changeable if name in may_be_shown]
+        changes = self.question.remedy(may_be_shown, changeable, self._domains)
+        if not changes:
+            return None
+        if len(may_be_shown) < len(known) and self.question.solve({**known, **changes}).status != "sat":
+            return None
+        words = " and ".join(describe_value(name, value) for name, value in changes.items())
+        arguments = {
+            one.name: one.source.argument for one in self.variables if isinstance(one.source, ExpressionSource)
+        }
+        names = [arguments.get(name) for name in changes]
+        whole = None if None in names else dict(zip(names, changes.values(), strict=True))
+        return whole, f"it would be permitted {'with' if self._by_agent else 'if'}: {words}"
+
+
+def _unknown_reason(one: SolverVariable, value: Unknown) -> str:
+    """What has to be found out; an argument can be added to the call."""
+    from_args = isinstance(one.source, ExpressionSource) and one.source.from_args
+    return (Absent if from_args else str)(f"{one.name}: {'; '.join(value.why)}")
+
+
+def _requested_variable(one: SolverVariable, encoding: Encoding) -> RequestedVariable:
+    source = one.source
+    assert isinstance(source, ConversationSource)
+    sort = one.sort.values if isinstance(one.sort, Enumeration) else one.sort.name
+    return RequestedVariable(
+        one.name, sort, one.enum, source.roles, source.confirmation, encoding.comments.get(one.name, "")
+    )
+
+
+_NOT_READ = Unknown("no model has read it in the conversation")
+_UNDECIDED = Finding(Unknown("the solver could not decide it in its time"))
+
+
+class SolverMonitor:
+    """A solver rule's part. It remembers nothing.
+
+    Attributes:
+        governed: what permits a call of each tool.
+    """
+
+    remembers = False
+    slow = True
+
+    def __init__(self, checks: Mapping[str, PermitCheck], read_conversation: ConversationReader | None) -> None:
+        self.checks = checks
+        self._read_conversation = read_conversation
+        self.tools = frozenset(checks)
+
+    def concerns(self, call: Call) -> bool:
+        return call.tool in self.tools
+
+    def asks(self, tool: str) -> bool:
+        """Whether a model is asked about calls of a tool."""
+        return bool(self.checks[tool].requested) and self._read_conversation is not None
+
+    def looks_back(self, call: Call) -> bool:
+        """Also where it reads the conversation."""
+        return self.checks[call.tool].reads_history or bool(self.checks[call.tool].requested)
+
+    def start(self) -> None:
+        return None
+
+    def judge(self, trace: Trace, call: Call, _memory: Any) -> Finding | None:
+        check = self.checks[call.tool]
+        conversation_values = (
+            self._read_conversation(check.requested, trace, call)
+            if check.requested and self._read_conversation is not None
+            else {}
+        )
+        if not trace.in_flight or not check.reads_history:
+            return check.judge(trace, call, conversation_values)
+        return check.in_every_outcome(trace, call, conversation_values)
+
+    def placed(self, trace: Trace, call: Call, memory: Any, finding: Finding | None) -> None:
+        """Nothing: each call is judged by itself."""
+
+    def began(self, memory: Any) -> None:
+        """Nothing, as above."""
+
+    def settled(self, trace: Trace, call: Call, memory: Any) -> None:
+        """Nothing, as above."""
+
+    def ended(self, _trace: Trace, _memory: Any) -> Finding | None:
+        return None
+
+    def so_far(self, _memory: Any) -> Truth:
+        return True
+
+    def satisfied(self, _memory: Any) -> bool:
+        return False
+
+    def copied(self, _memory: Any, _calls: Any) -> None:
+        return None
+
+    def dumped(self, _memory: Any) -> None:
+        return None
+
+    def loaded(self, _data: Any, _calls: Any) -> None:
+        return None
