@@ -19,7 +19,7 @@ from guardagent.policy.language.formula import atoms
 from guardagent.policy.language.temporal import read_temporal
 from guardagent.policy.monitors.alphabet import Alphabet
 from guardagent.policy.monitors.automaton import Standing, compile_formula
-from guardagent.policy.monitors.monitor import Compiled, Monitor
+from guardagent.policy.monitors.product import Compiled, ProductMonitor
 from guardagent.types import Event
 
 RULES = [
@@ -60,14 +60,14 @@ def compiled(text: str) -> Compiled:
 
 
 def one_by_one(rules: Sequence[Compiled], trace: Sequence[Event]) -> int:
-    monitor = Monitor(rules)
+    monitor = ProductMonitor(rules)
     for event in trace:
         monitor.step(event, ok=event.status == "ok")
     return monitor.standings.count(Standing.VIOLATED)
 
 
 def continued(rules: Sequence[Compiled], trace: Sequence[Event]) -> int:
-    monitor = Monitor(rules)
+    monitor = ProductMonitor(rules)
     monitor.run(trace)
     return monitor.standings.count(Standing.VIOLATED)
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from guardagent.sandbox.toolbox import Tool as Tool
     from guardagent.sandbox.toolbox import Toolbox as Toolbox
     from guardagent.session.permit import Permit as Permit
-    from guardagent.session.replan import Enforced as Enforced
+    from guardagent.session.replan import ReplanResult as ReplanResult
     from guardagent.session.replan import aenforce as aenforce
     from guardagent.session.replan import enforce as enforce
     from guardagent.session.session import Session as Session
@@ -64,7 +64,7 @@ _HOMES = {
     "guardagent.policy.policies": "Policies",
     "guardagent.generation.chat.chat": "aguarded_chat guarded_chat",
     "guardagent.generation.chat.turn": "GuardedTurn",
-    "guardagent.session.replan": "Enforced aenforce enforce",
+    "guardagent.session.replan": "ReplanResult aenforce enforce",
     "guardagent.sandbox": "Limits Sandbox",
     "guardagent.session.session": "Session",
     "guardagent.sandbox.toolbox": "Tool Toolbox",

@@ -13,8 +13,8 @@ from benchmarks.conformance.shop import TOOLS
 from benchmarks.conformance.tasks import Call
 from guardagent import InputError, Policies, load_policies
 from guardagent.generation.chat.offered import Offered
+from guardagent.session.joint_check import judge_jointly
 from guardagent.session.permit import Permit
-from guardagent.session.together import judge_together
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Guarded:
             ]
         proposed = [(tool, one) for (tool, _), one in zip(turn, read, strict=True) if not isinstance(one, str)]
         started = time.process_time()
-        asked, verdicts = judge_together(self._session, proposed, {})
+        asked, verdicts = judge_jointly(self._session, proposed, {})
         self.seconds += [(time.process_time() - started) / len(turn)] * len(turn)
         found = {id(call): verdict for call, verdict in zip(asked, verdicts, strict=True)}
         made = all(id(call) in found and not found[id(call)].label for call in proposed)

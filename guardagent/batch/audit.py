@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from guardagent.batch.records import Trace
-from guardagent.policy.evaluation.findings import Call
+from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.monitors.automaton import Standing
-from guardagent.policy.monitors.monitor import Monitor
+from guardagent.policy.monitors.product import ProductMonitor
 from guardagent.policy.policies import Policies
 from guardagent.types import EMPTY, Decision, Event, Usage, Verdict, Violation, freeze
 
@@ -42,7 +42,7 @@ def _keeps_all_rules(policies: Policies, trace: Trace) -> bool:
     events = [step.event for step in trace.steps]
     if any(_needs_session(policies, *kind) for kind in _kinds(events)) or _is_too_deep(trace):
         return False
-    monitor = Monitor(policies.product)
+    monitor = ProductMonitor(policies.product)
     return not monitor.run(events) and all(standing >= Standing.MET for standing in monitor.standings)
 
 
@@ -54,7 +54,7 @@ def _needs_session(
     policies: Policies, tool: str, action: str | None, decision: str | None, tags: frozenset[str]
 ) -> bool:
     """Whether anything but the temporal rules is asked of such an event."""
-    return policies.concern(Call(tool, EMPTY).labelled(action, decision, tags)).apart
+    return policies.applicability(SessionCall(tool, EMPTY).labelled(action, decision, tags)).needs_more_checks
 
 
 def _is_too_deep(trace: Trace) -> bool:

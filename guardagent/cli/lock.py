@@ -60,7 +60,7 @@ def _contents(
 ) -> list[Content]:
     """Every file that was named, after making sure that it is what it is taken for."""
     from guardagent.models.prompts import Prompts
-    from guardagent.policy.file.locked import policies as files_of
+    from guardagent.policy.file.lock_contents import policy_contents as files_of
     from guardagent.programs.memory.agents import Memory
     from guardagent.programs.runtime import lock
     from guardagent.programs.runtime.program_file import fresh_program

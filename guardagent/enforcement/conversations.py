@@ -13,7 +13,7 @@ from guardagent.enforcement.calls import HostCall
 from guardagent.errors import InputError
 from guardagent.session.permit import Permit
 from guardagent.session.session import Session
-from guardagent.session.shared_history import OverError
+from guardagent.session.shared_history import SessionEndedError
 from guardagent.types import Decision, Verdict, freeze
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ class Conversations:
         if conversation.journal is not None:
             try:
                 conversation.session.catch_up()
-            except OverError:
+            except SessionEndedError:
                 self.drop(name)
                 conversation = self.of(name)
                 conversation.session.catch_up()

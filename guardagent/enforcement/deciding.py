@@ -18,9 +18,9 @@ from guardagent.enforcement.ledger.protocol import REJECTED
 from guardagent.enforcement.names import Names
 from guardagent.enforcement.settling import Settling
 from guardagent.errors import InputError, error_text
-from guardagent.policy.evaluation.findings import Call
+from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.policies import Policies
-from guardagent.session.shared_history import MovedError
+from guardagent.session.shared_history import HistoryChangedError
 from guardagent.types import EMPTY, Decision, Verdict, unchecked_verdict
 
 MAX_RACES = 10  # how often a call is judged where others keep coming between the verdict and its place
@@ -159,7 +159,7 @@ class Deciding:
                     **options,
                 )
                 break
-            except MovedError:
+            except HistoryChangedError:
                 conversation.session.catch_up()
         else:
             raise InputError("other processes kept adding to the conversation; propose the call again")
@@ -173,7 +173,7 @@ class Deciding:
         return verdict
 
     def _looks_back(self, call: HostCall) -> bool:
-        kind = Call(self.names.resolve(call.tool), EMPTY).labelled(call.action, None, call.tags)
+        kind = SessionCall(self.names.resolve(call.tool), EMPTY).labelled(call.action, None, call.tags)
         return not isinstance(self.policies, Policies) or self.policies.looks_back(kind)
 
     def _facts_of(self, call: HostCall) -> Mapping[str, Any]:
@@ -235,6 +235,6 @@ class Deciding:
                 return conversation.session.approve(verdict)
             except InputError:
                 continue
-            except MovedError:
+            except HistoryChangedError:
                 conversation.session.catch_up()
         raise InputError("other calls kept coming between the approval and the call; approve it again")

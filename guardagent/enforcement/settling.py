@@ -15,7 +15,7 @@ from guardagent.enforcement.writing import Records
 from guardagent.types import Decision, Verdict, unchecked_verdict
 
 if TYPE_CHECKING:
-    from guardagent.policy.evaluation.findings import Status
+    from guardagent.policy.evaluation.monitor_interface import CallStatus
     from guardagent.session.permit import Permit
 
 RECORDED = Verdict(Decision.ALLOW, checked_by="policy")
@@ -80,7 +80,7 @@ class Settling:
         """
         conversation, tool = self.conversations.known(call.conversation), self.names.resolve
         permit = conversation.taken(call, tool) if outcome.ended else conversation.in_flight(call, tool)
-        status: Status = "unknown"
+        status: CallStatus = "unknown"
         if outcome.ended:
             session = conversation.session
             try:

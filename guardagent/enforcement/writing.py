@@ -14,7 +14,7 @@ from guardagent.errors import InputError
 from guardagent.types import Verdict
 
 if TYPE_CHECKING:
-    from guardagent.policy.evaluation.findings import Status
+    from guardagent.policy.evaluation.monitor_interface import CallStatus
     from guardagent.session.permit import Permit
 
 
@@ -70,7 +70,7 @@ class Records:
             return error if self.needed else None
         return None
 
-    def outcome(self, call: HostCall, output: Any, status: Status, permit: Permit | None) -> None:
+    def outcome(self, call: HostCall, output: Any, status: CallStatus, permit: Permit | None) -> None:
         """What came of a call."""
         from guardagent.log.records import outcome_record
 

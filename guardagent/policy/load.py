@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from guardagent._support.patterns import compile_pattern as pattern
 from guardagent.errors import ContentError, InputError
 from guardagent.policy.evaluation.library import CompileError, Library
-from guardagent.policy.file.located_text import Text
 from guardagent.policy.file.policy_file import (
     PolicyFile,
     RuleSource,
@@ -18,10 +17,11 @@ from guardagent.policy.file.policy_file import (
     read_policy_file,
     read_policy_text,
 )
+from guardagent.policy.file.source_text import SourceText
 from guardagent.policy.language import ast
 from guardagent.policy.language.grammar import TemporalError
-from guardagent.policy.language.parse import read_rule
-from guardagent.policy.monitors.rule import Rule, Source
+from guardagent.policy.language.parser import read_rule
+from guardagent.policy.monitors.rule import Rule, RuleMetadata
 from guardagent.policy.policies import Policies
 from guardagent.types import Check, Context, Event
 
@@ -57,7 +57,7 @@ def load_policies(
         if path is None:
             raise InputError("a lock holds for files; expected the path of a policy file beside locked=")
         _require_locked(Path(locked), file)
-    return compiled(file, _functions(file), lambda source: _request(source, file, model), model)
+    return compile_policies(file, _functions(file), lambda source: _request_check(source, file, model), model)
 
 
 def _read_source(
@@ -85,7 +85,7 @@ def read_policies(path: Path | str) -> Policies:
     file = read_policy_file(path)
     from guardagent.policy.stubs import stub_functions
 
-    return compiled(file, stub_functions(file.toolbox), lambda _: never_judged)
+    return compile_policies(file, stub_functions(file.toolbox), lambda _: inspection_only)
 
 
 def _functions(file: PolicyFile) -> Mapping[str, Callable[..., Any]]:
@@ -96,7 +96,7 @@ def _functions(file: PolicyFile) -> Mapping[str, Callable[..., Any]]:
     return Toolbox(list(file.toolbox)).functions
 
 
-def never_judged(_event: Event, _context: Context) -> NoReturn:
+def inspection_only(_event: Event, _context: Context) -> NoReturn:
     """Stands for what judges a rule in words, where rules are only looked at."""
     raise AssertionError("these rules are only looked at; expected load_policies")
 
@@ -104,22 +104,22 @@ def never_judged(_event: Event, _context: Context) -> NoReturn:
 def _require_locked(locked: Path, file: PolicyFile) -> None:
     """Before anything of it runs. What a model would be asked with must be locked too."""
     from guardagent.models.prompts import Prompts
-    from guardagent.policy.file.locked import policies
+    from guardagent.policy.file.lock_contents import policy_contents
     from guardagent.programs.runtime import lock
     from guardagent.sandbox.toolbox import Toolbox
 
     allowed = lock.Lock.load(locked)
-    allowed.require(policies(file.path))
+    allowed.require(policy_contents(file.path))
     if any(rule.kind == "request" for rule in file.rules):
         allowed.require(lock.toolboxes(Toolbox.load(*file.toolbox)))
     if any(rule.program is None for rule in file.rules if rule.kind != "temporal"):
         allowed.require(lock.prompts(*Prompts().effective_files))
 
 
-def compiled(
+def compile_policies(
     file: PolicyFile,
     functions: Mapping[str, Callable[..., Any]],
-    requested: Callable[[RuleSource], Check],
+    request_check: Callable[[RuleSource], Check],
     model: Model | str | None = None,
 ) -> Policies:
     """The rules of a policy file that has been read.
@@ -127,7 +127,7 @@ def compiled(
     Args:
         file: what it says.
         functions: the state functions, by name. Nothing here calls them.
-        requested: gives what judges a `request:` policy.
+        request_check: gives what judges a `request:` policy.
         model: what reads `conversation(...)` for solver rules; it is not asked here.
 
     Raises:
@@ -135,18 +135,18 @@ def compiled(
     """
     library = Library(functions, file.tags, file.tools)
     rules: list[Rule] = []
-    requests: list[tuple[Source, Check]] = []
+    requests: list[tuple[RuleMetadata, Check]] = []
     for source in file.rules:
         if source.kind == "temporal":
-            rules.append(_rule(source, library, sum(len(rule.parts) for rule in rules)))
+            rules.append(_rule(source, library, sum(len(rule.monitors) for rule in rules)))
         elif source.kind == "request":
-            requests.append((_source(source), requested(source)))
+            requests.append((_metadata(source), request_check(source)))
         else:
-            rules.append(_solver(source, library, model, sum(len(rule.parts) for rule in rules)))
+            rules.append(_solver_rule(source, library, model, sum(len(rule.monitors) for rule in rules)))
     _refuse_bare_tools(file, rules)
     return Policies(
         rules,
-        library.views,
+        library.history_queries,
         requests=requests,
         tools=file.tools,
         tags=file.tags,
@@ -166,27 +166,27 @@ def _refuse_bare_tools(file: PolicyFile, rules: Sequence[Rule]) -> None:
     for rule in rules:
         for name in sorted(rule.labels & tools):
             problem = f"{name!r} is a tool in another rule, and stands here for a tag; did you mean tool:{name}?"
-            raise sources[rule.id].texts[0].error(problem)
+            raise sources[rule.id].statements[0].error(problem)
 
 
-def _source(source: RuleSource) -> Source:
-    text = " AND ".join(text.text.strip() for text in source.texts)
+def _metadata(source: RuleSource) -> RuleMetadata:
+    text = " AND ".join(text.text.strip() for text in source.statements)
     if source.solver is not None:
         permits = (f"{tool} is permitted if {one.permit.text}" for tool, one in source.solver.tools.items())
         text = "; ".join(permits)
-    return Source(source.id, text, source.message, source.on_violation, source.remedy)
+    return RuleMetadata(source.id, text, source.message, source.on_violation, source.remedy)
 
 
 def _rule(source: RuleSource, library: Library, first: int) -> Rule:
-    read = [_read(text) for text in source.texts]
-    text = source.texts[0]
+    read = [_read_formula(text) for text in source.statements]
+    text = source.statements[0]
     try:
         if len(read) == 1:
-            return Rule(_source(source), read, library, first)
+            return Rule(_metadata(source), read, library, first)
         for number, rule in enumerate(read):  # each by itself first, so that an error has its text
-            text = source.texts[number]
-            Rule(_source(source), [rule], Library(library.functions, library.tags, library.tools))
-        return Rule(_source(source), read, library, first)
+            text = source.statements[number]
+            Rule(_metadata(source), [rule], Library(library.functions, library.tags, library.tools))
+        return Rule(_metadata(source), read, library, first)
     except CompileError as error:
         wrong = TemporalError(str(error), text.text, error.place.line, error.place.column)
         raise text.error(str(wrong), error.place.line, error.place.column) from None
@@ -194,38 +194,43 @@ def _rule(source: RuleSource, library: Library, first: int) -> Rule:
         raise text.error(str(error)) from None
 
 
-def _solver(source: RuleSource, library: Library, model: Model | str | None, first: int) -> Rule:
+def _solver_rule(source: RuleSource, library: Library, model: Model | str | None, first: int) -> Rule:
     from guardagent.policy.solver.compilation import compile_solver_rule
 
-    return Rule(_source(source), [compile_solver_rule(source, library, model)], library, first)
+    return Rule(_metadata(source), [compile_solver_rule(source, library, model)], library, first)
 
 
-def _read(text: Text) -> ast.Rule:
+def _read_formula(text: SourceText) -> ast.Rule:
     try:
         return read_rule(text.text)
     except TemporalError as error:
         raise text.error(str(error), error.line, error.column) from None
 
 
-def _request(source: RuleSource, file: PolicyFile, model: Model | str | None) -> Check:
+def _request_check(source: RuleSource, file: PolicyFile, model: Model | str | None) -> Check:
     from guardagent.policy.request import request_check
 
     try:
-        return request_check(source.texts[0].text, source.program, file.toolbox, model)
+        return request_check(source.statements[0].text, source.program, file.toolbox, model)
     except ContentError:
         raise
     except InputError as error:
         raise ContentError(f"policy {source.id!r}: {error}", file.path, source.line) from None
 
 
-def compile_rules(texts: Sequence[str], **names: Any) -> Policies:
+def compile_rules(formulas: Sequence[str], **names: Any) -> Policies:
     """Policies of rules given as texts, named `rule 1`, `rule 2`, ...; `names` as of `Library`."""
     library = Library(**names)
     rules: list[Rule] = []
-    for at, text in enumerate(texts, 1):
-        first = sum(len(rule.parts) for rule in rules)
-        rules.append(Rule(Source(f"rule {at}", text), [read_rule(text)], library, first))
-    digest = hashlib.sha256(repr((texts, sorted(library.tags.items()))).encode()).hexdigest()
+    for at, text in enumerate(formulas, 1):
+        first = sum(len(rule.monitors) for rule in rules)
+        rules.append(Rule(RuleMetadata(f"rule {at}", text), [read_rule(text)], library, first))
+    digest = hashlib.sha256(repr((formulas, sorted(library.tags.items()))).encode()).hexdigest()
     return Policies(
-        rules, library.views, tools=library.tools, tags=library.tags, functions=library.functions, digest=digest
+        rules,
+        library.history_queries,
+        tools=library.tools,
+        tags=library.tags,
+        functions=library.functions,
+        digest=digest,
     )

@@ -9,47 +9,47 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from guardagent.errors import name_hint
-from guardagent.policy.evaluation.findings import Call, Part
+from guardagent.policy.evaluation.history_index import HistoryIndex, HistoryQuery
+from guardagent.policy.evaluation.monitor_interface import Monitor, SessionCall
 from guardagent.policy.evaluation.patterns import folded_name
-from guardagent.policy.evaluation.views import View, ViewSpec
-from guardagent.policy.monitors.monitor import Product
-from guardagent.policy.monitors.propositional import Propositional
-from guardagent.policy.monitors.rule import Rule, Source
+from guardagent.policy.monitors.product import Product
+from guardagent.policy.monitors.propositional import PropositionalMonitor
+from guardagent.policy.monitors.rule import Rule, RuleMetadata
 from guardagent.types import EMPTY, Check, Decision, Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from guardagent.policy.file.policy_file import Ignored
+    from guardagent.policy.file.policy_file import IgnoredFinding
     from guardagent.session.session import Session
 
 _NAME = re.compile(r"[^\W\d][\w-]*(?:[.:/][\w-]+)*")
 
 
 @dataclass(frozen=True, slots=True)
-class Concern:
+class Applicability:
     """What a kind of call has to do with a policy.
 
     Attributes:
-        parts: the parts of rules that it concerns, with their numbers.
-        remembering: those that have to be told of it.
-        views: the numbers of the views that it enters.
+        monitors: the parts of rules that it concerns, with their numbers.
+        stateful: those that have to be told of it.
+        indexes: the numbers of the views that it enters.
         problem: why such a call cannot be judged at all.
         arguments: the arguments that its tool is declared with; None where it may have any.
         listed: whether a rule concerns it, or none has to.
-        apart: whether anything but the temporal rules has to be asked.
+        needs_more_checks: whether anything but the temporal rules has to be asked.
     """
 
-    parts: tuple[tuple[int, Part], ...]
-    remembering: tuple[tuple[int, Part], ...]
-    views: tuple[int, ...]
+    monitors: tuple[tuple[int, Monitor], ...]
+    stateful: tuple[tuple[int, Monitor], ...]
+    indexes: tuple[int, ...]
     problem: str | None = None
     arguments: frozenset[str] | None = None
     listed: bool = True
-    apart: bool = False
+    needs_more_checks: bool = False
 
-    def with_problem(self, problem: str) -> Concern:
-        return replace(self, problem=problem, apart=True)
+    def with_problem(self, problem: str) -> Applicability:
+        return replace(self, problem=problem, needs_more_checks=True)
 
 
 class Policies:
@@ -69,21 +69,21 @@ class Policies:
     def __init__(
         self,
         rules: Sequence[Rule],
-        views: Sequence[ViewSpec] = (),
+        history_queries: Sequence[HistoryQuery] = (),
         *,
-        requests: Sequence[tuple[Source, Check]] = (),
+        requests: Sequence[tuple[RuleMetadata, Check]] = (),
         tools: Mapping[str, Sequence[str] | None] | None = None,
         tags: Mapping[str, frozenset[str]] | None = None,
         functions: Mapping[str, Callable[..., Any]] = EMPTY,
         failed_output: Any = None,
         unlisted: Literal["allow", "deny"] = "allow",
         digest: str = "",
-        ignored: Sequence[Ignored] = (),
+        ignored: Sequence[IgnoredFinding] = (),
         path: Path | None = None,
     ) -> None:
         self.rules = tuple(rules)
-        self.parts = tuple(part for rule in rules for part in rule.parts)
-        self.rule_of = tuple(rule for rule in rules for _ in rule.parts)
+        self.monitors = tuple(monitor for rule in rules for monitor in rule.monitors)
+        self.rule_of = tuple(rule for rule in rules for _ in rule.monitors)
         self.requests = tuple(requests)
         self.functions = functions
         self.failed_output = failed_output
@@ -91,17 +91,21 @@ class Policies:
         self.unlisted = unlisted
         self.ignored = tuple(ignored)
         self.path = path
-        self._views = tuple(views)
+        self._history_queries = tuple(history_queries)
         self.tags = tags or {}
         self._declared = tools
-        named = {tool for rule in rules for tool in rule.tools} | {tool for spec in views for tool in spec.tools}
+        named = {tool for rule in rules for tool in rule.tools} | {
+            tool for query in history_queries for tool in query.tools
+        }
         named |= {tool for group in (tags or {}).values() for tool in group}
         self._tools = frozenset(named | set(tools or ()))
         self._labels = frozenset(name for rule in rules for name in rule.labels)
         self._folded = {folded_name(name): name for name in (*sorted(self._tools), *sorted(self._labels))}
-        self._by_tool: dict[str, Concern] = {tool: self._concern(Call(tool, {})) for tool in sorted(self._tools)}
-        self._other = self._concern(Call("", {}))
-        self._by_labels: dict[Any, Concern] = {}
+        self._by_tool: dict[str, Applicability] = {
+            tool: self._applicability(SessionCall(tool, {})) for tool in sorted(self._tools)
+        }
+        self._other_tools = self._applicability(SessionCall("", {}))
+        self._by_labels: dict[Any, Applicability] = {}
 
     @property
     def declared_tools(self) -> frozenset[str] | None:
@@ -111,7 +115,11 @@ class Policies:
     @property
     def quick(self) -> bool:
         """Whether judging a call takes microseconds: no function of the operator, no model and no solver is asked."""
-        return not self.functions and not self.requests and not any(getattr(part, "slow", False) for part in self.parts)
+        return (
+            not self.functions
+            and not self.requests
+            and not any(getattr(monitor, "slow", False) for monitor in self.monitors)
+        )
 
     @property
     def asks_models(self) -> bool:
@@ -121,9 +129,9 @@ class Policies:
     @cached_property
     def product(self) -> Product | None:
         """All parts of the temporal rules as one automaton; None where one of them is not propositional."""
-        parts = [part for part in self.parts if isinstance(part, Propositional)]
-        same = len(parts) == len(self.parts)
-        return Product([(part.alphabet, part.automaton) for part in parts]) if same else None
+        monitors = [monitor for monitor in self.monitors if isinstance(monitor, PropositionalMonitor)]
+        same = len(monitors) == len(self.monitors)
+        return Product([(part.alphabet, part.automaton) for part in monitors]) if same else None
 
     def named_in(self, text: str) -> frozenset[str]:
         """The tools of the policy that a text names."""
@@ -171,44 +179,47 @@ class Policies:
 
         return Session.restore(self, snapshot, key, state=state, messages=messages, newest=newest)
 
-    def looks_back(self, call: Call) -> bool:
+    def looks_back(self, call: SessionCall) -> bool:
         """Whether the verdict on such a call may depend on what happened before; it does after a halt."""
         rules = [*(rule.source for rule in self.rules), *(source for source, _ in self.requests)]
         return (
             bool(self.requests)
             or any(one.on_violation is Decision.HALT for one in rules)
-            or any(not self.rule_of[at].simple or part.looks_back(call) for at, part in self.concern(call).parts)
+            or any(
+                not self.rule_of[at].simple or monitor.looks_back(call)
+                for at, monitor in self.applicability(call).monitors
+            )
         )
 
-    def views(self) -> list[View]:
-        return [View(spec) for spec in self._views]
+    def history_indexes(self) -> list[HistoryIndex]:
+        return [HistoryIndex(query) for query in self._history_queries]
 
-    def concern(self, call: Call) -> Concern:
+    def applicability(self, call: SessionCall) -> Applicability:
         """What a call has to do with the rules. Names that are not the policy's share one entry."""
         if call.action is None and call.decision is None and not call.tags:
             return self._by_tool.get(call.tool) or self._unknown(call.tool)
         return self._labelled(call)
 
-    def _unknown(self, tool: str) -> Concern:
+    def _unknown(self, tool: str) -> Applicability:
         problem = self._problem("tool", tool)
-        return self._other.with_problem(problem) if problem else self._other
+        return self._other_tools.with_problem(problem) if problem else self._other_tools
 
     def _problem(self, kind: str, name: str) -> str | None:
         if kind == "tool" and self._declared is not None:
             return f"unknown tool {name!r}{name_hint(name, self._declared)}"
-        meant = self._folded.get(folded_name(f"{kind}:{name}" if kind in ("action", "decision") else name))
-        if meant is None:
+        known_name = self._folded.get(folded_name(f"{kind}:{name}" if kind in ("action", "decision") else name))
+        if known_name is None:
             return None
-        return f"{kind} {name!r} differs from {meant.rpartition(':')[2]!r} only in case or space"
+        return f"{kind} {name!r} differs from {known_name.rpartition(':')[2]!r} only in case or space"
 
-    def _labelled(self, call: Call) -> Concern:
+    def _labelled(self, call: SessionCall) -> Applicability:
         tool = call.tool if call.tool in self._tools else ""
         action = call.action if f"action:{call.action}" in self._labels else None
         decision = call.decision if f"decision:{call.decision}" in self._labels else None
         tags = call.tags & self._labels
         key = tool, action, decision, tags
         if key not in self._by_labels:
-            self._by_labels[key] = self._concern(Call(tool, {}).labelled(action, decision, tags))
+            self._by_labels[key] = self._applicability(SessionCall(tool, {}).labelled(action, decision, tags))
         problems = [
             self._problem(kind, name)
             for kind, name, known in (
@@ -220,13 +231,13 @@ class Policies:
             if not known and name is not None
         ]
         problem = next((one for one in problems if one), None)
-        found = self._by_labels[key]
-        return found.with_problem(problem) if problem else found
+        applicability = self._by_labels[key]
+        return applicability.with_problem(problem) if problem else applicability
 
-    def _concern(self, call: Call) -> Concern:
-        parts = tuple((at, part) for at, part in enumerate(self.parts) if part.concerns(call))
-        remembering = tuple((at, part) for at, part in parts if part.remembers)
-        views = tuple(at for at, spec in enumerate(self._views) if call.tool in spec.tools)
+    def _applicability(self, call: SessionCall) -> Applicability:
+        monitors = tuple((at, monitor) for at, monitor in enumerate(self.monitors) if monitor.concerns(call))
+        stateful = tuple((at, monitor) for at, monitor in monitors if monitor.stateful)
+        indexes = tuple(at for at, query in enumerate(self._history_queries) if call.tool in query.tools)
         labels = {f"action:{call.action}", f"decision:{call.decision}", *call.tags}
         listed = (
             self.unlisted == "allow"
@@ -234,11 +245,11 @@ class Policies:
             or any(call.tool in rule.tools or labels & rule.labels for rule in self.rules)
         )
         declared = (self._declared or {}).get(call.tool)
-        return Concern(
-            parts,
-            remembering,
-            views,
+        return Applicability(
+            monitors,
+            stateful,
+            indexes,
             arguments=None if declared is None else frozenset(declared),
             listed=listed,
-            apart=bool(self.requests) or not listed or declared is not None,
+            needs_more_checks=bool(self.requests) or not listed or declared is not None,
         )

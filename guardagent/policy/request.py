@@ -24,10 +24,10 @@ def request_check(request: str, program: Path | None, toolbox: Sequence[Path], m
     Raises:
         InputError: there is neither a program nor a model, or one of them is wrong.
     """
-    judge = _judge(request, program, toolbox, model)
+    judge = _judge_function(request, program, toolbox, model)
 
     def check(event: Event, context: Context) -> Verdict:
-        known = {"facts": thaw(context.facts), "history": [described(call) for call in context.history]}
+        known = {"facts": thaw(context.facts), "history": [call_data(call) for call in context.history]}
         call = {"tool": event.tool, "args": thaw(event.args)}
         return judge(_json(known), _json(call), context.facts)
 
@@ -35,7 +35,7 @@ def request_check(request: str, program: Path | None, toolbox: Sequence[Path], m
     return check
 
 
-def _judge(
+def _judge_function(
     request: str, program: Path | None, toolbox: Sequence[Path], model: Model | str | None
 ) -> Callable[[str, str, Mapping[str, Any]], Verdict]:
     from guardagent.guard import GuardAgent, judge_with
@@ -51,7 +51,7 @@ def _judge(
     return GuardAgent(request, model=model, toolbox=list(toolbox), mode="generate").guard
 
 
-def described(event: Event) -> dict[str, Any]:
+def call_data(event: Event) -> dict[str, Any]:
     """A call of the history as a program reads it."""
     return {
         "tool": event.tool,

@@ -17,9 +17,9 @@ from types import MappingProxyType
 from typing import Any
 
 from guardagent.errors import InputError
+from guardagent.session.joint_check import ProposedCall, judge_jointly, withdraw
 from guardagent.session.permit import Permit
 from guardagent.session.session import Session
-from guardagent.session.together import Call, judge_together, withdraw
 from guardagent.types import EMPTY, Decision, Verdict, freeze, unchecked_verdict
 
 MAX_REPLANS = 3  # the paper's
@@ -40,7 +40,7 @@ class AllowedCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Enforced:
+class ReplanResult:
     """What came of a step of the agent.
 
     Attributes:
@@ -62,7 +62,7 @@ class Enforced:
     why: str = ""
 
 
-def enforce(agent_step: AgentStep, session: Session, max_replans: int = MAX_REPLANS, **options: Any) -> Enforced:
+def enforce(agent_step: AgentStep, session: Session, max_replans: int = MAX_REPLANS, **options: Any) -> ReplanResult:
     """Asks the agent for its next step until one is allowed, at most `max_replans` times more.
 
     Calls proposed together are allowed all or none; one that would halt or escalate is put by itself. A halt ends it at
@@ -78,26 +78,26 @@ def enforce(agent_step: AgentStep, session: Session, max_replans: int = MAX_REPL
     Raises:
         InputError: `max_replans` is no number of times, or `agent_step` a coroutine function.
     """
-    planning = _Planning(session, max_replans, options)
+    planning = _Replanner(session, max_replans, options)
     while True:
         step = agent_step(planning.feedback)
         if inspect.isawaitable(step):
             _discard(step)
             raise InputError("agent_step is a coroutine function; expected `await aenforce(...)`")
-        if (result := planning.take(step)) is not None:
+        if (result := planning.result_of(step)) is not None:
             return result
 
 
 async def aenforce(
     agent_step: AsyncAgentStep, session: Session, max_replans: int = MAX_REPLANS, **options: Any
-) -> Enforced:
+) -> ReplanResult:
     """As `enforce`, of a coroutine function."""
-    planning = _Planning(session, max_replans, options)
+    planning = _Replanner(session, max_replans, options)
     while True:
         step = agent_step(planning.feedback)
         if not inspect.isawaitable(step):
             raise InputError("agent_step is no coroutine function; expected `enforce(...)`, without await")
-        if (result := planning.take(await step)) is not None:
+        if (result := planning.result_of(await step)) is not None:
             return result
 
 
@@ -107,7 +107,7 @@ def _discard(step: Any) -> None:
         step.close()
 
 
-class _Planning:
+class _Replanner:
     """Where the planning of one step stands: `feedback` is what the agent is asked with next."""
 
     def __init__(self, session: Session, max_replans: int, options: Mapping[str, Any]) -> None:
@@ -123,57 +123,57 @@ class _Planning:
         self._denied: Counter[str] = Counter()
         self._unchecked = 0
 
-    def take(self, step: Any) -> Enforced | None:
+    def result_of(self, step: Any) -> ReplanResult | None:
         """What came of a step; None where the agent is to be asked again."""
         try:
             calls = _calls(step)
         except InputError as error:
-            return self._again([(_NO_CALL, unchecked_verdict(str(error), checked_by="policy"))])
+            return self._replan([(_NO_CALL, unchecked_verdict(str(error), checked_by="policy"))])
         if not calls:
-            return self._ended("the agent proposes no call", None)
-        judged = list(zip(*judge_together(self._session, calls, self._options), strict=True))
-        worst = max((verdict for _, verdict in judged), key=lambda verdict: verdict.decision.severity)
+            return self._result("the agent proposes no call", None)
+        verdicts = list(zip(*judge_jointly(self._session, calls, self._options), strict=True))
+        worst = max((verdict for _, verdict in verdicts), key=lambda verdict: verdict.decision.severity)
         if worst.decision is Decision.ESCALATE:
-            withdraw(self._session, [verdict for _, verdict in judged])
-            return self._ended("a person's approval is needed", worst)
+            withdraw(self._session, [verdict for _, verdict in verdicts])
+            return self._result("a person's approval is needed", worst)
         if worst.decision is Decision.HALT or self._session.halted:
-            self._count(judged)
-            withdraw(self._session, [verdict for _, verdict in judged])
-            return self._ended("the session is halted", worst)
+            self._count(verdicts)
+            withdraw(self._session, [verdict for _, verdict in verdicts])
+            return self._result("the session is halted", worst)
         if worst.label == 0:
-            calls_to_run = [AllowedCall(tool, freeze(args), one, one.permit) for (tool, args), one in judged]
-            return self._ended("allowed", worst, tuple(calls_to_run))
-        withdraw(self._session, [verdict for _, verdict in judged])
-        return self._again(judged)
+            calls_to_run = [AllowedCall(tool, freeze(args), one, one.permit) for (tool, args), one in verdicts]
+            return self._result("allowed", worst, tuple(calls_to_run))
+        withdraw(self._session, [verdict for _, verdict in verdicts])
+        return self._replan(verdicts)
 
-    def _again(self, judged: Sequence[tuple[Call, Verdict]]) -> Enforced | None:
-        self._count(judged)
-        verdict = next(verdict for _, verdict in judged if verdict.label)
+    def _replan(self, verdicts: Sequence[tuple[ProposedCall, Verdict]]) -> ReplanResult | None:
+        self._count(verdicts)
+        verdict = next(verdict for _, verdict in verdicts if verdict.label)
         if not self._left:
             times = f"all {self._replans + 1} steps were" if self._replans else "the step was"
             reasons = "; ".join(verdict.reasons)
-            return self._ended(f"{times} denied; of the last one: {reasons}", verdict, gave_up=True)
+            return self._result(f"{times} denied; of the last one: {reasons}", verdict, gave_up=True)
         self._left -= 1
         self._replans += 1
-        self.feedback = _feedback(judged)
+        self.feedback = _feedback(verdicts)
         return None
 
-    def _count(self, judged: Sequence[tuple[Call, Verdict]]) -> None:
-        denials = [verdict for _, verdict in judged if verdict.label]
+    def _count(self, verdicts: Sequence[tuple[ProposedCall, Verdict]]) -> None:
+        denials = [verdict for _, verdict in verdicts if verdict.label]
         self._denied.update(rule for verdict in denials for rule in verdict.rules)
         self._unchecked += sum(not verdict.rules for verdict in denials)
 
-    def _ended(
+    def _result(
         self, why: str, verdict: Verdict | None, calls: tuple[AllowedCall, ...] = (), *, gave_up: bool = False
-    ) -> Enforced:
+    ) -> ReplanResult:
         denied = MappingProxyType(dict(self._denied))
-        return Enforced(calls, verdict, self._replans, denied, self._unchecked, gave_up, why)
+        return ReplanResult(calls, verdict, self._replans, denied, self._unchecked, gave_up, why)
 
 
-_NO_CALL: Call = ("", EMPTY)
+_NO_CALL: ProposedCall = ("", EMPTY)
 
 
-def _calls(step: Any) -> list[Call]:
+def _calls(step: Any) -> list[ProposedCall]:
     """The calls of a step.
 
     Raises:
@@ -187,7 +187,7 @@ def _calls(step: Any) -> list[Call]:
         raise InputError(f"the step is a {type(step).__name__}; {_EXPECTED}")
     for call in step:
         if not _is_call(call):
-            raise InputError(f"a call of the step is {_shown(call)}; {_EXPECTED}")
+            raise InputError(f"a call of the step is {_type_text(call)}; {_EXPECTED}")
     return [(call[0], call[1]) for call in step]
 
 
@@ -200,19 +200,22 @@ def _is_call(value: Any) -> bool:
     )
 
 
-def _shown(value: Any) -> str:
+def _type_text(value: Any) -> str:
     return (
         f"a {type(value).__name__} of {len(value)}" if isinstance(value, list | tuple) else f"a {type(value).__name__}"
     )
 
 
-def _feedback(judged: Sequence[tuple[Call, Verdict]]) -> str:
+def _feedback(verdicts: Sequence[tuple[ProposedCall, Verdict]]) -> str:
     """Why a step was denied, for the model."""
-    if len(judged) == 1:
-        return judged[0][1].feedback()
-    said = [f"{call[0]} (call {at} of {len(judged)}): {_of(verdict)}" for at, (call, verdict) in enumerate(judged, 1)]
-    return "\n".join(["None of these calls was made, as not all of them are allowed.", *said])
+    if len(verdicts) == 1:
+        return verdicts[0][1].feedback()
+    feedback_lines = [
+        f"{call[0]} (call {at} of {len(verdicts)}): {_feedback_on(verdict)}"
+        for at, (call, verdict) in enumerate(verdicts, 1)
+    ]
+    return "\n".join(["None of these calls was made, as not all of them are allowed.", *feedback_lines])
 
 
-def _of(verdict: Verdict) -> str:
+def _feedback_on(verdict: Verdict) -> str:
     return verdict.feedback() if verdict.label else "nothing stands against this one."

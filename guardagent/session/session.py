@@ -24,15 +24,15 @@ from typing import Any
 from guardagent._support.arguments import bind_arguments, call_problem, label_problem
 from guardagent.errors import InputError, SessionBusyError, ToolDenied, error_text
 from guardagent.policy.evaluation.failures import is_failure
-from guardagent.policy.evaluation.findings import Call, Explanation, Finding, Status
-from guardagent.policy.monitors.conversation import Conversation, Judgement
+from guardagent.policy.evaluation.monitor_interface import CallStatus, Explanation, MonitorResult, SessionCall
+from guardagent.policy.monitors.conversation import ConversationState, Judgement
 from guardagent.policy.monitors.remedies import Remedies, message_of
-from guardagent.policy.monitors.rule import Source
-from guardagent.policy.policies import Concern, Policies
+from guardagent.policy.monitors.rule import RuleMetadata
+from guardagent.policy.policies import Applicability, Policies
 from guardagent.session.permit import Permit
 from guardagent.session.proofs import AgentGraph, Proofs
-from guardagent.session.shared_history import Journal, MovedError, OverError
-from guardagent.session.snapshot import opened, restored, sealed
+from guardagent.session.shared_history import HistoryChangedError, Journal, SessionEndedError
+from guardagent.session.snapshot import read_snapshot, take_over, write_snapshot
 from guardagent.types import (
     EMPTY,
     Decision,
@@ -64,11 +64,11 @@ class _Grant:
 
     __slots__ = ("call", "session")
 
-    def __init__(self, session: Session, call: Call) -> None:
+    def __init__(self, session: Session, call: SessionCall) -> None:
         self.session, self.call = session, call
 
     def permit(self) -> Permit | None:
-        self.call.taken = True
+        self.call.permit_requested = True
         return self.session.permit_of(self.call)
 
 
@@ -104,16 +104,16 @@ class Session:
         self.policies = policies
         self.id = id or secrets.token_hex(8)
         self._facts: Mapping[str, Any] = freeze(facts)
-        self._conversation = Conversation(policies, state, self._facts, messages)
+        self._conversation = ConversationState(policies, state, self._facts, messages)
         self._halted: str | None = None
         self._approved = 0
         self._permit_seconds = permit_seconds
         self._clock = clock
         self._lock = threading.RLock()
         self._journal = journal
-        self._lapsed: list[Call] = []  # withdrawn since their permits had expired, and not recorded since
-        self._told = 0  # how many of them were told
-        self._marks: list[Any] | None = None  # of a fork: what it takes to forget each call that was tried
+        self._lapsed: list[SessionCall] = []  # withdrawn since their permits had expired, and not recorded since
+        self._lapses_reported = 0  # how many of them were told
+        self._mementos: list[Any] | None = None  # of a fork: what it takes to forget each call that was tried
 
     # --- before a call
 
@@ -149,11 +149,11 @@ class Session:
         started = time.perf_counter()
         with self._lock:
             conversation = self._conversation
-            if conversation.trace.in_flight:
+            if conversation.context.in_flight:
                 self._lapse()
             frozen = args.value if type(args) is FrozenMapping else None
             args = args if frozen is None else frozen
-            call = Call(tool, args, len(conversation.calls) + 1)
+            call = SessionCall(tool, args, len(conversation.calls) + 1)
             if problem := call_problem(tool, args, facts):
                 return _refused(problem, started)
             try:
@@ -167,51 +167,53 @@ class Session:
                 if problem := label_problem(action, decision, tags):
                     return _refused(problem, started)
                 call.labelled(action, decision, frozenset(tags))
-            call.concern = concern = self.policies.concern(call)
-            judged = self._judge(call, concern)
+            call.applicability = applicability = self.policies.applicability(call)
+            judgement = self._judge(call, applicability)
             if reserve:
-                return self._answer(call, judged, started)
-            if judged is None and not conversation.trace.in_flight:
+                return self._answer(call, judgement, started)
+            if judgement is None and not conversation.context.in_flight:
                 return ALLOWED
-            judged = judged or Judgement()
-            return self._verdict(call, judged, judged.decision(), started)
+            judgement = judgement or Judgement()
+            return self._verdict(call, judgement, judgement.decision(), started)
 
-    def _judge(self, call: Call, concern: Concern) -> Judgement | None:
+    def _judge(self, call: SessionCall, applicability: Applicability) -> Judgement | None:
         if self._halted is None:
-            return self._conversation.judge(call, concern)
-        judged = Judgement()
-        judged.fail(f"the session was halted by {self._halted}")
-        return judged
+            return self._conversation.judge(call, applicability)
+        judgement = Judgement()
+        judgement.fail(f"the session was halted by {self._halted}")
+        return judgement
 
-    def _answer(self, call: Call, judged: Judgement | None, started: float, lifted: Decision | None = None) -> Verdict:
+    def _answer(
+        self, call: SessionCall, judgement: Judgement | None, started: float, lifted: Decision | None = None
+    ) -> Verdict:
         """The verdict on a call that is to run; it takes its place if it may."""
-        decision = ALLOW if judged is None else judged.decision(lifted)
-        if decision is Decision.HALT and judged is not None:
-            self._halt(", ".join(source.id for source, _ in judged.broken))
+        decision = ALLOW if judgement is None else judgement.decision(lifted)
+        if decision is Decision.HALT and judgement is not None:
+            self._halt(", ".join(source.id for source, _ in judgement.broken))
         allowed = decision is ALLOW or decision is Decision.WARN
         grant = _Grant(self, call) if allowed or decision is Decision.ESCALATE else None
-        verdict = self._verdict(call, judged, decision, started, grant, lifted)
+        verdict = self._verdict(call, judgement, decision, started, grant, lifted)
         if allowed:
-            if self._marks is not None:
-                self._marks.append(self._conversation.memento(call))
+            if self._mementos is not None:
+                self._mementos.append(self._conversation.memento(call))
             call.expires = self._clock() + self._permit_seconds
-            self._place(call, judged)
+            self._reserve(call, judgement)
         return verdict
 
-    def _place(self, call: Call, judged: Judgement | None) -> None:
+    def _reserve(self, call: SessionCall, judgement: Judgement | None) -> None:
         conversation, journal = self._conversation, self._journal
         if journal is None:
-            conversation.place(call, judged)
+            conversation.reserve(call, judgement)
             return
         memento = conversation.memento(call)
-        conversation.place(call, judged)
+        conversation.reserve(call, judgement)
         try:
-            journal.append(conversation.entry(call))
+            journal.append(conversation.history_entry(call))
         except BaseException:
             conversation.forget(memento)
             raise
 
-    def _settle(self, call: Call, output: Any, status: Status) -> None:
+    def _settle(self, call: SessionCall, output: Any, status: CallStatus) -> None:
         conversation, journal = self._conversation, self._journal
         if journal is None:
             conversation.settle(call, output, status)
@@ -220,12 +222,12 @@ class Session:
             if call.status is not None:
                 raise InputError(f"the outcome of {call.tool} (call {call.place}) was recorded elsewhere")
             try:
-                conversation.settle(call, output, status, lambda: journal.append(conversation.entry(call)))
-            except MovedError:
+                conversation.settle(call, output, status, lambda: journal.append(conversation.history_entry(call)))
+            except HistoryChangedError:
                 self.catch_up()
             else:
                 return
-        raise MovedError(f"others kept adding to the session; the outcome of {call.tool} was not recorded")
+        raise HistoryChangedError(f"others kept adding to the session; the outcome of {call.tool} was not recorded")
 
     def _halt(self, why: str) -> None:
         if self._journal is not None:
@@ -244,27 +246,27 @@ class Session:
         with self._lock:
             try:
                 news = self._journal.news()
-            except OverError:
+            except SessionEndedError:
                 self.retire("its end, elsewhere")
                 raise
             self._halted = next((one["halted"] for one in news if "halted" in one), self._halted)
             try:
-                self._conversation.take_in(one for one in news if "halted" not in one)
+                self._conversation.apply_entries(one for one in news if "halted" not in one)
             except Exception:
                 self.retire("its journal, which cannot be read")
                 raise
 
     def _verdict(
         self,
-        call: Call,
-        judged: Judgement | None,
+        call: SessionCall,
+        judgement: Judgement | None,
         decision: Decision,
         started: float,
         grant: _Grant | None = None,
         lifted: Decision | None = None,
     ) -> Verdict:
-        notes, details = self._notes() if self._conversation.trace.in_flight else ((), EMPTY)
-        if judged is None:
+        notes, details = self._notes() if self._conversation.context.in_flight else ((), EMPTY)
+        if judgement is None:
             elapsed = (time.perf_counter() - started) * 1000
             return quick_verdict(
                 decision, notes, (), (), details, None, None, "policy", _NO_USAGE, elapsed, (), (), grant
@@ -272,20 +274,22 @@ class Session:
         if lifted is not None:
             details = {
                 **details,
-                "approved": [source.id for source, _ in judged.broken if source.on_violation is lifted],
+                "approved": [source.id for source, _ in judgement.broken if source.on_violation is lifted],
             }
-            judged.broken = [one for one in judged.broken if one[0].on_violation is not lifted]
-        violations, withheld = self._violations(judged, call)
+            judgement.broken = [one for one in judgement.broken if one[0].on_violation is not lifted]
+        violations, withheld = self._violations(judgement, call)
         return quick_verdict(
             decision,
-            (*[violation.message for violation in violations], *judged.reasons, *notes),
+            (*[violation.message for violation in violations], *judgement.reasons, *notes),
             violations,
-            tuple(judged.errors),
+            tuple(judgement.errors),
             details,
             None,
             None,
             "policy",
-            sum((asked.usage for asked in judged.asked), Usage()) if judged.asked else _NO_USAGE,
+            sum((verdict.usage for verdict in judgement.request_verdicts), Usage())
+            if judgement.request_verdicts
+            else _NO_USAGE,
             (time.perf_counter() - started) * 1000,
             (),
             (),
@@ -293,15 +297,15 @@ class Session:
             Denial(call.tool, violations[0].evidence["call"]["args"] if violations else call.args, tuple(withheld)),
         )
 
-    def _violations(self, judged: Judgement, call: Call | None) -> tuple[tuple[Violation, ...], list[str]]:
+    def _violations(self, judgement: Judgement, call: SessionCall | None) -> tuple[tuple[Violation, ...], list[str]]:
         """(the violations, what they leave out)."""
         facts = self._facts if call is None else call.facts
         remedies = Remedies(self._conversation, call, facts, halted=self._halted is not None)
         shown = None if call is None else call.shown()
         violations: list[Violation] = []
-        withheld = list(judged.withheld)
-        for source, finding in judged.broken:
-            found, remedy = _explained(source, finding, remedies)
+        withheld = list(judgement.withheld)
+        for source, result in judgement.broken:
+            found, remedy = _explained(source, result, remedies)
             evidence: dict[str, Any] = {} if shown is None else {"call": shown}
             if found.needed:
                 evidence["needed"] = found.needed
@@ -315,7 +319,7 @@ class Session:
 
     def _notes(self) -> tuple[tuple[str, ...], Mapping[str, Any]]:
         """What a host is told that has calls in flight."""
-        open_calls = self._conversation.trace.in_flight
+        open_calls = self._conversation.context.in_flight
         if not open_calls:
             return (), EMPTY
         shown = [{"call": call.place, **call.shown()} for call in open_calls]
@@ -336,15 +340,19 @@ class Session:
             verdicts = []
             for call in calls:
                 denial = _in_other_orders(base, [*allowed, call], options)
-                verdict = self.check(*call, **options) if denial is None else self._held(denial, call, options)
+                verdict = (
+                    self.check(*call, **options) if denial is None else self._jointly_denied(denial, call, options)
+                )
                 allowed += [call] if verdict.label == 0 else []
                 verdicts.append(verdict)
             return verdicts
 
-    def _held(self, denial: Verdict, call: tuple[str, Mapping[str, Any]], options: Mapping[str, Any]) -> Verdict:
+    def _jointly_denied(
+        self, denial: Verdict, call: tuple[str, Mapping[str, Any]], options: Mapping[str, Any]
+    ) -> Verdict:
         """The verdict on a call that some order denies. What halts or escalates as it was given does so for good."""
-        asked = self.check(*call, **{**options, "reserve": False})
-        if asked.decision >= Decision.ESCALATE:
+        alone = self.check(*call, **{**options, "reserve": False})
+        if alone.decision >= Decision.ESCALATE:
             return self.check(*call, **options)
         return replace(denial, decision=Decision.DENY)
 
@@ -368,16 +376,16 @@ class Session:
             self._approved += 1
             call = grant.call.copied()
             call.used = False
-            call.concern = self.policies.concern(call)
-            return self._answer(call, self._judge(call, call.concern), started, Decision.ESCALATE)
+            call.applicability = self.policies.applicability(call)
+            return self._answer(call, self._judge(call, call.applicability), started, Decision.ESCALATE)
 
     # --- permits
 
-    def permit_of(self, call: Call) -> Permit | None:
+    def permit_of(self, call: SessionCall) -> Permit | None:
         """The permit of a call that is in flight."""
         with self._lock:
-            here = call in self._conversation.trace.in_flight or call in self._lapsed
-            if not here or self._marks is not None:
+            here = call in self._conversation.context.in_flight or call in self._lapsed
+            if not here or self._mementos is not None:
                 return None
             if call.permit is None:
                 nonce = secrets.token_hex(16)
@@ -411,11 +419,11 @@ class Session:
         if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
             raise SessionBusyError("another check of the conversation is under way; the call may not run")
         try:
-            return self._used(permit, tool, args)
+            return self._use(permit, tool, args)
         finally:
             self._lock.release()
 
-    def _used(self, permit: Permit, tool: str | None, args: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    def _use(self, permit: Permit, tool: str | None, args: Mapping[str, Any] | None) -> Mapping[str, Any]:
         call = self._call_of(permit)
         if call.used:
             raise InputError(f"the permit of {call.tool} (call {call.place}) was used already")
@@ -452,8 +460,8 @@ class Session:
     def lapsed(self) -> tuple[Permit, ...]:
         """The permits that expired unused since this was last asked: their calls were withdrawn."""
         with self._lock:
-            told, self._told = self._lapsed[self._told :], len(self._lapsed)
-            permits = [self.permit_of(call) for call in told]
+            lapsed, self._lapses_reported = self._lapsed[self._lapses_reported :], len(self._lapsed)
+            permits = [self.permit_of(call) for call in lapsed]
             return tuple(permit for permit in permits if permit is not None)
 
     def _lapse(self) -> None:
@@ -462,36 +470,36 @@ class Session:
         One whose permit nobody asked for may have run without it, and one that may have begun elsewhere, too: they stay
         in flight.
         """
-        if self._marks is not None:
+        if self._mementos is not None:
             return
         now = self._clock()
-        for call in list(self._conversation.trace.in_flight):
-            if call.expires < now and call.taken and not call.used and not call.elsewhere:
+        for call in list(self._conversation.context.in_flight):
+            if call.expires < now and call.permit_requested and not call.used and not call.may_have_started:
                 self._settle(call, "its permit expired before it was used", "withdrawn")
                 call.lapsed = True
                 self._lapsed.append(call)
 
-    def _ran_all_the_same(self, call: Call) -> Call:
+    def _reinstate(self, call: SessionCall) -> SessionCall:
         """A call ran without its permit being used, and had been withdrawn: it takes its place now."""
         again = call.copied()
         again.permit, again.used, again.lapsed = call.permit, True, False
         again.output, again.status = None, None
-        self._place_anyhow(again)
+        self._reserve_and_retry(again)
         at, call.permit = self._lapsed.index(call), None
         del self._lapsed[at]
-        self._told -= at < self._told
+        self._lapses_reported -= at < self._lapses_reported
         return again
 
-    def _place_anyhow(self, call: Call) -> None:
+    def _reserve_and_retry(self, call: SessionCall) -> None:
         for _ in range(MAX_TRIES):
             try:
-                return self._place(call, self._judge(call, call.concern))
-            except MovedError:
+                return self._reserve(call, self._judge(call, call.applicability))
+            except HistoryChangedError:
                 self.catch_up()
-        raise MovedError(f"others kept adding to the session; {call.tool} was not recorded")
+        raise HistoryChangedError(f"others kept adding to the session; {call.tool} was not recorded")
 
-    def _call_of(self, permit: Any) -> Call:
-        for call in (*self._conversation.trace.in_flight, *self._lapsed):
+    def _call_of(self, permit: Any) -> SessionCall:
+        for call in (*self._conversation.context.in_flight, *self._lapsed):
             if call.permit is not None and call.permit == permit:
                 return call
         raise InputError("this permit names no call that is in flight in this session; nothing was recorded")
@@ -516,11 +524,11 @@ class Session:
                 kept, status = freeze(output), self.status_of(output, failed)
             except RecursionError:
                 raise InputError(f"the output of {call.tool} is nested too deep; record it as a text") from None
-            call = self._ran_all_the_same(call) if call.lapsed else call
+            call = self._reinstate(call) if call.lapsed else call
             self._settle(call, kept, status)
 
-    def _only_call(self) -> Call:
-        in_flight = [*self._conversation.trace.in_flight, *self._lapsed]
+    def _only_call(self) -> SessionCall:
+        in_flight = [*self._conversation.context.in_flight, *self._lapsed]
         if len(in_flight) == 1:
             return in_flight[0]
         if not in_flight:
@@ -528,7 +536,7 @@ class Session:
         names = ", ".join(f"{call.tool} (call {call.place})" for call in in_flight)
         raise InputError(f"several calls are in flight: {names}; expected the permit of the one that is recorded")
 
-    def status_of(self, output: Any, failed: bool | None) -> Status:  # noqa: FBT001 - as in `record`
+    def status_of(self, output: Any, failed: bool | None) -> CallStatus:  # noqa: FBT001 - as in `record`
         """How a call ended that gave back this; see `record`."""
         pattern = self.policies.failed_output
         if pattern is not None and is_failure(pattern, output):
@@ -545,7 +553,7 @@ class Session:
         """
         if inspect.iscoroutinefunction(fn):
             raise InputError(f"{tool} is a coroutine function; expected `await session.acall(...)`")
-        permit = self._permitted(fn, tool, args, options)
+        permit = self._permit_for(fn, tool, args, options)
         try:
             output = fn(**self.use(permit))
         except Exception as error:
@@ -558,7 +566,7 @@ class Session:
         self, fn: Callable[..., Awaitable[Any]], tool: str, args: Mapping[str, Any] = EMPTY, **options: Any
     ) -> Any:
         """As `call`, of a coroutine function."""
-        permit = self._permitted(fn, tool, args, options)
+        permit = self._permit_for(fn, tool, args, options)
         try:
             output = await fn(**self.use(permit))
         except Exception as error:
@@ -567,14 +575,14 @@ class Session:
         self.record(output, permit=permit)
         return output
 
-    def _permitted(
+    def _permit_for(
         self, fn: Callable[..., Any], tool: str, args: Mapping[str, Any], options: Mapping[str, Any]
     ) -> Permit:
         try:
-            given = bind_arguments(fn, tool, args)
+            arguments = bind_arguments(fn, tool, args)
         except InputError as error:
             raise ToolDenied(tool, _refused(str(error), time.perf_counter())) from None
-        verdict = self.check(tool, given, **options)
+        verdict = self.check(tool, arguments, **options)
         if verdict.permit is None:
             raise ToolDenied(tool, verdict)
         return verdict.permit  # type: ignore[no-any-return]
@@ -595,15 +603,15 @@ class Session:
         with self._lock:
             conversation = self._conversation
             if state is not None:
-                conversation.trace.source = state
-            call = Call(event.tool, event.args, len(conversation.calls) + 1)
+                conversation.context.state_source = state
+            call = SessionCall(event.tool, event.args, len(conversation.calls) + 1)
             call.labelled(event.action, event.decision, event.tags)
             call.facts = self._facts if facts is None else {**self._facts, **facts}
             call.agent, call.id = event.agent, event.id
-            call.concern = self.policies.concern(call)
-            judged = conversation.judge(call, call.concern) or Judgement()
-            verdict = self._verdict(call, judged, judged.decision(), started) if judge else ALLOWED
-            self._place(call, judged)
+            call.applicability = self.policies.applicability(call)
+            judgement = conversation.judge(call, call.applicability) or Judgement()
+            verdict = self._verdict(call, judgement, judgement.decision(), started) if judge else ALLOWED
+            self._reserve(call, judgement)
             failed = None if self.policies.failed_output is None else False
             self._settle(call, freeze(event.output), event.status or self.status_of(event.output, failed))
             return verdict
@@ -615,15 +623,15 @@ class Session:
         started = time.perf_counter()
         with self._lock:
             self._lapse()
-            judged = self._conversation.owed()
+            judgement = self._conversation.pending_obligations()
             notes, details = self._notes()
-            violations, withheld = self._violations(judged, None)
+            violations, withheld = self._violations(judgement, None)
             reasons = [f"at the end: {violation.message}" for violation in violations]
             return Verdict(
-                judged.decision(),
-                (*reasons, *judged.reasons, *notes),
+                judgement.decision(),
+                (*reasons, *judgement.reasons, *notes),
                 violations,
-                tuple(judged.errors),
+                tuple(judgement.errors),
                 details,
                 checked_by="policy",
                 elapsed_ms=(time.perf_counter() - started) * 1000,
@@ -634,7 +642,7 @@ class Session:
     def obligations(self) -> dict[str, str]:
         """The id of each rule that would be violated if the conversation ended now -> what is owed."""
         with self._lock:
-            violations, _ = self._violations(self._conversation.owed(), None)
+            violations, _ = self._violations(self._conversation.pending_obligations(), None)
             return {violation.policy: violation.remedy or violation.message for violation in violations}
 
     @property
@@ -653,7 +661,7 @@ class Session:
     def in_flight(self) -> tuple[Permit, ...]:
         """The permits of the calls whose outcome has not been recorded."""
         with self._lock:
-            permits = [self.permit_of(call) for call in self._conversation.trace.in_flight]
+            permits = [self.permit_of(call) for call in self._conversation.context.in_flight]
             return tuple(permit for permit in permits if permit is not None)
 
     @property
@@ -698,7 +706,7 @@ class Session:
     def sequence(self) -> int:
         """Grows with all that happens: with every call that takes its place or is recorded, an approval, and a halt."""
         conversation = self._conversation
-        return 2 * len(conversation.calls) - len(conversation.trace.in_flight) + self._approved + self.halted
+        return 2 * len(conversation.calls) - len(conversation.context.in_flight) + self._approved + self.halted
 
     def snapshot(self, key: bytes) -> bytes:
         """The session, authenticated, for another process to go on with: see `Policies.restore`.
@@ -717,7 +725,7 @@ class Session:
                 "permit_seconds": self._permit_seconds,
                 **self._conversation.dumped(),
             }
-            return sealed(self, content, key)
+            return write_snapshot(self, content, key)
 
     def retire(self, why: str = "its snapshot, which was restored elsewhere") -> None:
         """Another session has taken over: from now on this one denies everything."""
@@ -737,7 +745,7 @@ class Session:
         clock: Callable[[], float] = time.time,
     ) -> Session:
         """Goes on with a session: see `Policies.restore`."""
-        content = opened(snapshot, key, newest)
+        content = read_snapshot(snapshot, key, newest)
         if content["policy"] != policies.digest:
             raise InputError("the snapshot was made under another policy; expected the same file and toolbox")
         seconds = content["permit_seconds"]
@@ -747,7 +755,7 @@ class Session:
         )
         session._conversation.load(content)
         session._halted, session._approved = content["halted"], content["approved"]
-        restored(session, content)
+        take_over(session, content)
         return session
 
     # --- trying things out
@@ -763,7 +771,7 @@ class Session:
                 permit_seconds=self._permit_seconds,
                 clock=self._clock,
             )
-            fork._conversation, fork._halted, fork._marks = self._conversation.copied(), self._halted, []
+            fork._conversation, fork._halted, fork._mementos = self._conversation.copied(), self._halted, []
             return fork
 
     def mark(self) -> int:
@@ -781,8 +789,8 @@ class Session:
         """
         with self._lock:
             calls = self._conversation.calls
-            while self._marks and len(calls) > mark and calls[-1].status is None:
-                self._conversation.forget(self._marks.pop())
+            while self._mementos and len(calls) > mark and calls[-1].status is None:
+                self._conversation.forget(self._mementos.pop())
             return len(calls)
 
 
@@ -794,16 +802,16 @@ def _in_other_orders(base: Session, calls: Sequence[Any], options: Mapping[str, 
             verdict = trial.check(tool, args, **options)
             if verdict.label:
                 names = " then ".join(name for name, _ in order)
-                said = f"proposed together; in the order {names} it would not be allowed"
-                return replace(verdict, reasons=(*verdict.reasons, said), grant=None)
+                reason = f"proposed together; in the order {names} it would not be allowed"
+                return replace(verdict, reasons=(*verdict.reasons, reason), grant=None)
     return None
 
 
-def _explained(source: Source, finding: Finding, remedies: Remedies) -> tuple[Explanation, str | None]:
+def _explained(source: RuleMetadata, result: MonitorResult, remedies: Remedies) -> tuple[Explanation, str | None]:
     """What there is to say of a violation, and its remedy. A denial stands whatever goes wrong here."""
     found = Explanation()
     try:
-        found = finding.explain()
+        found = result.explain()
         return found, remedies.remedy(source, found)
     except Exception as error:  # noqa: BLE001 - as above
         found.withheld += (f"what is to be said of it could not be found: {error_text(error)}",)

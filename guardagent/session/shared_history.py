@@ -7,22 +7,22 @@ from typing import Any, Protocol
 
 from guardagent.errors import GuardError
 
-Entry = Mapping[str, Any]
+HistoryEntry = Mapping[str, Any]
 """What has happened, as JSON: `placed` (a call), `settled` (the place of one), or `halted`."""
 
 
-class MovedError(GuardError):
+class HistoryChangedError(GuardError):
     """Others have added to the history meanwhile: what was decided was decided without that."""
 
 
-class OverError(GuardError):
+class SessionEndedError(GuardError):
     """The conversation was ended elsewhere: there may be a new one of the same name."""
 
 
 class Journal(Protocol):
     """The history of one session, for one of those who go on with it."""
 
-    def news(self) -> Sequence[Entry]:
+    def news(self) -> Sequence[HistoryEntry]:
         """What others have added since the last entry that is known here.
 
         Raises:
@@ -30,7 +30,7 @@ class Journal(Protocol):
             InputError: they follow another policy.
         """
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: HistoryEntry) -> None:
         """Adds what is to happen, before it does.
 
         Raises:

@@ -29,7 +29,7 @@ _OTHER_FORMAT = (
 _CHANGED = "this is no snapshot that was made with this key, or it was changed since"
 
 
-class Session(Protocol):
+class SnapshotSession(Protocol):
     """A session, as far as its snapshots look at it."""
 
     id: str
@@ -42,18 +42,18 @@ class Session(Protocol):
 
 _lock = threading.Lock()
 _newest: dict[str, int] = {}  # session -> the newest state of it that was written or restored here
-_alive: WeakValueDictionary[str, Session] = WeakValueDictionary()
+_alive: WeakValueDictionary[str, SnapshotSession] = WeakValueDictionary()
 
 
-def sealed(session: Session, content: Mapping[str, Any], key: bytes) -> bytes:
+def write_snapshot(session: SnapshotSession, content: Mapping[str, Any], key: bytes) -> bytes:
     """A session's content, authenticated.
 
     Raises:
         InputError: the key is too short, or the session holds what is no JSON.
     """
     try:
-        told = {**content, "format": FORMAT}
-        body = json.dumps(told, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
+        labelled = {**content, "format": FORMAT}
+        body = json.dumps(labelled, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError) as error:
         raise InputError(f"the session cannot be written: {error}; expected JSON values in calls and facts") from None
     with _lock:
@@ -62,7 +62,7 @@ def sealed(session: Session, content: Mapping[str, Any], key: bytes) -> bytes:
     return b"guardagent snapshot %d %s\n%s" % (FORMAT, _mac(body, key), body)
 
 
-def opened(snapshot: bytes, key: bytes, newest: int | None = None) -> dict[str, Any]:
+def read_snapshot(snapshot: bytes, key: bytes, newest: int | None = None) -> dict[str, Any]:
     """What an authentic snapshot holds.
 
     Args:
@@ -88,7 +88,7 @@ def opened(snapshot: bytes, key: bytes, newest: int | None = None) -> dict[str, 
     return content
 
 
-def restored(session: Session, content: Mapping[str, Any]) -> None:
+def take_over(session: SnapshotSession, content: Mapping[str, Any]) -> None:
     """The session that was made of a snapshot goes by this name from now on.
 
     Raises:

@@ -14,7 +14,6 @@ from guardagent import (
     Context,
     Decision,
     Demonstration,
-    Enforced,
     Event,
     Graph,
     GuardAgent,
@@ -29,6 +28,7 @@ from guardagent import (
     Permit,
     Policies,
     ProgramError,
+    ReplanResult,
     Report,
     Sandbox,
     SandboxError,
@@ -127,13 +127,13 @@ def calls(policies: Policies) -> Permit | None:
     session: Session = policies.session(state=lambda: {"orders": 5})
     verdict = session.check("refund", {"amount": 5})
     session.record("done", permit=verdict.permit)
-    enforced: Enforced = enforce(lambda _: None, session)
+    enforced: ReplanResult = enforce(lambda _: None, session)
     show(session.obligations, session.history[0].args["amount"], enforced.replans)
     permit: Permit | None = verdict.permit
     return permit
 
 
-async def generated(session: Session) -> Enforced:
+async def generated(session: Session) -> ReplanResult:
     scripted = ScriptedChat([ChatCandidate("", (WrittenCall("refund", "{}"),))])
     turn: GuardedTurn = guarded_chat(scripted, [{"role": "user", "content": "hi"}], TOOLS, session)
     later: GuardedTurn = await aguarded_chat("openai/gpt-4.1", [], TOOLS, session, candidates=2)

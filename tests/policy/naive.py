@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from guardagent.policy.language.formula import (
-    And,
-    Before,
-    Constant,
+    Conjunction,
+    Disjunction,
     Formula,
     Literal,
     Next,
-    Or,
+    Previous,
     Release,
     Since,
-    Trigger,
+    TriggerFormula,
+    TruthConstant,
     Until,
     Within,
 )
@@ -29,17 +29,17 @@ def holds(formula: Formula, trace: Sequence[Letter], at: int = 0) -> bool:  # no
 
     end = len(trace)
     match formula:
-        case Constant(value):
+        case TruthConstant(value):
             return value
         case Literal(atom, positive):
             return atom in trace[at].ok if positive else atom not in trace[at].ran
-        case And(parts):
+        case Conjunction(parts):
             return all(now(part, at) for part in parts)
-        case Or(parts):
+        case Disjunction(parts):
             return any(now(part, at) for part in parts)
         case Next(body, strong):
             return now(body, at + 1) if at + 1 < end else not strong
-        case Before(body, strong):
+        case Previous(body, strong):
             return now(body, at - 1) if at else not strong
         case Within(steps, body):
             return any(now(body, step) for step in range(at, min(end, at + steps + 1)))
@@ -49,6 +49,6 @@ def holds(formula: Formula, trace: Sequence[Letter], at: int = 0) -> bool:  # no
             return all(now(right, i) or any(now(left, j) for j in range(at, i)) for i in range(at, end))
         case Since(left, right):
             return any(now(right, i) and all(now(left, j) for j in range(i + 1, at + 1)) for i in range(at + 1))
-        case Trigger(left, right):
+        case TriggerFormula(left, right):
             return all(now(right, i) or any(now(left, j) for j in range(i + 1, at + 1)) for i in range(at + 1))
     raise AssertionError(formula)

@@ -113,7 +113,7 @@ class Naive:
                 earlier = partial(self._earlier, partner, wanted, ok=True)
                 return [self._if(scene, pattern, condition, earlier) for scene in scenes]
             case ast.Exists(pattern, condition), False:
-                denied = partial(self._value, ast.Inverted(condition))
+                denied = partial(self._value, ast.Negation(condition))
                 return [self._if(scene, pattern, ast.TRUE, denied) for scene in scenes]
             case ast.After(pattern, condition), True:
                 obliged = [self._concerned(scene, pattern, condition)[0] for scene in scenes]
@@ -128,7 +128,7 @@ class Naive:
                 return either(self._meets(scene, pattern, partial(self._value, condition)) for scene in fine)
             case ast.Forall(pattern, condition), False:
                 return either(
-                    self._meets(scene, pattern, partial(self._value, ast.Inverted(condition))) for scene in fine
+                    self._meets(scene, pattern, partial(self._value, ast.Negation(condition))) for scene in fine
                 )
             case ast.Before(), False:
                 return either(self._lacks_earlier(scene, leaf) for scene in fine)
@@ -226,11 +226,11 @@ class Naive:
                 return both(value(part) for part in parts)
             case ast.Or(parts):
                 return either(value(part) for part in parts)
-            case ast.Inverted(body):
+            case ast.Negation(body):
                 return opposite(value(body))
             case ast.Implies(first, second):
                 return either([opposite(value(first)), value(second)])
-            case ast.Compared(left, sign, right):
+            case ast.Compare(left, sign, right):
                 return _COMPARED[sign](value(left), value(right))
             case ast.Matches(body, regex):
                 return _fully(regex, value(body))
@@ -377,13 +377,13 @@ def _ways(history: Sequence[Step]) -> Iterator[list[Step]]:
 def _fits(wanted: Any, value: Any, names: Names) -> Truth:
     """Whether an argument is what a pattern asks for; a variable is bound by its first use."""
     match wanted:
-        case ast.Anything():
+        case ast.AnyValue():
             return True
-        case ast.Matching(regex):
+        case ast.RegexValue(regex):
             return _fully(regex, value)
-        case ast.Exactly(str() as literal) if kind(value) == "text" and value != literal:
+        case ast.ExactValue(str() as literal) if kind(value) == "text" and value != literal:
             return UNKNOWN if value.strip().casefold() == literal.strip().casefold() else False
-        case ast.Exactly(literal):
+        case ast.ExactValue(literal):
             return equal(value, literal)
     return equal(value, names.setdefault(wanted.name, value)) if wanted.name in names else _bound(wanted, value, names)
 

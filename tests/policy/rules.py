@@ -10,7 +10,7 @@ from guardagent.policy.language.formula import atoms
 from guardagent.policy.language.temporal import read_temporal
 from guardagent.policy.monitors.alphabet import Alphabet
 from guardagent.policy.monitors.automaton import Standing, compile_formula
-from guardagent.policy.monitors.monitor import Compiled
+from guardagent.policy.monitors.product import Compiled
 from guardagent.types import Event
 
 SETS = {"@readers": frozenset({"get", "list"})}

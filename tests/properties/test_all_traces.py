@@ -15,16 +15,16 @@ import pytest
 from numpy.typing import NDArray
 
 from guardagent.policy.language.formula import (
-    And,
-    Before,
-    Constant,
+    Conjunction,
+    Disjunction,
     Formula,
     Literal,
     Next,
-    Or,
+    Previous,
     Release,
     Since,
-    Trigger,
+    TriggerFormula,
+    TruthConstant,
     Until,
     Within,
     all_of,
@@ -64,9 +64,9 @@ ONE: list[Callable[[Formula], Formula]] = [
     once,
     historically,
     Next,
-    Before,
+    Previous,
     lambda body: Next(body, strong=False),
-    lambda body: Before(body, strong=False),
+    lambda body: Previous(body, strong=False),
     lambda body: Within(1, body),
     lambda body: Within(3, body),
 ]
@@ -74,7 +74,7 @@ TWO: list[Callable[[Formula, Formula], Formula]] = [
     Until,
     Release,
     Since,
-    Trigger,
+    TriggerFormula,
     implies,
     weak_until,
     lambda left, right: all_of([left, right]),
@@ -132,18 +132,18 @@ class Naive:
     def _holds(self, formula: Formula, at: int) -> Any:  # noqa: C901 - a case for each kind
         now, end = self.holds, self.length
         match formula:
-            case Constant(value):
+            case TruthConstant(value):
                 return value
             case Literal(name, positive):
                 truths = np.array([(name in letter.ok) == positive for letter in LETTERS])
                 return truths[self.traces[at]] if end else not positive
-            case And(parts):
+            case Conjunction(parts):
                 return every(now(part, at) for part in parts)
-            case Or(parts):
+            case Disjunction(parts):
                 return some(now(part, at) for part in parts)
             case Next(body, strong):
                 return now(body, at + 1) if at + 1 < end else not strong
-            case Before(body, strong):
+            case Previous(body, strong):
                 return now(body, at - 1) if at else not strong
             case Within(steps, body):
                 return some(now(body, step) for step in range(at, min(end or 1, at + steps + 1)))
@@ -154,7 +154,7 @@ class Naive:
             case Since(left, right):
                 before = range(min(end, at + 1))
                 return some(now(right, i) & every(now(left, j) for j in range(i + 1, at + 1)) for i in before)
-            case Trigger(left, right):
+            case TriggerFormula(left, right):
                 before = range(min(end, at + 1))
                 return every(now(right, i) | some(now(left, j) for j in range(i + 1, at + 1)) for i in before)
         raise AssertionError(formula)

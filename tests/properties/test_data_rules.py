@@ -11,7 +11,7 @@ import pytest
 from guardagent.policy.evaluation.library import CompileError
 from guardagent.policy.language import ast
 from guardagent.policy.language.grammar import TemporalError
-from guardagent.policy.language.parse import read_rule
+from guardagent.policy.language.parser import read_rule
 from guardagent.policy.load import compile_rules
 from guardagent.types import Event, Verdict
 from tests.policy.data_cases import FUNCTIONS, STATES, TAGS, Case, Changed, Ended, Maker

@@ -13,14 +13,14 @@ from itertools import product
 import pytest
 
 from guardagent import Policies
-from guardagent.policy.evaluation.findings import Call
 from guardagent.policy.evaluation.library import CompileError
+from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import Formula
 from guardagent.policy.language.grammar import TemporalError
 from guardagent.policy.load import compile_rules
 from guardagent.policy.monitors.alphabet import Letter
-from guardagent.policy.monitors.propositional import Propositional
+from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.types import Event
 from guardagent.workflow.analysis.report import RuleResult
 from guardagent.workflow.analysis.rules import rule_results
@@ -169,8 +169,8 @@ def check_by_definition(case: Case) -> None:
 
 def check_against_all_paths(case: Case) -> None:
     """What is said is what follows when all paths are gone call by call."""
-    rule = Propositional(case.formula, SETS)
-    letters = {tool: rule.alphabet.index(Call(tool, {}), ok=True) for tool in TOOLS}
+    rule = PropositionalMonitor(case.formula, SETS)
+    letters = {tool: rule.alphabet.index(SessionCall(tool, {}), ok=True) for tool in TOOLS}
     truth, result = found(case.graph, rule.automaton, letters), case.result
     assert result.status == ("violated" if truth.steps or truth.postponed else "proved"), case.text
     assert (result.mechanism == "postponed_by_cycle") is (result.status == "violated" and truth.steps is None)

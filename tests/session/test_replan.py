@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from guardagent import Decision, InputError, Session, load_policies
-from guardagent.session.replan import Enforced, aenforce, enforce
+from guardagent.session.replan import ReplanResult, aenforce, enforce
 
 RULES = """
     version: 1
@@ -56,7 +56,7 @@ class Agent:
         return next(self._steps)
 
 
-def enforced(session: Session, *steps: Any, max_replans: int = 3) -> tuple[Enforced, Agent]:
+def enforced(session: Session, *steps: Any, max_replans: int = 3) -> tuple[ReplanResult, Agent]:
     agent = Agent(steps)
     return enforce(agent, session, max_replans), agent
 

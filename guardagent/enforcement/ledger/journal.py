@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from guardagent.errors import InputError, LedgerError
-from guardagent.session.shared_history import Entry, OverError
+from guardagent.session.shared_history import HistoryEntry, SessionEndedError
 
 _DECIMAL = "\0decimal"  # names what JSON has no number for
 _OTHER_POLICY = (
@@ -46,12 +46,12 @@ class SqliteJournal:
         self._ledger, self._conversation, self._policy = ledger, conversation, policy
         self._known = 0  # the place of the last entry that was read or added here
 
-    def news(self) -> Sequence[Entry]:
+    def news(self) -> Sequence[HistoryEntry]:
         known, found = self._known, []
         for place, policy, entry in self._ledger.entries(self._conversation, known):
             if entry is None:
                 if known:
-                    raise OverError(f"conversation {self._conversation!r} was ended elsewhere")
+                    raise SessionEndedError(f"conversation {self._conversation!r} was ended elsewhere")
             elif place != known + 1:
                 raise LedgerError(f"conversation {self._conversation!r} lacks entry {known + 1} in the ledger")
             elif policy != self._policy:
@@ -62,7 +62,7 @@ class SqliteJournal:
         self._known = known
         return found
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: HistoryEntry) -> None:
         placed = entry.get("placed")
         call_id = placed["id"] if placed is not None else None
         self._ledger.append(self._conversation, self._known + 1, self._policy, _written(entry), call_id)
@@ -75,7 +75,7 @@ class SqliteJournal:
         return {one for one in call_ids if not self._ledger.is_proposed(self._conversation, one)}
 
 
-def _written(entry: Entry) -> str:
+def _written(entry: HistoryEntry) -> str:
     try:
         return json.dumps(entry, default=_written_value, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:

@@ -16,7 +16,7 @@ from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.ledger.journal import SqliteJournal
 from guardagent.enforcement.ledger.protocol import REJECTED, USED, Question
 from guardagent.errors import InputError, LedgerError
-from guardagent.session.shared_history import MovedError
+from guardagent.session.shared_history import HistoryChangedError
 
 _APPLICATION = 0x47414C42
 _VERSION = 1
@@ -114,7 +114,7 @@ class SqliteLedger:
         """
         with self._writing() as db:
             if _last(db, conversation) != place - 1:
-                raise MovedError(f"others have gone on with conversation {conversation!r}")
+                raise HistoryChangedError(f"others have gone on with conversation {conversation!r}")
             db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", (conversation, place, policy, entry))
             if call_id is not None:
                 db.execute("INSERT OR IGNORE INTO proposed VALUES (?, ?)", (conversation, call_id))

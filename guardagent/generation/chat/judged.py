@@ -9,8 +9,8 @@ from typing import Any
 from guardagent.errors import InputError
 from guardagent.generation.chat.offered import Offered, written
 from guardagent.models.chat import ChatCandidate, WrittenCall
+from guardagent.session.joint_check import ProposedCall, judge_jointly, withdraw
 from guardagent.session.session import Session
-from guardagent.session.together import Call, judge_together, withdraw
 from guardagent.types import Decision, Verdict, unchecked_verdict
 
 Key = tuple[str, ...]  # a call to the letter
@@ -117,8 +117,8 @@ class Judge:
         return any(call.repeated for call in calls)
 
     def _check(self, calls: Sequence[JudgedCall]) -> None:
-        proposed: list[Call] = [(call.written.name, call.args or {}) for call in calls]
-        asked, verdicts = judge_together(self.session, proposed, self._options)
+        proposed: list[ProposedCall] = [(call.written.name, call.args or {}) for call in calls]
+        asked, verdicts = judge_jointly(self.session, proposed, self._options)
         for one, verdict in zip(asked, verdicts, strict=True):
             place = next(at for at, call in enumerate(proposed) if call is one)
             calls[place].verdict = verdict

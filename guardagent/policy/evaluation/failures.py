@@ -12,7 +12,7 @@ from guardagent.types import thaw
 def is_failure(pattern: Any, *outputs: Any) -> bool:
     """Whether a compiled pattern, where there is one, matches any text of what a tool gave back."""
     return pattern is not None and any(
-        _matches(pattern, text) for output in outputs if output is not None for text in _texts(output)
+        _matches(pattern, text) for output in outputs if output is not None for text in _strings(output)
     )
 
 
@@ -23,20 +23,20 @@ def _matches(pattern: Any, text: str) -> bool:
         return bool(pattern.search(text.encode("utf-8", "backslashreplace").decode()))
 
 
-def _texts(output: Any) -> Iterator[str]:
+def _strings(output: Any) -> Iterator[str]:
     """A text as it is; of anything else the whole as JSON, and each of its blocks."""
-    yield from _block(output)
+    yield from _block_strings(output)
     parts = _fields(output)
     content = output if isinstance(output, list | tuple) else parts.get("content")
     if isinstance(content, list | tuple):
         for block in content:
-            yield from _block(block)
+            yield from _block_strings(block)
     for name in ("structuredContent", "structured_content"):
         if parts.get(name) is not None:
-            yield from _block(parts[name])
+            yield from _block_strings(parts[name])
 
 
-def _block(block: Any) -> Iterator[str]:
+def _block_strings(block: Any) -> Iterator[str]:
     """A block as JSON, and each text in it."""
     if isinstance(block, str):
         yield block

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from guardagent.errors import InputError, UnknownNameError
-from guardagent.policy.evaluation.views import ViewSpec
+from guardagent.policy.evaluation.history_index import HistoryQuery
 from guardagent.policy.language import ast
 
 
@@ -31,13 +31,13 @@ class Library:
         functions: the state functions, by name.
         tags: the sets of tools, by name.
         tools: the tools that exist, with their arguments where these are declared; None where any may.
-        views: the views that the rules need, which grows as they are compiled.
+        history_queries: the views that the rules need, which grows as they are compiled.
     """
 
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     tags: Mapping[str, frozenset[str]] = field(default_factory=dict)
     tools: Mapping[str, Sequence[str] | None] | None = None
-    views: list[ViewSpec] = field(default_factory=list)
+    history_queries: list[HistoryQuery] = field(default_factory=list)
 
     def tools_of(self, pattern: ast.Pattern) -> frozenset[str]:
         """The tools that a pattern means.

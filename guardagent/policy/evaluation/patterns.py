@@ -40,11 +40,11 @@ def argument_test(argument: ast.Argument) -> Test:
     return named
 
 
-def value_test(wanted: ast.Exactly | ast.Matching | ast.Anything) -> Test:
+def value_test(wanted: ast.ExactValue | ast.RegexValue | ast.AnyValue) -> Test:
     """Whether a value is what a pattern asks for."""
-    if isinstance(wanted, ast.Anything):
+    if isinstance(wanted, ast.AnyValue):
         return lambda _: True
-    if isinstance(wanted, ast.Matching):
+    if isinstance(wanted, ast.RegexValue):
         return regex_test(wanted.regex)
     literal = wanted.value
     if isinstance(literal, str):

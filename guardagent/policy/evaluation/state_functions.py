@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from guardagent.policy.evaluation.history_index import Env, Term
 from guardagent.policy.evaluation.library import CompileError
-from guardagent.policy.evaluation.views import Env, Term
-from guardagent.policy.evaluation.wording import Cause, Wording
+from guardagent.policy.evaluation.term_text import Cause, TermText
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import PLAIN, Unknown, kind_of
 from guardagent.types import thaw
@@ -35,7 +35,7 @@ def check_signature(node: ast.StateOf, function: Callable[..., Any]) -> None:
 
 
 def state_function(
-    node: ast.StateOf, function: Callable[..., Any], arguments: Sequence[Term], wording: Wording
+    node: ast.StateOf, function: Callable[..., Any], arguments: Sequence[Term], term_text: TermText
 ) -> Term:
     name = node.function
 
@@ -46,11 +46,11 @@ def state_function(
         try:
             found = function(state, *values)
         except Exception as error:
-            raise StateFunctionError(f"{wording.words(env)} raised {type(error).__name__}", error) from error
+            raise StateFunctionError(f"{term_text.render(env)} raised {type(error).__name__}", error) from error
         if type(found) in PLAIN:
             return found
         if found is None:
-            return Unknown(Cause(wording, env, "has no answer"))
+            return Unknown(Cause(term_text, env, "has no answer"))
         if kind_of(found) is None:
             raise StateFunctionError(f"state function {name} returned a {type(found).__name__}; expected a JSON value")
         return found

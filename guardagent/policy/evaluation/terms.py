@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from guardagent.errors import name_hint
-from guardagent.policy.evaluation.known_of_calls import args_of, failed, output_of
+from guardagent.policy.evaluation.call_outcomes import CallOutcomes
+from guardagent.policy.evaluation.call_properties import args_of, failed, output_of
+from guardagent.policy.evaluation.history_index import Env, HistoryQuery, Term
 from guardagent.policy.evaluation.library import CompileError, Library
 from guardagent.policy.evaluation.patterns import argument_of, argument_test, regex_test
 from guardagent.policy.evaluation.state_functions import check_signature, in_state, state_function
-from guardagent.policy.evaluation.views import Env, Term, ViewSpec
-from guardagent.policy.evaluation.wording import Cause, Wording
-from guardagent.policy.evaluation.worlds import Worlds
+from guardagent.policy.evaluation.term_text import Cause, TermText
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import (
     NO_VALUE,
@@ -33,8 +33,8 @@ from guardagent.policy.language.values import (
     kind_of,
     length,
     less,
-    no_truth,
-    null_or_odd,
+    not_boolean,
+    null_or_invalid,
 )
 
 Names = dict[str, int]  # a label or variable -> its place in the environment
@@ -57,7 +57,7 @@ class Compiler:
     Attributes:
         arguments: place of a variable -> the argument that it is bound to.
         items: places of the variables that are bound to items of lists.
-        view_of: the id of a term -> the number of its view of the history.
+        index_of: the id of a term -> the number of its view of the history.
     """
 
     def __init__(self, library: Library) -> None:
@@ -65,22 +65,24 @@ class Compiler:
         self.size = 1
         self.arguments: dict[int, str] = {}
         self.items: set[int] = set()
-        self.view_of: dict[int, int] = {}
-        self._first_view = len(library.views)
+        self.index_of: dict[int, int] = {}
+        self._first_query = len(library.history_queries)
         self._compiled: dict[Any, tuple[ast.Term, Term]] = {}
 
-    def worlds(self, *conditions: ast.Term, directed: bool = True) -> Worlds:
+    def call_outcomes(self, *conditions: ast.Term, directed: bool = True) -> CallOutcomes:
         """The ways in which calls in flight can end, as far as these conditions can tell; all are compiled by now."""
-        specs = self.library.views
-        return Worlds(conditions, specs, range(self._first_view, len(specs)), self.view_of, directed=directed)
+        queries = self.library.history_queries
+        return CallOutcomes(
+            conditions, queries, range(self._first_query, len(queries)), self.index_of, directed=directed
+        )
 
     def place(self) -> int:
         """A new place in the environment."""
         self.size += 1
         return self.size - 1
 
-    def wording(self, node: object, names: Names, own: str | None = None) -> Wording:
-        return Wording(node, names, self.arguments, self.items, own)
+    def term_text(self, node: object, names: Names, own: str | None = None) -> TermText:
+        return TermText(node, names, self.arguments, self.items, own)
 
     # --- proposed calls
 
@@ -98,7 +100,7 @@ class Compiler:
                 else:
                     names[argument.value.name] = self.place()
                     binders.append((names[argument.value.name], argument.name))
-            elif not isinstance(argument.value, ast.Anything):
+            elif not isinstance(argument.value, ast.AnyValue):
                 tests.append((argument.name, _in_env(argument_test(argument))))
         self.arguments.update(binders)
 
@@ -122,13 +124,13 @@ class Compiler:
 
     # --- past calls
 
-    def view(self, pattern: ast.Pattern, condition: ast.Term, names: Names, **options: Any) -> int:
+    def add_query(self, pattern: ast.Pattern, condition: ast.Term, names: Names, **options: Any) -> int:
         """The number of a new view of the history."""
-        spec = self.past(pattern, condition, names, **options)
-        self.library.views.append(spec)
-        return len(self.library.views) - 1
+        spec = self.history_query(pattern, condition, names, **options)
+        self.library.history_queries.append(spec)
+        return len(self.library.history_queries) - 1
 
-    def past(
+    def history_query(
         self,
         pattern: ast.Pattern,
         condition: ast.Term,
@@ -136,7 +138,7 @@ class Compiler:
         *,
         ok_only: bool = False,
         term: ast.Term | None = None,
-    ) -> ViewSpec:
+    ) -> HistoryQuery:
         """What is asked of a past call; `names` are those outside of it."""
         label, inner = self.place(), dict(names)
         local = {pattern.label or ""}
@@ -162,25 +164,25 @@ class Compiler:
         self.arguments.update(binders)
         rest: list[Term] = []
         for part in condition.parts if isinstance(condition, ast.And) else (condition,):
-            self._sort(part, local, inner, own, joins, rest)
+            self._classify(part, local, inner, own, joins, rest)
         summed = self.term(term, inner) if term is not None else None
         early = term is not None and is_own(term, local)
-        return ViewSpec(
+        return HistoryQuery(
             tools=self.library.tools_of(pattern),
             size=self.size,
             label=label,
             required=tuple(argument.name for argument in pattern.arguments),
             binders=tuple(binders),
-            own=tuple(own),
-            joined=tuple(joined),
-            joins=tuple(joins),
-            rest=tuple(rest),
+            own_conditions=tuple(own),
+            variable_equations=tuple(joined),
+            equations=tuple(joins),
+            residual_conditions=tuple(rest),
             ok_only=ok_only,
             term=summed if early else None,
             late_term=None if early else summed,
         )
 
-    def _sort(
+    def _classify(
         self,
         part: ast.Term,
         local: set[str],
@@ -195,7 +197,7 @@ class Compiler:
         if is_own(part, local):
             own.append(self.term(part, names))
             return
-        if isinstance(part, ast.Compared) and part.operator == "==":
+        if isinstance(part, ast.Compare) and part.operator == "==":
             for left, right in ((part.left, part.right), (part.right, part.left)):
                 if is_own(left, local) and not names_in(right) & local:
                     joins.append((self.term(left, names), self.term(right, names)))
@@ -239,14 +241,14 @@ class Compiler:
     def _or(self, node: ast.Or, names: Names) -> Term:
         return any_of_terms(self._terms(node.parts, names))
 
-    def _inverted(self, node: ast.Inverted, names: Names) -> Term:
+    def _negation(self, node: ast.Negation, names: Names) -> Term:
         body = self.term(node.body, names)
         return lambda env: inverse(body(env))
 
     def _implies(self, node: ast.Implies, names: Names) -> Term:
-        return self._or(ast.Or((ast.Inverted(node.first), node.second)), names)
+        return self._or(ast.Or((ast.Negation(node.first), node.second)), names)
 
-    def _compared(self, node: ast.Compared, names: Names) -> Term:
+    def _compare(self, node: ast.Compare, names: Names) -> Term:
         return self._of_two(node, names, UNDECIDED, COMPARISONS[node.operator], node.left, node.right)
 
     def _matches(self, node: ast.Matches, names: Names) -> Term:
@@ -265,13 +267,13 @@ class Compiler:
 
     def blame(self, node: ast.Term, names: Names, problem: str) -> Callable[..., Unknown]:
         """A function for a value that is not known: where those it is made of are known, the cause names the term."""
-        wording = self.wording(node, names)
+        term_text = self.term_text(node, names)
 
         def blamed(env: Env, found: Unknown, *values: Any) -> Unknown:
             if any(type(value) is Unknown for value in values):
                 return found
-            said = "is missing or null" if found is NO_VALUE else problem.format(found.why[0])
-            return Unknown(Cause(wording, env, said))
+            problem_text = "is missing or null" if found is NO_VALUE else problem.format(found.why[0])
+            return Unknown(Cause(term_text, env, problem_text))
 
         return blamed
 
@@ -351,49 +353,49 @@ class Compiler:
             unknown = f"unknown state function {node.function!r}{name_hint(node.function, self.library.functions)}"
             raise CompileError(unknown, node.place)
         check_signature(node, function)
-        return state_function(node, function, self._terms(node.arguments, names), self.wording(node, names))
+        return state_function(node, function, self._terms(node.arguments, names), self.term_text(node, names))
 
     def _ofcall(self, node: ast.OfCall, names: Names) -> Term:
         if isinstance(node.call, ast.Label):
             call = _reader(names[node.call.name])
         else:
-            view = self.view(node.call.pattern, node.call.condition, names)
+            index = self.add_query(node.call.pattern, node.call.condition, names)
             which = node.call.which
 
             def call(env: Env) -> Any:
-                return env[0].views[view].select(env, which)
+                return env[0].indexes[index].select(env, which)
 
         return _of({"output": output_of, "args": args_of, "failed": failed}[node.what], call)
 
     def _countcalls(self, node: ast.CountCalls, names: Names) -> Term:
-        view = self.view_of[id(node)] = self.view(node.pattern, node.condition, names)
-        return lambda env: env[0].views[view].count(env)
+        index = self.index_of[id(node)] = self.add_query(node.pattern, node.condition, names)
+        return lambda env: env[0].indexes[index].count(env)
 
     def _sumcalls(self, node: ast.SumCalls, names: Names) -> Term:
-        view = self.view_of[id(node)] = self.view(node.pattern, node.condition, names, term=node.term)
-        return lambda env: env[0].views[view].sum(env)
+        index = self.index_of[id(node)] = self.add_query(node.pattern, node.condition, names, term=node.term)
+        return lambda env: env[0].indexes[index].sum(env)
 
     def _somecall(self, node: ast.SomeCall, names: Names) -> Term:
-        view = self.view_of[id(node)] = self.view(node.pattern, node.condition, names, ok_only=node.ok)
-        return lambda env: env[0].views[view].some(env)
+        index = self.index_of[id(node)] = self.add_query(node.pattern, node.condition, names, ok_only=node.ok)
+        return lambda env: env[0].indexes[index].exists(env)
 
     def _overitems(self, node: ast.OverItems, names: Names) -> Term:
         items, slot = self.term(node.items, names), self.place()
-        wording = self.wording(node.items, names)
+        term_text = self.term_text(node.items, names)
         self.items.add(slot)
         condition = self.term(node.condition, {**names, node.variable: slot})
 
         def values(env: Env) -> Any:
             found = items(env)
             if kind_of(found) != "list":
-                return found if type(found) is Unknown else Unknown(Cause(wording, env, "is no list"))
-            return (_given(env, slot, one, condition) for one in found)
+                return found if type(found) is Unknown else Unknown(Cause(term_text, env, "is no list"))
+            return (_condition_on_item(env, slot, one, condition) for one in found)
 
         return _FOLDED[node.which](values)
 
 
-def _given(env: Env, slot: int, value: Any, condition: Term) -> Any:
-    env[slot] = null_or_odd(value) if value is None else value
+def _condition_on_item(env: Env, slot: int, value: Any, condition: Term) -> Any:
+    env[slot] = null_or_invalid(value) if value is None else value
     return condition(env)
 
 
@@ -443,7 +445,7 @@ def all_of_terms(parts: Sequence[Term]) -> Term:
                 continue
             if value is False:
                 return False
-            why = no_truth(value)
+            why = not_boolean(value)
             unknown = why if unknown is None else unknown & why
         return True if unknown is None else unknown
 
@@ -461,7 +463,7 @@ def any_of_terms(parts: Sequence[Term]) -> Term:
                 continue
             if value is True:
                 return True
-            why = no_truth(value)
+            why = not_boolean(value)
             unknown = why if unknown is None else unknown & why
         return False if unknown is None else unknown
 

@@ -16,8 +16,6 @@ from typing import Any, Literal
 
 from guardagent._support.patterns import PatternError, compile_pattern
 from guardagent.errors import ContentError, InputError, name_hint
-from guardagent.policy.file.located_text import Text
-from guardagent.policy.file.located_yaml import Node, Scalar, shortened
 from guardagent.policy.file.policy_keys import (
     Key,
     Schema,
@@ -37,6 +35,8 @@ from guardagent.policy.file.policy_keys import (
     tool_name,
 )
 from guardagent.policy.file.solver_keys import SOLVER, SolverSource
+from guardagent.policy.file.source_text import SourceText
+from guardagent.policy.file.source_tree import SourceNode, SourceScalar, shortened
 from guardagent.types import Decision
 
 MAX_BYTES = 1_000_000
@@ -61,7 +61,7 @@ class RuleSource:
     """One policy, as its file has it.
 
     Attributes:
-        texts: the formulas, which must all hold, or the request; none for a solver rule.
+        statements: the formulas, which must all hold, or the request; none for a solver rule.
         solver: what stands under `solver:`.
         program: the checking code of a request.
         line: where the policy begins.
@@ -69,7 +69,7 @@ class RuleSource:
 
     id: str
     kind: RuleKind
-    texts: tuple[Text, ...]
+    statements: tuple[SourceText, ...]
     solver: SolverSource | None
     program: Path | None
     message: str | None
@@ -79,7 +79,7 @@ class RuleSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Ignored:
+class IgnoredFinding:
     """A finding of `verify` that the author accepts.
 
     Attributes:
@@ -112,7 +112,7 @@ class PolicyFile:
     failed_output: str | None
     unlisted: Literal["allow", "deny"]
     rules: tuple[RuleSource, ...]
-    ignored: tuple[Ignored, ...]
+    ignored: tuple[IgnoredFinding, ...]
     digest: str
 
 
@@ -124,7 +124,7 @@ def read_policy_file(path: Path | str) -> PolicyFile:
         ContentError: something in it is wrong; with the line, and what was expected there.
     """
     path = Path(path)
-    return _parsed(_bytes(path, MAX_BYTES), path, path.parent)
+    return _parse(_bytes(path, MAX_BYTES), path, path.parent)
 
 
 def read_policy_text(text: str, folder: Path | str | None = None) -> PolicyFile:
@@ -139,7 +139,7 @@ def read_policy_text(text: str, folder: Path | str | None = None) -> PolicyFile:
         raise ContentError(
             "holds half a character; expected a whole one", "text", text.count("\n", 0, error.start) + 1
         ) from None
-    return _parsed(_limited(data, MAX_BYTES, Path("text")), Path("text"), _folder(folder))
+    return _parse(_check_size(data, MAX_BYTES, Path("text")), Path("text"), _folder(folder))
 
 
 def read_policy_data(data: Mapping[str, Any], folder: Path | str | None = None) -> PolicyFile:
@@ -158,7 +158,7 @@ def _folder(folder: Path | str | None) -> Path | None:
     return None if folder is None else Path(folder)
 
 
-def _parsed(data: bytes, path: Path, folder: Path | None) -> PolicyFile:
+def _parse(data: bytes, path: Path, folder: Path | None) -> PolicyFile:
     from guardagent.policy.file.yaml_reader import parse
 
     node = parse(data, path, folder)
@@ -167,7 +167,7 @@ def _parsed(data: bytes, path: Path, folder: Path | None) -> PolicyFile:
     return _policy_file(node, data, path)
 
 
-def _policy_file(node: Node, data: bytes, path: Path) -> PolicyFile:
+def _policy_file(node: SourceNode, data: bytes, path: Path) -> PolicyFile:
     values = mapping(node, POLICY_FILE)
     _check_tools(node, values)
     groups = values.get("tags", {})
@@ -186,16 +186,16 @@ def _policy_file(node: Node, data: bytes, path: Path) -> PolicyFile:
 
 def _bytes(path: Path, limit: int) -> bytes:
     try:
-        with path.open("rb") as opened:
-            data = opened.read(limit + 1)
+        with path.open("rb") as stream:
+            data = stream.read(limit + 1)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file; expected one") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {error}; expected a file") from None
-    return _limited(data, limit, path)
+    return _check_size(data, limit, path)
 
 
-def _limited(data: bytes, limit: int, path: Path) -> bytes:
+def _check_size(data: bytes, limit: int, path: Path) -> bytes:
     if len(data) > limit:
         raise ContentError(f"more than {limit:,} bytes; expected at most that many: divide it", path, 1)
     return data
@@ -204,18 +204,18 @@ def _limited(data: bytes, limit: int, path: Path) -> bytes:
 def _digest(data: bytes, values: Mapping[str, Any]) -> str:
     """Of each file with its length before it, so that nothing can move from one into the next."""
     digest = hashlib.sha256()
-    for part in (data, *(_bytes(path, MAX_PROGRAM_BYTES) for path in _named_files(values))):
+    for part in (data, *(_bytes(path, MAX_PROGRAM_BYTES) for path in _referenced_files(values))):
         digest.update(len(part).to_bytes(8, "big") + part)
     return digest.hexdigest()
 
 
-def _named_files(values: Mapping[str, Any]) -> Iterator[Path]:
+def _referenced_files(values: Mapping[str, Any]) -> Iterator[Path]:
     yield from values.get("toolbox", ())
     for rule in values["policies"]:
         yield from filter(None, (rule.program, rule.solver and rule.solver.smt_file))
 
 
-def _check_tools(node: Node, values: Mapping[str, Any]) -> None:
+def _check_tools(node: SourceNode, values: Mapping[str, Any]) -> None:
     """Where the tools are declared, tags and solver rules name no others; temporal rules are compiled elsewhere."""
     known = values.get("tools")
     if known is None:
@@ -233,23 +233,23 @@ def _unknown_tool(tool: str, known: Mapping[str, Any]) -> str:
     return f"unknown tool {shortened(tool)!r}, which is not in `tools:`{name_hint(tool, known)}"
 
 
-def _solver_tools(node: Node) -> Iterator[tuple[str, Node]]:
+def _solver_tools(node: SourceNode) -> Iterator[tuple[str, SourceNode]]:
     for rule in node.fields["policies"].items:
         if solver := rule.fields.get("solver"):
             yield from solver.fields["tools"].fields.items()
 
 
 @reads(lambda _: {"const": 1})
-def _version(node: Node, key: Key) -> int:
+def _version(node: SourceNode, key: Key) -> int:
     # True == 1, and so is 1.0.
-    if isinstance(node.value, Scalar) and type(node.value.value) is int and node.value.value == 1:
+    if isinstance(node.value, SourceScalar) and type(node.value.value) is int and node.value.value == 1:
         return 1
-    quoted = "; write it without quotes" if isinstance(node.value, Text) and node.value.text == "1" else ""
+    quoted = "; write it without quotes" if isinstance(node.value, SourceText) and node.value.text == "1" else ""
     raise key.mismatch(node, quoted)
 
 
 @reads(lambda key: by_name.schema(key) | {"propertyNames": {"pattern": f"^{_TAG}$"}})
-def _tags(node: Node, key: Key) -> dict[str, tuple[Text, ...]]:
+def _tags(node: SourceNode, key: Key) -> dict[str, tuple[SourceText, ...]]:
     groups = by_name(node, key)
     for group, tools in node.fields.items():
         if not re.fullmatch(_TAG, group):
@@ -259,38 +259,38 @@ def _tags(node: Node, key: Key) -> dict[str, tuple[Text, ...]]:
 
 
 @reads(lambda key: {"oneOf": [items.schema(key), by_tool.schema(replace(key, item=ARGUMENTS))]})
-def _tools(node: Node, key: Key) -> Mapping[str, tuple[str, ...] | None]:
+def _tools(node: SourceNode, key: Key) -> Mapping[str, tuple[str, ...] | None]:
     if node.items:
         return MappingProxyType({tool.text: None for tool in items(node, key)})
     return MappingProxyType(by_tool(node, replace(key, item=ARGUMENTS)))
 
 
 @reads(lambda key: items.schema(key) | {"type": ["array", "null"], "minItems": 0})
-def _arguments(node: Node, key: Key) -> tuple[str, ...] | None:
-    if isinstance(node.value, Scalar) and node.value.value is None:
+def _arguments(node: SourceNode, key: Key) -> tuple[str, ...] | None:
+    if isinstance(node.value, SourceScalar) and node.value.value is None:
         return None
     return items(node, key) if node.value else ()
 
 
 @reads(text.schema)
-def _regular_expression(node: Node, key: Key) -> str:
+def _regular_expression(node: SourceNode, key: Key) -> str:
     found = text(node, key)
     try:
         compile_pattern(found.text)
     except PatternError as error:
         raise found.error(
-            f"`{key.name}` is {node.described}, no regular expression: {shortened(str(error))}; expected RE2 syntax"
+            f"`{key.name}` is {node.description}, no regular expression: {shortened(str(error))}; expected RE2 syntax"
         ) from None
     return found.text
 
 
-def _one_rule(key: Key) -> Schema:
+def _rule_schema(key: Key) -> Schema:
     kinds = {"oneOf": [{"required": [kind]} for kind in RULE_KINDS]}
     return mapping.schema(key) | kinds | {"dependentRequired": {"program": ["request"]}}
 
 
-@reads(_one_rule)
-def _rule(node: Node, key: Key) -> RuleSource:
+@reads(_rule_schema)
+def _rule(node: SourceNode, key: Key) -> RuleSource:
     check_keys(node, key)
     kind = _kind(node)
     values = mapping(node, key)
@@ -298,7 +298,7 @@ def _rule(node: Node, key: Key) -> RuleSource:
     return RuleSource(
         id=values["id"],
         kind=kind,
-        texts=() if kind == "solver" else texts if kind == "temporal" else (texts,),
+        statements=() if kind == "solver" else texts if kind == "temporal" else (texts,),
         solver=values.get("solver"),
         program=values.get("program"),
         message=values.get("message"),
@@ -308,7 +308,7 @@ def _rule(node: Node, key: Key) -> RuleSource:
     )
 
 
-def _kind(node: Node) -> RuleKind:
+def _kind(node: SourceNode) -> RuleKind:
     kinds = [kind for kind in RULE_KINDS if kind in node.fields]
     if not kinds:
         raise node.error("a policy without a rule; expected one of `temporal`, `solver` and `request`")
@@ -321,9 +321,9 @@ def _kind(node: Node) -> RuleKind:
 
 
 @reads(items.schema)
-def _rules(node: Node, key: Key) -> tuple[RuleSource, ...]:
+def _rules(node: SourceNode, key: Key) -> tuple[RuleSource, ...]:
     rules: tuple[RuleSource, ...] = items(node, key)
-    first: dict[str, Node] = {}
+    first: dict[str, SourceNode] = {}
     for rule, place in zip(rules, node.items, strict=True):
         at = place.fields["id"]
         if rule.id in first:
@@ -334,9 +334,9 @@ def _rules(node: Node, key: Key) -> tuple[RuleSource, ...]:
 
 
 @reads(mapping.schema)
-def _ignored(node: Node, key: Key) -> Ignored:
+def _ignored(node: SourceNode, key: Key) -> IgnoredFinding:
     values = mapping(node, key)
-    return Ignored(
+    return IgnoredFinding(
         values["check"],
         values.get("node"),
         values["reason"],

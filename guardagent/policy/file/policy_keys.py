@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from guardagent.errors import ContentError, name_hint
-from guardagent.policy.file.located_text import Text
-from guardagent.policy.file.located_yaml import Node, Scalar, shortened
-from guardagent.policy.file.yaml_problems import QUOTE
+from guardagent.policy.file.source_text import SourceText
+from guardagent.policy.file.source_tree import SourceNode, SourceScalar, shortened
+from guardagent.policy.file.yaml_errors import QUOTE
 
 MAX_NAME = 200
 _LINE = f"one line of at most {MAX_NAME} characters, without spaces around it"
@@ -26,19 +26,19 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Reader(Generic[T]):
+class ValueReader(Generic[T]):
     """Makes a value of what stands under a key, and gives the JSON Schema of what it takes."""
 
-    read: Callable[[Node, Key], T]
+    read: Callable[[SourceNode, Key], T]
     schema: Callable[[Key], Schema]
 
-    def __call__(self, node: Node, key: Key) -> T:
+    def __call__(self, node: SourceNode, key: Key) -> T:
         return self.read(node, key)
 
 
-def reads(schema: Callable[[Key], Schema]) -> Callable[[Callable[[Node, Key], T]], Reader[T]]:
+def reads(schema: Callable[[Key], Schema]) -> Callable[[Callable[[SourceNode, Key], T]], ValueReader[T]]:
     """Makes a reader of a function, with the schema of what that accepts."""
-    return lambda read: Reader(read, schema)
+    return lambda read: ValueReader(read, schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,30 +48,30 @@ class Key:
     Attributes:
         read: makes its value of what stands there.
         expected: what that is, in the words of an error message.
-        about: what the key is for, as editors show it.
+        description: what the key is for, as editors show it.
         choices: the texts it may be, if these are few.
         keys: of the mapping it is.
         item: what each item of the list it is, or each value of the mapping of names it is, has to be.
     """
 
     name: str
-    read: Reader[Any]
+    read: ValueReader[Any]
     expected: str
-    about: str = ""
+    description: str = ""
     required: bool = False
     choices: tuple[str, ...] = ()
     keys: Mapping[str, Key] = field(default_factory=dict)
     item: Key | None = None
 
-    def mismatch(self, node: Node, advice: str = "") -> ContentError:
+    def mismatch(self, node: SourceNode, advice: str = "") -> ContentError:
         """That something else stands there."""
-        message = f"`{self.name}` is {node.described}; expected {self.expected}{advice}"
+        message = f"`{self.name}` is {node.description}; expected {self.expected}{advice}"
         return ContentError(message, node.path, node.line)
 
     @property
     def schema(self) -> Schema:
         """The JSON Schema of what may stand there."""
-        about = {"description": self.about} if self.about else {}
+        about = {"description": self.description} if self.description else {}
         return about | self.read.schema(self)
 
 
@@ -79,7 +79,7 @@ def keys(*known: Key) -> dict[str, Key]:
     return {key.name: key for key in known}
 
 
-def _object(key: Key) -> Schema:
+def _object_schema(key: Key) -> Schema:
     return {
         "type": "object",
         "additionalProperties": False,
@@ -88,14 +88,14 @@ def _object(key: Key) -> Schema:
     }
 
 
-@reads(_object)
-def mapping(node: Node, key: Key) -> dict[str, Any]:
+@reads(_object_schema)
+def mapping(node: SourceNode, key: Key) -> dict[str, Any]:
     """The values of a mapping whose keys are known, each as its key reads it."""
     check_keys(node, key)
     return {name: key.keys[name].read(value, key.keys[name]) for name, value in node.fields.items()}
 
 
-def check_keys(node: Node, key: Key) -> None:
+def check_keys(node: SourceNode, key: Key) -> None:
     """It is a mapping, and has the keys that it must and no others; what they hold has not been looked at."""
     if not isinstance(node.value, dict):
         raise key.mismatch(node)
@@ -107,12 +107,12 @@ def check_keys(node: Node, key: Key) -> None:
             raise node.error(f"key {name!r} of {key.name} is missing; expected {inner.expected}")
 
 
-def _names(key: Key) -> Schema:
+def _names_schema(key: Key) -> Schema:
     return {"type": "object", "propertyNames": _LINE_SCHEMA, "additionalProperties": _item_schema(key)}
 
 
-@reads(_names)
-def by_name(node: Node, key: Key) -> dict[str, Any]:
+@reads(_names_schema)
+def by_name(node: SourceNode, key: Key) -> dict[str, Any]:
     """A mapping of names of any kind to items of one kind."""
     if not isinstance(node.value, dict):
         raise key.mismatch(node)
@@ -122,34 +122,34 @@ def by_name(node: Node, key: Key) -> dict[str, Any]:
     return {name: _item(value, key) for name, value in node.value.items()}
 
 
-def _array(key: Key) -> Schema:
+def _array_schema(key: Key) -> Schema:
     item = _item_schema(key)
     unique = {} if "properties" in item else {"uniqueItems": True}
     return {"type": "array", "minItems": 1, **unique, "items": item}
 
 
-@reads(_array)
-def items(node: Node, key: Key) -> tuple[Any, ...]:
+@reads(_array_schema)
+def items(node: SourceNode, key: Key) -> tuple[Any, ...]:
     """A list with something in it, and nothing twice."""
     if not isinstance(node.value, list) or not node.value:
         raise key.mismatch(node)
     seen: set[Any] = set()
     for item in node.value:
-        if isinstance(item.value, Text | Scalar):
+        if isinstance(item.value, SourceText | SourceScalar):
             identity = (type(item.plain), item.plain)
             if identity in seen:
-                raise item.error(f"`{key.name}` holds {item.described} twice; expected it once")
+                raise item.error(f"`{key.name}` holds {item.description} twice; expected it once")
             seen.add(identity)
     return tuple(_item(item, key) for item in node.value)
 
 
-@reads(lambda key: {"oneOf": [_item_schema(key), _array(key)]})
-def one_or_more(node: Node, key: Key) -> tuple[Any, ...]:
+@reads(lambda key: {"oneOf": [_item_schema(key), _array_schema(key)]})
+def one_or_more(node: SourceNode, key: Key) -> tuple[Any, ...]:
     """An item alone, or a list of them."""
     return items(node, key) if isinstance(node.value, list) else (_item(node, key),)
 
 
-def _item(node: Node, key: Key) -> Any:
+def _item(node: SourceNode, key: Key) -> Any:
     assert key.item is not None
     return key.item.read(node, key.item)
 
@@ -160,20 +160,20 @@ def _item_schema(key: Key) -> Schema:
 
 
 @reads(lambda _: _TEXT_SCHEMA)
-def text(node: Node, key: Key) -> Text:
+def text(node: SourceNode, key: Key) -> SourceText:
     """A text that is not empty."""
-    if isinstance(node.value, Text) and node.value.text.strip():
+    if isinstance(node.value, SourceText) and node.value.text.strip():
         return node.value
     raise key.mismatch(node, _advice(node))
 
 
 @reads(text.schema)
-def plain_text(node: Node, key: Key) -> str:
+def plain_text(node: SourceNode, key: Key) -> str:
     return text(node, key).text
 
 
 @reads(lambda _: _LINE_SCHEMA)
-def line(node: Node, key: Key) -> Text:
+def line(node: SourceNode, key: Key) -> SourceText:
     """A text of one line, such as a name."""
     found = text(node, key)
     if not _is_line(found.text):
@@ -182,20 +182,20 @@ def line(node: Node, key: Key) -> Text:
 
 
 @reads(line.schema)
-def name(node: Node, key: Key) -> str:
+def name(node: SourceNode, key: Key) -> str:
     return line(node, key).text
 
 
 @reads(lambda _: _LINE_SCHEMA | _NO_PATTERN_SCHEMA)
-def tool_name(node: Node, key: Key) -> Text:
+def tool_name(node: SourceNode, key: Key) -> SourceText:
     """The name of one tool."""
     found = line(node, key)
     _require_tool(found.text, node)
     return found
 
 
-@reads(lambda key: _names(key) | {"minProperties": 1, "propertyNames": _LINE_SCHEMA | _NO_PATTERN_SCHEMA})
-def by_tool(node: Node, key: Key) -> dict[str, Any]:
+@reads(lambda key: _names_schema(key) | {"minProperties": 1, "propertyNames": _LINE_SCHEMA | _NO_PATTERN_SCHEMA})
+def by_tool(node: SourceNode, key: Key) -> dict[str, Any]:
     """A mapping of one or more tools to items of one kind."""
     found = by_name(node, key)
     if not found:
@@ -205,37 +205,39 @@ def by_tool(node: Node, key: Key) -> dict[str, Any]:
     return found
 
 
-def _require_tool(tool: str, node: Node) -> None:
+def _require_tool(tool: str, node: SourceNode) -> None:
     """A pattern, a tag or an atom would be taken for a tool that is never called."""
     if tool.startswith(("@", "tool:")) or "*" in tool:
         raise node.error(f"{shortened(tool)!r} is no tool; expected the name of one, without @, tool: or *")
 
 
 @reads(lambda key: {"enum": list(key.choices)})
-def choice(node: Node, key: Key) -> str:
+def choice(node: SourceNode, key: Key) -> str:
     found = text(node, key)
     if found.text not in key.choices:
-        raise found.error(f"`{key.name}` is {node.described}{name_hint(found.text, key.choices)}")
+        raise found.error(f"`{key.name}` is {node.description}{name_hint(found.text, key.choices)}")
     return found.text
 
 
 @reads(lambda _: {"type": "boolean"})
-def flag(node: Node, key: Key) -> bool:
-    if isinstance(node.value, Scalar) and isinstance(node.value.value, bool):
+def flag(node: SourceNode, key: Key) -> bool:
+    if isinstance(node.value, SourceScalar) and isinstance(node.value.value, bool):
         return node.value.value
     raise key.mismatch(node)
 
 
 @reads(lambda _: {"type": ["string", "number", "boolean"]})
-def value(node: Node, key: Key) -> Any:
+def value(node: SourceNode, key: Key) -> Any:
     """A text, a number or a boolean."""
-    if isinstance(node.value, Text) or (isinstance(node.value, Scalar) and node.value.kind in ("number", "boolean")):
+    if isinstance(node.value, SourceText) or (
+        isinstance(node.value, SourceScalar) and node.value.kind in ("number", "boolean")
+    ):
         return node.plain
     raise key.mismatch(node)
 
 
 @reads(lambda key: _TEXT_SCHEMA | ({"pattern": _ending(key)} if key.choices else {}))
-def file(node: Node, key: Key) -> Path:
+def file(node: SourceNode, key: Key) -> Path:
     """A file under the folder of the policies, or of an absolute path."""
     named = plain_text(node, key)
     if Path(os.path.normpath(named)).parts[:1] == (os.pardir,):
@@ -273,13 +275,13 @@ def _is_line(text: str) -> bool:
     return 0 < len(text) <= MAX_NAME and text.isprintable() and text == text.strip()
 
 
-def _advice(node: Node) -> str:
+def _advice(node: SourceNode) -> str:
     if not node.line:  # nothing to quote
         return ""
     match node.value:
-        case Scalar(source=""):
+        case SourceScalar(source=""):
             return ""
-        case Scalar():
+        case SourceScalar():
             return "; if it is meant as a text, quote it"
         case dict():
             return f"; if it is meant as a text, which must not begin with {{ or hold `: `, {QUOTE}"

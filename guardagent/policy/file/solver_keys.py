@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from guardagent.policy.file.located_text import Text
-from guardagent.policy.file.located_yaml import Node, Scalar
 from guardagent.policy.file.policy_keys import (
     Key,
     by_name,
@@ -28,6 +26,8 @@ from guardagent.policy.file.policy_keys import (
     text,
     value,
 )
+from guardagent.policy.file.source_text import SourceText
+from guardagent.policy.file.source_tree import SourceNode, SourceScalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +42,19 @@ class VariableSource:
         free: whether a value that is not known may be whichever permits the call.
     """
 
-    sort: Text | None
+    sort: SourceText | None
     enum: tuple[str | int | float | bool, ...] | None
-    source: Text | None
+    source: SourceText | None
     required: bool
     free: bool
-    place: Text
+    place: SourceText
 
 
 @dataclass(frozen=True, slots=True)
 class GovernedTool:
     """What permits a call of a tool."""
 
-    permit: Text
+    permit: SourceText
     variables: Mapping[str, VariableSource]
 
 
@@ -62,26 +62,26 @@ class GovernedTool:
 class SolverSource:
     """A solver rule, as its file has it: `smt` or `smt_file`, and the tools it governs."""
 
-    smt: Text | None
+    smt: SourceText | None
     smt_file: Path | None
     tools: Mapping[str, GovernedTool]
 
 
-def _place(node: Node) -> Text:
+def _start_of(node: SourceNode) -> SourceText:
     """Where a mapping begins, to locate errors of it."""
-    return Text("", node.path, node.key_line or node.line)
+    return SourceText("", node.path, node.key_line or node.line)
 
 
 @reads(lambda key: {"anyOf": [text.schema(key), flag.schema(key)]})
-def _predicate(node: Node, key: Key) -> Text:
+def _predicate(node: SourceNode, key: Key) -> SourceText:
     """SMT-LIB's `true` and `false` are YAML's too."""
-    if isinstance(node.value, Scalar) and isinstance(node.value.value, bool):
-        return Text("true" if node.value.value else "false", node.path, node.line)
+    if isinstance(node.value, SourceScalar) and isinstance(node.value.value, bool):
+        return SourceText("true" if node.value.value else "false", node.path, node.line)
     return text(node, key)
 
 
 @reads(lambda key: mapping.schema(key) | {"anyOf": [{"required": [name]} for name in ("from", "free")]})
-def _variable(node: Node, key: Key) -> VariableSource:
+def _variable(node: SourceNode, key: Key) -> VariableSource:
     values = mapping(node, key)
     free = "free" in values
     if free and values.get("required") is True:
@@ -97,18 +97,18 @@ def _variable(node: Node, key: Key) -> VariableSource:
         values.get("from"),
         values.get("required", not free),
         free,
-        _place(node),
+        _start_of(node),
     )
 
 
 @reads(mapping.schema)
-def _governed(node: Node, key: Key) -> GovernedTool:
+def _governed(node: SourceNode, key: Key) -> GovernedTool:
     values = mapping(node, key)
     return GovernedTool(values["permit"], MappingProxyType(values["variables"]))
 
 
 @reads(lambda key: mapping.schema(key) | {"oneOf": [{"required": [name]} for name in ("smt", "smt_file")]})
-def _solver(node: Node, key: Key) -> SolverSource:
+def _solver(node: SourceNode, key: Key) -> SolverSource:
     check_keys(node, key)
     if ("smt" in node.fields) == ("smt_file" in node.fields):
         found = "both" if "smt" in node.fields else "neither"

@@ -13,9 +13,9 @@ from typing import Any
 import yaml
 
 from guardagent.errors import ContentError
-from guardagent.policy.file.located_text import Text
-from guardagent.policy.file.located_yaml import Node, Scalar, shortened
-from guardagent.policy.file.yaml_problems import QUOTE, explained
+from guardagent.policy.file.source_text import SourceText
+from guardagent.policy.file.source_tree import SourceNode, SourceScalar, shortened
+from guardagent.policy.file.yaml_errors import QUOTE, explain_error
 
 MAX_DEPTH = 32
 MAX_PARTS = 20_000  # read in about a second
@@ -26,7 +26,7 @@ _COMMENT = re.compile(r"[ \t]+#")
 _COMMA = re.compile(r"\s*,")
 
 
-def parse(data: bytes, path: Path, folder: Path | None) -> Node | None:
+def parse(data: bytes, path: Path, folder: Path | None) -> SourceNode | None:
     """The value of a YAML file; None where it has none.
 
     Args:
@@ -39,14 +39,14 @@ def parse(data: bytes, path: Path, folder: Path | None) -> Node | None:
     """
     text = _decoded(data, path)
     try:
-        loader = _Loader(text, path)
+        loader = _StrictLoader(text, path)
         root = loader.get_single_node()
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count("\n") + 1
         raise ContentError(f"the character U+{error.character:04X} is not allowed in YAML", path, line) from None
     except yaml.MarkedYAMLError as error:
-        raise explained(error, text, path) from None
-    return _Reader(loader, text, path, folder).node(root) if root else None
+        raise explain_error(error, text, path) from None
+    return _NodeBuilder(loader, text, path, folder).node(root) if root else None
 
 
 def _decoded(data: bytes, path: Path) -> str:
@@ -59,7 +59,7 @@ def _decoded(data: bytes, path: Path) -> str:
         raise ContentError(f"byte {error.start} is not UTF-8; expected UTF-8 text", path, line) from None
 
 
-class _Loader(yaml.SafeLoader):
+class _StrictLoader(yaml.SafeLoader):
     """Stops at what is outside of the subset while it reads, before that can grow."""
 
     def __init__(self, text: str, path: Path) -> None:
@@ -97,17 +97,19 @@ class _Loader(yaml.SafeLoader):
         return ""
 
 
-class _Reader:
+class _NodeBuilder:
     """Makes our nodes of PyYAML's."""
 
     def __init__(self, loader: yaml.SafeLoader, text: str, path: Path, folder: Path | None) -> None:
         self._loader, self._text, self._path, self._folder = loader, text, path, folder
 
-    def node(self, node: yaml.Node, key_line: int = 0, *, flow: bool = False) -> Node:
+    def node(self, node: yaml.Node, key_line: int = 0, *, flow: bool = False) -> SourceNode:
         line = node.start_mark.line + 1
-        return Node(self._value(node, flow=flow), self._path, line, key_line or line, self._folder)
+        return SourceNode(self._value(node, flow=flow), self._path, line, key_line or line, self._folder)
 
-    def _value(self, node: yaml.Node, *, flow: bool) -> dict[str, Node] | list[Node] | Text | Scalar:
+    def _value(
+        self, node: yaml.Node, *, flow: bool
+    ) -> dict[str, SourceNode] | list[SourceNode] | SourceText | SourceScalar:
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node)
         if isinstance(node, yaml.SequenceNode):
@@ -115,8 +117,8 @@ class _Reader:
         assert isinstance(node, yaml.ScalarNode)
         return self._scalar(node, flow=flow)
 
-    def _mapping(self, node: yaml.MappingNode) -> dict[str, Node]:
-        values: dict[str, Node] = {}
+    def _mapping(self, node: yaml.MappingNode) -> dict[str, SourceNode]:
+        values: dict[str, SourceNode] = {}
         for key_node, value in node.value:
             line = key_node.start_mark.line + 1
             key = self._key(key_node, line)
@@ -131,16 +133,16 @@ class _Reader:
         if node.tag == f"{_TAG}merge":
             raise ContentError("`<<` is a merge key to YAML; expected the keys themselves", self._path, line)
         key = self.node(node)
-        if isinstance(key.value, Text):
+        if isinstance(key.value, SourceText):
             return key.value.text
-        raise ContentError(f"a key is {key.described}; expected a text; if it is one, quote it", self._path, line)
+        raise ContentError(f"a key is {key.description}; expected a text; if it is one, quote it", self._path, line)
 
-    def _scalar(self, node: yaml.ScalarNode, *, flow: bool) -> Text | Scalar:
+    def _scalar(self, node: yaml.ScalarNode, *, flow: bool) -> SourceText | SourceScalar:
         source = self._text[node.start_mark.index : node.end_mark.index]
         kind = node.tag.removeprefix(_TAG)
         if kind in _KINDS:
-            return Scalar(self._constructed(node, kind), _KINDS[kind], source)
-        text = Text(node.value, self._path, node.start_mark.line + 1, source, self._hint(node, flow=flow))
+            return SourceScalar(self._constructed(node, kind), _KINDS[kind], source)
+        text = SourceText(node.value, self._path, node.start_mark.line + 1, source, self._hint(node, flow=flow))
         if any("\ud800" <= sign <= "\udfff" for sign in text.text):
             raise text.error("a \\u escape that is half a character; expected a whole one")
         return text

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from guardagent.policy.language.formula import Formula
 
 if TYPE_CHECKING:
-    from guardagent.policy.evaluation.findings import Part
+    from guardagent.policy.evaluation.monitor_interface import Monitor
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +34,21 @@ _NOWHERE = Place()
 
 
 @dataclass(frozen=True, slots=True)
-class Exactly:
+class ExactValue:
     """An argument that equals a literal."""
 
     value: str | int | Fraction | bool
 
 
 @dataclass(frozen=True, slots=True)
-class Matching:
+class RegexValue:
     """An argument that is a text, the whole of which matches a regular expression."""
 
     regex: str
 
 
 @dataclass(frozen=True, slots=True)
-class Anything:
+class AnyValue:
     """An argument that is given, whatever it is."""
 
 
@@ -63,7 +63,7 @@ class Variable:
 @dataclass(frozen=True, slots=True)
 class Argument:
     name: str
-    value: Exactly | Matching | Anything | Variable
+    value: ExactValue | RegexValue | AnyValue | Variable
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Or:
 
 
 @dataclass(frozen=True, slots=True)
-class Inverted:
+class Negation:
     body: Term
 
 
@@ -111,7 +111,7 @@ class Implies:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Compare:
     left: Term
     operator: Literal["==", "!=", "<", "<=", ">", ">=", "in"]
     right: Term
@@ -243,9 +243,9 @@ Term = (
     | ListOf
     | And
     | Or
-    | Inverted
+    | Negation
     | Implies
-    | Compared
+    | Compare
     | Matches
     | Arithmetic
     | Negative
@@ -327,14 +327,14 @@ class Not:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class SolverRule:
     """Every call of some tools is judged by a part of its own: that of a solver rule."""
 
     tools: frozenset[str]
-    part: Part
+    monitor: Monitor
 
 
-Rule = Temporal | Forall | Exists | Before | After | AllOf | AnyOf | Not | Judged
+Rule = Temporal | Forall | Exists | Before | After | AllOf | AnyOf | Not | SolverRule
 
 
 def children(node: object) -> Iterator[object]:

@@ -22,17 +22,17 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class TruthConstant:
     value: bool
 
 
 @dataclass(frozen=True, slots=True)
-class And:
+class Conjunction:
     parts: frozenset[Formula]
 
 
 @dataclass(frozen=True, slots=True)
-class Or:
+class Disjunction:
     parts: frozenset[Formula]
 
 
@@ -69,7 +69,7 @@ class Within:
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class Previous:
     """At the step before. `strong`: there must be one; otherwise it also holds at the first step."""
 
     body: Formula
@@ -85,17 +85,29 @@ class Since:
 
 
 @dataclass(frozen=True, slots=True)
-class Trigger:
+class TriggerFormula:
     """`right` holds at every step since and including the last one with `left`, or since the beginning."""
 
     left: Formula
     right: Formula
 
 
-Formula = Literal | Constant | And | Or | Next | Until | Release | Within | Before | Since | Trigger
+Formula = (
+    Literal
+    | TruthConstant
+    | Conjunction
+    | Disjunction
+    | Next
+    | Until
+    | Release
+    | Within
+    | Previous
+    | Since
+    | TriggerFormula
+)
 
-TRUE = Constant(value=True)
-FALSE = Constant(value=False)
+TRUE = TruthConstant(value=True)
+FALSE = TruthConstant(value=False)
 
 
 def atom(name: str) -> Formula:
@@ -104,46 +116,46 @@ def atom(name: str) -> Formula:
 
 def all_of(parts: Iterable[Formula]) -> Formula:
     """Their conjunction."""
-    flat = _flat(parts, And)
+    flat = _flat(parts, Conjunction)
     if FALSE in flat:
         return FALSE
     flat.discard(TRUE)
-    kept = frozenset(part for part in flat if not (isinstance(part, Or) and part.parts & flat))
-    return next(iter(kept)) if len(kept) == 1 else And(kept) if kept else TRUE
+    kept = frozenset(part for part in flat if not (isinstance(part, Disjunction) and part.parts & flat))
+    return next(iter(kept)) if len(kept) == 1 else Conjunction(kept) if kept else TRUE
 
 
 def any_of(parts: Iterable[Formula]) -> Formula:
     """Their disjunction."""
-    flat = _flat(parts, Or)
+    flat = _flat(parts, Disjunction)
     if TRUE in flat:
         return TRUE
     flat.discard(FALSE)
-    kept = frozenset(part for part in flat if not (isinstance(part, And) and part.parts & flat))
-    return next(iter(kept)) if len(kept) == 1 else Or(kept) if kept else FALSE
+    kept = frozenset(part for part in flat if not (isinstance(part, Conjunction) and part.parts & flat))
+    return next(iter(kept)) if len(kept) == 1 else Disjunction(kept) if kept else FALSE
 
 
 def negation(formula: Formula) -> Formula:  # noqa: C901 - a case for each kind
     """The negation, pushed down to the literals."""
     match formula:
-        case Constant(value):
-            return Constant(not value)
+        case TruthConstant(value):
+            return TruthConstant(not value)
         case Literal(name, positive):
             return Literal(name, not positive)
-        case And(parts):
+        case Conjunction(parts):
             return any_of(map(negation, parts))
-        case Or(parts):
+        case Disjunction(parts):
             return all_of(map(negation, parts))
         case Next(body, strong):
             return Next(negation(body), not strong)
-        case Before(body, strong):
-            return Before(negation(body), not strong)
+        case Previous(body, strong):
+            return Previous(negation(body), not strong)
         case Until(left, right):
             return Release(negation(left), negation(right))
         case Release(left, right):
             return Until(negation(left), negation(right))
         case Since(left, right):
-            return Trigger(negation(left), negation(right))
-        case Trigger(left, right):
+            return TriggerFormula(negation(left), negation(right))
+        case TriggerFormula(left, right):
             return Since(negation(left), negation(right))
         case Within(steps, body):
             return _throughout(steps, negation(body))
@@ -171,7 +183,7 @@ def once(body: Formula) -> Formula:
 
 
 def historically(body: Formula) -> Formula:
-    return Trigger(FALSE, body)
+    return TriggerFormula(FALSE, body)
 
 
 def _throughout(steps: int, body: Formula) -> Formula:
@@ -182,7 +194,7 @@ def _throughout(steps: int, body: Formula) -> Formula:
     return result
 
 
-def _flat(parts: Iterable[Formula], kind: type[And | Or]) -> set[Formula]:
+def _flat(parts: Iterable[Formula], kind: type[Conjunction | Disjunction]) -> set[Formula]:
     flat: set[Formula] = set()
     for part in parts:
         flat |= part.parts if isinstance(part, kind) else {part}
@@ -207,11 +219,11 @@ def subformulas(formula: Formula) -> list[Formula]:
 
 def children(formula: Formula) -> list[Formula]:
     match formula:
-        case And(parts) | Or(parts):
+        case Conjunction(parts) | Disjunction(parts):
             return list(parts)
-        case Next(body) | Before(body) | Within(_, body):
+        case Next(body) | Previous(body) | Within(_, body):
             return [body]
-        case Until(left, right) | Release(left, right) | Since(left, right) | Trigger(left, right):
+        case Until(left, right) | Release(left, right) | Since(left, right) | TriggerFormula(left, right):
             return [left, right]
     return []
 

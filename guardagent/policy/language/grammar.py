@@ -120,13 +120,13 @@ def _explain(text: str, start: str) -> NoReturn:
     try:
         lark_parser().parse(text, start=start)
     except UnexpectedInput as error:
-        _refuse(error, text)
+        _raise_syntax_error(error, text)
     raise AssertionError(
         "the tables are not those of the grammar; make them: python -m guardagent.policy.language.lalr_tables"
     )
 
 
-def _refuse(error: Any, text: str) -> NoReturn:
+def _raise_syntax_error(error: Any, text: str) -> NoReturn:
     from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 
     lines = text.splitlines() or [""]

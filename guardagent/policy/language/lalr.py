@@ -89,7 +89,7 @@ class Parser:
                 parts = values[len(values) - size :]
                 del states[len(states) - size :], values[len(values) - size :]
                 states.append(self._states[states[-1]][1][origin])
-                values.append(_made(parts, *shape))
+                values.append(_reduce(parts, *shape))
                 if token.type == "$END" and states[-1] == last:
                     return values[-1]
 
@@ -119,7 +119,7 @@ def _token(kind: str, value: str, text: str, at: int) -> Token:
     return token
 
 
-def _made(parts: list[Any], data: str, kept: list[list[Any]], last: int, single: bool) -> Any:  # noqa: FBT001 - a table's
+def _reduce(parts: list[Any], data: str, kept: list[list[Any]], last: int, single: bool) -> Any:  # noqa: FBT001 - a table's
     """What a rule makes of its parts.
 
     Args:

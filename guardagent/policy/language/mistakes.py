@@ -71,8 +71,8 @@ def hint(before: str, rest: str, *, propositional: bool) -> str:
         propositional: whether the rule has no parentheses with arguments: only then are the last forms meant.
     """
     line = f"{before[-200:]}⟨{rest[:200]}"
-    for pattern, meant in (*_MISTAKES, *(_PROPOSITIONAL if propositional else ()), *_LAST):
+    for pattern, form in (*_MISTAKES, *(_PROPOSITIONAL if propositional else ()), *_LAST):
         if match := re.search(pattern, line):
-            said = meant if isinstance(meant, str) else meant(match)
-            return f"; {said}" if said else ""
+            suggestion = form if isinstance(form, str) else form(match)
+            return f"; {suggestion}" if suggestion else ""
     return ""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from guardagent.policy.language.formula import (
     FALSE,
     TRUE,
-    Before,
     Formula,
     Literal,
     Next,
+    Previous,
     Release,
     Since,
     Until,
@@ -31,7 +31,7 @@ from guardagent.policy.language.grammar import Node, TemporalError, tree_of, unq
 
 MAX_BOUND = 1000
 DATA_RULES = ("forall", "exists", "before", "after", "seq")
-_UNARY = {"G": globally, "F": finally_, "X": Next, "O": once, "H": historically, "Y": Before}
+_UNARY = {"G": globally, "F": finally_, "X": Next, "O": once, "H": historically, "Y": Previous}
 _BINARY = {"U": Until, "W": weak_until, "R": Release, "S": Since}
 
 

@@ -148,11 +148,11 @@ def mismatch(left: Any, right: Any) -> Unknown:
         return right
     for value in (left, right):
         if kind_of(value) is None:
-            return null_or_odd(value)
+            return null_or_invalid(value)
     return Unknown(f"a {kind_of(left)} and a {kind_of(right)} cannot be compared")
 
 
-def null_or_odd(value: Any) -> Unknown:
+def null_or_invalid(value: Any) -> Unknown:
     return Unknown("a value is null" if value is None else f"a {type(value).__name__} is no value of JSON")
 
 
@@ -229,7 +229,7 @@ def conjunction(values: Iterable[Any]) -> Truth:
         if value is False:
             return False
         if value is not True:
-            why = no_truth(value)
+            why = not_boolean(value)
             unknown = why if unknown is None else unknown & why
     return True if unknown is None else unknown
 
@@ -241,7 +241,7 @@ def disjunction(values: Iterable[Any]) -> Truth:
         if value is True:
             return True
         if value is not False:
-            why = no_truth(value)
+            why = not_boolean(value)
             unknown = why if unknown is None else unknown & why
     return False if unknown is None else unknown
 
@@ -249,14 +249,16 @@ def disjunction(values: Iterable[Any]) -> Truth:
 def inverse(value: Any) -> Truth:
     if value is True:
         return False
-    return True if value is False else no_truth(value)
+    return True if value is False else not_boolean(value)
 
 
-def no_truth(value: Any) -> Unknown:
+def not_boolean(value: Any) -> Unknown:
     """Of a value that is asked for its truth and has none."""
     if type(value) is Unknown:
         return value
-    return null_or_odd(value) if kind_of(value) is None else Unknown(f"a {kind_of(value)} is neither true nor false")
+    return (
+        null_or_invalid(value) if kind_of(value) is None else Unknown(f"a {kind_of(value)} is neither true nor false")
+    )
 
 
 def arithmetic(left: Any, operator: str, right: Any) -> int | Fraction | Unknown:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from guardagent.policy.language import ast
-from guardagent.policy.language.parse import read_term
-from guardagent.policy.language.printing import text_of
+from guardagent.policy.language.parser import read_term
+from guardagent.policy.language.printer import text_of
 from guardagent.policy.lint.solver_cases import SolverCase
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.solver.literals import fits, term_of
@@ -50,7 +50,7 @@ class _ConditionTranslator:
         """The condition; None where the pattern does not mean every call of the tool."""
         arguments = rule.pattern.arguments
         names = {one.value.name: f"{ARGS}.{one.name}" for one in arguments if isinstance(one.value, ast.Variable)}
-        others = [one for one in arguments if not isinstance(one.value, ast.Variable | ast.Anything)]
+        others = [one for one in arguments if not isinstance(one.value, ast.Variable | ast.AnyValue)]
         if others or len(names) < sum(isinstance(one.value, ast.Variable) for one in arguments):
             return None
         return self._translate(rule.condition, names, wanted=True)
@@ -59,10 +59,10 @@ class _ConditionTranslator:
         """When a condition is true, or false; or something weaker."""
         z3 = solver_module()
         match term:
-            case ast.Inverted(body):
+            case ast.Negation(body):
                 return self._translate(body, names, wanted=not wanted)
             case ast.Implies(first, second):
-                return self._translate(ast.Or((ast.Inverted(first), second)), names, wanted=wanted)
+                return self._translate(ast.Or((ast.Negation(first), second)), names, wanted=wanted)
             case ast.And(parts) | ast.Or(parts):
                 both = isinstance(term, ast.And) is wanted
                 found = [
@@ -70,16 +70,16 @@ class _ConditionTranslator:
                     *(self._translate(one, names, wanted=wanted) for one in parts),
                 ]
                 return z3.And(found) if both else z3.Or(found)
-            case ast.Compared(left, "in", ast.ListOf(items)):
-                equal = tuple(ast.Compared(left, "==", one) for one in items)
+            case ast.Compare(left, "in", ast.ListOf(items)):
+                equal = tuple(ast.Compare(left, "==", one) for one in items)
                 return self._translate(ast.Or(equal), names, wanted=wanted)
-            case ast.Compared():
+            case ast.Compare():
                 compared = self._compared(term, names)
                 if compared is not None:
                     return compared if wanted else z3.Not(compared)
         return z3.BoolVal(True, self._context)  # noqa: FBT003 - what it says is left open
 
-    def _compared(self, term: ast.Compared, names: SourceNames) -> Any | None:
+    def _compared(self, term: ast.Compare, names: SourceNames) -> Any | None:
         left, right = _text(term.left, names), _text(term.right, names)
         if left in self._variable_terms:
             return self._of_variable(left, term.operator, right, term.right)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from guardagent.policy.evaluation.findings import Call
+from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.lint.steps import StepKind
 from guardagent.policy.lint.subject import LintSubject
 from guardagent.policy.logic.rule_tree import RuleTree
@@ -17,7 +17,7 @@ def join_words(words: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def call_of(call: Call) -> str:
+def call_of(call: SessionCall) -> str:
     """A call, with what else it is."""
     labels = [f"action {call.action}"] if call.action else []
     labels += [f"decision {call.decision}"] if call.decision else []
@@ -39,6 +39,6 @@ def rules_of(ids: Sequence[str]) -> str:
 
 def text_of(rule: Rule, at: int, subject: LintSubject) -> str:
     """The text of a part of a rule, where it has one text for each; else all of it."""
-    texts = subject.sources[rule.id].texts
+    texts = subject.sources[rule.id].statements
     found = texts[at].text if len(texts) == len(RuleTree(rule.rules).atomic_rules) else rule.source.text
     return " ".join(found.split())

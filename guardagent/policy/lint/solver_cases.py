@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from guardagent.policy.language import ast
-from guardagent.policy.language.parse import read_term
+from guardagent.policy.language.parser import read_term
 from guardagent.policy.lint.subject import LintSubject
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.solver.explanations import describe_value
@@ -197,7 +197,7 @@ def cases_of(subject: LintSubject) -> tuple[SolverCase, ...]:
 def _cases_of(subject: LintSubject) -> Iterator[SolverCase]:
     for rule in subject.rules:
         source = subject.sources[rule.id].solver
-        for part in rule.parts if source is not None else ():
+        for part in rule.monitors if source is not None else ():
             assert isinstance(part, SolverMonitor)
             assert source is not None
             for tool, permit_check in part.checks.items():

@@ -63,7 +63,7 @@ def _least(
     automata: Sequence[RuleAutomaton], search: Callable[[Sequence[RuleAutomaton]], OrderResult]
 ) -> list[RuleAutomaton]:
     """Some of the rules that already make it impossible, none of which can be left out."""
-    kept = sorted(automata, key=lambda one: one.rule.first)
+    kept = sorted(automata, key=lambda one: one.rule.first_monitor)
     for one in list(kept):
         without = [other for other in kept if other is not one]
         if search(without).path is None:

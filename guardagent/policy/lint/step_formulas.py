@@ -10,11 +10,11 @@ from guardagent.policy.language import ast
 from guardagent.policy.language.formula import (
     FALSE,
     TRUE,
-    And,
-    Before,
+    Conjunction,
     Formula,
     Literal,
     Next,
+    Previous,
     Release,
     all_of,
     any_of,
@@ -57,7 +57,7 @@ def step_formula(rule: ast.Rule, *, negated: bool) -> StepFormula:
         case ast.Exists(pattern, condition), False:
             return StepFormula(finally_(_calls(pattern)), exact=_is_bare(pattern, condition))
         case ast.Exists(pattern, condition), True:
-            return _required(pattern, ast.Constant(value=False) if is_true(condition) else ast.Inverted(condition))
+            return _required(pattern, ast.Constant(value=False) if is_true(condition) else ast.Negation(condition))
         case ast.After(pattern, condition, partner, wanted), False if is_true(condition) and _any_call(pattern):
             implied = globally(implies(_calls(pattern), Next(finally_(_calls(partner)))))
             return StepFormula(implied, exact=not pattern.arguments and _is_bare(partner, wanted))
@@ -77,7 +77,7 @@ def bans(rule: ast.Rule, tags: Mapping[str, frozenset[str]]) -> frozenset[str]:
 
 
 def _conjuncts(formula: Formula) -> Iterable[Formula]:
-    return formula.parts if isinstance(formula, And) else (formula,)
+    return formula.parts if isinstance(formula, Conjunction) else (formula,)
 
 
 def _banned(formula: Formula, tags: Mapping[str, frozenset[str]]) -> frozenset[str]:
@@ -100,13 +100,13 @@ def _calls(pattern: ast.Pattern) -> Formula:
 
 
 def _earlier(pattern: ast.Pattern) -> Formula:
-    return Before(once(_calls(pattern)))
+    return Previous(once(_calls(pattern)))
 
 
 def _any_call(pattern: ast.Pattern) -> bool:
     """Whether a pattern means every proposed call of its tools. One that lacks an argument is meant too."""
     names = [one.value.name for one in pattern.arguments if isinstance(one.value, ast.Variable)]
-    free = all(isinstance(one.value, ast.Variable | ast.Anything) for one in pattern.arguments)
+    free = all(isinstance(one.value, ast.Variable | ast.AnyValue) for one in pattern.arguments)
     return free and len(set(names)) == len(names)
 
 
@@ -134,9 +134,9 @@ def _needed_for_truth(condition: ast.Term) -> Formula:
             return any_of(map(_needed_for_truth, parts))
         case ast.SomeCall(pattern):
             return _earlier(pattern)
-        case ast.Compared(ast.CountCalls(pattern), operator, ast.Constant(int() as number)):
+        case ast.Compare(ast.CountCalls(pattern), operator, ast.Constant(int() as number)):
             return _count_formula(pattern, condition.left, operator, number)
-        case ast.Compared(left, _, right):
+        case ast.Compare(left, _, right):
             return all_of([_needed_for_value(left), _needed_for_value(right)])
         case ast.Matches(body):
             return _needed_for_value(body)
@@ -150,13 +150,13 @@ def _count_formula(pattern: ast.Pattern, count: ast.Term, operator: str, number:
     none = (operator in ("==", "<=") and number == 0) or (operator == "<" and number == 1)
     assert isinstance(count, ast.CountCalls)
     if none and not pattern.arguments and _counts_all(count.condition, pattern):
-        return Before(historically(negation(_calls(pattern))), strong=False)
+        return Previous(historically(negation(_calls(pattern))), strong=False)
     return TRUE
 
 
 def _counts_all(condition: ast.Term, pattern: ast.Pattern) -> bool:
     """Whether every call that went well is counted."""
-    went_well = ast.Inverted(ast.OfCall("failed", ast.Label(pattern.label or "")))
+    went_well = ast.Negation(ast.OfCall("failed", ast.Label(pattern.label or "")))
     return is_true(condition) or condition == went_well
 
 

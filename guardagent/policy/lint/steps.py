@@ -12,12 +12,12 @@ from itertools import combinations, product
 from typing import Any
 
 from guardagent.errors import InputError
-from guardagent.policy.evaluation.findings import Call
+from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.language.formula import TRUE, atoms
 from guardagent.policy.lint.step_formulas import StepFormula, step_formula
 from guardagent.policy.logic.rule_tree import RuleTree, Tree
 from guardagent.policy.monitors.automaton import Automaton
-from guardagent.policy.monitors.propositional import Propositional
+from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule
 
 MAX_KINDS = 20_000  # of steps that rules tell apart together
@@ -49,7 +49,7 @@ class RuleAutomaton:
         forms = [step_formula(part.rule, negated=part.negated) for part in parts.atomic_rules]
         self.rule, self._tree = rule, parts.tree
         self.exact = all(form.exact for form in forms)
-        compiled = zip(forms, rule.parts, strict=True)
+        compiled = zip(forms, rule.monitors, strict=True)
         self.tracks = [_track(form, part, tags, calls_may_fail=calls_may_fail) for form, part in compiled]
         self.start: State = tuple(0 for _ in self.tracks)
 
@@ -57,7 +57,7 @@ class RuleAutomaton:
     def atoms(self) -> set[str]:
         return {name for track in self.tracks if track is not None for name in track[1]}
 
-    def letters_of(self, call: Call, *, ok: bool) -> State:
+    def letters_of(self, call: SessionCall, *, ok: bool) -> State:
         """What a call is for each of its parts."""
         return tuple(0 if track is None else track[0].alphabet.index(call, ok=ok) for track in self.tracks)
 
@@ -105,13 +105,13 @@ def _resume(automaton: Automaton, state: int, letter: int) -> int:
 
 def _track(
     form: StepFormula, part: object, tags: Mapping[str, frozenset[str]], *, calls_may_fail: bool
-) -> tuple[Propositional, list[str]] | None:
-    if isinstance(part, Propositional):
+) -> tuple[PropositionalMonitor, list[str]] | None:
+    if isinstance(part, PropositionalMonitor):
         return part, atoms(form.formula)
     if form.formula == TRUE or (calls_may_fail and not form.sound):
         return None
     try:
-        return Propositional(form.formula, tags), atoms(form.formula)
+        return PropositionalMonitor(form.formula, tags), atoms(form.formula)
     except InputError:  # too large to be looked at so
         return None
 
@@ -120,7 +120,7 @@ def _track(
 class StepKind:
     """A kind of step: the first call that is of it, and what it is for each rule."""
 
-    call: Call
+    call: SessionCall
     ok: bool
     letters: tuple[State, ...]
 
@@ -141,7 +141,7 @@ def steps_of(automata: Sequence[RuleAutomaton], tools: Sequence[str], *, failing
     return list(found.values())
 
 
-def calls_of_kinds(names: set[str], tools: Sequence[str]) -> Iterator[Call]:
+def calls_of_kinds(names: set[str], tools: Sequence[str]) -> Iterator[SessionCall]:
     """Calls of every kind that some atoms tell apart.
 
     Raises:
@@ -155,13 +155,13 @@ def calls_of_kinds(names: set[str], tools: Sequence[str]) -> Iterator[Call]:
     subsets = [frozenset(some) for size in range(len(tags) + 1) for some in combinations(tags, size)]
     for action, decision, some in product(actions, decisions, subsets):
         for tool in tools:
-            yield Call(tool, {}).labelled(action, decision, some)
+            yield SessionCall(tool, {}).labelled(action, decision, some)
 
 
 def search_order(
     automata: Sequence[RuleAutomaton],
     steps: Sequence[StepKind],
-    wanted: Callable[[Call], bool] | None,
+    wanted: Callable[[SessionCall], bool] | None,
     *,
     ending: bool,
 ) -> list[StepKind] | None:

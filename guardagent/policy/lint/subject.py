@@ -8,12 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from guardagent.policy.evaluation.findings import Call
 from guardagent.policy.evaluation.library import Library
+from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.file.policy_file import PolicyFile, RuleSource, read_policy_file
 from guardagent.policy.language import ast
 from guardagent.policy.lint.step_formulas import bans
-from guardagent.policy.load import compiled, never_judged
+from guardagent.policy.load import compile_policies, inspection_only
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
 from guardagent.policy.stubs import stub_functions
@@ -65,7 +65,7 @@ class LintSubject:
     def tools(self) -> Sequence[str]:
         """The tools that can be called at all; where the file does not say which there are, one more is among them."""
         known = sorted(self.file.tools) if self.file.tools is not None else [*self.mentioned_tools, "another_tool"]
-        return [tool for tool in known if self.policies.concern(Call(tool, {})).listed]
+        return [tool for tool in known if self.policies.applicability(SessionCall(tool, {})).listed]
 
     @cached_property
     def mentioned_tools(self) -> Sequence[str]:
@@ -104,7 +104,7 @@ def subject_of(path: Path | str) -> LintSubject:
     """
     file = read_policy_file(path)
     functions = stub_functions(file.toolbox)
-    return LintSubject(file, functions, compiled(file, functions, lambda _: never_judged))
+    return LintSubject(file, functions, compile_policies(file, functions, lambda _: inspection_only))
 
 
 def _denied_outright(source: RuleSource) -> Iterator[str]:

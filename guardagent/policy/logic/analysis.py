@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from guardagent.policy.evaluation.findings import Call
+from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import shown
 from guardagent.policy.logic.expression_solver import MISSING, Z3Model, thread_solver
@@ -31,7 +31,7 @@ from guardagent.policy.logic.values import (
     when_false,
     when_true,
 )
-from guardagent.policy.monitors.propositional import Propositional
+from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
 from guardagent.types import Decision
@@ -153,7 +153,7 @@ class _Scene:
         self.operations = Operations(Symbols())
         self.context = SymbolicSession(self.operations, earlier)
         self.semantics = Semantics(self.operations, self.context, policies.tags)
-        self.concern = policies.concern(Call(tool, {}))
+        self.concern = policies.applicability(SessionCall(tool, {}))
         self.call = SymbolicCall(tool, of_leaf(SymbolicMapping("args", names=self.concern.arguments)))
 
     def allows(self, rule: Rule) -> Expression:
@@ -167,14 +167,14 @@ class _Scene:
     def rule(self, rule: Rule) -> Value:
         """What a rule says of the call."""
         parts = RuleTree(rule.rules)
-        if len(parts.atomic_rules) != len(rule.parts):  # of another kind
+        if len(parts.atomic_rules) != len(rule.monitors):  # of another kind
             return self.operations.symbols.any_truth(("rule", rule.id))
         values = [self._part(rule, at, part) for at, part in enumerate(parts.atomic_rules)]
         return parts.combine(values, lambda at: self._so_far(rule, at, parts.atomic_rules[at]))
 
     def _part(self, rule: Rule, at: int, part: AtomicRule) -> Value:
-        compiled = rule.parts[at]
-        if not isinstance(compiled, Propositional):
+        compiled = rule.monitors[at]
+        if not isinstance(compiled, PropositionalMonitor):
             return judge_call(part, self.call, self.semantics)
         assert isinstance(self.call.tool, str)
         if not _may_follow(compiled, self.call.tool, self._earlier, self._policies.tags):
@@ -243,10 +243,12 @@ def _constants(node: object) -> list[tuple[type, Any]]:
     if isinstance(node, tuple):
         return [one for part in node for one in _constants(part)]
     nodes = ast.walk(node) if not isinstance(node, AtomicRule) else ast.walk(node.rule)
-    return [(type(one.value), one.value) for one in nodes if isinstance(one, ast.Constant | ast.Exactly)]
+    return [(type(one.value), one.value) for one in nodes if isinstance(one, ast.Constant | ast.ExactValue)]
 
 
-def _may_follow(part: Propositional, tool: str, earlier: frozenset[str], tags: Mapping[str, frozenset[str]]) -> bool:
+def _may_follow(
+    part: PropositionalMonitor, tool: str, earlier: frozenset[str], tags: Mapping[str, frozenset[str]]
+) -> bool:
     """Whether a call of a tool is allowed after some calls of others."""
     automaton, letters = part.automaton, part.alphabet.letters
     atoms = {atom for letter in letters for atom in letter.ran if atom.startswith(("tool:", "@"))}

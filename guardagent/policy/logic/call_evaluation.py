@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from guardagent.policy.evaluation.findings import Call
+from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.language.values import Truth
 from guardagent.policy.logic.current_session import CurrentSession, Outcomes, is_exhaustive, outcome_combinations
 from guardagent.policy.logic.expressions import Expression, conj, disj
@@ -45,9 +45,9 @@ class CallEvaluation:
     ) -> None:
         self._conversation = conversation = session._conversation  # noqa: SLF001 - this is asked of a session
         self._operations, self._symbolic_call = operations, SymbolicCall(tool, args)
-        self._call = Call(tool, {}, len(conversation.calls) + 1)
+        self._call = SessionCall(tool, {}, len(conversation.calls) + 1)
         self._tags = session.policies.tags
-        trace, calls = conversation.trace, conversation.calls
+        trace, calls = conversation.context, conversation.calls
         self.contexts: list[CurrentSession] = []
 
         def context(outcomes: Outcomes) -> Semantics:
@@ -60,9 +60,9 @@ class CallEvaluation:
         self._outcomes = (
             [context(outcomes) for outcomes in outcome_combinations(in_flight)] if in_flight else [self._current]
         )
-        concern = session.policies.concern(self._call)
+        concern = session.policies.applicability(self._call)
         skipped = conversation.skipped if tool in conversation.graph_tools else frozenset[int]()
-        self._applicable = {number for number, _ in concern.parts} - skipped
+        self._applicable = {number for number, _ in concern.monitors} - skipped
 
     @classmethod
     def for_session(
@@ -81,7 +81,7 @@ class CallEvaluation:
     def rule(self, rule: Rule) -> Value:
         """Whether the call keeps a rule, in every way in which the calls in flight can end."""
         parts = RuleTree(rule.rules)
-        if len(parts.atomic_rules) != len(rule.parts):  # of another kind
+        if len(parts.atomic_rules) != len(rule.monitors):  # of another kind
             return self._operations.symbols.any_truth(("rule", rule.id))
         every = conjunction(self._rule_in(meaning, rule, parts) for meaning in self._outcomes)
         if self._exhaustive:
@@ -95,17 +95,17 @@ class CallEvaluation:
         return parts.combine(values, lambda at: self._so_far(rule, at))
 
     def _so_far(self, rule: Rule, at: int) -> Value:
-        memory = self._conversation._memory[rule.first + at]  # noqa: SLF001 - as above
-        return of_truth(rule.parts[at].so_far(memory))
+        memory = self._conversation._memory[rule.first_monitor + at]  # noqa: SLF001 - as above
+        return of_truth(rule.monitors[at].satisfiable(memory))
 
     def _part(self, meaning: Semantics, rule: Rule, at: int, part: AtomicRule) -> Value:
-        number = rule.first + at
+        number = rule.first_monitor + at
         if number not in self._applicable:
             return TRUE
         if not part.is_propositional:
             return judge_call(part, self._symbolic_call, meaning)
         memory = self._conversation._memory[number]  # noqa: SLF001 - as above
-        finding = rule.parts[at].judge(self._conversation.trace, self._call, memory)
+        finding = rule.monitors[at].judge(self._conversation.context, self._call, memory)
         return TRUE if finding is None else of_truth(finding.value)
 
     def allowed(self, rules: tuple[Rule, ...]) -> Expression:

@@ -48,9 +48,9 @@ class CandidateValues:
     def __init__(self, session: ReasonerSession, facts: Mapping[str, Any] | None) -> None:
         self._calls = session.history
         nodes = [node for rule in session.policies.rules for one in rule.rules for node in _walk(one)]
-        self._constants = [as_json(one.value) for one in nodes if isinstance(one, ast.Constant | ast.Exactly)]
+        self._constants = [as_json(one.value) for one in nodes if isinstance(one, ast.Constant | ast.ExactValue)]
         known = {**session._facts, **(facts or {})}  # noqa: SLF001 - it is the session's own reasoner
-        state = state_of(session._conversation.trace)  # noqa: SLF001 - as above
+        state = state_of(session._conversation.context)  # noqa: SLF001 - as above
         self._around = list(islice(_scalars([known, state]), 4 * MOST))
 
     def values(self, name: str, schema: Mapping[str, Any] | None) -> list[Any]:

@@ -7,7 +7,7 @@ from itertools import product, zip_longest
 from math import prod
 from typing import Any
 
-from guardagent.policy.evaluation.findings import Call, Status, Trace
+from guardagent.policy.evaluation.monitor_interface import CallStatus, RuleContext, SessionCall
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import Unknown, kind_of
 from guardagent.policy.logic.expressions import Expression, conj
@@ -28,25 +28,25 @@ from guardagent.policy.logic.values import (
 )
 
 MAX_COMBINATIONS = 100  # ways in which the calls in flight can end that are tried
-Outcomes = Mapping[int, Status]  # the place of a call in flight -> how it ends
+Outcomes = Mapping[int, CallStatus]  # the place of a call in flight -> how it ends
 
 
-def outcome_combinations(in_flight: Sequence[Call]) -> Iterator[Outcomes]:
+def outcome_combinations(in_flight: Sequence[SessionCall]) -> Iterator[Outcomes]:
     """The ways in which the calls in flight can end that are tried; of many, only some in which all end alike."""
-    ends = [call.ends for call in in_flight]
+    ends = [call.possible_statuses for call in in_flight]
     for combination in product(*ends) if is_exhaustive(in_flight) else zip_longest(*ends, fillvalue="failed"):
         yield {call.place: end for call, end in zip(in_flight, combination, strict=True)}
 
 
-def is_exhaustive(in_flight: Sequence[Call]) -> bool:
+def is_exhaustive(in_flight: Sequence[SessionCall]) -> bool:
     """Whether every way is tried."""
-    return prod(len(call.ends) for call in in_flight) <= MAX_COMBINATIONS
+    return prod(len(call.possible_statuses) for call in in_flight) <= MAX_COMBINATIONS
 
 
-def state_of(trace: Trace) -> Any:
+def state_of(trace: RuleContext) -> Any:
     """The state as it is now; None where its source fails: the session denies what needs it."""
     try:
-        return trace.source() if callable(trace.source) else trace.source
+        return trace.state_source() if callable(trace.state_source) else trace.state_source
     except Exception:  # noqa: BLE001 - whatever a host's source runs into
         return None
 
@@ -69,8 +69,8 @@ class CurrentSession:
     def __init__(
         self,
         operations: Operations,
-        trace: Trace,
-        calls: Sequence[Call],
+        trace: RuleContext,
+        calls: Sequence[SessionCall],
         facts: Mapping[str, Any],
         functions: Mapping[str, Callable[..., Any]],
         outcomes: Outcomes,
@@ -81,7 +81,7 @@ class CurrentSession:
         self._calls = [self._called(call, end) for call, end in ends if end != "withdrawn"]
         self.state_queries: list[tuple[str, Sequence[Value], Value]] = []
 
-    def _called(self, call: Call, end: Status | None) -> SymbolicCall:
+    def _called(self, call: SessionCall, end: CallStatus | None) -> SymbolicCall:
         constant = self._operations.constant
         failed = {"ok": FALSE, "failed": TRUE}.get(end or "", UNKNOWN)
         return SymbolicCall(

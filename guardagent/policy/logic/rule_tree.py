@@ -96,7 +96,7 @@ def judge_call(part: AtomicRule, call: SymbolicCall, meaning: Semantics) -> Valu
             earlier = ast.SomeCall(partner, wanted, ok=True)
             return _required(pattern, ast.Implies(condition, earlier), call, meaning)
         case ast.Exists(pattern, condition), True:
-            return _required(pattern, ast.Inverted(condition), call, meaning)
+            return _required(pattern, ast.Negation(condition), call, meaning)
         case ast.After(pattern, condition), False:
             return _known(creates_obligation(pattern, condition, call, meaning))
     return TRUE  # it is decided at the end

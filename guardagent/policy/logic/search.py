@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from guardagent.policy.evaluation.findings import Call
+from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.language.values import kind_of
 from guardagent.policy.logic import candidates
 from guardagent.policy.logic.call_evaluation import CallEvaluation
@@ -33,7 +33,7 @@ from guardagent.policy.logic.values import (
     of_leaf,
     when_true,
 )
-from guardagent.policy.policies import Concern
+from guardagent.policy.policies import Applicability
 from guardagent.types import EMPTY
 
 ROUNDS = 12  # completions that a model proposes and the session refuses
@@ -109,8 +109,8 @@ class CompletionSearch:
         return tuple(name for name in names if declared is None or name in declared)
 
     @property
-    def _concern(self) -> Concern:
-        return self._session.policies.concern(Call(self._tool, {}))
+    def _concern(self) -> Applicability:
+        return self._session.policies.applicability(SessionCall(self._tool, {}))
 
     def _is_denied_outright(self) -> bool:
         """Whether no rule has to be asked."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from guardagent.policy.language import ast
-from guardagent.policy.language.printing import text_of
+from guardagent.policy.language.printer import text_of
 from guardagent.policy.logic.expressions import Expression, conditional, conj, disj, same
 from guardagent.policy.logic.operations import Operations, number
 from guardagent.policy.logic.values import (
@@ -116,11 +116,11 @@ class Semantics:
 
     def _fits(self, wanted: Any, value: Value, names: dict[str, Any]) -> Value:
         match wanted:
-            case ast.Anything():
+            case ast.AnyValue():
                 return TRUE
-            case ast.Matching(regex):
+            case ast.RegexValue(regex):
                 return self.operations.matches(value, regex)
-            case ast.Exactly(literal):
+            case ast.ExactValue(literal):
                 return self.operations.is_literal(value, literal)
         if wanted.name in names:
             return self.operations.equal(names[wanted.name], value)
@@ -152,13 +152,13 @@ class Semantics:
     def _or(self, node: ast.Or, names: Bindings) -> Value:
         return disjunction(self._values(node.parts, names))
 
-    def _inverted(self, node: ast.Inverted, names: Bindings) -> Value:
+    def _negation(self, node: ast.Negation, names: Bindings) -> Value:
         return negation(self.value(node.body, names))
 
     def _implies(self, node: ast.Implies, names: Bindings) -> Value:
-        return disjunction(self._values((ast.Inverted(node.first), node.second), names))
+        return disjunction(self._values((ast.Negation(node.first), node.second), names))
 
-    def _compared(self, node: ast.Compared, names: Bindings) -> Value:
+    def _compare(self, node: ast.Compare, names: Bindings) -> Value:
         return self.operations.compare(self.value(node.left, names), node.operator, self.value(node.right, names))
 
     def _matches(self, node: ast.Matches, names: Bindings) -> Value:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from threading import RLock
 from typing import Any, Protocol
 
-from guardagent.policy.monitors.conversation import Conversation
+from guardagent.policy.monitors.conversation import ConversationState
 from guardagent.policy.policies import Policies
 from guardagent.types import Event, Verdict
 
@@ -15,7 +15,7 @@ class ReasonerSession(Protocol):
     """One conversation under a policy: see `guardagent.Session`."""
 
     policies: Policies
-    _conversation: Conversation
+    _conversation: ConversationState
     _facts: Mapping[str, Any]
     _lock: RLock
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from guardagent.policy.language import ast
-from guardagent.policy.language.printing import text_of
+from guardagent.policy.language.printer import text_of
 from guardagent.policy.logic.expressions import Expression, conj, disj, implies, less, same, variable
 from guardagent.policy.logic.operations import Operations, number
 from guardagent.policy.logic.semantics import Bindings, Calls, Semantics, SymbolicCall

@@ -17,7 +17,7 @@ from guardagent.errors import InputError
 MAX_LETTERS = 4096
 
 
-class Step(Protocol):
+class LabelledEvent(Protocol):
     """What a rule reads of an event."""
 
     @property
@@ -86,7 +86,7 @@ class Alphabet:
             held = frozenset().union(*choice)
             self.letters += [Letter(frozenset(), held), Letter(held, held)]
 
-    def index(self, event: Step, *, ok: bool) -> int:
+    def index(self, event: LabelledEvent, *, ok: bool) -> int:
         """The letter that an event is, if it went well or not: the sum of what its fields add."""
         at = self._tools.get(event.tool, 0)
         if self._actions:

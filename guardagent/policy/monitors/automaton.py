@@ -15,16 +15,16 @@ from itertools import product
 
 from guardagent.errors import InputError
 from guardagent.policy.language.formula import (
-    And,
-    Before,
-    Constant,
+    Conjunction,
+    Disjunction,
     Formula,
     Literal,
     Next,
-    Or,
+    Previous,
     Release,
     Since,
-    Trigger,
+    TriggerFormula,
+    TruthConstant,
     Until,
     Within,
     subformulas,
@@ -36,7 +36,7 @@ MAX_WORK = 300_000  # formulas and sets of them that are looked at: a second or 
 
 Obligation = tuple[Formula, bool]  # to be shown for the rest; True where the rest must not be empty
 Obligations = frozenset[Obligation]
-State = tuple[Obligations, tuple[bool, ...]]
+NfaState = tuple[Obligations, tuple[bool, ...]]
 Values = dict[Formula, bool]
 
 _DONE: Obligations = frozenset()
@@ -82,15 +82,15 @@ def compile_formula(formula: Formula, letters: Sequence[Letter]) -> Automaton:
     Raises:
         InputError: it would have too many states.
     """
-    reader = _Reader(formula)
-    start = frozenset([reader.start])
+    nfa = _FormulaNfa(formula)
+    start = frozenset([nfa.start])
     numbers, rows = {start: 0}, []
     waiting = [start]
     for states in waiting:  # grows while it is read
         row = []
-        reader.spend(len(letters))
+        nfa.spend(len(letters))
         for letter in letters:
-            following = _reduced(target for state in states for target in reader.read(state, letter))
+            following = _reduced(target for state in states for target in nfa.successors(state, letter))
             if following not in numbers:
                 if len(numbers) >= MAX_STATES:
                     raise InputError(f"the rule needs more than {MAX_STATES:,} states; {_DIVIDE}")
@@ -101,19 +101,19 @@ def compile_formula(formula: Formula, letters: Sequence[Letter]) -> Automaton:
     return _minimised(rows, [any(_may_end(state) for state in states) for states in numbers])
 
 
-class _Reader:
+class _FormulaNfa:
     """The nondeterministic automaton of a formula."""
 
     def __init__(self, formula: Formula) -> None:
         parts = subformulas(formula)
-        self._past = [part for part in parts if isinstance(part, Before | Since | Trigger)]
-        self._impure = _impure(parts)
-        self._cache: dict[tuple[State, Letter], list[State]] = {}
+        self._past = [part for part in parts if isinstance(part, Previous | Since | TriggerFormula)]
+        self._future = _with_future_operators(parts)
+        self._cache: dict[tuple[NfaState, Letter], list[NfaState]] = {}
         self._work = 0
         first = tuple(
-            isinstance(part, Trigger) or (isinstance(part, Before) and not part.strong) for part in self._past
+            isinstance(part, TriggerFormula) or (isinstance(part, Previous) and not part.strong) for part in self._past
         )
-        self.start: State = (_split([(formula, not _holds_of_nothing(formula))]), first)
+        self.start: NfaState = (_split([(formula, not _holds_on_empty_trace(formula))]), first)
 
     def spend(self, work: int) -> None:
         """Counts what is done, which can grow much faster than the automaton."""
@@ -121,13 +121,13 @@ class _Reader:
         if self._work > MAX_WORK:
             raise InputError(f"the rule takes too much work to compile; {_DIVIDE}")
 
-    def read(self, state: State, letter: Letter) -> list[State]:
+    def successors(self, state: NfaState, letter: Letter) -> list[NfaState]:
         """The states after one more step."""
         if (state, letter) not in self._cache:
-            self._cache[state, letter] = list(self._read(state, letter))
+            self._cache[state, letter] = list(self._successors(state, letter))
         return self._cache[state, letter]
 
-    def _read(self, state: State, letter: Letter) -> Iterable[State]:
+    def _successors(self, state: NfaState, letter: Letter) -> Iterable[NfaState]:
         obligations, bits = state
         for values, guessed, following in self._past_values(bits, letter):
             shown = [self._expand(body, letter, values) for body, _ in obligations]
@@ -139,7 +139,7 @@ class _Reader:
         self, bits: tuple[bool, ...], letter: Letter
     ) -> Iterable[tuple[Values, list[Formula], tuple[bool, ...]]]:
         """(the value of each past operator, what was guessed to hold, the bits for the next step), for each guess."""
-        guessable = [child for part in self._past for child in _children(part) if child in self._impure]
+        guessable = [child for part in self._past for child in _children(part) if child in self._future]
         guessable = list(dict.fromkeys(guessable))
         for guess in product((True, False), repeat=len(guessable)):
             values: Values = dict(zip(guessable, guess, strict=True))
@@ -153,12 +153,12 @@ class _Reader:
     def _past_value(self, part: Formula, letter: Letter, values: Values, *, bit: bool) -> tuple[bool, bool]:
         """(the value of a past operator now, its bit for the next step)."""
         match part:
-            case Before(body):
+            case Previous(body):
                 return bit, self._value(body, letter, values)
             case Since(left, right):
                 value = self._value(right, letter, values) or (bit and self._value(left, letter, values))
                 return value, value
-            case Trigger(left, right):
+            case TriggerFormula(left, right):
                 value = self._value(right, letter, values) and (bit or self._value(left, letter, values))
                 return value, value
         raise AssertionError(part)
@@ -168,13 +168,13 @@ class _Reader:
         if formula in values:
             return values[formula]
         match formula:
-            case Constant(value):
+            case TruthConstant(value):
                 return value
             case Literal(name, positive):
                 return name in letter.ok if positive else name not in letter.ran
-            case And(parts):
+            case Conjunction(parts):
                 return all(self._value(part, letter, values) for part in parts)
-            case Or(parts):
+            case Disjunction(parts):
                 return any(self._value(part, letter, values) for part in parts)
         raise AssertionError(formula)
 
@@ -182,68 +182,68 @@ class _Reader:
         """What must be shown from the next step on, so that a formula holds now: the alternatives."""
         self.spend(1)
         match formula:
-            case Constant() | Literal() | Before() | Since() | Trigger():
+            case TruthConstant() | Literal() | Previous() | Since() | TriggerFormula():
                 return [_DONE] if self._value(formula, letter, values) else []
-            case And(parts):
+            case Conjunction(parts):
                 return _product([self._expand(part, letter, values) for part in parts], self.spend)
-            case Or(parts):
-                return _least(one for part in parts for one in self._expand(part, letter, values))
+            case Disjunction(parts):
+                return _without_redundant(one for part in parts for one in self._expand(part, letter, values))
             case Next(body, strong):
                 return [_split([(body, strong)])]
             case Within(steps, body):
                 later = [_split([(Within(steps - 1, body), True)])] if steps else []
-                return _least([*self._expand(body, letter, values), *later])
+                return _without_redundant([*self._expand(body, letter, values), *later])
             case Until(left, right):
                 later = _product([self._expand(left, letter, values), [_split([(formula, True)])]], self.spend)
-                return _least([*self._expand(right, letter, values), *later])
+                return _without_redundant([*self._expand(right, letter, values), *later])
             case Release(left, right):
-                ends = _least([*self._expand(left, letter, values), _split([(formula, False)])])
+                ends = _without_redundant([*self._expand(left, letter, values), _split([(formula, False)])])
                 return _product([self._expand(right, letter, values), ends], self.spend)
         raise AssertionError(formula)
 
 
 def _children(part: Formula) -> list[Formula]:
     match part:
-        case Before(body):
+        case Previous(body):
             return [body]
-        case Since(left, right) | Trigger(left, right):
+        case Since(left, right) | TriggerFormula(left, right):
             return [left, right]
     return []
 
 
-def _impure(parts: Sequence[Formula]) -> set[Formula]:
+def _with_future_operators(parts: Sequence[Formula]) -> set[Formula]:
     """The formulas that hold a future operator outside of any past one."""
     found: set[Formula] = set()
     for part in parts:
         future = isinstance(part, Next | Until | Release | Within)
-        if future or (isinstance(part, And | Or) and part.parts & found):
+        if future or (isinstance(part, Conjunction | Disjunction) and part.parts & found):
             found.add(part)
     return found
 
 
-def _holds_of_nothing(formula: Formula) -> bool:
+def _holds_on_empty_trace(formula: Formula) -> bool:
     """Whether the trace without any step satisfies a formula."""
     match formula:
-        case Constant(value):
+        case TruthConstant(value):
             return value
         case Literal(_, positive):
             return not positive
-        case And(parts):
-            return all(map(_holds_of_nothing, parts))
-        case Or(parts):
-            return any(map(_holds_of_nothing, parts))
-        case Next(_, strong) | Before(_, strong):
+        case Conjunction(parts):
+            return all(map(_holds_on_empty_trace, parts))
+        case Disjunction(parts):
+            return any(map(_holds_on_empty_trace, parts))
+        case Next(_, strong) | Previous(_, strong):
             return not strong
         case Within(_, body):
-            return _holds_of_nothing(body)  # as it is read in a negation, step by step
-    return isinstance(formula, Release | Trigger)
+            return _holds_on_empty_trace(body)  # as it is read in a negation, step by step
+    return isinstance(formula, Release | TriggerFormula)
 
 
 def _split(obligations: Iterable[Obligation]) -> Obligations:
     """Obligations without conjunctions, and without those that others imply."""
     flat: set[Obligation] = set()
     for body, strong in obligations:
-        if isinstance(body, And):
+        if isinstance(body, Conjunction):
             flat |= _split((part, strong) for part in body.parts)
         else:
             flat.add((body, strong))
@@ -255,7 +255,7 @@ def _split(obligations: Iterable[Obligation]) -> Obligations:
         (body, strong)
         for body, strong in flat
         if not (isinstance(body, Within) and body.steps > soonest[body.body])
-        and not (not strong and ((body, True) in flat or body == Constant(value=True)))
+        and not (not strong and ((body, True) in flat or body == TruthConstant(value=True)))
     )
 
 
@@ -264,11 +264,11 @@ def _product(choices: Sequence[list[Obligations]], spend: Callable[[int], None])
     result = [_DONE]
     for alternatives in choices:
         spend(sum(map(len, result)) * len(alternatives))
-        result = _least(_split(first | second) for first in result for second in alternatives)
+        result = _without_redundant(_split(first | second) for first in result for second in alternatives)
     return result
 
 
-def _least(alternatives: Iterable[Obligations]) -> list[Obligations]:
+def _without_redundant(alternatives: Iterable[Obligations]) -> list[Obligations]:
     """Without alternatives that ask for more than another one."""
     kept: list[Obligations] = []
     for one in sorted(set(alternatives), key=len):
@@ -277,16 +277,16 @@ def _least(alternatives: Iterable[Obligations]) -> list[Obligations]:
     return kept
 
 
-def _reduced(states: Iterable[State]) -> frozenset[State]:
+def _reduced(states: Iterable[NfaState]) -> frozenset[NfaState]:
     """Without states that ask for more than another one with at least its bits."""
-    kept: list[State] = []
+    kept: list[NfaState] = []
     for obligations, bits in sorted(set(states), key=lambda state: len(state[0])):
         if not any(less <= obligations and all(map(bool.__ge__, more, bits)) for less, more in kept):
             kept.append((obligations, bits))
     return frozenset(kept)
 
 
-def _may_end(state: State) -> bool:
+def _may_end(state: NfaState) -> bool:
     return not any(strong for _, strong in state[0])
 
 
@@ -305,8 +305,8 @@ def _minimised(rows: Sequence[Sequence[int]], accepting: Sequence[bool]) -> Auto
     firsts = {number: state for state, number in reversed(list(enumerate(refined)))}
     table = tuple(tuple(refined[target] for target in rows[firsts[number]]) for number in range(len(firsts)))
     ends = tuple(accepting[firsts[number]] for number in range(len(firsts)))
-    hopes, fears = _can_reach(table, ends), _can_reach(table, [not end for end in ends])
-    return Automaton(table, ends, tuple(not hope for hope in hopes), tuple(not fear for fear in fears))
+    may_accept, may_reject = _can_reach(table, ends), _can_reach(table, [not end for end in ends])
+    return Automaton(table, ends, tuple(not hope for hope in may_accept), tuple(not fear for fear in may_reject))
 
 
 def _can_reach(table: Sequence[Sequence[int]], goals: Sequence[bool]) -> list[bool]:

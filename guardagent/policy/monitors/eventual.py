@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from guardagent.policy.evaluation.findings import Call, Explanation, Finding, Trace
+from guardagent.policy.evaluation.evidence import known_arguments, missing_call_text
+from guardagent.policy.evaluation.history_index import Env, HistoryQuery
+from guardagent.policy.evaluation.monitor_interface import Explanation, MonitorResult, RuleContext, SessionCall
 from guardagent.policy.evaluation.terms import Compiler, Names, names_in
-from guardagent.policy.evaluation.views import Env, ViewSpec
-from guardagent.policy.evaluation.watched import arguments, missing_call
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import (
     Truth,
@@ -20,51 +20,51 @@ from guardagent.policy.language.values import (
     hash_key,
     kind_of_key,
     load_truth,
-    no_truth,
+    not_boolean,
 )
 from guardagent.types import freeze, thaw
 
-MANY = 8  # open obligations, from which on the one that is meant is looked up
+LOOKUP_THRESHOLD = 8  # open obligations, from which on the one that is meant is looked up
 
 
-class Eventual:
+class ExistsMonitor:
     """A call that has to come, and go well. Its memory: whether it did."""
 
     def __init__(self, rule: ast.Exists, compiler: Compiler) -> None:
-        self.remembers = True
-        self._wanted = compiler.past(rule.pattern, rule.condition, {})
+        self.stateful = True
+        self._wanted = compiler.history_query(rule.pattern, rule.condition, {})
         self.tools = self._wanted.tools
         self._size = compiler.size
-        self._missing = _Missing(rule.pattern, rule.condition, compiler, {})
+        self._missing = _MissingCall(rule.pattern, rule.condition, compiler, {})
 
-    def concerns(self, call: Call) -> bool:
+    def concerns(self, call: SessionCall) -> bool:
         return call.tool in self.tools
 
-    def looks_back(self, _call: Call) -> bool:
+    def looks_back(self, _call: SessionCall) -> bool:
         return False
 
     def start(self) -> list[Truth]:
         return [False]
 
-    def judge(self, trace: Trace, call: Call, memory: Any) -> None:
+    def judge(self, context: RuleContext, call: SessionCall, memory: Any) -> None:
         """Nothing is broken before the end."""
 
-    def placed(self, trace: Trace, call: Call, memory: Any, finding: Finding | None) -> None:
+    def reserved(self, context: RuleContext, call: SessionCall, memory: Any, result: MonitorResult | None) -> None:
         """Nothing: it has to go well."""
 
     def began(self, memory: Any) -> None:
         """Nothing changes by it."""
 
-    def settled(self, trace: Trace, call: Call, memory: list[Truth]) -> None:
+    def settled(self, context: RuleContext, call: SessionCall, memory: list[Truth]) -> None:
         if call.status == "ok" and memory[0] is not True:
-            memory[0] = disjunction((memory[0], self._wanted.judge(_env(trace, self._size), call)))
+            memory[0] = disjunction((memory[0], self._wanted.judge(_env(context, self._size), call)))
 
-    def ended(self, trace: Trace, memory: list[Truth]) -> Finding | None:
+    def ended(self, context: RuleContext, memory: list[Truth]) -> MonitorResult | None:
         if memory[0] is True:
             return None
-        return Finding(memory[0], partial(self._missing.explained, _env(trace, self._size)))
+        return MonitorResult(memory[0], partial(self._missing.explained, _env(context, self._size)))
 
-    def so_far(self, _memory: Any) -> Truth:
+    def satisfiable(self, _memory: Any) -> Truth:
         return True
 
     def satisfied(self, memory: list[Truth]) -> bool:
@@ -80,35 +80,35 @@ class Eventual:
         return [load_truth(data)]
 
 
-class _Missing:
+class _MissingCall:
     """A call that has to come, ready to be put in words."""
 
     def __init__(self, pattern: ast.Pattern, condition: ast.Term, compiler: Compiler, names: Names) -> None:
         self._pattern, self._names = pattern, names
         self._tools = sorted(compiler.library.tools_of(pattern))
-        self._words = missing_call(pattern, condition, compiler, names)
+        self._words = missing_call_text(pattern, condition, compiler, names)
 
-    def explained(self, env: Env, obliged_by: Call | None = None) -> Explanation:
-        args = arguments(self._pattern, self._names, env)
+    def explained(self, env: Env, obliged_by: SessionCall | None = None) -> Explanation:
+        args = known_arguments(self._pattern, self._names, env)
         return Explanation(
             missing=(self._words(env),),
             evidence={} if obliged_by is None else {"obliged by": obliged_by.shown()},
-            ways=tuple([((tool, args),) for tool in self._tools]),
+            sequences=tuple([((tool, args),) for tool in self._tools]),
         )
 
 
 class _Obligation:
     """A call that obliges, the names that it bound, and whether it is known to oblige."""
 
-    __slots__ = ("call", "env", "sure")
+    __slots__ = ("call", "certainty", "env")
 
-    def __init__(self, call: Call, env: Env, sure: Truth) -> None:
-        self.call, self.env, self.sure = call, env, sure
+    def __init__(self, call: SessionCall, env: Env, certainty: Truth) -> None:
+        self.call, self.env, self.certainty = call, env, certainty
 
-    def among(self, calls: Mapping[Call, Call]) -> _Obligation:
+    def among(self, calls: Mapping[SessionCall, SessionCall]) -> _Obligation:
         """The same, where other calls stand for some."""
-        env = [calls.get(one, one) if isinstance(one, Call) else one for one in self.env]
-        return _Obligation(calls.get(self.call, self.call), env, self.sure)
+        env = [calls.get(one, one) if isinstance(one, SessionCall) else one for one in self.env]
+        return _Obligation(calls.get(self.call, self.call), env, self.certainty)
 
 
 class _Obligations(dict[Any, _Obligation]):
@@ -132,11 +132,11 @@ class _Obligations(dict[Any, _Obligation]):
         self.pop(key, None)  # what is owed again is owed from the last such call on
         self[key] = obligation
 
-    def every(self) -> list[_Obligation]:
+    def all_open(self) -> list[_Obligation]:
         return [*self.values(), *(one for _, one in self.pending.values())]
 
 
-class Response:
+class ResponseMonitor:
     """A call that obliges another one to come later. Its memory: the obligations that are open.
 
     Args:
@@ -146,73 +146,75 @@ class Response:
     def __init__(self, rule: ast.After, compiler: Compiler, *, negated: bool = False) -> None:
         names: Names = {}
         library = compiler.library
-        self.remembers = True
+        self.stateful = True
         self._first = library.tools_of(rule.pattern)
         self._match = compiler.proposed(rule.pattern, names)
         self._condition = compiler.term(rule.condition, names)
         self._of_history = any(isinstance(one, ast.OF_HISTORY) for one in ast.walk(rule.condition))
-        self._worlds = compiler.worlds(rule.condition, directed=False)
-        self._partner: ViewSpec = compiler.past(rule.partner, rule.partner_condition, names)
+        self._outcomes = compiler.call_outcomes(rule.condition, directed=False)
+        self._partner: HistoryQuery = compiler.history_query(rule.partner, rule.partner_condition, names)
         used = names_in(rule.partner) | names_in(rule.partner_condition)
         self._slots = tuple(slot for name, slot in names.items() if name in used)
-        joined = dict(self._partner.joined)
+        joined = dict(self._partner.variable_equations)
         self._joined = tuple(joined[slot] for slot in self._slots) if set(self._slots) <= joined.keys() else None
         self._size = compiler.size
         self._negated = negated
         self.tools = self._first | self._partner.tools
-        self._missing = _Missing(rule.partner, rule.partner_condition, compiler, names)
+        self._missing = _MissingCall(rule.partner, rule.partner_condition, compiler, names)
 
-    def concerns(self, call: Call) -> bool:
+    def concerns(self, call: SessionCall) -> bool:
         return call.tool in self.tools
 
-    def looks_back(self, _call: Call) -> bool:
+    def looks_back(self, _call: SessionCall) -> bool:
         return self._of_history
 
     def start(self) -> _Obligations:
         return _Obligations()
 
-    def judge(self, trace: Trace, call: Call, _memory: Any) -> Finding | None:
+    def judge(self, context: RuleContext, call: SessionCall, _memory: Any) -> MonitorResult | None:
         """Whether it is known if the call obliges."""
         if self._negated or call.tool not in self._first:
             return None
-        env = _env(trace, self._size)
+        env = _env(context, self._size)
         value = self._obliges(env, call)
-        if isinstance(value, Unknown) and trace.in_flight:
-            value = self._worlds.every(trace, list(env), lambda: _known(self._obliges(env, call)))
-        return Finding(value) if isinstance(value, Unknown) else None
+        if isinstance(value, Unknown) and context.in_flight:
+            value = self._outcomes.forall(context, list(env), lambda: _known(self._obliges(env, call)))
+        return MonitorResult(value) if isinstance(value, Unknown) else None
 
-    def _obliges(self, env: Env, call: Call) -> Truth:
+    def _obliges(self, env: Env, call: SessionCall) -> Truth:
         value = self._condition(env) if (matched := self._match(env, call)) is not False else False
         return conjunction((matched, value)) if matched is not False else False
 
-    def placed(self, trace: Trace, call: Call, memory: _Obligations, _finding: Finding | None) -> None:
-        self._open(trace, call, memory)
+    def reserved(
+        self, context: RuleContext, call: SessionCall, memory: _Obligations, _result: MonitorResult | None
+    ) -> None:
+        self._open(context, call, memory)
 
     def began(self, memory: Any) -> None:
         """Nothing changes by it."""
 
-    def settled(self, trace: Trace, call: Call, memory: _Obligations) -> None:
+    def settled(self, context: RuleContext, call: SessionCall, memory: _Obligations) -> None:
         obliged = memory.pending.pop(call.place, None)
         if call.status == "withdrawn":
             return
         if obliged is not None and (call.status == "ok" or not self._negated):
             memory.open(*obliged)
         if self._negated or call.status == "ok":
-            self._discharge(trace, call, memory)
+            self._discharge(context, call, memory)
 
-    def _open(self, trace: Trace, call: Call, memory: _Obligations) -> None:
+    def _open(self, context: RuleContext, call: SessionCall, memory: _Obligations) -> None:
         if call.tool not in self._first:
             return
-        env = _env(trace, self._size)
+        env = _env(context, self._size)
         value = self._obliges(env, call)
         if value is False:
             return
-        sure = value if value is True else no_truth(value)
+        sure = value if value is True else not_boolean(value)
         memory.pending[call.place] = self._key(env, call.place, sure), _Obligation(call, env, sure)
 
-    def _meant(self, call: Call, memory: _Obligations) -> list[tuple[Any, _Obligation]]:
+    def _candidates(self, call: SessionCall, memory: _Obligations) -> list[tuple[Any, _Obligation]]:
         """The obligations that a call may discharge: one, where the partner's arguments say which."""
-        if self._joined is not None and len(memory) > MANY:
+        if self._joined is not None and len(memory) > LOOKUP_THRESHOLD:
             key = tuple([hash_key(call.args.get(name)) for name in self._joined])
             if None not in key and memory.kinds == {_kinds(key)}:
                 return [(key, memory[key])] if key in memory else []
@@ -225,58 +227,60 @@ class Response:
         keys = tuple(hash_key(env[slot]) for slot in self._slots)
         return place if None in keys else keys
 
-    def _discharge(self, trace: Trace, call: Call, memory: _Obligations) -> None:
+    def _discharge(self, context: RuleContext, call: SessionCall, memory: _Obligations) -> None:
         if call.tool not in self._partner.tools:
             return
-        for key, obligation in self._meant(call, memory):
-            left = self._left(trace, call, obligation)
+        for key, obligation in self._candidates(call, memory):
+            left = self._remaining(context, call, obligation)
             if left is None:
                 del memory[key]
             elif left is not obligation:
                 memory[key] = left
         for place, (key, obligation) in list(memory.pending.items()):
-            left = self._left(trace, call, obligation)
+            left = self._remaining(context, call, obligation)
             if left is None:
                 del memory.pending[place]
             elif left is not obligation:
                 memory.pending[place] = key, left
 
-    def _left(self, trace: Trace, call: Call, obligation: _Obligation) -> _Obligation | None:
+    def _remaining(self, context: RuleContext, call: SessionCall, obligation: _Obligation) -> _Obligation | None:
         """What is still owed after a call."""
         if obligation.call.place >= call.place:
             return obligation
         env = list(obligation.env)
-        env[0] = trace
+        env[0] = context
         value = self._partner.judge(env, call)
         if value is True:
             return None
         return obligation if value is False else _Obligation(obligation.call, obligation.env, value)
 
-    def _unanswered(self, trace: Trace, memory: _Obligations) -> Truth:
+    def _unanswered(self, context: RuleContext, memory: _Obligations) -> Truth:
         """NOT of the rule: whether some call that went well has no partner, those in flight included."""
         left = self.copied(memory, {})
-        for call in trace.in_flight:
-            self._discharge(trace, call, left)
-        return disjunction(obligation.sure for obligation in left.values() if obligation.call.status == "ok")
+        for call in context.in_flight:
+            self._discharge(context, call, left)
+        return disjunction(obligation.certainty for obligation in left.values() if obligation.call.status == "ok")
 
-    def ended(self, trace: Trace, memory: _Obligations) -> Finding | None:
+    def ended(self, context: RuleContext, memory: _Obligations) -> MonitorResult | None:
         if self._negated:
-            value = self._unanswered(trace, memory)
-            return None if value is True else Finding(value)
-        every = memory.every()
-        if not every:
+            value = self._unanswered(context, memory)
+            return None if value is True else MonitorResult(value)
+        obligations = memory.all_open()
+        if not obligations:
             return None
-        owed = next((one for one in every if one.sure is True), None)
-        first = owed or every[0]
-        return Finding(False if owed else first.sure, partial(self._missing.explained, first.env, first.call))
+        certain = next((one for one in obligations if one.certainty is True), None)
+        first = certain or obligations[0]
+        return MonitorResult(
+            False if certain else first.certainty, partial(self._missing.explained, first.env, first.call)
+        )
 
-    def so_far(self, _memory: Any) -> Truth:
+    def satisfiable(self, _memory: Any) -> Truth:
         return True
 
     def satisfied(self, _memory: _Obligations) -> bool:
         return False
 
-    def copied(self, memory: _Obligations, calls: Mapping[Call, Call]) -> _Obligations:
+    def copied(self, memory: _Obligations, calls: Mapping[SessionCall, SessionCall]) -> _Obligations:
         copy = _Obligations()
         for key, one in memory.items():
             copy.open(key, one.among(calls))
@@ -285,11 +289,11 @@ class Response:
 
     def dumped(self, memory: _Obligations) -> Any:
         return [
-            [one.call.place, dump_truth(one.sure), [_dump_value(one.env[slot]) for slot in self._slots]]
-            for one in memory.every()
+            [one.call.place, dump_truth(one.certainty), [_dump_value(one.env[slot]) for slot in self._slots]]
+            for one in memory.all_open()
         ]
 
-    def loaded(self, data: Any, calls: Sequence[Call]) -> _Obligations:
+    def loaded(self, data: Any, calls: Sequence[SessionCall]) -> _Obligations:
         memory = _Obligations()
         for place, sure, values in data:
             env: Env = [None] * self._size
@@ -309,19 +313,19 @@ def _known(value: Truth) -> Truth:
     return value if isinstance(value, Unknown) else True
 
 
-def _env(trace: Trace, size: int) -> Env:
+def _env(context: RuleContext, size: int) -> Env:
     env: Env = [None] * size
-    env[0] = trace
+    env[0] = context
     return env
 
 
 def _dump_value(value: Any) -> Any:
-    if isinstance(value, Call):
+    if isinstance(value, SessionCall):
         return {"call": value.place}
     return {"unknown": list(value.why)} if isinstance(value, Unknown) else {"value": thaw(value)}
 
 
-def _load_value(data: dict[str, Any], calls: Sequence[Call]) -> Any:
+def _load_value(data: dict[str, Any], calls: Sequence[SessionCall]) -> Any:
     if "call" in data:
         return calls[data["call"] - 1]
     return Unknown(*data["unknown"]) if "unknown" in data else freeze(data["value"])

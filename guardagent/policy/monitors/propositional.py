@@ -12,7 +12,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from guardagent.policy.evaluation.findings import Call, Explanation, Finding, Trace, Way
+from guardagent.policy.evaluation.monitor_interface import (
+    CallSequence,
+    Explanation,
+    MonitorResult,
+    RuleContext,
+    SessionCall,
+)
 from guardagent.policy.language.formula import Formula, atoms
 from guardagent.policy.language.values import Truth
 from guardagent.policy.monitors.alphabet import Alphabet
@@ -23,30 +29,30 @@ Effect = tuple[tuple[int, bool, bool], ...]
 """What calls do whose outcomes are known: for each state the next one, and whether it was violated, and unforeseen."""
 
 
-class _Memory:
+class _AutomatonMemory:
     """The state after the calls whose outcomes are known, what came since then, and the states that are possible."""
 
-    __slots__ = ("base", "broken", "doubtful", "late", "possible", "since")
+    __slots__ = ("base", "broken", "doubtful", "possible", "unforeseen", "unsettled")
 
     def __init__(self, start: int) -> None:
         self.base = start
-        self.since: list[Call | Effect] = []
+        self.unsettled: list[SessionCall | Effect] = []
         self.possible: tuple[int, ...] = (start,)
         self.broken = False  # whether the calls whose outcomes are known have violated it
         self.doubtful = False  # whether those since then have, in some way in which they can end
-        self.late = False  # an outcome has violated what no check could foresee
+        self.unforeseen = False  # an outcome has violated what no check could foresee
 
     def take(self, effect: Effect) -> None:
         self.base, broken, late = effect[self.base]
-        self.broken, self.late = self.broken or broken, self.late or late
+        self.broken, self.unforeseen = self.broken or broken, self.unforeseen or late
 
 
-class Propositional:
+class PropositionalMonitor:
     """One formula's automaton (Agentproof, Section 6.2)."""
 
     def __init__(self, formula: Formula, sets: Mapping[str, frozenset[str]]) -> None:
         names = atoms(formula)
-        self.remembers = True
+        self.stateful = True
         self.alphabet = Alphabet(names, sets)
         self.automaton: Automaton = compile_formula(formula, self.alphabet.letters)
         self.tools = frozenset(tool for name in names for tool in _tools(name, sets))
@@ -56,62 +62,64 @@ class Propositional:
             all(row[letter] == state and row[letter ^ 1] == state for state, row in self._live())
             for letter in range(len(self.alphabet.letters))
         ]
-        self._ways: dict[tuple[int, int], tuple[Way, ...]] = {}
+        self._known_repairs: dict[tuple[int, int], tuple[CallSequence, ...]] = {}
         self._effects: dict[tuple[int, bool], Effect] = {}
 
     def _live(self) -> list[tuple[int, tuple[int, ...]]]:
         automaton = self.automaton
         return [(state, row) for state, row in enumerate(automaton.table) if not automaton.violated[state]]
 
-    def concerns(self, call: Call) -> bool:
+    def concerns(self, call: SessionCall) -> bool:
         if self.automaton.violated[0]:  # nothing can keep it, so that every call breaks it
             return True
         return not self._inert[self.alphabet.index(call, ok=True)]
 
-    def looks_back(self, call: Call) -> bool:
+    def looks_back(self, call: SessionCall) -> bool:
         letter = self.alphabet.index(call, ok=True)
         return len({self._breaks[state][letter] for state, _ in self._live()}) > 1
 
-    def start(self) -> _Memory:
-        return _Memory(0)
+    def start(self) -> _AutomatonMemory:
+        return _AutomatonMemory(0)
 
-    def judge(self, _trace: Trace, call: Call, memory: _Memory) -> Finding | None:
+    def judge(self, _context: RuleContext, call: SessionCall, memory: _AutomatonMemory) -> MonitorResult | None:
         letter = self.alphabet.index(call, ok=call.status is None or call.status == "ok")
         for state in memory.possible:
             if self._breaks[state][letter]:
-                return Finding(False, partial(self._explained, state, letter, memory))  # noqa: FBT003 - a value
+                return MonitorResult(False, partial(self._explained, state, letter, memory))  # noqa: FBT003 - a value
         return None
 
-    def _explained(self, state: int, letter: int | None, memory: _Memory) -> Explanation:
-        open_calls = _open(memory) if letter is not None else []
+    def _explained(self, state: int, letter: int | None, memory: _AutomatonMemory) -> Explanation:
+        open_calls = _open_calls(memory) if letter is not None else []
         evidence = {"in flight": open_calls} if open_calls else EMPTY
-        return Explanation(evidence=evidence, ways=self._ways_out(state, letter))
+        return Explanation(evidence=evidence, sequences=self._repairs(state, letter))
 
-    def placed(self, _trace: Trace, call: Call, memory: _Memory, _finding: Finding | None) -> None:
-        memory.since = [*memory.since, call]
-        self._pass(memory, call)
+    def reserved(
+        self, _context: RuleContext, call: SessionCall, memory: _AutomatonMemory, _result: MonitorResult | None
+    ) -> None:
+        memory.unsettled = [*memory.unsettled, call]
+        self._advance(memory, call)
 
-    def began(self, memory: _Memory) -> None:
-        self._look_ahead(memory)
+    def began(self, memory: _AutomatonMemory) -> None:
+        self._update_possible(memory)
 
-    def settled(self, _trace: Trace, call: Call, memory: _Memory) -> None:
+    def settled(self, _context: RuleContext, call: SessionCall, memory: _AutomatonMemory) -> None:
         """Calls whose outcomes are known, from the oldest on, are folded into one state; those between, into one step.
 
         One that was withdrawn is no step: the states that are possible held those without it.
         """
-        since: list[Call | Effect] = []
-        for one in memory.since:
+        since: list[SessionCall | Effect] = []
+        for one in memory.unsettled:
             link = self._effect(one) if one is call else one
             if isinstance(link, tuple) and since and isinstance(since[-1], tuple):
-                since[-1] = _then(since[-1], link)
+                since[-1] = _composed(since[-1], link)
             else:
                 since.append(link)
         if isinstance(since[0], tuple):
             memory.take(since.pop(0))  # type: ignore[arg-type]
-        memory.since = since
-        self._look_ahead(memory)
+        memory.unsettled = since
+        self._update_possible(memory)
 
-    def _effect(self, call: Call) -> Effect:
+    def _effect(self, call: SessionCall) -> Effect:
         """What a call whose outcome is known does to each state."""
         key = -1 if call.status == "withdrawn" else self.alphabet.index(call, ok=True), call.status == "ok"
         if key not in self._effects:
@@ -126,12 +134,12 @@ class Propositional:
         letter -= not ok
         return self._step(state, letter), self._breaks[state][letter], unforeseen
 
-    def _look_ahead(self, memory: _Memory) -> None:
+    def _update_possible(self, memory: _AutomatonMemory) -> None:
         memory.possible, memory.doubtful = (memory.base,), False
-        for one in memory.since:
-            self._pass(memory, one)
+        for one in memory.unsettled:
+            self._advance(memory, one)
 
-    def _pass(self, memory: _Memory, one: Call | Effect) -> None:
+    def _advance(self, memory: _AutomatonMemory, one: SessionCall | Effect) -> None:
         """One more call, whose outcome is open; or what others have done."""
         if isinstance(one, tuple):
             memory.doubtful |= any(one[state][1] for state in memory.possible)
@@ -141,76 +149,78 @@ class Propositional:
         letters = (letter, letter - 1)
         memory.doubtful |= any(self._breaks[state][letter] for state in memory.possible for letter in letters)
         states = {self._step(state, letter) for state in memory.possible for letter in letters}
-        memory.possible = tuple(sorted(states.union(memory.possible) if "withdrawn" in one.ends else states))
+        memory.possible = tuple(
+            sorted(states.union(memory.possible) if "withdrawn" in one.possible_statuses else states)
+        )
 
     def _step(self, state: int, letter: int) -> int:
         return (self._resumed if self._breaks[state][letter] else self.automaton.table)[state][letter]
 
-    def ended(self, _trace: Trace, memory: _Memory) -> Finding | None:
-        owing = [state for state in memory.possible if not self.automaton.accepting[state]]
-        if not owing and not memory.late:
+    def ended(self, _context: RuleContext, memory: _AutomatonMemory) -> MonitorResult | None:
+        unaccepted = [state for state in memory.possible if not self.automaton.accepting[state]]
+        if not unaccepted and not memory.unforeseen:
             return None
-        if not owing:
-            return Finding(value=False)
-        return Finding(False, partial(self._explained, owing[0], None, memory))  # noqa: FBT003 - a value
+        if not unaccepted:
+            return MonitorResult(value=False)
+        return MonitorResult(False, partial(self._explained, unaccepted[0], None, memory))  # noqa: FBT003 - a value
 
-    def so_far(self, memory: _Memory) -> Truth:
+    def satisfiable(self, memory: _AutomatonMemory) -> Truth:
         return not memory.broken and not memory.doubtful
 
-    def copied(self, memory: _Memory, calls: Mapping[Call, Call]) -> _Memory:
-        copy = _Memory(memory.base)
-        copy.possible, copy.late = memory.possible, memory.late
+    def copied(self, memory: _AutomatonMemory, calls: Mapping[SessionCall, SessionCall]) -> _AutomatonMemory:
+        copy = _AutomatonMemory(memory.base)
+        copy.possible, copy.unforeseen = memory.possible, memory.unforeseen
         copy.broken, copy.doubtful = memory.broken, memory.doubtful
-        copy.since = [calls.get(one, one) if isinstance(one, Call) else one for one in memory.since]
+        copy.unsettled = [calls.get(one, one) if isinstance(one, SessionCall) else one for one in memory.unsettled]
         return copy
 
-    def dumped(self, memory: _Memory) -> Any:
-        since = [one.place if isinstance(one, Call) else one for one in memory.since]
-        return [memory.base, since, list(memory.possible), memory.broken, memory.doubtful, memory.late]
+    def dumped(self, memory: _AutomatonMemory) -> Any:
+        since = [one.place if isinstance(one, SessionCall) else one for one in memory.unsettled]
+        return [memory.base, since, list(memory.possible), memory.broken, memory.doubtful, memory.unforeseen]
 
-    def loaded(self, data: Any, calls: Sequence[Call]) -> _Memory:
+    def loaded(self, data: Any, calls: Sequence[SessionCall]) -> _AutomatonMemory:
         base, since, possible, *standing = data
-        memory = _Memory(base)
+        memory = _AutomatonMemory(base)
         for one in since:
             if isinstance(one, int):
                 call = calls[one - 1]
-                memory.since.append(self._effect(call) if call.status else call)
+                memory.unsettled.append(self._effect(call) if call.status else call)
             else:
-                memory.since.append(tuple((target, broken, late) for target, broken, late in one))
+                memory.unsettled.append(tuple((target, broken, late) for target, broken, late in one))
         memory.possible = tuple(possible)
-        memory.broken, memory.doubtful, memory.late = standing
+        memory.broken, memory.doubtful, memory.unforeseen = standing
         return memory
 
-    def satisfied(self, memory: _Memory) -> bool:
+    def satisfied(self, memory: _AutomatonMemory) -> bool:
         """Whether nothing that follows can break it."""
         return all(self.automaton.satisfied[state] for state in memory.possible)
 
-    def _ways_out(self, state: int, letter: int | None) -> tuple[Way, ...]:
+    def _repairs(self, state: int, letter: int | None) -> tuple[CallSequence, ...]:
         """The shortest ways to where the step is allowed, or where the trace may end: each single call, or one way."""
         key = state, -1 if letter is None else letter
-        if key not in self._ways:
-            way = self._way(state, letter) or []
-            single = [[tool] for tool in sorted(self.tools) if self._leads_out(state, letter, tool)]
-            self._ways[key] = tuple(tuple((tool, EMPTY) for tool in one) for one in single or [way] if one)
-        return self._ways[key]
+        if key not in self._known_repairs:
+            way = self._shortest_repair(state, letter) or []
+            single = [[tool] for tool in sorted(self.tools) if self._repairs_in_one(state, letter, tool)]
+            self._known_repairs[key] = tuple(tuple((tool, EMPTY) for tool in one) for one in single or [way] if one)
+        return self._known_repairs[key]
 
-    def _leads_out(self, state: int, letter: int | None, tool: str) -> bool:
+    def _repairs_in_one(self, state: int, letter: int | None, tool: str) -> bool:
         automaton = self.automaton
-        reached = automaton.table[state][self.alphabet.index(Call(tool, {}), ok=True)]
-        return not automaton.violated[reached] and self._is_out(reached, letter)
+        reached = automaton.table[state][self.alphabet.index(SessionCall(tool, {}), ok=True)]
+        return not automaton.violated[reached] and self._is_repaired(reached, letter)
 
-    def _is_out(self, state: int, letter: int | None) -> bool:
+    def _is_repaired(self, state: int, letter: int | None) -> bool:
         automaton = self.automaton
         return automaton.accepting[state] if letter is None else not automaton.violated[automaton.table[state][letter]]
 
-    def _way(self, start: int, letter: int | None) -> list[str] | None:
+    def _shortest_repair(self, start: int, letter: int | None) -> list[str] | None:
         automaton = self.automaton
-        letters = {tool: self.alphabet.index(Call(tool, {}), ok=True) for tool in sorted(self.tools)}
+        letters = {tool: self.alphabet.index(SessionCall(tool, {}), ok=True) for tool in sorted(self.tools)}
         waiting: deque[tuple[int, list[str]]] = deque([(start, [])])
         seen = {start}
         while waiting:
             state, way = waiting.popleft()
-            if way and self._is_out(state, letter):
+            if way and self._is_repaired(state, letter):
                 return way
             for tool, one in letters.items():
                 target = automaton.table[state][one]
@@ -220,12 +230,12 @@ class Propositional:
         return None
 
 
-def _open(memory: _Memory) -> list[dict[str, Any]]:
+def _open_calls(memory: _AutomatonMemory) -> list[dict[str, Any]]:
     """The calls whose outcomes may still matter."""
-    return [one.shown() for one in memory.since if isinstance(one, Call)] if memory.since else []
+    return [one.shown() for one in memory.unsettled if isinstance(one, SessionCall)] if memory.unsettled else []
 
 
-def _then(first: Effect, second: Effect) -> Effect:
+def _composed(first: Effect, second: Effect) -> Effect:
     """What the one does and then the other."""
     steps = [(*step, second[step[0]]) for step in first]
     return tuple((after[0], broken or after[1], late or after[2]) for _, broken, late, after in steps)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from guardagent.policy.evaluation.findings import Call, Explanation, Way
+from guardagent.policy.evaluation.monitor_interface import CallSequence, Explanation, SessionCall
 from guardagent.policy.language.values import kind_of, shown
-from guardagent.policy.monitors.conversation import Conversation
-from guardagent.policy.monitors.rule import Source
+from guardagent.policy.monitors.conversation import ConversationState
+from guardagent.policy.monitors.rule import RuleMetadata
 
-MAX_WAYS = 6  # calls that are tried, and named
+MAX_SEQUENCES = 6  # calls that are tried, and named
 _SCALARS = ("text", "number", "truth value")
 
 
@@ -25,30 +25,32 @@ class Remedies:
     """
 
     def __init__(
-        self, conversation: Conversation, call: Call | None, facts: Mapping[str, Any], *, halted: bool
+        self, conversation: ConversationState, call: SessionCall | None, facts: Mapping[str, Any], *, halted: bool
     ) -> None:
         self._conversation, self._call, self._facts, self._halted = conversation, call, facts, halted
 
-    def remedy(self, source: Source, found: Explanation) -> str | None:
+    def remedy(self, source: RuleMetadata, found: Explanation) -> str | None:
         """What would mend a violation: the author's words, else the calls that were found, else other arguments."""
-        if source.remedy is not None and self._may_be_followed(source.remedy, found.ways):
+        if source.remedy is not None and self._is_feasible(source.remedy, found.sequences):
             return " ".join(source.remedy.split())
-        return self._calls(found.ways) or self._changes(found.changes)
+        return self._calls(found.sequences) or self._changes(found.changes)
 
-    def _may_be_followed(self, text: str, ways: Sequence[Way]) -> bool:
+    def _is_feasible(self, text: str, sequences: Sequence[CallSequence]) -> bool:
         """Whether not all of the tools that a text names are denied; the denied one itself may be named."""
         named = self._conversation.policies.named_in(text) - {self._call.tool if self._call else ""}
         if not named:
             return True
-        found = {tool: args for way in ways for tool, args in way}
+        found = {tool: args for sequence in sequences for tool, args in sequence}
         return any(self._permits(tool, found.get(tool, {})) for tool in sorted(named))
 
-    def _calls(self, ways: Sequence[Way]) -> str | None:
-        single = [way[0] for way in ways[:MAX_WAYS] if len(way) == 1 and self._permits(*way[0])]
-        several = next((way for way in ways if len(way) > 1 and not single and self._permits_all(way)), ())
+    def _calls(self, sequences: Sequence[CallSequence]) -> str | None:
+        single = [
+            sequence[0] for sequence in sequences[:MAX_SEQUENCES] if len(sequence) == 1 and self._permits(*sequence[0])
+        ]
+        several = next((way for way in sequences if len(way) > 1 and not single and self._permits_all(way)), ())
         if not single and not several:
             return None
-        names = (", then " if several else " or ").join(_written(*one) for one in single or several)
+        names = (", then " if several else " or ").join(_call_text(*one) for one in single or several)
         return f"call {names}{' first' if self._call else ''}"
 
     def _changes(self, changes: tuple[Mapping[str, Any] | None, str] | None) -> str | None:
@@ -60,36 +62,36 @@ class Remedies:
     def _permits(self, tool: str, args: Mapping[str, Any]) -> bool:
         return not self._halted and self._conversation.permits(self._proposed(self._conversation, tool, args))
 
-    def _permits_all(self, way: Way) -> bool:
+    def _permits_all(self, sequence: CallSequence) -> bool:
         """Each after the ones before it, which have gone well."""
         if self._halted:
             return False
         trial = self._conversation.copied()
-        for tool, args in way:
+        for tool, args in sequence:
             call = self._proposed(trial, tool, args)
-            trial.trace.now(self._facts)
+            trial.context.refresh(self._facts)
             if not trial.permits(call):
                 return False
-            call.concern = trial.policies.concern(call)
-            trial.place(call, None)
+            call.applicability = trial.policies.applicability(call)
+            trial.reserve(call, None)
             trial.settle(call, None, "ok")
         return True
 
-    def _proposed(self, conversation: Conversation, tool: str, args: Mapping[str, Any]) -> Call:
-        call = Call(tool, args, len(conversation.calls) + 1)
+    def _proposed(self, conversation: ConversationState, tool: str, args: Mapping[str, Any]) -> SessionCall:
+        call = SessionCall(tool, args, len(conversation.calls) + 1)
         call.facts = self._facts
         if self._call is not None:
             call.agent = self._call.agent
         return call
 
 
-def _written(tool: str, args: Mapping[str, Any]) -> str:
+def _call_text(tool: str, args: Mapping[str, Any]) -> str:
     """A call with the arguments that are short."""
     known = [f"{name}={shown(value)}" for name, value in args.items() if kind_of(value) in _SCALARS]
     return f"`{tool}({', '.join(known)})`" if known else f"`{tool}`"
 
 
-def message_of(source: Source, found: Explanation, remedy: str | None, *, earlier: bool) -> str:
+def message_of(source: RuleMetadata, found: Explanation, remedy: str | None, *, earlier: bool) -> str:
     """What is said of a rule that is broken, in one line: what its author says of it, and the facts that break it.
 
     Args:
@@ -98,11 +100,11 @@ def message_of(source: Source, found: Explanation, remedy: str | None, *, earlie
         remedy: what would mend it.
         earlier: whether a call that is missing should have come before, and not still has to come.
     """
-    if source.line:
-        return f"{source.line} ({found.because})" if found.because else source.line
+    if source.message_line:
+        return f"{source.message_line} ({found.because})" if found.because else source.message_line
     if found.needed:
         return f"needed: {found.needed}"
     if found.missing:
         denied = "" if remedy else ", which is not known to be allowed"
         return f"needed: {'an earlier' if earlier else 'a'} call {' or '.join(found.missing)}{denied}"
-    return found.because or source.rule
+    return found.because or source.default_message

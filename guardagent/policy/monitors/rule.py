@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from guardagent.policy.evaluation.findings import Finding, Part, Trace
 from guardagent.policy.evaluation.library import CompileError, Library
+from guardagent.policy.evaluation.monitor_interface import Monitor, MonitorResult, RuleContext
 from guardagent.policy.evaluation.terms import Compiler, is_true, names_in
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import atoms, negation
 from guardagent.policy.language.values import Truth, Unknown, conjunction, disjunction
-from guardagent.policy.monitors.eventual import Eventual, Response
-from guardagent.policy.monitors.immediate import Immediate
-from guardagent.policy.monitors.propositional import Propositional
+from guardagent.policy.monitors.eventual import ExistsMonitor, ResponseMonitor
+from guardagent.policy.monitors.immediate import ForallMonitor
+from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.types import Decision
 
 Tree = int | tuple[str, tuple["Tree", ...]]  # the number of a part, or "all" or "any" of trees
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class RuleMetadata:
     """What an author wrote about a rule."""
 
     id: str
@@ -32,12 +32,12 @@ class Source:
     remedy: str | None = None
 
     @cached_property
-    def line(self) -> str:
+    def message_line(self) -> str:
         """The author's message, in one line."""
         return " ".join((self.message or "").split())
 
     @cached_property
-    def rule(self) -> str:
+    def default_message(self) -> str:
         """What a person is told of it whose author wrote no message."""
         return f"the rule is: {' '.join(self.text.split())}"
 
@@ -48,95 +48,99 @@ class Rule:
     Attributes:
         source: what its author wrote.
         rules: the syntax of its texts, which must all hold.
-        parts: what it is made of.
-        first: the number of its first part among those of all rules.
+        monitors: what it is made of.
+        first_monitor: the number of its first part among those of all rules.
         simple: whether all parts must hold; then a part that was broken earlier says nothing of the next call.
         tools: the tools that it names.
         labels: the actions, decisions and tags that it names.
     """
 
-    def __init__(self, source: Source, rules: Sequence[ast.Rule], library: Library, first: int = 0) -> None:
+    def __init__(self, source: RuleMetadata, rules: Sequence[ast.Rule], library: Library, first: int = 0) -> None:
         self.source = source
         self.rules = tuple(rules)
-        self.first = first
-        self.parts: list[Part] = []
-        builder = _Builder(library, self.parts)
+        self.first_monitor = first
+        self.monitors: list[Monitor] = []
+        builder = _Builder(library, self.monitors)
         trees = tuple(builder.tree(rule, negated=False) for rule in rules)
         self._tree: Tree = trees[0] if len(trees) == 1 else ("all", trees)
         self.simple = _is_simple(self._tree)
-        for part in self.parts:
-            part.remembers = part.remembers or not self.simple
-        self.tools = frozenset(tool for part in self.parts for tool in part.tools)
+        for monitor in self.monitors:
+            monitor.stateful = monitor.stateful or not self.simple
+        self.tools = frozenset(tool for part in self.monitors for tool in part.tools)
         self.labels = frozenset(name for rule in rules for name in _labels(rule))
 
     @property
     def id(self) -> str:
         return self.source.id
 
-    def together(self, found: Mapping[int, Finding], memory: Sequence[Any]) -> Finding | None:
+    def combined_result(self, results: Mapping[int, MonitorResult], memory: Sequence[Any]) -> MonitorResult | None:
         """Why a call would break the rule, or None.
 
         Args:
-            found: what was found of its parts, by their numbers; nothing of those that are fine.
+            results: what was found of its parts, by their numbers; nothing of those that are fine.
             memory: what all parts remember.
         """
-        if len(self.parts) == 1:
-            return found.get(self.first)
-        numbers = range(self.first, self.first + len(self.parts))
-        wrong = [found[number] for number in numbers if number in found]
+        if len(self.monitors) == 1:
+            return results.get(self.first_monitor)
+        numbers = range(self.first_monitor, self.first_monitor + len(self.monitors))
+        wrong = [results[number] for number in numbers if number in results]
         if not wrong:
             return None
         if self.simple:
             return _worst(wrong)
         values: list[Truth] = [
-            conjunction((part.so_far(memory[number]), found[number].value if number in found else True))
-            for number, part in zip(numbers, self.parts, strict=True)
+            conjunction((monitor.satisfiable(memory[number]), results[number].value if number in results else True))
+            for number, monitor in zip(numbers, self.monitors, strict=True)
         ]
-        return _of_tree(self._tree, values, wrong)
+        return _tree_result(self._tree, values, wrong)
 
     def status(self, memory: Sequence[Any]) -> str:
         """`satisfied` for good, `violated` for good, or `open`."""
-        numbered = list(enumerate(self.parts, self.first))
-        kept: list[Truth] = [part.satisfied(memory[at]) or Unknown() for at, part in numbered]
+        numbered = list(enumerate(self.monitors, self.first_monitor))
+        kept: list[Truth] = [monitor.satisfied(memory[at]) or Unknown() for at, monitor in numbered]
         if _value(self._tree, kept) is True:
             return "satisfied"
-        return "violated" if _value(self._tree, [part.so_far(memory[at]) for at, part in numbered]) is False else "open"
+        return (
+            "violated"
+            if _value(self._tree, [part.satisfiable(memory[at]) for at, part in numbered]) is False
+            else "open"
+        )
 
-    def ended(self, trace: Trace, memory: Sequence[Any], *, said: bool) -> Finding | None:
-        """Why the rule is not kept if nothing follows; `said`: a violation of it was reported."""
-        found = [part.ended(trace, memory[at]) for at, part in enumerate(self.parts, self.first)]
+    def ended(self, context: RuleContext, memory: Sequence[Any], *, already_reported: bool) -> MonitorResult | None:
+        """Why the rule is not kept if nothing follows; `already_reported`: a violation of it was reported."""
+        found = [monitor.ended(context, memory[at]) for at, monitor in enumerate(self.monitors, self.first_monitor)]
         wrong = [one for one in found if one is not None]
-        if not wrong or (said and not self.simple):
+        if not wrong or (already_reported and not self.simple):
             return None
         if self.simple:
             return _worst(wrong)
         values = [
-            conjunction((part.so_far(memory[at]), _value_of(one)))
-            for at, (part, one) in enumerate(zip(self.parts, found, strict=True), self.first)
+            conjunction((part.satisfiable(memory[at]), _value_of(one)))
+            for at, (part, one) in enumerate(zip(self.monitors, found, strict=True), self.first_monitor)
         ]
-        return _of_tree(self._tree, values, wrong)
+        return _tree_result(self._tree, values, wrong)
 
 
-def _value_of(finding: Finding | None) -> Truth:
-    return True if finding is None else finding.value
+def _value_of(result: MonitorResult | None) -> Truth:
+    return True if result is None else result.value
 
 
-def _worst(findings: Sequence[Finding]) -> Finding:
+def _worst(findings: Sequence[MonitorResult]) -> MonitorResult:
     """The known violations where there are any."""
     known = [one for one in findings if one.value is False]
     if len(known) == 1:
         return known[0]
     if known:
-        return Finding.merged(False, known, " and ")  # noqa: FBT003 - a value
-    return Finding(conjunction(one.value for one in findings))
+        return MonitorResult.merged(False, known, " and ")  # noqa: FBT003 - a value
+    return MonitorResult(conjunction(one.value for one in findings))
 
 
-def _of_tree(tree: Tree, values: Sequence[Truth], wrong: Sequence[Finding]) -> Finding | None:
+def _tree_result(tree: Tree, values: Sequence[Truth], wrong: Sequence[MonitorResult]) -> MonitorResult | None:
     value = _value(tree, values)
     if value is True:
         return None
     known = [one for one in wrong if one.value is False]
-    return Finding.merged(value, known, " or " if isinstance(tree, tuple) and tree[0] == "any" else " and ")
+    return MonitorResult.merged(value, known, " or " if isinstance(tree, tuple) and tree[0] == "any" else " and ")
 
 
 def _value(tree: Tree, values: Sequence[Truth]) -> Truth:
@@ -154,8 +158,8 @@ def _is_simple(tree: Tree) -> bool:
 class _Builder:
     """Makes the parts of a rule, with NOT pushed down to them."""
 
-    def __init__(self, library: Library, parts: list[Part]) -> None:
-        self._library, self._parts = library, parts
+    def __init__(self, library: Library, monitors: list[Monitor]) -> None:
+        self._library, self._monitors = library, monitors
 
     def tree(self, rule: ast.Rule, *, negated: bool) -> Tree:
         match rule:
@@ -165,41 +169,43 @@ class _Builder:
                 return "all" if negated else "any", tuple(self.tree(part, negated=negated) for part in parts)
             case ast.Not(body):
                 return self.tree(body, negated=not negated)
-        self._parts.append(self._negated(rule) if negated else self._plain(rule))
-        return len(self._parts) - 1
+        self._monitors.append(self._negated(rule) if negated else self._plain(rule))
+        return len(self._monitors) - 1
 
-    def _plain(self, rule: ast.Rule) -> Part:
+    def _plain(self, rule: ast.Rule) -> Monitor:
         compiler = Compiler(self._library)
         match rule:
             case ast.Temporal(formula):
-                return Propositional(formula, self._sets(formula))
+                return PropositionalMonitor(formula, self._sets(formula))
             case ast.Forall():
-                return Immediate(rule, compiler)
+                return ForallMonitor(rule, compiler)
             case ast.Before(pattern, condition, partner, partner_condition):
-                return Immediate(ast.Forall(pattern, _needed(condition, partner, partner_condition)), compiler)
+                return ForallMonitor(
+                    ast.Forall(pattern, _precondition(condition, partner, partner_condition)), compiler
+                )
             case ast.Exists():
-                return Eventual(rule, compiler)
+                return ExistsMonitor(rule, compiler)
             case ast.After():
-                return Response(rule, compiler)
-            case ast.Judged(_, part):
-                return part
+                return ResponseMonitor(rule, compiler)
+            case ast.SolverRule(_, monitor):
+                return monitor
         raise AssertionError(rule)
 
-    def _negated(self, rule: ast.Rule) -> Part:
+    def _negated(self, rule: ast.Rule) -> Monitor:
         compiler = Compiler(self._library)
         match rule:
             case ast.Temporal(formula):
-                return Propositional(negation(formula), self._sets(formula))
+                return PropositionalMonitor(negation(formula), self._sets(formula))
             case ast.Forall(pattern, condition):
-                return Eventual(ast.Exists(pattern, ast.Inverted(condition)), compiler)
+                return ExistsMonitor(ast.Exists(pattern, ast.Negation(condition)), compiler)
             case ast.Before(pattern, condition, partner, partner_condition):
-                none = ast.Inverted(ast.SomeCall(partner, partner_condition, ok=False))
-                return Eventual(ast.Exists(pattern, ast.And((condition, none))), compiler)
+                none = ast.Negation(ast.SomeCall(partner, partner_condition, ok=False))
+                return ExistsMonitor(ast.Exists(pattern, ast.And((condition, none))), compiler)
             case ast.Exists(pattern, condition):
-                _refuse_outcome(pattern, condition)
-                return Immediate(ast.Forall(pattern, ast.Inverted(condition)), compiler)
+                _require_arguments_only(pattern, condition)
+                return ForallMonitor(ast.Forall(pattern, ast.Negation(condition)), compiler)
             case ast.After():
-                return Response(rule, compiler, negated=True)
+                return ResponseMonitor(rule, compiler, negated=True)
         raise AssertionError(rule)
 
     def _sets(self, formula: Any) -> Mapping[str, frozenset[str]]:
@@ -214,7 +220,7 @@ class _Builder:
         return {atom[1:]: self._library.tools_of(ast.Pattern((atom,))) for atom in atoms(formula) if atom[0] == "@"}
 
 
-def _needed(condition: ast.Term, partner: ast.Pattern, partner_condition: ast.Term) -> ast.Term:
+def _precondition(condition: ast.Term, partner: ast.Pattern, partner_condition: ast.Term) -> ast.Term:
     """The condition of `before`: what says nothing of the partner stands beside it, decided once."""
     parts = partner_condition.parts if isinstance(partner_condition, ast.And) else (partner_condition,)
     inside = {partner.label or ""} | names_in(partner)
@@ -225,7 +231,7 @@ def _needed(condition: ast.Term, partner: ast.Pattern, partner_condition: ast.Te
     return needed if is_true(condition) else ast.Implies(condition, needed)
 
 
-def _refuse_outcome(pattern: ast.Pattern, condition: ast.Term) -> None:
+def _require_arguments_only(pattern: ast.Pattern, condition: ast.Term) -> None:
     """NOT exists is asked of proposed calls."""
     for one in ast.walk(condition):
         if isinstance(one, ast.OfCall) and one.what != "args" and one.call == ast.Label(pattern.label or ""):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from guardagent.errors import ContentError, InputError, name_hint
 from guardagent.policy.evaluation.library import Library
 from guardagent.policy.evaluation.terms import Compiler
-from guardagent.policy.file.located_text import Text
 from guardagent.policy.file.policy_file import RuleSource
 from guardagent.policy.file.solver_keys import GovernedTool, SolverSource, VariableSource
+from guardagent.policy.file.source_text import SourceText
 from guardagent.policy.language import ast
 from guardagent.policy.solver.conversation_reader import ConversationReader, conversation_reader
 from guardagent.policy.solver.encoding import Encoding
@@ -27,7 +27,7 @@ MAX_SMT_BYTES = 5_000_000
 _KNOWN_SORTS = (BOOL, INT, REAL, STRING)
 
 
-def compile_solver_rule(rule: RuleSource, library: Library, model: Model | str | None) -> ast.Judged:
+def compile_solver_rule(rule: RuleSource, library: Library, model: Model | str | None) -> ast.SolverRule:
     """What a solver rule says of the tools that it governs.
 
     Raises:
@@ -39,11 +39,11 @@ def compile_solver_rule(rule: RuleSource, library: Library, model: Model | str |
     text = source.smt or _file(source)
     encoding = _encoding(text, source)
     checks = {tool: _permit_check(encoding, one, library) for tool, one in source.tools.items()}
-    return ast.Judged(frozenset(checks), SolverMonitor(checks, _conversation_reader(checks, model, text)))
+    return ast.SolverRule(frozenset(checks), SolverMonitor(checks, _conversation_reader(checks, model, text)))
 
 
 def _conversation_reader(
-    checks: Mapping[str, PermitCheck], model: Model | str | None, text: Text
+    checks: Mapping[str, PermitCheck], model: Model | str | None, text: SourceText
 ) -> ConversationReader | None:
     if not any(one.requested for one in checks.values()):
         return None
@@ -53,14 +53,14 @@ def _conversation_reader(
         raise text.error(str(error)) from None
 
 
-def _file(source: SolverSource) -> Text:
+def _file(source: SolverSource) -> SourceText:
     path = source.smt_file
     assert path is not None
     try:
         data = path.read_bytes()
         if len(data) > MAX_SMT_BYTES:
             raise ContentError(f"more than {MAX_SMT_BYTES:,} bytes; expected at most that many", path, 1)
-        return Text(data.decode(), path, 1, "|\n" + data.decode())
+        return SourceText(data.decode(), path, 1, "|\n" + data.decode())
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}; expected SMT-LIB 2 text") from None
     except UnicodeDecodeError as error:
@@ -68,7 +68,7 @@ def _file(source: SolverSource) -> Text:
         raise ContentError(f"is no UTF-8 text: {error.reason}; expected SMT-LIB 2 text", path, line) from None
 
 
-def _encoding(text: Text, source: SolverSource) -> Encoding:
+def _encoding(text: SourceText, source: SolverSource) -> Encoding:
     declared: dict[str, VariableDeclaration] = {}
     for tool in source.tools.values():
         for name, one in tool.variables.items():
@@ -93,7 +93,7 @@ def _permit_check(encoding: Encoding, tool: GovernedTool, library: Library) -> P
     except SmtError as error:
         raise tool.permit.error(error.problem, error.line, error.column) from None
     trees = [one.source.tree for one in variables if isinstance(one.source, ExpressionSource)]
-    return PermitCheck(encoding, question, variables, slot, compiler.size, compiler.worlds(*trees, directed=False))
+    return PermitCheck(encoding, question, variables, slot, compiler.size, compiler.call_outcomes(*trees, directed=False))
 
 
 def _variable(encoding: Encoding, name: str, one: VariableSource, compiler: Compiler, slot: int) -> SolverVariable:

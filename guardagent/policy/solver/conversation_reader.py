@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from guardagent.policy.evaluation.findings import Call, Trace
+from guardagent.policy.evaluation.monitor_interface import RuleContext, SessionCall
 from guardagent.policy.language.values import Unknown
 from guardagent.policy.solver.conversation_values import RequestedVariable, read_values
 
 if TYPE_CHECKING:
     from guardagent.models import Model
 
-ConversationReader = Callable[[Sequence[RequestedVariable], Trace, Call], Mapping[str, Any]]
+ConversationReader = Callable[[Sequence[RequestedVariable], RuleContext, SessionCall], Mapping[str, Any]]
 
 
 def conversation_reader(model: Model | str | None) -> ConversationReader:
@@ -29,7 +29,7 @@ def conversation_reader(model: Model | str | None) -> ConversationReader:
         return lambda variables, _trace, _call: {one.name: _NO_MODEL for one in variables}
     reader_model = model
 
-    def read(variables: Sequence[RequestedVariable], trace: Trace, call: Call) -> Mapping[str, Any]:
+    def read(variables: Sequence[RequestedVariable], trace: RuleContext, call: SessionCall) -> Mapping[str, Any]:
         messages = trace.messages() if callable(trace.messages) else trace.messages
         return read_values(reader_model, variables, messages, call.tool, call.args)
 

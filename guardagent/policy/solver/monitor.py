@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import Any
 
-from guardagent.policy.evaluation.findings import Call, Explanation, Finding, Trace
-from guardagent.policy.evaluation.views import Env
-from guardagent.policy.evaluation.worlds import Worlds
+from guardagent.policy.evaluation.call_outcomes import CallOutcomes
+from guardagent.policy.evaluation.history_index import Env
+from guardagent.policy.evaluation.monitor_interface import Explanation, MonitorResult, RuleContext, SessionCall
 from guardagent.policy.language.values import Absent, Truth, Unknown, shown
 from guardagent.policy.solver.conversation_reader import ConversationReader
 from guardagent.policy.solver.conversation_values import RequestedVariable
@@ -60,7 +60,7 @@ class PermitCheck:
         variables: Sequence[SolverVariable],
         slot: int,
         size: int,
-        outcomes: Worlds,
+        outcomes: CallOutcomes,
     ) -> None:
         self.encoding, self.question, self.variables = encoding, question, tuple(variables)
         self._slot, self._size, self._outcomes = slot, size, outcomes
@@ -82,7 +82,7 @@ class PermitCheck:
         }
         self.violation = lru_cache(CACHE_SIZE, typed=True)(self._violation)
 
-    def judge(self, trace: Trace, call: Call, conversation_values: Mapping[str, Any]) -> Finding | None:
+    def judge(self, trace: RuleContext, call: SessionCall, conversation_values: Mapping[str, Any]) -> MonitorResult | None:
         """Why the call is not permitted, or cannot be decided; None where it is permitted."""
         values = self.values(trace, call, conversation_values)
         if any(type(value) in (Unknown, SortMismatch) for value in values):
@@ -92,26 +92,26 @@ class PermitCheck:
             return None
         return self._judge_known(values, denied=found is False)
 
-    def in_every_outcome(self, trace: Trace, call: Call, conversation_values: Mapping[str, Any]) -> Finding | None:
+    def in_every_outcome(self, trace: RuleContext, call: SessionCall, conversation_values: Mapping[str, Any]) -> MonitorResult | None:
         """The same, however the calls in flight end."""
-        results: list[Finding] = []
+        results: list[MonitorResult] = []
 
         def judge_outcome() -> Truth:
             result = self.judge(trace, call, conversation_values)
             results.extend([] if result is None else [result])
             return True if result is None else result.value
 
-        truth = self._outcomes.every(trace, self._env(trace, call), judge_outcome, MAX_OUTCOMES)
+        truth = self._outcomes.forall(trace, self._env(trace, call), judge_outcome, MAX_OUTCOMES)
         if truth is True:
             return None
-        return results[-1] if truth is False else Finding(truth)
+        return results[-1] if truth is False else MonitorResult(truth)
 
-    def _env(self, trace: Trace, call: Call) -> Env:
+    def _env(self, trace: RuleContext, call: SessionCall) -> Env:
         env: Env = [None] * self._size
         env[0], env[self._slot] = trace, call.args
         return env
 
-    def values(self, trace: Trace, call: Call, conversation_values: Mapping[str, Any]) -> list[Any]:
+    def values(self, trace: RuleContext, call: SessionCall, conversation_values: Mapping[str, Any]) -> list[Any]:
         """The value of each variable: as its sort has it, Unknown, or Refused."""
         env = self._env(trace, call)
         values = [conversation_values.get(one.name, _NOT_READ) for one in self.variables]
@@ -119,7 +119,7 @@ class PermitCheck:
             values[at] = term(env)
         return [value_of_sort(value, one.sort, one.enum) for value, one in zip(values, self.variables, strict=True)]
 
-    def _judge_unknown(self, values: Sequence[Any]) -> Finding | None:
+    def _judge_unknown(self, values: Sequence[Any]) -> MonitorResult | None:
         pairs = list(zip(self.variables, values, strict=True))
         refused = [(one, value) for one, value in pairs if type(value) is SortMismatch]
         missing = [(one, value) for one, value in pairs if type(value) is Unknown]
@@ -127,7 +127,7 @@ class PermitCheck:
         if refused or reasons:
             causes = [f"{one.name}: {self._refusal(one, value)}" for one, value in refused]
             hidden = [f"{one.name}: {value.why}" for one, value in refused if one.name in self._hidden]
-            return Finding(Unknown(*causes, *reasons), lambda: Explanation(withheld=tuple(hidden)))
+            return MonitorResult(Unknown(*causes, *reasons), lambda: Explanation(withheld=tuple(hidden)))
         known = {one.name: value for one, value in pairs if type(value) is not Unknown}
         universal = {one.name: value for one, value in missing if not one.free}
         answer = self.question.solve(known, tuple(universal), self._domains)
@@ -144,7 +144,7 @@ class PermitCheck:
 
     def _unknown_matters(
         self, known: Mapping[str, Any], universal: Mapping[str, Unknown], answer: SolverResult
-    ) -> Finding:
+    ) -> MonitorResult:
         """What is not known would have to be; or would not, as nothing permits the call."""
         unconditional = self.question.solve(known, (), self._domains)
         if unconditional.status == "unsat":
@@ -153,11 +153,11 @@ class PermitCheck:
         relevant = [name for name in universal if f"variable:{name}" in answer.core] or list(universal)
         reasons = [f"{name}: {'; '.join(universal[name].why)}" for name in relevant]
         where = " and ".join(f"{name} {shown(example[name])}" for name in relevant if name in example)
-        return Finding(
+        return MonitorResult(
             Unknown(*reasons, f"and it matters: with {where} it is not permitted" if where else "and it matters")
         )
 
-    def _judge_known(self, values: Sequence[Any], *, denied: bool) -> Finding | None:
+    def _judge_known(self, values: Sequence[Any], *, denied: bool) -> MonitorResult | None:
         """What the solver says where all is known."""
         if denied:
             return self.violation(*values)
@@ -166,17 +166,19 @@ class PermitCheck:
             return None
         return self._denied(self._named(values), answer.core) if answer.status == "unsat" else _UNDECIDED
 
-    def _violation(self, *values: Any) -> Finding:
+    def _violation(self, *values: Any) -> MonitorResult:
         answer = self.question.solve(self._named(values))
         if answer.status == "sat":
-            return Finding(Unknown("the solver contradicts the compiled rule; report this as a fault of GuardAgent"))
+            return MonitorResult(
+                Unknown("the solver contradicts the compiled rule; report this as a fault of GuardAgent")
+            )
         return self._denied(self._named(values), answer.core)
 
     def _named(self, values: Sequence[Any]) -> dict[str, Any]:
         return {one.name: value for one, value in zip(self.variables, values, strict=True)}
 
-    def _denied(self, known: Mapping[str, Any], core: Sequence[str]) -> Finding:
-        return Finding(False, cache(partial(self._explained, known, core)))  # noqa: FBT003 - a value
+    def _denied(self, known: Mapping[str, Any], core: Sequence[str]) -> MonitorResult:
+        return MonitorResult(False, cache(partial(self._explained, known, core)))  # noqa: FBT003 - a value
 
     def _explained(self, known: Mapping[str, Any], core: Sequence[str]) -> Explanation:
         facts = describe_facts(core, self.encoding, known, self._hidden)
@@ -225,7 +227,7 @@ def _requested_variable(one: SolverVariable, encoding: Encoding) -> RequestedVar
 
 
 _NOT_READ = Unknown("no model has read it in the conversation")
-_UNDECIDED = Finding(Unknown("the solver could not decide it in its time"))
+_UNDECIDED = MonitorResult(Unknown("the solver could not decide it in its time"))
 
 
 class SolverMonitor:
@@ -235,7 +237,7 @@ class SolverMonitor:
         governed: what permits a call of each tool.
     """
 
-    remembers = False
+    stateful = False
     slow = True
 
     def __init__(self, checks: Mapping[str, PermitCheck], read_conversation: ConversationReader | None) -> None:
@@ -243,21 +245,21 @@ class SolverMonitor:
         self._read_conversation = read_conversation
         self.tools = frozenset(checks)
 
-    def concerns(self, call: Call) -> bool:
+    def concerns(self, call: SessionCall) -> bool:
         return call.tool in self.tools
 
     def asks(self, tool: str) -> bool:
         """Whether a model is asked about calls of a tool."""
         return bool(self.checks[tool].requested) and self._read_conversation is not None
 
-    def looks_back(self, call: Call) -> bool:
+    def looks_back(self, call: SessionCall) -> bool:
         """Also where it reads the conversation."""
         return self.checks[call.tool].reads_history or bool(self.checks[call.tool].requested)
 
     def start(self) -> None:
         return None
 
-    def judge(self, trace: Trace, call: Call, _memory: Any) -> Finding | None:
+    def judge(self, trace: RuleContext, call: SessionCall, _memory: Any) -> MonitorResult | None:
         check = self.checks[call.tool]
         conversation_values = (
             self._read_conversation(check.requested, trace, call)
@@ -268,19 +270,19 @@ class SolverMonitor:
             return check.judge(trace, call, conversation_values)
         return check.in_every_outcome(trace, call, conversation_values)
 
-    def placed(self, trace: Trace, call: Call, memory: Any, finding: Finding | None) -> None:
+    def reserved(self, trace: RuleContext, call: SessionCall, memory: Any, finding: MonitorResult | None) -> None:
         """Nothing: each call is judged by itself."""
 
     def began(self, memory: Any) -> None:
         """Nothing, as above."""
 
-    def settled(self, trace: Trace, call: Call, memory: Any) -> None:
+    def settled(self, trace: RuleContext, call: SessionCall, memory: Any) -> None:
         """Nothing, as above."""
 
-    def ended(self, _trace: Trace, _memory: Any) -> Finding | None:
+    def ended(self, _trace: RuleContext, _memory: Any) -> MonitorResult | None:
         return None
 
-    def so_far(self, _memory: Any) -> Truth:
+    def satisfiable(self, _memory: Any) -> Truth:
         return True
 
     def satisfied(self, _memory: Any) -> bool:

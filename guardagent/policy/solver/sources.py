@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from guardagent.policy.evaluation.history_index import Term
 from guardagent.policy.evaluation.library import CompileError
+from guardagent.policy.evaluation.term_text import is_shown
 from guardagent.policy.evaluation.terms import Compiler
-from guardagent.policy.evaluation.views import Term
-from guardagent.policy.evaluation.wording import is_shown
-from guardagent.policy.file.located_text import Text
+from guardagent.policy.file.source_text import SourceText
 from guardagent.policy.language import ast
 from guardagent.policy.language.grammar import TemporalError
-from guardagent.policy.language.parse import read_term
+from guardagent.policy.language.parser import read_term
 
 ARGS = "args"
 ROLES = ("user", "assistant", "tool", "system")
@@ -60,7 +60,7 @@ class ConversationSource:
 Source = ExpressionSource | ConversationSource
 
 
-def source_of(text: Text, compiler: Compiler, slot: int) -> Source:
+def source_of(text: SourceText, compiler: Compiler, slot: int) -> Source:
     """The source that a text under `from:` names; `slot` is where the proposed call's arguments stand.
 
     Raises:
@@ -89,7 +89,7 @@ def source_of(text: Text, compiler: Compiler, slot: int) -> Source:
     )
 
 
-def _conversation_source(kind: str, inside: str, text: Text) -> ConversationSource:
+def _conversation_source(kind: str, inside: str, text: SourceText) -> ConversationSource:
     roles = [role.strip() for role in inside.split(",") if role.strip()]
     if kind == "confirmation":
         if roles:

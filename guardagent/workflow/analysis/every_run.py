@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from guardagent.policy.evaluation.findings import Call
+from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import Formula, atoms
-from guardagent.policy.monitors.propositional import Propositional
+from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
 from guardagent.workflow.analysis.order import order_of
@@ -59,11 +59,11 @@ def every_run(runs: Runs, rule: Rule, sets: Sets) -> EveryRun:
     return EveryRun("proved", message="no run can break it, however often and wherever the graph is entered")
 
 
-def compiled(rule: Rule, formula: Formula, sets: Sets) -> Propositional:
+def compiled(rule: Rule, formula: Formula, sets: Sets) -> PropositionalMonitor:
     """A formula's automaton; where it is all that the rule says, the rule has it already."""
-    if rule.rules == (ast.Temporal(formula),) and isinstance(rule.parts[0], Propositional):
-        return rule.parts[0]
-    return Propositional(formula, {atom[1:]: sets[atom[1:]] for atom in atoms(formula) if atom.startswith("@")})
+    if rule.rules == (ast.Temporal(formula),) and isinstance(rule.monitors[0], PropositionalMonitor):
+        return rule.monitors[0]
+    return PropositionalMonitor(formula, {atom[1:]: sets[atom[1:]] for atom in atoms(formula) if atom.startswith("@")})
 
 
 def hidden(node: Node) -> bool:
@@ -71,12 +71,12 @@ def hidden(node: Node) -> bool:
     return bool(node.metadata and (node.metadata.get("tools_unknown") or node.metadata.get("unknown_tools")))
 
 
-def _broken(tools: Iterable[str], rule: Propositional) -> EveryRun | None:
+def _broken(tools: Iterable[str], rule: PropositionalMonitor) -> EveryRun | None:
     """A shortest word that breaks a rule; of those, one whose calls go well, if there is one."""
     automaton, letters = rule.automaton, dict[int, RunCall]()
     for failed in (False, True):
         for tool in tools:
-            letters.setdefault(rule.alphabet.index(Call(tool, {}), ok=not failed), RunCall(tool, failed))
+            letters.setdefault(rule.alphabet.index(SessionCall(tool, {}), ok=not failed), RunCall(tool, failed))
     words: dict[int, tuple[RunCall, ...]] = {0: ()}
     for state in (waiting := [0]):  # grows while it is read
         if not automaton.accepting[state]:

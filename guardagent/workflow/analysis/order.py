@@ -14,15 +14,15 @@ from guardagent.policy.language import ast
 from guardagent.policy.language.formula import (
     FALSE,
     TRUE,
-    And,
-    Before,
+    Conjunction,
+    Disjunction,
     Formula,
     Literal,
     Next,
-    Or,
+    Previous,
     Release,
     Since,
-    Trigger,
+    TriggerFormula,
     Until,
     Within,
     all_of,
@@ -75,15 +75,15 @@ def _without_labels(formula: Formula, value: Formula) -> Formula:
     match formula:
         case Literal(name):
             return formula if name.startswith(("tool:", "@")) else value
-        case And(parts):
+        case Conjunction(parts):
             return all_of(_without_labels(part, value) for part in parts)
-        case Or(parts):
+        case Disjunction(parts):
             return any_of(_without_labels(part, value) for part in parts)
-        case Next(body) | Before(body) | Within(_, body):
+        case Next(body) | Previous(body) | Within(_, body):
             return replace(formula, body=_without_labels(body, value))
-        case Until(left, right) | Release(left, right) | Since(left, right) | Trigger(left, right):
+        case Until(left, right) | Release(left, right) | Since(left, right) | TriggerFormula(left, right):
             first, second = _without_labels(left, value), _without_labels(right, value)
-            always = second == TRUE and isinstance(formula, Release | Trigger)
+            always = second == TRUE and isinstance(formula, Release | TriggerFormula)
             return TRUE if always else replace(formula, left=first, right=second)
     return formula
 
@@ -135,7 +135,7 @@ def _order_of_data(rule: ast.Rule) -> Order:
             call, wanted = _proposed(pattern, condition), _past(partner, partner_condition)
             enough = _later(call.surely, wanted.surely) if call.surely == call.perhaps else _never(call.perhaps)
             return Order(_later(call.surely, wanted.perhaps), enough)
-        case ast.Judged(tools):
+        case ast.SolverRule(tools):
             return Order(TRUE, _never(any_of(Literal(f"tool:{tool}") for tool in tools)))
     raise AssertionError(rule)
 
@@ -164,7 +164,7 @@ def _never(call: Formula) -> Formula:
 
 
 def _earlier(call: Formula, wanted: Formula) -> Formula:
-    return _always(implies(call, Before(once(wanted))))
+    return _always(implies(call, Previous(once(wanted))))
 
 
 def _later(call: Formula, wanted: Formula) -> Formula:
@@ -179,4 +179,4 @@ def _is_any(pattern: ast.Pattern) -> bool:
     """Whether a pattern means every call of its tools that is proposed."""
     values = [argument.value for argument in pattern.arguments]
     names = [value.name for value in values if isinstance(value, ast.Variable)]
-    return all(isinstance(value, ast.Variable | ast.Anything) for value in values) and len(set(names)) == len(names)
+    return all(isinstance(value, ast.Variable | ast.AnyValue) for value in values) and len(set(names)) == len(names)

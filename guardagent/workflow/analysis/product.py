@@ -14,8 +14,8 @@ from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from guardagent.policy.evaluation.findings import Call
-from guardagent.policy.monitors.propositional import Propositional
+from guardagent.policy.evaluation.monitor_interface import SessionCall
+from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.workflow.analysis.cycles import on_cycles
 from guardagent.workflow.analysis.paths import Numbered, without_collections
 from guardagent.workflow.analysis.report import Mechanism
@@ -91,10 +91,10 @@ class Product:
     A state of it is a node, and the state of the rule's automaton in which a run leaves that node.
     """
 
-    def __init__(self, graph: NumberedGraph, rule: Propositional) -> None:
+    def __init__(self, graph: NumberedGraph, rule: PropositionalMonitor) -> None:
         self._graph, self._automaton = graph, rule.automaton
         tools = {tool for tools, _ in graph.callable for tool in tools}
-        self._letters = {tool: rule.alphabet.index(Call(tool, {}), ok=True) for tool in tools}
+        self._letters = {tool: rule.alphabet.index(SessionCall(tool, {}), ok=True) for tool in tools}
         classes = self._classes()
         self._class_of = [classes[kind] for kind in graph.kinds]
         self._kinds = [graph.callable[classes.index(number)] for number in range(max(classes) + 1)]

@@ -74,7 +74,7 @@ def test_every_key_arrives(everything: PolicyFile) -> None:
     first, second, third, fourth, last = everything.rules
     assert (first.id, first.kind, first.line) == ("confirmed", "temporal", 12)
     assert (first.message, first.remedy) == ("Ask first.", "Ask the customer.")
-    assert [text.text for text in second.texts] == ["G !tool:ping", "tool:refund -> F tool:cancel"]
+    assert [text.text for text in second.statements] == ["G !tool:ping", "tool:refund -> F tool:cancel"]
     assert third.kind == "solver"
     assert third.solver
     amount, reason = third.solver.tools["refund"].variables.values()
@@ -83,7 +83,7 @@ def test_every_key_arrives(everything: PolicyFile) -> None:
     assert fourth.solver
     assert fourth.solver.smt_file == folder / "limits.smt2"
     assert fourth.solver.tools["refund"].permit.text == "(allowed)"
-    assert (last.texts[0].text, last.program) == ("The agent may not be rude.", folder / "polite.py")
+    assert (last.statements[0].text, last.program) == ("The agent may not be rude.", folder / "polite.py")
     decisions = [rule.on_violation for rule in everything.rules]
     assert decisions == [Decision.ESCALATE, Decision.WARN, Decision.HALT, Decision.DENY, Decision.DENY]
 
@@ -164,7 +164,7 @@ def test_a_place_in_a_text_is_found_in_the_file(write: Write, scalar: str, lines
     """However YAML quotes, folds or indents it."""
     whole = f"version: 1\npolicies:\n  - id: a\n    {scalar}\n".replace("\n", breaks)
     (rule,) = read_policy_file(write("p.yaml", whole.encode())).rules
-    text = rule.texts[-1]
+    text = rule.statements[-1]
     places = [_place(text.text, text.text.rindex(word[1:])) for word in ("aaa", "bbb", "ccc")]
     assert [text.line_of(*place) - 4 for place in places] == lines
     assert text.line_of(1, 1) == text.line_of(1, 0)
@@ -178,7 +178,7 @@ def _place(text: str, at: int) -> tuple[int, int]:
 
 def test_an_error_in_a_text_stands_in_its_line_and_shows_it(everything: PolicyFile) -> None:
     """The first line of the message is located; what shows the place follows."""
-    error = everything.rules[1].texts[1].error("unexpected 'F'; expected b\n  tool:a -> F\n            ^", 1, 16)
+    error = everything.rules[1].statements[1].error("unexpected 'F'; expected b\n  tool:a -> F\n            ^", 1, 16)
     assert str(error).startswith(f"{everything.path}:20: unexpected 'F'; expected b\n  tool:a")
 
 
@@ -193,7 +193,7 @@ def test_an_error_in_a_text_stands_in_its_line_and_shows_it(everything: PolicyFi
 def test_what_yaml_cuts_off_is_said_with_the_error(write: Write, temporal: str, hint: str) -> None:
     """The rest of a formula that seems to end too early is in the file, before its author's eyes."""
     path = write("p.yaml", f"version: 1\npolicies:\n  - id: a\n    temporal: {temporal}\n")
-    text = read_policy_file(path).rules[0].texts[0]
+    text = read_policy_file(path).rules[0].statements[0]
     assert bool(text.hint) == bool(hint)
     assert hint in str(text.error("it ends here"))
 

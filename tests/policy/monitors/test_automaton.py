@@ -10,12 +10,12 @@ from guardagent import InputError
 from guardagent.policy.language.formula import (
     FALSE,
     TRUE,
-    Before,
     Formula,
     Next,
+    Previous,
     Release,
     Since,
-    Trigger,
+    TriggerFormula,
     Until,
     Within,
     all_of,
@@ -47,8 +47,8 @@ def deeper(inner: st.SearchStrategy[Formula]) -> st.SearchStrategy[Formula]:
     return st.one_of(
         inner.map(negation),
         *(inner.map(make) for make in (globally, finally_, once, historically)),
-        *(st.builds(make, inner, st.booleans()) for make in (Next, Before)),
-        *(st.builds(make, inner, inner) for make in (Until, Release, Since, Trigger, implies, weak_until)),
+        *(st.builds(make, inner, st.booleans()) for make in (Next, Previous)),
+        *(st.builds(make, inner, inner) for make in (Until, Release, Since, TriggerFormula, implies, weak_until)),
         *(two.map(make) for make in (all_of, any_of)),
         st.builds(Within, st.integers(0, 3), inner),
     )

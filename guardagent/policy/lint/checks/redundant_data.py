@@ -7,7 +7,7 @@ from itertools import combinations
 
 from guardagent.policy.evaluation.terms import is_true
 from guardagent.policy.language import ast
-from guardagent.policy.language.printing import text_of
+from guardagent.policy.language.printer import text_of
 from guardagent.policy.lint.data_rules import analysis_of, is_never_violated, is_over_data, terms_of
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.redundancy import ViolatingCalls, redundancy_findings

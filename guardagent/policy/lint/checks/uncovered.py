@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from guardagent.policy.evaluation.findings import Call
+from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.subject import LintSubject
 
@@ -22,8 +22,8 @@ def check(subject: LintSubject) -> Iterator[LintFinding]:
         return
     named = subject.named_tools if subject.file.unlisted == "deny" else subject.mentioned_tools
     for tool in subject.file.tools or ():
-        concern = subject.policies.concern(Call(tool, {}))
-        if tool not in named and not (concern.views and concern.listed):
+        concern = subject.policies.applicability(SessionCall(tool, {}))
+        if tool not in named and not (concern.indexes and concern.listed):
             message = f"no rule names {tool}: write one, or take it out of `tools:`"
-            means = _AS_ANY if concern.parts and concern.listed else _MEANS[subject.file.unlisted]
+            means = _AS_ANY if concern.monitors and concern.listed else _MEANS[subject.file.unlisted]
             yield LintFinding("uncovered", None, tool, message, f"{tool}() {means}")

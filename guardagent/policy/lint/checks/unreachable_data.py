@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from guardagent.policy.language import ast
-from guardagent.policy.language.printing import text_of
+from guardagent.policy.language.printer import text_of
 from guardagent.policy.lint.data_rules import analysis_of
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.subject import LintSubject
@@ -31,10 +31,10 @@ def _opened(rule: ast.Forall) -> ast.Forall:
     for at, one in enumerate(rule.pattern.arguments):
         variable = one.value if isinstance(one.value, ast.Variable) else ast.Variable(f"argument {at}")
         arguments.append(ast.Argument(one.name, variable))
-        if isinstance(one.value, ast.Matching):
+        if isinstance(one.value, ast.RegexValue):
             conditions.append(ast.Matches(variable, one.value.regex))
-        elif isinstance(one.value, ast.Exactly):
-            conditions.append(ast.Compared(variable, "==", ast.Constant(one.value.value)))
+        elif isinstance(one.value, ast.ExactValue):
+            conditions.append(ast.Compare(variable, "==", ast.Constant(one.value.value)))
     parts = rule.condition.parts if isinstance(rule.condition, ast.And) else (rule.condition,)
     return ast.Forall(replace(rule.pattern, arguments=tuple(arguments)), ast.And((*conditions, *parts)))
 

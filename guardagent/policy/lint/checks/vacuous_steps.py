@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from guardagent.policy.evaluation.findings import Call
+from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import atoms
 from guardagent.policy.lint.descriptions import call_of, text_of
@@ -13,7 +13,7 @@ from guardagent.policy.lint.steps import calls_of_kinds
 from guardagent.policy.lint.subject import LintSubject
 from guardagent.policy.logic.rule_tree import RuleTree
 from guardagent.policy.monitors.automaton import Automaton
-from guardagent.policy.monitors.propositional import Propositional
+from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule
 
 _SILENT = 1  # the letter of a step that went well and satisfies no atom
@@ -21,13 +21,13 @@ _SILENT = 1  # the letter of a step that went well and satisfies no atom
 
 def check(subject: LintSubject) -> Iterator[LintFinding]:
     for rule in subject.rules:
-        for at, (read, part) in enumerate(zip(RuleTree(rule.rules).atomic_rules, rule.parts, strict=True)):
-            if isinstance(read.rule, ast.Temporal) and isinstance(part, Propositional):
+        for at, (read, part) in enumerate(zip(RuleTree(rule.rules).atomic_rules, rule.monitors, strict=True)):
+            if isinstance(read.rule, ast.Temporal) and isinstance(part, PropositionalMonitor):
                 yield from _of_part(rule, part, atoms(read.rule.formula), text_of(rule, at, subject), subject)
 
 
 def _of_part(
-    rule: Rule, part: Propositional, names: Sequence[str], text: str, subject: LintSubject
+    rule: Rule, part: PropositionalMonitor, names: Sequence[str], text: str, subject: LintSubject
 ) -> Iterator[LintFinding]:
     automaton = part.automaton
     if not _can_deny(automaton):
@@ -59,7 +59,7 @@ def _can_deny(automaton: Automaton) -> bool:
     return not all(automaton.accepting[state] for state in reached)
 
 
-def _looked_at(part: Propositional, names: Sequence[str]) -> Call:
+def _looked_at(part: PropositionalMonitor, names: Sequence[str]) -> SessionCall:
     """A call that is not fine in itself as the first one."""
     automaton, alphabet = part.automaton, part.alphabet
     calls = calls_of_kinds(set(names), [*sorted(part.tools), "another_tool"])

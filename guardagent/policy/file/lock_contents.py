@@ -10,7 +10,7 @@ from guardagent.programs.runtime.lock import Content, programs, toolboxes
 from guardagent.sandbox.toolbox import Toolbox
 
 
-def policies(*files: Path) -> Iterator[Content]:
+def policy_contents(*files: Path) -> Iterator[Content]:
     """Policy files, and all the files that they name."""
     for path in files:
         yield Content("policy", path.name, path)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from guardagent.policy.evaluation.findings import Call
-from guardagent.policy.evaluation.views import Env
+from guardagent.policy.evaluation.history_index import Env
+from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.language import ast
-from guardagent.policy.language.printing import Printer
+from guardagent.policy.language.printer import Printer
 from guardagent.policy.language.values import kind_of, shown
 
 _SCALARS = ("text", "number", "truth value")
@@ -25,7 +25,7 @@ def is_shown(node: object) -> bool:
     return not any(isinstance(one, ast.State | ast.StateOf) for one in ast.walk(node))
 
 
-class Wording:
+class TermText:
     """One term, ready to be put in words.
 
     Args:
@@ -50,10 +50,10 @@ class Wording:
         self._arguments, self._hidden = arguments, frozenset(hidden)
         self._pieces: list[str | tuple[int, str]] | None = None
 
-    def words(self, env: Env | Mapping[int, Any]) -> str:
+    def render(self, env: Env | Mapping[int, Any]) -> str:
         """With the values of an environment."""
         pieces = self._pieces or self.pieces()
-        return "".join([one if type(one) is str else _word(env[one[0]], one[1]) for one in pieces])  # type: ignore[index]
+        return "".join([one if type(one) is str else _value_or_name(env[one[0]], one[1]) for one in pieces])  # type: ignore[index]
 
     def pieces(self) -> list[str | tuple[int, str]]:
         """Its text, and (place, name) where a value stands."""
@@ -71,7 +71,7 @@ class Wording:
         return slot, self._arguments.get(slot, name)
 
 
-class Side(Wording):
+class OperandText(TermText):
     """A side of a comparison: its text, with its value beside it where that may be shown."""
 
     __slots__ = ("_name", "_with_value", "is_shown")
@@ -85,31 +85,31 @@ class Side(Wording):
         self._name = arguments.get(names[node.name], node.name) if isinstance(node, ast.Variable) else None
 
     def with_value(self, env: Env, value: Any) -> str:
-        text = self._name or self.words(env)
+        text = self._name or self.render(env)
         if not self._with_value:
             return text
-        said = _word(value, "") or (_short(value) if kind_of(value) == "list" else "")
-        return f"{text} ({said})" if said else text
+        value_text = _value_or_name(value, "") or (_short(value) if kind_of(value) == "list" else "")
+        return f"{text} ({value_text})" if value_text else text
 
 
 class Cause:
     """Why a term is not known, put in words when it is asked for: most such causes never are."""
 
-    __slots__ = ("_problem", "_values", "_wording")
+    __slots__ = ("_problem", "_term", "_values")
 
-    def __init__(self, wording: Wording, env: Env, problem: str) -> None:
-        self._wording, self._problem = wording, problem
-        self._values = {one[0]: env[one[0]] for one in wording.pieces() if type(one) is tuple}
+    def __init__(self, term: TermText, env: Env, problem: str) -> None:
+        self._term, self._problem = term, problem
+        self._values = {one[0]: env[one[0]] for one in term.pieces() if type(one) is tuple}
 
     def __str__(self) -> str:
-        return f"{self._wording.words(self._values)} {self._problem}"
+        return f"{self._term.render(self._values)} {self._problem}"
 
 
-def _word(value: Any, name: str) -> str:
+def _value_or_name(value: Any, name: str) -> str:
     """A value in the place of a name; where it is none, or a long one, the name."""
     if type(value) is str or kind_of(value) in _SCALARS:
         return shown(value)
-    return value.tool if type(value) is Call else name
+    return value.tool if type(value) is SessionCall else name
 
 
 def _short(value: Any) -> str:

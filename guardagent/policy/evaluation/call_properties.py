@@ -22,7 +22,7 @@ def args_of(call: Any) -> Any:
 def failed(call: Any) -> Truth:
     if type(call) is Unknown:
         return call
-    status = call.status or call.assumed
+    status = call.status or call.assumed_status
     if status == "ok":
         return False
     if status == "failed":

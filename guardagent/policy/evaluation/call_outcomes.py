@@ -13,12 +13,12 @@ from itertools import combinations_with_replacement, product
 from math import comb, prod
 from typing import Any
 
-from guardagent.policy.evaluation.findings import Call, Status, Trace
-from guardagent.policy.evaluation.views import Env, View, ViewSpec
+from guardagent.policy.evaluation.history_index import Env, HistoryIndex, HistoryQuery
+from guardagent.policy.evaluation.monitor_interface import CallStatus, RuleContext, SessionCall
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import Truth, Unknown, bounds_of, conjunction
 
-MAX_WORLDS = 1000  # ways that are tried
+MAX_OUTCOMES = 1000  # ways that are tried
 
 
 _RISING = {"<": (-1, 1), "<=": (-1, 1), ">": (1, -1), ">=": (1, -1)}
@@ -27,77 +27,79 @@ Directions = dict[int, int]
 """The number of a view -> 1 where the condition can only become truer as it grows, -1 where falser, else 0."""
 
 
-class Worlds:
+class CallOutcomes:
     """The ways for one condition.
 
     Args:
         conditions: what is decided; where it is not known in which direction, any change counts.
-        specs: the views of the policy.
+        queries: the views of the policy.
         own: the numbers of the condition's own views, those inside of others included.
-        view_of: the id of a term -> the number of its view.
+        index_of: the id of a term -> the number of its view.
         directed: whether it is enough to try the worst.
     """
 
     def __init__(
         self,
         conditions: Sequence[ast.Term],
-        specs: Sequence[ViewSpec],
+        queries: Sequence[HistoryQuery],
         own: Sequence[int],
-        view_of: Mapping[int, int],
+        index_of: Mapping[int, int],
         *,
         directed: bool = True,
     ) -> None:
         self._directions: Directions = {}
         for condition in conditions:
-            _direct(condition, int(directed), view_of, self._directions)
+            _direct(condition, int(directed), index_of, self._directions)
         intricate = [number for number in own if number not in self._directions]
-        self.tools = frozenset(tool for number in own for tool in specs[number].tools)
-        self._intricate = frozenset(tool for number in intricate for tool in specs[number].tools)
+        self.tools = frozenset(tool for number in own for tool in queries[number].tools)
+        self._intricate = frozenset(tool for number in intricate for tool in queries[number].tools)
 
-    def every(self, trace: Trace, env: Env, value: Callable[[], Truth], limit: int = MAX_WORLDS) -> Truth:
+    def forall(self, context: RuleContext, env: Env, value: Callable[[], Truth], limit: int = MAX_OUTCOMES) -> Truth:
         """What a value is in every way: false if it is in any of those that were tried.
 
         Args:
-            trace: of the session.
+            context: of the session.
             env: the names that the condition has from outside.
             value: the condition, asked anew in each way until it is false.
             limit: how many ways are tried.
         """
-        groups = self._groups(trace, env)
+        groups = self._groups(context, env)
         number = prod(comb(len(calls) + len(ends) - 1, len(ends) - 1) for ends, calls in groups)
         found: list[Truth] = []
-        for way in _ways(groups) if number <= limit else _alike(groups):
-            with _assumed(way):
+        for outcome in _assignments(groups) if number <= limit else _uniform_assignments(groups):
+            with _assumed(outcome):
                 found.append(value())
             if found[-1] is False:
                 return False
         return conjunction(found if number <= limit else [*found, Unknown("too many calls are in flight")])
 
-    def _groups(self, trace: Trace, env: Env) -> list[tuple[tuple[Status, ...], list[Call]]]:
+    def _groups(self, context: RuleContext, env: Env) -> list[tuple[tuple[CallStatus, ...], list[SessionCall]]]:
         """(the ends that have to be tried, the calls that are the same in each of them)."""
-        groups: dict[Any, tuple[tuple[Status, ...], list[Call]]] = {}
-        for call in trace.in_flight:
+        groups: dict[Any, tuple[tuple[CallStatus, ...], list[SessionCall]]] = {}
+        for call in context.in_flight:
             if call.tool in self.tools:
-                shares = self._worst(self._shares(trace.views, env, call))
+                shares = self._worst(self._contributions(context.indexes, env, call))
                 key = call.place if call.tool in self._intricate else tuple(shares.items())
                 groups.setdefault(key, (tuple(shares.values()), []))[1].append(call)
         return list(groups.values())
 
-    def _shares(self, views: Sequence[View], env: Env, call: Call) -> dict[Any, Status]:
+    def _contributions(self, indexes: Sequence[HistoryIndex], env: Env, call: SessionCall) -> dict[Any, CallStatus]:
         """What the call is to each view -> an end in which it is that."""
-        shares: dict[Any, Status] = {}
-        for end in call.ends:
+        shares: dict[Any, CallStatus] = {}
+        for end in call.possible_statuses:
             with _assumed([(call, end)]):
-                share: list[Any] = [bounds_of(views[at].share(list(env), call)) for at in self._directions]
+                contribution: list[Any] = [
+                    bounds_of(indexes[at].contribution(list(env), call)) for at in self._directions
+                ]
             if call.tool in self._intricate:
-                share.append(end)
-            shares.setdefault(tuple(share), end)
+                contribution.append(end)
+            shares.setdefault(tuple(contribution), end)
         return shares
 
-    def _worst(self, shares: dict[Any, Status]) -> dict[Any, Status]:
+    def _worst(self, shares: dict[Any, CallStatus]) -> dict[Any, CallStatus]:
         """Without the ends than which another one is worse."""
         directions = tuple(self._directions.values())
-        worst: dict[Any, Status] = {}
+        worst: dict[Any, CallStatus] = {}
         for share, end in shares.items():
             if not any(_is_as_bad(other, share, directions) for other in worst):
                 worst = {one: own for one, own in worst.items() if not _is_as_bad(share, one, directions)}
@@ -119,38 +121,42 @@ def _is_as_bad(one: Sequence[Any], other: Sequence[Any], directions: Sequence[in
     return True
 
 
-def _ways(groups: Sequence[tuple[tuple[Status, ...], list[Call]]]) -> Iterator[list[tuple[Call, Status]]]:
+def _assignments(
+    groups: Sequence[tuple[tuple[CallStatus, ...], list[SessionCall]]],
+) -> Iterator[list[tuple[SessionCall, CallStatus]]]:
     each = [combinations_with_replacement(ends, len(calls)) for ends, calls in groups]
     calls = [call for _, calls in groups for call in calls]
-    for way in product(*each):
-        yield list(zip(calls, (end for ends in way for end in ends), strict=True))
+    for outcome in product(*each):
+        yield list(zip(calls, (end for ends in outcome for end in ends), strict=True))
 
 
-def _alike(groups: Sequence[tuple[tuple[Status, ...], list[Call]]]) -> Iterator[list[tuple[Call, Status]]]:
+def _uniform_assignments(
+    groups: Sequence[tuple[tuple[CallStatus, ...], list[SessionCall]]],
+) -> Iterator[list[tuple[SessionCall, CallStatus]]]:
     """Some ways of many: all calls end alike, as far as they can."""
     for wanted in ("ok", "failed", "withdrawn"):
         yield [(call, wanted if wanted in ends else ends[0]) for ends, calls in groups for call in calls]
 
 
 @contextmanager
-def _assumed(way: Sequence[tuple[Call, Status]]) -> Iterator[None]:
-    for call, end in way:
-        call.assumed = end
+def _assumed(outcome: Sequence[tuple[SessionCall, CallStatus]]) -> Iterator[None]:
+    for call, end in outcome:
+        call.assumed_status = end
     try:
         yield
     finally:
-        for call, _ in way:
-            call.assumed = None
+        for call, _ in outcome:
+            call.assumed_status = None
 
 
-def _direct(node: object, direction: int, view_of: Mapping[int, int], found: Directions) -> None:
+def _direct(node: object, direction: int, index_of: Mapping[int, int], found: Directions) -> None:
     """Notes in which direction a condition goes with each of its views, but for views inside of others or of items."""
     if not isinstance(node, ast.CountCalls | ast.SumCalls | ast.SomeCall):
         for part, turn in _turned(node):
-            _direct(part, direction * turn, view_of, found)
+            _direct(part, direction * turn, index_of, found)
     elif sum(isinstance(one, ast.OF_HISTORY) for one in ast.walk(node)) == 1:
-        view = view_of[id(node)]
-        found[view] = direction if found.get(view, direction) == direction else 0
+        index = index_of[id(node)]
+        found[index] = direction if found.get(index, direction) == direction else 0
 
 
 def _turned(node: object) -> list[tuple[object, int]]:
@@ -158,9 +164,9 @@ def _turned(node: object) -> list[tuple[object, int]]:
     match node:
         case ast.Implies(first, second):
             return [(first, -1), (second, 1)]
-        case ast.Inverted(body) | ast.Negative(body):
+        case ast.Negation(body) | ast.Negative(body):
             return [(body, -1)]
-        case ast.Compared(left, sign, right):
+        case ast.Compare(left, sign, right):
             return list(zip((left, right), _RISING.get(sign, (0, 0)), strict=True))
         case ast.Arithmetic(left, "-", right):
             return [(left, 1), (right, -1)]

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from guardagent.policy.evaluation.findings import Explanation
+from guardagent.policy.evaluation.history_index import Env, Term
+from guardagent.policy.evaluation.monitor_interface import Explanation
+from guardagent.policy.evaluation.term_text import OperandText
 from guardagent.policy.evaluation.terms import (
     COMPARISONS,
     UNDECIDED,
@@ -19,8 +21,6 @@ from guardagent.policy.evaluation.terms import (
     any_of_terms,
     is_true,
 )
-from guardagent.policy.evaluation.views import Env, Term
-from guardagent.policy.evaluation.wording import Side
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import PLAIN, Truth, Unknown, equal, inverse, shown
 
@@ -30,34 +30,36 @@ Explain = Callable[[Env, Explanation], str]
 _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">": "<=", "<=": ">", ">=": "<"}
 
 
-def watch(condition: ast.Term, compiler: Compiler, names: Names, *, wanted: bool = True) -> tuple[Term, Explain]:
+def compile_with_evidence(
+    condition: ast.Term, compiler: Compiler, names: Names, *, wanted: bool = True
+) -> tuple[Term, Explain]:
     """(a condition, what it says where it was not as wanted)."""
 
     def inside(part: ast.Term, *, wanted: bool = wanted) -> tuple[Term, Explain]:
-        return watch(part, compiler, names, wanted=wanted)
+        return compile_with_evidence(part, compiler, names, wanted=wanted)
 
     match condition:
         case ast.And(parts) if parts:
             terms, explanations = zip(*map(inside, parts), strict=True)
-            return all_of_terms(terms), _joined(explanations, " and " if wanted else " or ")
+            return all_of_terms(terms), _joined_explanations(explanations, " and " if wanted else " or ")
         case ast.Or(parts):
             terms, explanations = zip(*map(inside, parts), strict=True)
-            return any_of_terms(terms), _joined(explanations, " or " if wanted else " and ")
-        case ast.Inverted(body):
+            return any_of_terms(terms), _joined_explanations(explanations, " or " if wanted else " and ")
+        case ast.Negation(body):
             term, explain = inside(body, wanted=not wanted)
             return (lambda env: inverse(term(env))), explain
         case ast.Implies(first, second):
             return _implication(first, second, inside, wanted=wanted)
-        case ast.Compared():
+        case ast.Compare():
             return _comparison(condition, compiler, names, wanted=wanted)
-    return _other(condition, compiler, names, wanted=wanted)
+    return _opaque_condition(condition, compiler, names, wanted=wanted)
 
 
-def _joined(explanations: Iterable[Explain], between: str) -> Explain:
-    every = tuple(explanations)
+def _joined_explanations(explanations: Iterable[Explain], between: str) -> Explain:
+    explainers = tuple(explanations)
 
     def explain(env: Env, found: Explanation) -> str:
-        parts = list(filter(None, [one(env, found) for one in every]))
+        parts = list(filter(None, [one(env, found) for one in explainers]))
         return f"({between.join(parts)})" if len(parts) > 1 and between == " or " else between.join(parts)
 
     return explain
@@ -65,15 +67,15 @@ def _joined(explanations: Iterable[Explain], between: str) -> Explain:
 
 def _implication(first: ast.Term, second: ast.Term, inside: Any, *, wanted: bool) -> tuple[Term, Explain]:
     """Where the first holds, the second is needed."""
-    (one, why_one), (other, why_other) = inside(ast.Inverted(first)), inside(second)
+    (one, why_one), (other, why_other) = inside(ast.Negation(first)), inside(second)
     if wanted and not isinstance(second, ast.Constant):
         return any_of_terms((one, other)), why_other
-    return any_of_terms((one, other)), _joined((why_one, why_other), " or " if wanted else " and ")
+    return any_of_terms((one, other)), _joined_explanations((why_one, why_other), " or " if wanted else " and ")
 
 
-def _comparison(node: ast.Compared, compiler: Compiler, names: Names, *, wanted: bool) -> tuple[Term, Explain]:
+def _comparison(node: ast.Compare, compiler: Compiler, names: Names, *, wanted: bool) -> tuple[Term, Explain]:
     result, first, second = compiler.place(), compiler.place(), compiler.place()
-    left, right = (Side(side, names, compiler.arguments, compiler.items) for side in (node.left, node.right))
+    left, right = (OperandText(side, names, compiler.arguments, compiler.items) for side in (node.left, node.right))
     compared = _compared(node, compiler, names, result, first, second)
     operator = node.operator if wanted else _OPPOSITE.get(node.operator, f"not {node.operator}")
 
@@ -82,14 +84,14 @@ def _comparison(node: ast.Compared, compiler: Compiler, names: Names, *, wanted:
             return ""
         for side, slot in ((left, first), (right, second)):
             if not side.is_shown:
-                found.withheld += (f"{side.words(env)} is {shown(env[slot])}",)
+                found.withheld += (f"{side.render(env)} is {shown(env[slot])}",)
         return f"{left.with_value(env, env[first])} {operator} {right.with_value(env, env[second])}"
 
     return compared, explain
 
 
 def _compared(
-    node: ast.Compared, compiler: Compiler, names: Names, result: int, first: int, second: int
+    node: ast.Compare, compiler: Compiler, names: Names, result: int, first: int, second: int
 ) -> Callable[[Env], Truth]:
     left, right = compiler.term(node.left, names), compiler.term(node.right, names)
     compare, blamed = COMPARISONS[node.operator], compiler.blame(node, names, UNDECIDED)
@@ -112,7 +114,7 @@ def _compared(
     return compared if kind is None else equal_to
 
 
-def _other(condition: ast.Term, compiler: Compiler, names: Names, *, wanted: bool) -> tuple[Term, Explain]:
+def _opaque_condition(condition: ast.Term, compiler: Compiler, names: Names, *, wanted: bool) -> tuple[Term, Explain]:
     """A condition that is no comparison: its own value is what there is to say."""
     result, term = compiler.place(), compiler.term(condition, names)
     if isinstance(condition, ast.Constant):
@@ -122,51 +124,55 @@ def _other(condition: ast.Term, compiler: Compiler, names: Names, *, wanted: boo
         env[result] = value = term(env)
         return value
 
-    said = _earlier(condition, compiler, names, wanted=wanted) if isinstance(condition, ast.SomeCall) else None
-    wording, negation = compiler.wording(condition, names), "" if wanted else "not "
+    explain_call = (
+        _earlier_call(condition, compiler, names, wanted=wanted) if isinstance(condition, ast.SomeCall) else None
+    )
+    term_text, negation = compiler.term_text(condition, names), "" if wanted else "not "
 
     def explain(env: Env, found: Explanation) -> str:
         if env[result] is not (not wanted):
             return ""
-        return f"{negation}{wording.words(env)}" if said is None else said(env, found)
+        return f"{negation}{term_text.render(env)}" if explain_call is None else explain_call(env, found)
 
     return noted, explain
 
 
-def _earlier(condition: ast.SomeCall, compiler: Compiler, names: Names, *, wanted: bool) -> Explain:
+def _earlier_call(condition: ast.SomeCall, compiler: Compiler, names: Names, *, wanted: bool) -> Explain:
     """The earlier call that is asked for, or that should not have been."""
     pattern = condition.pattern
-    words = missing_call(pattern, condition.condition, compiler, names)
+    render = missing_call_text(pattern, condition.condition, compiler, names)
     tools = sorted(compiler.library.tools_of(pattern))
 
     def explain(env: Env, found: Explanation) -> str:
-        said = words(env)
+        call_text = render(env)
         if not wanted:
-            return f"no earlier {said}"
-        args = arguments(pattern, names, env)
-        found.missing += (said,)
-        found.ways += tuple([((tool, args),) for tool in tools])
-        return f"an earlier {said}"
+            return f"no earlier {call_text}"
+        args = known_arguments(pattern, names, env)
+        found.missing += (call_text,)
+        found.sequences += tuple([((tool, args),) for tool in tools])
+        return f"an earlier {call_text}"
 
     return explain
 
 
-def missing_call(pattern: ast.Pattern, condition: ast.Term, compiler: Compiler, names: Names) -> Callable[[Env], str]:
+def missing_call_text(
+    pattern: ast.Pattern, condition: ast.Term, compiler: Compiler, names: Names
+) -> Callable[[Env], str]:
     """A call that is asked for, as a person reads it."""
     tools = sorted(compiler.library.tools_of(pattern))
-    call = compiler.wording(replace(pattern, tools=tuple(tools)), names, pattern.label)
+    call = compiler.term_text(replace(pattern, tools=tuple(tools)), names, pattern.label)
     if condition == ast.And(()) or is_true(condition):
-        return call.words
-    such = compiler.wording(condition, names, pattern.label)
-    return lambda env: f"{call.words(env)} with {such.words(env)}"
+        return call.render
+    such = compiler.term_text(condition, names, pattern.label)
+    return lambda env: f"{call.render(env)} with {such.render(env)}"
 
 
-def arguments(pattern: ast.Pattern, names: Names, env: Env) -> dict[str, Any]:
+def known_arguments(pattern: ast.Pattern, names: Names, env: Env) -> dict[str, Any]:
     """The arguments of a pattern whose values are known."""
     found = {}
     for argument in pattern.arguments:
         match argument.value:
-            case ast.Exactly(value):
+            case ast.ExactValue(value):
                 found[argument.name] = value
             case ast.Variable(name) if name in names and type(env[names[name]]) is not Unknown:
                 found[argument.name] = env[names[name]]

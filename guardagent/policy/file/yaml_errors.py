@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 QUOTE = "quote the whole text, or write it on the lines under a `|`"
 
 # (what PyYAML says: context, problem; what was probably meant). FOUND is the sign at the place.
-_MEANINGS = (
+_EXPLANATIONS = (
     (r"character '\\t'", "a tab at the beginning of a line or of a value; expected spaces"),
     (r"character .* cannot start|node content", "an unquoted text cannot begin with FOUND; QUOTE"),
     (r"entries are not|keys are not", "an unquoted text cannot begin with `- ` or `? `; QUOTE"),
@@ -42,12 +42,14 @@ _MEANINGS = (
 _AT_ITS_BEGINNING = ("end of stream", "stream end", "could not find expected")
 
 
-def explained(error: MarkedYAMLError, text: str, path: Path) -> ContentError:
+def explain_error(error: MarkedYAMLError, text: str, path: Path) -> ContentError:
     """The error with its line, what is wrong there, and how to mend it."""
-    said = ", ".join(filter(None, (error.context, error.problem)))
-    begins = any(words in said for words in _AT_ITS_BEGINNING)
+    problem = ", ".join(filter(None, (error.context, error.problem)))
+    begins = any(words in problem for words in _AT_ITS_BEGINNING)
     mark = (error.context_mark if begins else None) or error.problem_mark
     found = text[mark.index : mark.index + 1] if mark else ""
-    meaning = next((meaning for pattern, meaning in _MEANINGS if re.search(pattern, said, re.DOTALL)), said)
-    message = meaning.replace("FOUND", found).replace("QUOTE", QUOTE)
+    explanation = next(
+        (meaning for pattern, meaning in _EXPLANATIONS if re.search(pattern, problem, re.DOTALL)), problem
+    )
+    message = explanation.replace("FOUND", found).replace("QUOTE", QUOTE)
     return ContentError(f"not YAML: {message}", path, mark.line + 1 if mark else 1)

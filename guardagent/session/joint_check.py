@@ -9,12 +9,12 @@ from typing import Any
 from guardagent.session.session import Session
 from guardagent.types import Decision, Verdict
 
-Call = tuple[str, Mapping[str, Any]]  # a tool and its arguments
+ProposedCall = tuple[str, Mapping[str, Any]]  # a tool and its arguments
 
 
-def judge_together(
-    session: Session, calls: Sequence[Call], options: Mapping[str, Any]
-) -> tuple[Sequence[Call], Sequence[Verdict]]:
+def judge_jointly(
+    session: Session, calls: Sequence[ProposedCall], options: Mapping[str, Any]
+) -> tuple[Sequence[ProposedCall], Sequence[Verdict]]:
     """The calls that were judged, and the verdict on each. Of several, nothing takes its place unless all may.
 
     One that would halt or escalate by itself is put by itself, the most severe one, and is then the only one that is
@@ -29,19 +29,19 @@ def judge_together(
         return calls, [session.check(*calls[0], **options)]
     alone = [session.check(*call, **options, reserve=False) for call in calls]
     worst = max(range(len(calls)), key=lambda at: alone[at].decision.severity)
-    if _severe(alone[worst]):
-        return judge_together(session, [calls[worst]], options)
+    if _escalates(alone[worst]):
+        return judge_jointly(session, [calls[worst]], options)
     tried = session.fork().check_all(calls, **options)
     if any(verdict.label for verdict in tried):
-        return calls, [_mere_denial(verdict) if _severe(verdict) else verdict for verdict in tried]
+        return calls, [_as_denial(verdict) if _escalates(verdict) else verdict for verdict in tried]
     return calls, session.check_all(calls, **options)
 
 
-def _severe(verdict: Verdict) -> bool:
+def _escalates(verdict: Verdict) -> bool:
     return verdict.decision >= Decision.ESCALATE
 
 
-def _mere_denial(verdict: Verdict) -> Verdict:
+def _as_denial(verdict: Verdict) -> Verdict:
     """Of a call that would escalate or halt only after the others, which do not run either."""
     return replace(verdict, decision=Decision.DENY, grant=None)
 

@@ -8,7 +8,7 @@ import pytest
 
 from guardagent.policy.language import ast
 from guardagent.policy.language.grammar import TemporalError
-from guardagent.policy.language.parse import read_rule
+from guardagent.policy.language.parser import read_rule
 
 PAY = ast.Pattern(("pay",))
 
@@ -21,7 +21,7 @@ def condition(text: str) -> ast.Term:
 
 def value(text: str) -> ast.Term:
     compared = condition(f"({text}) == 0")
-    assert isinstance(compared, ast.Compared)
+    assert isinstance(compared, ast.Compare)
     return compared.left
 
 
@@ -54,13 +54,13 @@ def test_patterns() -> None:
     assert rule.pattern.tools == ("pay", "get it", "@money")
     assert rule.pattern.label == "f"
     assert [(one.name, one.value) for one in rule.pattern.arguments] == [
-        ("a", ast.Exactly('x"')),
-        ("b", ast.Exactly(Fraction(-3, 2))),
-        ("c", ast.Exactly(value=True)),
-        ("d", ast.Matching("a/b")),
-        ("e", ast.Anything()),
+        ("a", ast.ExactValue('x"')),
+        ("b", ast.ExactValue(Fraction(-3, 2))),
+        ("c", ast.ExactValue(value=True)),
+        ("d", ast.RegexValue("a/b")),
+        ("e", ast.AnyValue()),
         ("f g", ast.Variable("v")),
-        ("h", ast.Exactly("y")),
+        ("h", ast.ExactValue("y")),
     ]
 
 
@@ -72,11 +72,11 @@ ONE = ast.Constant(1)
     ("text", "term"),
     [
         ("x || y && x", ast.Or((X, ast.And((Y, X))))),
-        ("x OR y AND NOT x", ast.Or((X, ast.And((Y, ast.Inverted(X)))))),
+        ("x OR y AND NOT x", ast.Or((X, ast.And((Y, ast.Negation(X)))))),
         ("x -> y -> x", ast.Implies(X, ast.Implies(Y, X))),
-        ("!x == y", ast.Inverted(ast.Compared(X, "==", Y))),
+        ("!x == y", ast.Negation(ast.Compare(X, "==", Y))),
         ("x matches /a|b/", ast.Matches(X, "a|b")),
-        ("any(z in x, z == y)", ast.OverItems("any", "z", X, ast.Compared(ast.Variable("z"), "==", Y))),
+        ("any(z in x, z == y)", ast.OverItems("any", "z", X, ast.Compare(ast.Variable("z"), "==", Y))),
         ("known(x)", ast.Known(X)),
     ],
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from guardagent import Decision, Session, load_policies
-from guardagent.session.together import Call, judge_together
+from guardagent.session.joint_check import ProposedCall, judge_jointly
 
 RULES = """
     version: 1
@@ -18,7 +18,7 @@ RULES = """
       - {id: known, temporal: "G(tool:refund -> O tool:find)"}
       - {id: twice, temporal: "forall(pay(), count(pay()) < 1)", on_violation: escalate}
     """
-CALLS: list[Call] = [(name, {}) for name in ("find", "refund", "pay", "close", "delete")]
+CALLS: list[ProposedCall] = [(name, {}) for name in ("find", "refund", "pay", "close", "delete")]
 FIND, REFUND, PAY, CLOSE, DELETE = CALLS
 
 
@@ -29,28 +29,28 @@ def session(write: Callable[..., Path]) -> Session:
 
 
 @pytest.mark.parametrize("calls", [[FIND, DELETE], [CLOSE, DELETE], [FIND, REFUND, DELETE], [REFUND, FIND, DELETE]])
-def test_a_halt_holds_whatever_it_comes_with(session: Session, calls: list[Call]) -> None:
+def test_a_halt_holds_whatever_it_comes_with(session: Session, calls: list[ProposedCall]) -> None:
     """Beside a call that waits for a person, and beside one that is denied."""
-    asked, (verdict,) = judge_together(session, calls, {})
+    asked, (verdict,) = judge_jointly(session, calls, {})
     assert (asked, verdict.decision, session.halted, session.history) == ([DELETE], Decision.HALT, True, ())
 
 
 def test_an_escalated_call_can_be_approved(session: Session) -> None:
     """Nothing of its turn has taken a place."""
-    asked, (verdict,) = judge_together(session, [FIND, CLOSE], {})
+    asked, (verdict,) = judge_jointly(session, [FIND, CLOSE], {})
     assert (asked, verdict.decision) == ([CLOSE], Decision.ESCALATE)
     assert session.approve(verdict).label == 0
 
 
 def test_what_escalates_only_in_company_is_denied(session: Session) -> None:
     """There is nothing that a person could approve: by itself it may run."""
-    calls, verdicts = judge_together(session, [PAY, PAY], {})
+    calls, verdicts = judge_jointly(session, [PAY, PAY], {})
     assert [verdict.decision for verdict in verdicts] == [Decision.ALLOW, Decision.DENY]
     assert session.history == ()
-    assert judge_together(session, calls[1:], {})[1][0].label == 0
+    assert judge_jointly(session, calls[1:], {})[1][0].label == 0
 
 
 def test_calls_that_comply_take_their_places(session: Session) -> None:
     """In the given order."""
-    assert [verdict.label for verdict in judge_together(session, [PAY, FIND], {})[1]] == [0, 0]
+    assert [verdict.label for verdict in judge_jointly(session, [PAY, FIND], {})[1]] == [0, 0]
     assert [event.tool for event in session.history] == ["pay", "find"]

@@ -18,7 +18,7 @@ Parts = tuple[int, ...]  # a number for each rule
 Key = tuple[str, str | None, str | None, frozenset[str], bool]  # all that a propositional rule sees of an event
 
 
-class Letter:
+class ProductLetter:
     """What an event is to each rule. There is one object for equal letters, since objects are quickest to look up."""
 
     __slots__ = ("parts",)
@@ -27,28 +27,28 @@ class Letter:
         self.parts = parts
 
 
-class State(dict[Letter, tuple["State", Parts]]):
+class ProductState(dict[ProductLetter, tuple["ProductState", Parts]]):
     """Where all rules stand: for each letter the next state, and the rules that the step violates.
 
     Attributes:
         parts: the state of each rule.
-        told: the rules that are known to be violated.
+        violated: the rules that are known to be violated.
     """
 
-    __slots__ = ("_product", "parts", "told")
+    __slots__ = ("_product", "parts", "violated")
 
-    def __init__(self, product: Product, parts: Parts, told: Parts) -> None:
+    def __init__(self, product: Product, parts: Parts, violated: Parts) -> None:
         super().__init__()
-        self._product, self.parts, self.told = product, parts, told
+        self._product, self.parts, self.violated = product, parts, violated
 
-    def __missing__(self, letter: Letter) -> tuple[State, Parts]:
+    def __missing__(self, letter: ProductLetter) -> tuple[ProductState, Parts]:
         following = self._product.after(self.parts, letter)
-        violated = tuple(rule for rule in following.told if rule not in self.told)
+        violated = tuple(rule for rule in following.violated if rule not in self.violated)
         self[letter] = following, violated
         return following, violated
 
 
-class Letters(dict[Key, Letter]):
+class Letters(dict[Key, ProductLetter]):
     """The letter of each kind of event: `letters[event.tool, event.action, event.decision, event.tags, ok]`."""
 
     __slots__ = ("_product",)
@@ -57,7 +57,7 @@ class Letters(dict[Key, Letter]):
         super().__init__()
         self._product = product
 
-    def __missing__(self, key: Key) -> Letter:
+    def __missing__(self, key: Key) -> ProductLetter:
         letter = self[key] = self._product.letter(key)
         return letter
 
@@ -79,24 +79,24 @@ class Product:
         self.rules = tuple(rules)
         self._keep = keep
         self.letters = Letters(self)
-        self.start = State(self, (0,) * len(self.rules), ())
-        self._states: dict[Parts, State] = {}
-        self._letters: dict[Parts, Letter] = {}
+        self.start = ProductState(self, (0,) * len(self.rules), ())
+        self._states: dict[Parts, ProductState] = {}
+        self._letters: dict[Parts, ProductLetter] = {}
         self._kept = 0
 
-    def letter(self, key: Key) -> Letter:
+    def letter(self, key: Key) -> ProductLetter:
         self._keep_one_more()
         tool, action, decision, tags, ok = key
         event = Event(tool, action=action, decision=decision, tags=tags)
         parts = tuple(alphabet.index(event, ok=ok) for alphabet, _ in self.rules)
-        return self._letters.setdefault(parts, Letter(parts))
+        return self._letters.setdefault(parts, ProductLetter(parts))
 
-    def after(self, parts: Parts, letter: Letter) -> State:
+    def after(self, parts: Parts, letter: ProductLetter) -> ProductState:
         self._keep_one_more()
         steps = zip(self.rules, parts, letter.parts, strict=True)
         following = tuple(automaton.table[state][part] for (_, automaton), state, part in steps)
-        told = tuple(rule for rule, state in enumerate(following) if self.rules[rule][1].violated[state])
-        return self._states.setdefault(following, State(self, following, told))
+        violated = tuple(rule for rule, state in enumerate(following) if self.rules[rule][1].violated[state])
+        return self._states.setdefault(following, ProductState(self, following, violated))
 
     def _keep_one_more(self) -> None:
         """Forgets everything when it is too much: names and tags are not ours to bound."""
@@ -110,7 +110,7 @@ class Product:
             self.letters.clear()
 
 
-class Monitor:
+class ProductMonitor:
     """One trace, as its events come.
 
     Args:

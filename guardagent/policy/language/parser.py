@@ -14,11 +14,11 @@ from typing import Any, NoReturn
 
 from guardagent._support.patterns import PatternError, compile_pattern
 from guardagent.errors import name_hint
-from guardagent.policy.file.located_yaml import shortened
+from guardagent.policy.file.source_tree import shortened
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import any_of
 from guardagent.policy.language.grammar import Node, TemporalError, tree_of, unquoted
-from guardagent.policy.language.printing import text_of
+from guardagent.policy.language.printer import text_of
 from guardagent.policy.language.temporal import DATA_RULES, formula_of
 from guardagent.types.formatting import MAX_DIGITS
 
@@ -51,7 +51,7 @@ def read_term(text: str, names: Collection[str]) -> ast.Term:
         TemporalError: as of `read_rule`.
     """
     try:
-        return _Reader(text).term(tree_of(text, "condition"), names)
+        return _RuleParser(text).term(tree_of(text, "condition"), names)
     except RecursionError:
         raise TemporalError("the expression is nested too deep", text[:80], 1, 1) from None
 
@@ -70,7 +70,7 @@ def _rule(tree: Node, text: str) -> ast.Rule:
         case "negation":
             return ast.Not(_rule(children[0], text))
         case kind if kind in DATA_RULES:
-            return _Reader(text).rule(tree)
+            return _RuleParser(text).rule(tree)
     return ast.Temporal(formula_of(tree, text))  # which says that data rules do not stand there
 
 
@@ -98,7 +98,7 @@ class _Scope:
         return _Scope(set(self.variables), dict(self.labels))
 
 
-class _Reader:
+class _RuleParser:
     """Reads one rule over data."""
 
     def __init__(self, text: str) -> None:
@@ -139,7 +139,7 @@ class _Reader:
         steps = [self._pattern(child, _Scope()) for child in children]
         for number, step in enumerate(steps):
             if step in steps[:number]:
-                self._wrong("this step stands twice, so that neither could ever come first", children[number])
+                self._fail("this step stands twice, so that neither could ever come first", children[number])
         for earlier, later in pairwise(children):
             scope = _Scope()
             pattern = self._pattern(later, scope)
@@ -154,12 +154,12 @@ class _Reader:
         read = tuple(self._argument(child, scope) for child in arguments if child is not None)
         names = [argument.name for argument in read]
         if twice := [name for name in names if names.count(name) > 1]:
-            self._wrong(f"argument {twice[0]!r} stands twice; expected each once", tree)
+            self._fail(f"argument {twice[0]!r} stands twice; expected each once", tree)
         if label is not None:
             if label in _KINDS:
-                self._wrong(f"{str(label)!r} is no label; a pattern is TOOL(...), or with a label f:TOOL(...)", label)
+                self._fail(f"{str(label)!r} is no label; a pattern is TOOL(...), or with a label f:TOOL(...)", label)
             if label in scope.labels or label in scope.variables:
-                self._wrong(f"the name {str(label)!r} is taken already; expected another label", label)
+                self._fail(f"the name {str(label)!r} is taken already; expected another label", label)
             scope.labels[str(label)] = not proposed
         for argument in read:
             if isinstance(argument.value, ast.Variable):
@@ -177,30 +177,30 @@ class _Reader:
     def _argument(self, tree: Node, scope: _Scope) -> ast.Argument:
         name, value = tree.children
         if name.type == "NAME" and not name.isidentifier():
-            self._wrong(f"{str(name)!r} is no plain name of an argument; if it is one, write it in quotes", name)
+            self._fail(f"{str(name)!r} is no plain name of an argument; if it is one, write it in quotes", name)
         return ast.Argument(self._name(name), self._value(value, scope))
 
-    def _value(self, tree: Node, scope: _Scope) -> ast.Exactly | ast.Matching | ast.Anything | ast.Variable:
+    def _value(self, tree: Node, scope: _Scope) -> ast.ExactValue | ast.RegexValue | ast.AnyValue | ast.Variable:
         match tree.data:
             case "anything":
-                return ast.Anything()
+                return ast.AnyValue()
             case "regex":
-                return ast.Matching(self._regex(tree.children[0]))
+                return ast.RegexValue(self._regex(tree.children[0]))
             case "variable":
                 token = tree.children[0]
                 if token in _NULLS:
-                    self._wrong(f"{str(token)!r} is no value; that an argument is there is asked as known(x)", token)
+                    self._fail(f"{str(token)!r} is no value; that an argument is there is asked as known(x)", token)
                 if token in _RESERVED or token in scope.labels:
-                    self._wrong(f"{str(token)!r} is no name for a variable; expected another one", token)
+                    self._fail(f"{str(token)!r} is no name for a variable; expected another one", token)
                 return ast.Variable(str(token), _place(token))
-        return ast.Exactly(self._constant(tree).value)
+        return ast.ExactValue(self._constant(tree).value)
 
     def _regex(self, token: Any) -> str:
         regex = token[1:-1].replace("\\/", "/")
         try:
             compile_pattern(regex)
         except PatternError as error:
-            self._wrong(f"this is no regular expression (RE2): {shortened(str(error))}", token)
+            self._fail(f"this is no regular expression (RE2): {shortened(str(error))}", token)
         return str(regex)
 
     # --- terms
@@ -211,9 +211,9 @@ class _Reader:
             return ast.TRUE
         term = self._term(tree, scope)
         if isinstance(term, _NO_CONDITION) or (isinstance(term, ast.Constant) and type(term.value) is not bool):
-            self._wrong(f"expected a condition, which is true or false; {text_of(term)[:60]} is neither", tree)
+            self._fail(f"expected a condition, which is true or false; {text_of(term)[:60]} is neither", tree)
         if isinstance(term, ast.OverItems) and term.which == "count":
-            self._wrong("expected a condition, which is true or false; count(...) is a number", tree)
+            self._fail("expected a condition, which is true or false; count(...) is a number", tree)
         return term
 
     def _conditions(self, trees: Sequence[Node], scope: _Scope) -> tuple[ast.Term, ...]:
@@ -244,11 +244,11 @@ class _Reader:
     def _t_variable(self, tree: Node, scope: _Scope) -> ast.Term:
         token = tree.children[0]
         if token in scope.labels:
-            self._wrong(f"{str(token)!r} is a call; expected output({token}), args({token}) or failed({token})", token)
+            self._fail(f"{str(token)!r} is a call; expected output({token}), args({token}) or failed({token})", token)
         if token in _NULLS:
-            self._wrong(f"{str(token)!r} is no value; whether one is there is asked as known(x)", token)
+            self._fail(f"{str(token)!r} is no value; whether one is there is asked as known(x)", token)
         if token not in scope.variables:
-            self._wrong(
+            self._fail(
                 f"unknown variable {str(token)!r}{name_hint(str(token), scope.variables)}; "
                 "a variable is bound in a pattern, a text stands in quotes",
                 token,
@@ -265,14 +265,14 @@ class _Reader:
         return ast.Or(self._conditions(tree.children, scope))
 
     def _t_negation(self, tree: Node, scope: _Scope) -> ast.Term:
-        return ast.Inverted(self._condition(tree.children[0], scope))
+        return ast.Negation(self._condition(tree.children[0], scope))
 
     def _t_implies(self, tree: Node, scope: _Scope) -> ast.Term:
         return ast.Implies(*self._conditions(tree.children, scope))
 
     def _t_compared(self, tree: Node, scope: _Scope) -> ast.Term:
         left, operator, right = tree.children
-        return ast.Compared(self._term(left, scope), str(operator), self._term(right, scope))  # type: ignore[arg-type]
+        return ast.Compare(self._term(left, scope), str(operator), self._term(right, scope))  # type: ignore[arg-type]
 
     def _t_matches(self, tree: Node, scope: _Scope) -> ast.Term:
         return ast.Matches(self._term(tree.children[0], scope), self._regex(tree.children[1]))
@@ -325,9 +325,9 @@ class _Reader:
                 if scope.labels
                 else "; a call is labelled in its pattern, as f:TOOL()"
             )
-            self._wrong(f"unknown call {str(token)!r}{known}", token)
+            self._fail(f"unknown call {str(token)!r}{known}", token)
         if what != "args" and not scope.labels[token]:
-            self._wrong(f"{what}({token}) of a proposed call is not known yet; expected args({token})", token)
+            self._fail(f"{what}({token}) of a proposed call is not known yet; expected args({token})", token)
         return ast.Label(str(token), _place(token))
 
     def _t_count_calls(self, tree: Node, scope: _Scope) -> ast.Term:
@@ -347,18 +347,18 @@ class _Reader:
 
     def _over_items(self, which: str, name: Any, items: Node, condition: Node, *, scope: _Scope) -> ast.Term:
         if not name.isidentifier() or name in _RESERVED or name in scope.variables or name in scope.labels:
-            self._wrong(f"{str(name)!r} cannot name the items here; expected a new name", name)
+            self._fail(f"{str(name)!r} cannot name the items here; expected a new name", name)
         inner = scope.copy()
         inner.variables.add(str(name))
         return ast.OverItems(which, str(name), self._term(items, scope), self._condition(condition, inner))  # type: ignore[arg-type]
 
     def _number(self, token: Any) -> int | Fraction:
         if len(token) > MAX_DIGITS:
-            self._wrong(f"a number has {len(token):,} digits; expected at most {MAX_DIGITS}", token)
+            self._fail(f"a number has {len(token):,} digits; expected at most {MAX_DIGITS}", token)
         number = Fraction(str(token))
         return int(number) if number.denominator == 1 else number
 
-    def _wrong(self, problem: str, where: Any) -> NoReturn:
+    def _fail(self, problem: str, where: Any) -> NoReturn:
         place = _place(where)
         raise TemporalError(problem, self._text, place.line, place.column)
 

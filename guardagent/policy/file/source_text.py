@@ -9,12 +9,12 @@ from pathlib import Path
 from guardagent.errors import ContentError
 
 # A sign in double quotes, or what is written for one; the second group makes a space of some kind.
-_SIGN = re.compile(r"\\(?:x(\w{2})|u(\w{4})|U(\w{8}))|(\\[\stnvfrNLP_])|\\?.", re.DOTALL)
+_CHARACTER = re.compile(r"\\(?:x(\w{2})|u(\w{4})|U(\w{8}))|(\\[\stnvfrNLP_])|\\?.", re.DOTALL)
 _BREAKS = "\n\r\x85\u2028\u2029"  # what YAML takes for the end of a line
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class SourceText:
     """A text of a file.
 
     Attributes:
@@ -59,17 +59,17 @@ def _visible(text: str) -> str:
 def _lines_of_visible(source: str) -> list[int]:
     """The line, counted from 0, of each visible sign of a scalar."""
     lines, line = [], 0
-    for shown, written in _signs(source.replace("\r\n", "\n")):
+    for shown, written in _characters(source.replace("\r\n", "\n")):
         if shown:
             lines.append(line)
         line += sum(written.count(sign) for sign in _BREAKS)
     return lines
 
 
-def _signs(source: str) -> list[tuple[bool, str]]:
+def _characters(source: str) -> list[tuple[bool, str]]:
     """(whether it is visible, as it is written) of each sign of a scalar."""
     if source.startswith('"'):
-        return [(_shows(match), match[0]) for match in _SIGN.finditer(source[1:-1])]
+        return [(_is_visible(match), match[0]) for match in _CHARACTER.finditer(source[1:-1])]
     if source.startswith("'"):
         source = source[1:-1].replace("''", "'")
     elif source.startswith(("|", ">")):
@@ -78,7 +78,7 @@ def _signs(source: str) -> list[tuple[bool, str]]:
     return [(not sign.isspace(), sign) for sign in source]
 
 
-def _shows(match: re.Match[str]) -> bool:
+def _is_visible(match: re.Match[str]) -> bool:
     code = match[1] or match[2] or match[3]
     if code:
         return not chr(int(code, 16)).isspace()

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from guardagent.errors import ContentError
-from guardagent.policy.file.located_text import Text
+from guardagent.policy.file.source_text import SourceText
 
 
 @dataclass(frozen=True, slots=True)
-class Scalar:
+class SourceScalar:
     """Something else than a text: a boolean, a number, a date or null."""
 
     value: Any
@@ -20,7 +20,7 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class SourceNode:
     """A value of a file, or of a mapping.
 
     Attributes:
@@ -30,7 +30,7 @@ class Node:
         folder: where the files lie that it may name; None where only absolute paths can be found.
     """
 
-    value: dict[str, Node] | list[Node] | Text | Scalar
+    value: dict[str, SourceNode] | list[SourceNode] | SourceText | SourceScalar
     path: Path
     line: int
     key_line: int
@@ -41,12 +41,12 @@ class Node:
         return ContentError(message, self.path, self.key_line)
 
     @property
-    def fields(self) -> dict[str, Node]:
+    def fields(self) -> dict[str, SourceNode]:
         """What it holds, if it is a mapping."""
         return self.value if isinstance(self.value, dict) else {}
 
     @property
-    def items(self) -> list[Node]:
+    def items(self) -> list[SourceNode]:
         """What it holds, if it is a list."""
         return self.value if isinstance(self.value, list) else []
 
@@ -58,22 +58,22 @@ class Node:
                 return {key: node.plain for key, node in values.items()}
             case list() as items:
                 return [node.plain for node in items]
-            case Text(text=value) | Scalar(value=value):
+            case SourceText(text=value) | SourceScalar(value=value):
                 return value
 
     @property
-    def described(self) -> str:
+    def description(self) -> str:
         """What stands here, for a message that says what was expected instead."""
         match self.value:
             case dict():
                 return "a mapping"
             case list():
                 return "a list" if self.value else "an empty list"
-            case Text(text=text):
+            case SourceText(text=text):
                 return repr(shortened(text)) if text.strip() else "an empty text"
-            case Scalar(source=""):
+            case SourceScalar(source=""):
                 return "nothing"
-            case Scalar(kind=kind, source=source):
+            case SourceScalar(kind=kind, source=source):
                 return f"`{shortened(source)}` (a {kind}{' to YAML' if self.line else ''})"
 
 

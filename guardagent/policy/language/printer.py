@@ -34,11 +34,11 @@ class Printer:
 
     def inside(self, node: Any) -> str:
         """In parentheses where it could be read otherwise."""
-        loose = (ast.And, ast.Or, ast.Implies, ast.Compared, ast.Matches, ast.Arithmetic)
+        loose = (ast.And, ast.Or, ast.Implies, ast.Compare, ast.Matches, ast.Arithmetic)
         return f"({self.text(node)})" if isinstance(node, loose) else self.text(node)
 
 
-def _constant(_: Printer, node: ast.Constant | ast.Exactly) -> str:
+def _constant(_: Printer, node: ast.Constant | ast.ExactValue) -> str:
     return json.dumps(node.value, ensure_ascii=False) if isinstance(node.value, str | bool) else shown(node.value)
 
 
@@ -61,18 +61,18 @@ def _of_call(to: Printer, node: ast.OfCall) -> str:
 
 _PRINTERS: dict[type, Any] = {
     ast.Constant: _constant,
-    ast.Exactly: _constant,
-    ast.Matching: lambda _, node: f"/{node.regex}/",
-    ast.Anything: lambda _, __: ".*",
+    ast.ExactValue: _constant,
+    ast.RegexValue: lambda _, node: f"/{node.regex}/",
+    ast.AnyValue: lambda _, __: ".*",
     ast.Variable: lambda to, node: to.named(node.name),
     ast.Label: lambda to, node: to.named(node.name),
     ast.Pattern: _pattern,
     ast.ListOf: lambda to, node: f"[{to.joined(node.items, ', ')}]",
     ast.And: lambda to, node: " && ".join(map(to.inside, node.parts)),
     ast.Or: lambda to, node: " || ".join(map(to.inside, node.parts)),
-    ast.Inverted: lambda to, node: f"!{to.inside(node.body)}",
+    ast.Negation: lambda to, node: f"!{to.inside(node.body)}",
     ast.Implies: lambda to, node: f"{to.inside(node.first)} -> {to.inside(node.second)}",
-    ast.Compared: lambda to, node: f"{to.inside(node.left)} {node.operator} {to.inside(node.right)}",
+    ast.Compare: lambda to, node: f"{to.inside(node.left)} {node.operator} {to.inside(node.right)}",
     ast.Matches: lambda to, node: f"{to.inside(node.body)} matches /{node.regex}/",
     ast.Arithmetic: lambda to, node: f"{to.inside(node.left)} {node.operator} {to.inside(node.right)}",
     ast.Negative: lambda to, node: f"-{to.inside(node.body)}",

@@ -41,14 +41,14 @@ class PastCall(Protocol):
     def status(self) -> str | None: ...
 
     @property
-    def assumed(self) -> str | None: ...
+    def assumed_status(self) -> str | None: ...
 
     @property
     def may_be_withdrawn(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
-class ViewSpec:
+class HistoryQuery:
     """What a history term asks for, compiled.
 
     Attributes:
@@ -57,10 +57,10 @@ class ViewSpec:
         label: the place of the past call among them.
         required: arguments that a past call must have.
         binders: (place of a variable, the argument that it is bound to).
-        own: conditions on the past call alone.
-        joined: those of the equations that are of variables: (place of the variable, the argument that it equals).
-        joins: equations: (a side that depends on the past call alone, the side that does not depend on it).
-        rest: the other conditions.
+        own_conditions: conditions on the past call alone.
+        variable_equations: the equations of variables: (slot of the variable, the argument that it equals).
+        equations: equations: (a side that depends on the past call alone, the side that does not depend on it).
+        residual_conditions: the other conditions.
         ok_only: whether only calls that went well count.
         term: what is summed up, if it depends on the past call alone; with `late_term` otherwise.
     """
@@ -70,10 +70,10 @@ class ViewSpec:
     label: int
     required: tuple[str, ...]
     binders: tuple[tuple[int, str], ...]
-    own: tuple[Term, ...]
-    joined: tuple[tuple[int, str], ...]
-    joins: tuple[tuple[Term, Term], ...]
-    rest: tuple[Term, ...]
+    own_conditions: tuple[Term, ...]
+    variable_equations: tuple[tuple[int, str], ...]
+    equations: tuple[tuple[Term, Term], ...]
+    residual_conditions: tuple[Term, ...]
     ok_only: bool = False
     term: Term | None = None
     late_term: Term | None = None
@@ -94,25 +94,31 @@ class ViewSpec:
         """Everything, for one past call."""
         if not self.bind(env, call):
             return False
-        return conjunction([*(test(env) for test in self.own), *self._joined(env), *(test(env) for test in self.rest)])
+        return conjunction(
+            [
+                *(test(env) for test in self.own_conditions),
+                *self._equalities(env),
+                *(test(env) for test in self.residual_conditions),
+            ]
+        )
 
-    def _joined(self, env: Env) -> Iterable[Truth]:
-        return (equal(own(env), other(env)) for own, other in self.joins)
+    def _equalities(self, env: Env) -> Iterable[Truth]:
+        return (equal(own(env), other(env)) for own, other in self.equations)
 
-    def judge_entry(self, env: Env, entry: Entry) -> Truth:
+    def judge_entry(self, env: Env, entry: IndexEntry) -> Truth:
         """Everything but what was decided already."""
         self.bind(env, entry.call)
-        return conjunction([entry.own, *self._joined(env), *(test(env) for test in self.rest)])
+        return conjunction([entry.own, *self._equalities(env), *(test(env) for test in self.residual_conditions)])
 
-    def judge_match(self, env: Env, entry: Entry) -> Truth:
+    def judge_match(self, env: Env, entry: IndexEntry) -> Truth:
         """What is left where the equations hold."""
-        if not self.rest:  # the common case
+        if not self.residual_conditions:  # the common case
             return entry.own
         self.bind(env, entry.call)
-        return conjunction([entry.own, *(test(env) for test in self.rest)])
+        return conjunction([entry.own, *(test(env) for test in self.residual_conditions)])
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     """A past call in a view. `own`: true, or unknown."""
 
     place: int
@@ -126,16 +132,16 @@ _by_place = attrgetter("place")
 class _Bucket:
     """The calls for which the equations have the same values."""
 
-    __slots__ = ("entries", "total", "unsure")
+    __slots__ = ("entries", "total", "uncertain")
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
-        self.unsure = 0
+        self.entries: list[IndexEntry] = []
+        self.uncertain = 0
         self.total: Any = 0
 
     def copied(self) -> _Bucket:
         copy = _Bucket()
-        copy.entries, copy.unsure, copy.total = list(self.entries), self.unsure, self.total
+        copy.entries, copy.uncertain, copy.total = list(self.entries), self.uncertain, self.total
         return copy
 
     def before(self, place: int) -> _Bucket:
@@ -144,97 +150,101 @@ class _Bucket:
             return self
         found = _Bucket()
         found.entries = [entry for entry in self.entries if entry.place < place]
-        found.unsure, found.total = sum(entry.own is not True for entry in found.entries), None
+        found.uncertain, found.total = sum(entry.own is not True for entry in found.entries), None
         return found
 
 
-class View:
+class HistoryIndex:
     """The calls of one session that a history term may mean."""
 
-    __slots__ = ("_buckets", "_kinds", "_odd", "_spec", "_texts")
+    __slots__ = ("_buckets", "_keyed_by_string", "_kinds", "_query", "_unindexed")
 
-    def __init__(self, spec: ViewSpec) -> None:
-        self._spec = spec
+    def __init__(self, query: HistoryQuery) -> None:
+        self._query = query
         self._buckets: dict[Any, _Bucket] = {}  # by the values of the equations: by one alone, or a tuple
-        self._kinds: dict[tuple[str, ...], list[Entry]] = {}  # by the kinds of the values: others are incomparable
-        self._odd: list[Entry] = []  # those whose values cannot be indexed
-        self._texts = True  # whether all are indexed, by one text
+        self._kinds: dict[tuple[str, ...], list[IndexEntry]] = {}  # by the kinds of the values: others are incomparable
+        self._unindexed: list[IndexEntry] = []  # those whose values cannot be indexed
+        self._keyed_by_string = True  # whether all are indexed, by one text
 
-    def copied(self) -> View:
+    def copied(self) -> HistoryIndex:
         """The same calls, for a session of its own."""
-        copy = View(self._spec)
+        copy = HistoryIndex(self._query)
         copy._buckets = {key: bucket.copied() for key, bucket in self._buckets.items()}
         copy._kinds = {kinds: list(entries) for kinds, entries in self._kinds.items()}
-        copy._odd, copy._texts = list(self._odd), self._texts
+        copy._unindexed, copy._keyed_by_string = list(self._unindexed), self._keyed_by_string
         return copy
 
-    def add(self, trace: Any, call: PastCall) -> None:
+    def add(self, context: Any, call: PastCall) -> None:
         """Takes in a call whose outcome was recorded."""
-        spec = self._spec
-        if spec.ok_only and call.status != "ok":
+        query = self._query
+        if query.ok_only and call.status != "ok":
             return
-        env: Env = [None] * spec.size
-        env[0] = trace
-        if not spec.bind(env, call):
+        env: Env = [None] * query.size
+        env[0] = context
+        if not query.bind(env, call):
             return
-        own = conjunction(test(env) for test in spec.own)
+        own = conjunction(test(env) for test in query.own_conditions)
         if own is False:
             return
-        entry = Entry(call.place, call, own)
-        keys = [hash_key(side(env)) for side, _ in spec.joins]
-        self._texts = self._texts and len(keys) == 1 and type(keys[0]) is str
+        entry = IndexEntry(call.place, call, own)
+        keys = [hash_key(side(env)) for side, _ in query.equations]
+        self._keyed_by_string = self._keyed_by_string and len(keys) == 1 and type(keys[0]) is str
         if None in keys:
-            insort(self._odd, entry, key=_by_place)
+            insort(self._unindexed, entry, key=_by_place)
             return
         insort(self._kinds.setdefault(tuple(map(kind_of_key, keys)), []), entry, key=_by_place)
         self._put(keys[0] if len(keys) == 1 else tuple(keys), entry, env)
 
-    def _put(self, key: Any, entry: Entry, env: Env) -> None:
+    def _put(self, key: Any, entry: IndexEntry, env: Env) -> None:
         bucket = self._buckets.setdefault(key, _Bucket())
         insort(bucket.entries, entry, key=_by_place)
-        bucket.unsure += entry.own is not True
-        if self._spec.term is not None:
-            bucket.total = arithmetic(bucket.total, "+", self._spec.term(env))
+        bucket.uncertain += entry.own is not True
+        if self._query.term is not None:
+            bucket.total = arithmetic(bucket.total, "+", self._query.term(env))
 
-    def _found(self, env: Env) -> tuple[_Bucket | None, Sequence[Entry]]:
+    def _matching(self, env: Env) -> tuple[_Bucket | None, Sequence[IndexEntry]]:
         """(the calls for which the equations hold, those for which they have to be looked at)."""
-        bucket, others = self._looked_up(env)
-        until = env[0].until
+        bucket, others = self._lookup(env)
+        until = env[0].before_place
         if until is None:
             return bucket, others
         bucket = bucket and bucket.before(until)
         return bucket if bucket and bucket.entries else None, [entry for entry in others if entry.place < until]
 
-    def _looked_up(self, env: Env) -> tuple[_Bucket | None, Sequence[Entry]]:
-        joins = self._spec.joins
+    def _lookup(self, env: Env) -> tuple[_Bucket | None, Sequence[IndexEntry]]:
+        joins = self._query.equations
         if len(joins) == 1:
             value = joins[0][1](env)
-            if type(value) is str and self._texts:  # the common case
+            if type(value) is str and self._keyed_by_string:  # the common case
                 return self._buckets.get(value), ()
             keys = [hash_key(value)]
         else:
             keys = [hash_key(side(env)) for _, side in joins]
         if None in keys:
-            return None, sorted([*self._odd, *(e for group in self._kinds.values() for e in group)], key=_by_place)
+            return None, sorted(
+                [*self._unindexed, *(e for group in self._kinds.values() for e in group)], key=_by_place
+            )
         kinds = tuple(map(kind_of_key, keys))
-        others = self._odd
+        others = self._unindexed
         if self._kinds and self._kinds.keys() != {kinds}:
             others = [*others, *(e for own, group in self._kinds.items() if own != kinds for e in group)]
         return self._buckets.get(keys[0] if len(keys) == 1 else tuple(keys)), others
 
-    def some(self, env: Env) -> Truth:
+    def exists(self, env: Env) -> Truth:
         """Whether there is such a call."""
-        spec = self._spec
-        bucket, others = self._found(env)
-        if not others and not spec.rest:  # the common case
-            past = False if bucket is None else len(bucket.entries) > bucket.unsure or bucket.entries[0].own
+        query = self._query
+        bucket, others = self._matching(env)
+        if not others and not query.residual_conditions:  # the common case
+            past = False if bucket is None else len(bucket.entries) > bucket.uncertain or bucket.entries[0].own
             if past is True or not env[0].in_flight:
                 return past
-        found = [spec.judge_match(env, entry) for entry in (bucket.entries if bucket else ())]
+        found = [query.judge_match(env, entry) for entry in (bucket.entries if bucket else ())]
         if True in found:
             return True
-        found += [spec.judge_entry(env, entry) for entry in others]
-        found += [spec.judge(env, call) for call in self._in_flight(env) if not spec.ok_only or call.assumed == "ok"]
+        found += [query.judge_entry(env, entry) for entry in others]
+        found += [
+            query.judge(env, call) for call in self._in_flight(env) if not query.ok_only or call.assumed_status == "ok"
+        ]
         return disjunction(found)
 
     def _in_flight(self, env: Env) -> list[Any]:
@@ -242,64 +252,66 @@ class View:
         in_flight: list[Any] = env[0].in_flight
         if not in_flight:
             return in_flight
-        until, tools = env[0].until or sys.maxsize, self._spec.tools
-        return [one for one in in_flight if one.tool in tools and one.place < until and one.assumed != "withdrawn"]
+        until, tools = env[0].before_place or sys.maxsize, self._query.tools
+        return [
+            one for one in in_flight if one.tool in tools and one.place < until and one.assumed_status != "withdrawn"
+        ]
 
-    def _past(self, env: Env) -> list[tuple[int, Any, Truth]]:
+    def _settled_calls(self, env: Env) -> list[tuple[int, Any, Truth]]:
         """(place, call, whether it is one) of all calls that may be and whose outcome is known."""
-        spec = self._spec
-        bucket, others = self._found(env)
-        found = [(e.place, e.call, spec.judge_match(env, e)) for e in (bucket.entries if bucket else ())]
-        found += [(e.place, e.call, spec.judge_entry(env, e)) for e in others]
+        query = self._query
+        bucket, others = self._matching(env)
+        found = [(e.place, e.call, query.judge_match(env, e)) for e in (bucket.entries if bucket else ())]
+        found += [(e.place, e.call, query.judge_entry(env, e)) for e in others]
         return [one for one in found if one[2] is not False]
 
-    def _settled(self, env: Env) -> _Bucket | None:
+    def _decisive_bucket(self, env: Env) -> _Bucket | None:
         """The bucket that alone decides of the calls whose outcome is known, where one does."""
-        if self._spec.rest:
+        if self._query.residual_conditions:
             return None
-        bucket, others = self._found(env)
+        bucket, others = self._matching(env)
         if others:
             return None
-        return _NOTHING if bucket is None else None if bucket.unsure else bucket
+        return _EMPTY_BUCKET if bucket is None else None if bucket.uncertain else bucket
 
     def count(self, env: Env) -> int | Unknown:
         """How many such calls there are."""
-        bucket = self._settled(env)
+        bucket = self._decisive_bucket(env)
         if bucket is not None:
             number: Any = len(bucket.entries)
         else:
-            found = self._past(env)
+            found = self._settled_calls(env)
             number = _first_unknown(value for _, _, value in found) or len(found)
-        return self._with_those_in_flight(env, number)  # type: ignore[no-any-return]
+        return self._plus_in_flight(env, number)  # type: ignore[no-any-return]
 
     def sum(self, env: Env) -> Any:
         """The sum of a term over them."""
-        bucket = self._settled(env) if self._spec.term is not None else None
+        bucket = self._decisive_bucket(env) if self._query.term is not None else None
         if bucket is not None and bucket.total is not None:
-            return self._with_those_in_flight(env, bucket.total)
+            return self._plus_in_flight(env, bucket.total)
         total: Any = 0
-        for _, call, value in sorted(self._past(env), key=_first_of):
+        for _, call, value in sorted(self._settled_calls(env), key=_first_of):
             if type(value) is Unknown:
                 return value
-            self._spec.bind(env, call)
+            self._query.bind(env, call)
             total = arithmetic(total, "+", self._amount(env))
-        return self._with_those_in_flight(env, total)
+        return self._plus_in_flight(env, total)
 
     def _amount(self, env: Env) -> Any:
         """What the past call among the names adds."""
-        term = self._spec.term or self._spec.late_term
+        term = self._query.term or self._query.late_term
         return 1 if term is None else term(env)
 
-    def _with_those_in_flight(self, env: Env, total: Any) -> Any:
+    def _plus_in_flight(self, env: Env, total: Any) -> Any:
         for call in self._in_flight(env) if type(total) is not Unknown or total.bounds else ():
-            total = arithmetic(total, "+", self.share(env, call))
+            total = arithmetic(total, "+", self.contribution(env, call))
         return total
 
-    def share(self, env: Env, call: Any) -> Any:
+    def contribution(self, env: Env, call: Any) -> Any:
         """What a call in flight adds to the count or the sum: between two bounds, where it is not known whether."""
-        if call.assumed == "withdrawn" or (self._spec.ok_only and call.assumed != "ok"):
+        if call.assumed_status == "withdrawn" or (self._query.ok_only and call.assumed_status != "ok"):
             return 0
-        value = self._spec.judge(env, call)
+        value = self._query.judge(env, call)
         if value is False:
             return 0
         amount = arithmetic(0, "+", self._amount(env))
@@ -311,24 +323,24 @@ class View:
 
     def select(self, env: Env, which: str) -> Any:
         """The first or last such call."""
-        bucket, at = self._settled(env), 0 if which == "first" else -1
+        bucket, at = self._decisive_bucket(env), 0 if which == "first" else -1
         found: list[tuple[int, Any, Truth]]
         if bucket is None:
-            found = self._past(env)
+            found = self._settled_calls(env)
         else:
             found = [(one.place, one.call, True) for one in bucket.entries[at : at + 1 or None]]
-        found += [(one.place, one, self._is_one(env, one)) for one in self._in_flight(env)]
+        found += [(one.place, one, self._matches_call(env, one)) for one in self._in_flight(env)]
         for _, call, value in sorted(found, key=_first_of, reverse=which == "last"):
             if value is not False:
                 return call if value is True else value
-        return Unknown(f"there is no {which} call of {' or '.join(sorted(self._spec.tools))}")
+        return Unknown(f"there is no {which} call of {' or '.join(sorted(self._query.tools))}")
 
-    def _is_one(self, env: Env, call: Any) -> Truth:
-        value = self._spec.judge(env, call)
+    def _matches_call(self, env: Env, call: Any) -> Truth:
+        value = self._query.judge(env, call)
         return _may_not_run(call) if value is True and call.may_be_withdrawn else value
 
 
-_NOTHING = _Bucket()
+_EMPTY_BUCKET = _Bucket()
 _first_of = itemgetter(0)
 
 
