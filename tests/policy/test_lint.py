@@ -239,8 +239,8 @@ def test_the_command_prints_findings_in_words(run: Callable[..., CommandResult])
     """The kind, the rule, what is wrong, and an example."""
     ran = run("policies: [{id: a, temporal: 'tool:pay -> O tool:login'}]")
     assert ran.status == 1
-    assert ran.out.startswith("vacuous: a (pay): `tool:pay -> O tool:login` speaks of the first step only")
-    assert "did you mean `G(tool:pay -> O tool:login)`?" in ran.out
+    assert ran.out.startswith("vacuous: a (pay): 'tool:pay -> O tool:login' applies to the first step only")
+    assert "did you mean 'G(tool:pay -> O tool:login)'?" in ran.out
 
 
 def test_a_clean_file_exits_0(run: Callable[..., CommandResult]) -> None:

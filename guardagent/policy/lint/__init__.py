@@ -1,22 +1,22 @@
-"""Finds what is wrong with rules themselves: those that allow nothing, or everything, or that another one says too.
+"""Finds faulty rules: contradictory, vacuous, redundant and under-constrained ones.
 
-    finding     what is found
-    lint_report     looks at a policy file with every check
-    subject     the policy file that is looked at, of which nothing is run
-    steps       what its rules make of the order of steps: automata together
-    implied     which of them another one implies
-    forms       what rules over data say of the order of steps
-    data        what they say else, asked of Z3
-    solvers     what its solver rules say, asked of Z3
-    together    what several of these say of one call
-    mixed       what rules over data say of one, in their terms
-    contradictory_steps, contradictory_data, contradictory_solver     of tools that can never be called
-    same        what is said of two rules of which one implies the other
-    severity    which of two rules decides
-    words       examples in words
-    checks/     one file per check; what stands in there is what is done
+    finding              a finding
+    report               runs every check on a policy file
+    subject              the policy file under check, of which nothing is run
+    steps                the order of steps: search in products of automata
+    implication          implications between rules about steps
+    step_formulas        formulas about steps that data rules imply
+    data_rules           data rules, with Z3
+    solver_cases         solver rules, with Z3
+    joint_solver_rules   several solver rules for one call
+    data_constraints     data rules in the terms of a solver rule
+    *_contradictions     tools that can never be called
+    redundancy           findings for duplicate and shadowed rules
+    severity             the precedence of two rules
+    descriptions         examples in natural language
+    checks/              one file per check; every file in it is run
 
-No finding is made without a proof, and none without an example; what could not be decided is said beside the findings.
+Every finding is proved and has an example. Questions that could not be decided are reported separately.
 """
 
 from guardagent.policy.lint.finding import LintFinding

@@ -1,7 +1,7 @@
-"""What data rules ask of a call, in the terms of a solver rule of the same tool: of the variables that they share.
+"""Translates data rules to constraints over the variables of a solver rule for the same tool.
 
-A condition is read as far as it compares what a variable of the solver rule is given with a literal, or with another
-variable; whatever else it says is left open. So where nothing satisfies both here, nothing does.
+Only comparisons of such variables with literals or each other are translated; the rest of a condition is left open.
+The translation is weaker than the rules: if it is unsatisfiable, so are the rules.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from guardagent.policy.solver.literals import fits, term_of
 from guardagent.policy.solver.sources import ARGS
 from guardagent.policy.solver.z3_text import solver_module
 
-SourceNames = Mapping[str, str]  # a variable of a rule -> the expression that gives it
+SourceNames = Mapping[str, str]  # a variable of a rule -> its source expression
 _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -32,7 +32,7 @@ _SWAPPED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def data_constraints(rule: Rule, case: SolverCase) -> list[Any]:
-    """What a rule over data asks of every call of a tool, as far as it can be said of the case's variables."""
+    """Returns the constraints of a data rule on every call of the case's tool."""
     reader = _ConditionTranslator(case)
     parts = [one for read in rule.rules for one in (read.parts if isinstance(read, ast.AllOf) else (read,))]
     mine = [one for one in parts if isinstance(one, ast.Forall) and case.tool in one.pattern.tools]
@@ -47,7 +47,7 @@ class _ConditionTranslator:
         self._sorts = {written[name]: one.sort for name, one in case.variables.items() if name in written}
 
     def required(self, rule: ast.Forall) -> Any | None:
-        """The condition; None where the pattern does not mean every call of the tool."""
+        """Translates the condition, or returns None if the pattern does not match every call of the tool."""
         arguments = rule.pattern.arguments
         names = {one.value.name: f"{ARGS}.{one.name}" for one in arguments if isinstance(one.value, ast.Variable)}
         others = [one for one in arguments if not isinstance(one.value, ast.Variable | ast.AnyValue)]
@@ -56,7 +56,7 @@ class _ConditionTranslator:
         return self._translate(rule.condition, names, wanted=True)
 
     def _translate(self, term: ast.Term, names: SourceNames, *, wanted: bool) -> Any:
-        """When a condition is true, or false; or something weaker."""
+        """Translates a condition, or its negation, to a formula that it implies."""
         z3 = solver_module()
         match term:
             case ast.Negation(body):
@@ -77,7 +77,7 @@ class _ConditionTranslator:
                 compared = self._compared(term, names)
                 if compared is not None:
                     return compared if wanted else z3.Not(compared)
-        return z3.BoolVal(True, self._context)  # noqa: FBT003 - what it says is left open
+        return z3.BoolVal(True, self._context)  # noqa: FBT003 - left open
 
     def _compared(self, term: ast.Compare, names: SourceNames) -> Any | None:
         left, right = _text(term.left, names), _text(term.right, names)
@@ -99,5 +99,5 @@ class _ConditionTranslator:
 
 
 def _text(term: ast.Term, names: SourceNames) -> str:
-    """The expression that a term is, over the arguments of the call."""
+    """Returns the source expression of a term over the call's arguments."""
     return names.get(term.name, term.name) if isinstance(term, ast.Variable) else text_of(term)

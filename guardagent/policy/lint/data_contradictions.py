@@ -1,4 +1,4 @@
-"""By data rules: tools of which no call can satisfy what is asked of it."""
+"""Finds tools that data rules never allow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from guardagent.policy.monitors.rule import Rule
 
 
 def by_data(subject: LintSubject) -> Iterator[LintFinding]:
-    """By one rule, or by several together."""
+    """Yields findings for one rule, or for several rules together."""
     abstract = analysis_of(subject)
     if abstract is None:
         return
@@ -25,7 +25,7 @@ def by_data(subject: LintSubject) -> Iterator[LintFinding]:
 
 
 def _least(abstract: PolicyAnalysis, tool: str, rules: Sequence[Rule]) -> list[Rule]:
-    """Some of the rules that already never allow a tool, none of which can be left out."""
+    """Returns a minimal set of rules that never allow a tool."""
     kept = list(rules)
     for one in rules:
         without = [other for other in kept if other is not one]
@@ -36,12 +36,12 @@ def _least(abstract: PolicyAnalysis, tool: str, rules: Sequence[Rule]) -> list[R
 
 def _finding(tool: str, least: Sequence[Rule], abstract: PolicyAnalysis) -> LintFinding:
     ids = [rule.id for rule in least]
-    if not ids:  # a call that no rule has to do with is denied, or an argument is not declared
-        message = f"{tool} can never be called: nothing that the file declares allows it"
+    if not ids:  # an unlisted call is denied, or an argument is not declared
+        message = f"'{tool}' can never be called: no declaration in the file allows it"
         return LintFinding("contradictory", None, tool, message, f"{tool}(): denied")
-    message = f"{tool} can never be called: nothing satisfies {rules_of(ids)}{' together' * (len(ids) > 1)}"
+    message = f"'{tool}' can never be called: no call satisfies {rules_of(ids)}{' together' * (len(ids) > 1)}"
     found = abstract.example(tool, kept=least[:-1], violated=least[-1:])
     if found is None:
         return LintFinding("contradictory", ids[-1], tool, message, f"{tool}(), with any arguments: denied")
-    denied = f"denied by {ids[-1]}" + (f", which {rules_of(ids[:-1])} would allow" if len(ids) > 1 else "")
+    denied = f"denied by rule '{ids[-1]}'" + (f", allowed by {rules_of(ids[:-1])}" if len(ids) > 1 else "")
     return LintFinding("contradictory", ids[-1], tool, message, f"{found.description}: {denied}")

@@ -1,4 +1,4 @@
-"""What the data rules say, asked of Z3 about any session at all."""
+"""Analyses data rules for all sessions, with Z3."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def is_over_data(rule: Rule) -> bool:
 
 @lru_cache(4)
 def analysis_of(subject: LintSubject) -> PolicyAnalysis | None:
-    """What answers questions about data rules; None where there are none, or where Z3 is not installed."""
+    """Returns the analysis of data rules, or None if there are none or Z3 is not installed."""
     if not any(is_over_data(rule) for rule in subject.rules):
         return None
     try:
         import z3  # noqa: F401
     except ImportError:
-        subject.add_undecided("rules over data", "Z3 is not installed; install guardagent[solver]")
+        subject.add_undecided("data rules", "Z3 is not installed; install guardagent[solver]")
         return None
     return PolicyAnalysis(subject.policies)
 
@@ -37,7 +37,7 @@ def is_never_violated(subject: LintSubject, rule: Rule) -> bool:
 
 
 def terms_of(rule: Rule) -> frozenset[str]:
-    """What a rule looks at."""
+    """Returns the facts, arguments, state and history that a rule reads."""
     return frozenset(word for read in rule.rules for one in ast.walk(read) for word in _words(one))
 
 

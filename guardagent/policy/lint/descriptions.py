@@ -1,4 +1,4 @@
-"""Examples, in words."""
+"""Describes examples in natural language."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from guardagent.policy.monitors.rule import Rule
 
 
 def join_words(words: Iterable[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """Joins words as in `a`, `a and b`, `a, b and c`."""
     *first, last = words
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def call_of(call: SessionCall) -> str:
-    """A call, with what else it is."""
+    """Describes a call with its action, decision and tags."""
     labels = [f"action {call.action}"] if call.action else []
     labels += [f"decision {call.decision}"] if call.decision else []
     labels += [f"tag {tag}" for tag in sorted(call.tags)]
@@ -26,19 +26,19 @@ def call_of(call: SessionCall) -> str:
 
 
 def calls_of(path: Sequence[StepKind]) -> str:
-    """Calls, one after the other."""
+    """Describes calls in order."""
     if not path:
         return "no call at all"
     return ", then ".join(f"{call_of(step.call)}{'' if step.ok else ', which fails'}" for step in path)
 
 
 def rules_of(ids: Sequence[str]) -> str:
-    """Rules, by their ids."""
-    return f"{'rule' if len(ids) == 1 else 'rules'} {join_words(ids)}"
+    """Lists rules by their ids."""
+    return f"{'rule' if len(ids) == 1 else 'rules'} {join_words(map(repr, ids))}"
 
 
 def text_of(rule: Rule, at: int, subject: LintSubject) -> str:
-    """The text of a part of a rule, where it has one text for each; else all of it."""
+    """Returns the text of one atomic rule, or of the whole rule if they share a text."""
     texts = subject.sources[rule.id].statements
     found = texts[at].text if len(texts) == len(RuleTree(rule.rules).atomic_rules) else rule.source.text
     return " ".join(found.split())

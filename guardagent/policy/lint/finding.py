@@ -1,4 +1,4 @@
-"""What is wrong with a rule."""
+"""The finding of a lint check."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LintFinding:
-    """Something wrong with a policy.
+    """A fault of a policy.
 
     Attributes:
-        kind: what is wrong, in a word: contradictory, vacuous, duplicate, shadowed, underconstrained, unreachable or
-            uncovered; or what a check of another package calls it.
-        policy: the id of the rule; of several that are wrong together, of the last one. None for one of the whole file.
-        tool: the tool that it concerns; None where it concerns several or none.
-        message: what is wrong, and what to do.
-        example: a call, or calls, on which it shows.
+        kind: the kind of fault: contradictory, vacuous, duplicate, shadowed, underconstrained, unreachable or
+            uncovered, or a kind of another package's check.
+        policy: the id of the rule, or of the last of several rules; None for the whole file.
+        tool: the tool, or None if there are several or none.
+        message: the fault, and a fix.
+        example: a call or calls that show the fault.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""Whether a rule about the order of steps is implied by another one."""
+"""Checks whether one rule about the order of steps implies another."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from guardagent.policy.lint.steps import (
 
 @dataclass(frozen=True, slots=True)
 class ImplicationResult:
-    """How two rules were found to be.
+    """The result of an implication check.
 
     Attributes:
-        implied: whether the first is never broken unless the second one is by the same step.
-        example: a shortest order of steps that breaks the first one; None where it is never broken.
+        implied: whether every step that violates the first rule violates the second one.
+        example: a shortest sequence of steps that violates the first rule, or None if there is none.
     """
 
     implied: bool
@@ -34,16 +34,16 @@ class ImplicationResult:
 def check_implication(
     first: RuleAutomaton, second: RuleAutomaton, tools: Sequence[str], *, may_continue: bool
 ) -> ImplicationResult:
-    """Whether a rule is implied by another one.
+    """Checks whether the second rule implies the first.
 
     Args:
-        first: a rule that is only about steps.
-        second: what may imply it.
-        tools: those that there are.
-        may_continue: whether calls may run although they break the second one.
+        first: a rule about the order of steps only.
+        second: the rule that may imply it.
+        tools: the tools that exist.
+        may_continue: whether calls may run although they violate the second rule.
 
     Raises:
-        Undecided: it would take too long.
+        SearchLimitError: the rules have too many states.
     """
     return _ImplicationSearch(
         first, second, steps_of((first, second), tools, failing=True), may_continue=may_continue
@@ -78,7 +78,7 @@ class _ImplicationSearch:
         return broken[1] or not broken[0]
 
     def _broken(self, at: _Both) -> Iterator[tuple[tuple[bool, bool], list[StepKind]]]:
-        """Which of the two the end breaks, and each step that can come next."""
+        """Yields the rules that the end or a next step violates, with the sequence of steps."""
         first, second = self._pair
         yield (not first.accepts(at[0]), not second.accepts(at[1])), path_to(self._predecessors, at)
         for step in self._steps:
@@ -90,7 +90,7 @@ class _ImplicationSearch:
                 self._continue(at, step)
 
     def _continue(self, at: _Both, step: StepKind) -> None:
-        """As a session does; what was broken and said is not said again."""
+        """Follows a step as a session does after it reported a violation."""
         (first, second), (one, other) = self._pair, step.letters
         following = first.resume(at[0], one), second.resume(at[1], other)
         if following not in self._predecessors:

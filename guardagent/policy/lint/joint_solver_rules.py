@@ -1,4 +1,4 @@
-"""Several solver rules of one tool, put together: variables that come from the same expression are the same."""
+"""Combines several solver rules of one tool; variables with the same source expression are equal."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from guardagent.policy.solver.z3_text import solver_module
 
 
 class JointSolverRules:
-    """The terms of several rules in one context, each with names of its own.
+    """The terms of several rules in one Z3 context, with distinct names.
 
     Attributes:
-        context: of Z3.
+        context: the Z3 context.
     """
 
     def __init__(self, cases: Sequence[SolverCase]) -> None:
@@ -23,26 +23,26 @@ class JointSolverRules:
         self._cases = list(cases)
 
     def permit_terms(self, case: SolverCase) -> list[Any]:
-        """That a rule permits the call."""
+        """Returns the terms under which a rule permits the call."""
         return self._translated[case].terms
 
     def open_constants(self, case: SolverCase) -> list[Any] | None:
-        """What a rule leaves open, as constants; None where it leaves a function open."""
+        """Returns a rule's open constants, or None if a function is open."""
         return self._translated[case].open
 
     def shared_equalities(self, first: SolverCase, second: SolverCase) -> list[Any]:
-        """That variables which come from the same expressions have the same values."""
+        """Returns equations of variables with the same source expression."""
         one, other = self._translated[first].by_source, self._translated[second].by_source
         return [one[source] == other[source] for source in one if source in other and _same_sort(one, other, source)]
 
     def shares_all_variables(self, first: SolverCase, second: SolverCase) -> bool:
-        """Whether each variable of the first one is one of the second, of the same values."""
+        """Whether each variable of the first rule has the same source as one of the second."""
         one, other = self._translated[first].by_source, self._translated[second].by_source
         whole = len(one) == len(first.variable_terms) and not self._translated[first].free
         return whole and all(source in other and _same_sort(one, other, source) for source in one)
 
     def check(self, cases: Sequence[SolverCase]) -> str:
-        """Whether all of some rules can permit a call."""
+        """Checks whether all rules can permit a call together."""
         terms = [term for case in cases for term in self.permit_terms(case)]
         pairs = [(one, other) for at, one in enumerate(cases) for other in cases[at + 1 :]]
         return check_terms(self.context, [*terms, *(term for pair in pairs for term in self.shared_equalities(*pair))])[
@@ -51,7 +51,7 @@ class JointSolverRules:
 
 
 class _TranslatedCase:
-    """A rule's terms in another context, of names that no other rule has."""
+    """A rule's terms in another context, with unique names."""
 
     def __init__(self, case: SolverCase, number: int, context: Any) -> None:
         z3 = solver_module()
@@ -72,7 +72,7 @@ def _same_sort(one: Mapping[str, Any], other: Mapping[str, Any], source: str) ->
 
 
 def joint_solver_rules(cases: Sequence[SolverCase]) -> JointSolverRules | None:
-    """Several rules together; None where there are no several, or their sorts have one name and other values."""
+    """Combines rules, or returns None for a single rule or sorts with one name and different values."""
     if len(cases) < 2:
         return None
     sorts: dict[str, tuple[str, ...]] = {}

@@ -1,4 +1,4 @@
-"""What is said of two rules of which one implies the other."""
+"""Findings for duplicate and shadowed rules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.monitors.rule import Rule
 
-ViolatingCalls = tuple[str, str | None]  # calls in words, and the tool of the one that breaks a rule
+ViolatingCalls = tuple[str, str | None]  # a description of calls, and the tool of the violating call
 
 
 def redundancy_findings(
@@ -17,14 +17,14 @@ def redundancy_findings(
     second_redundant: object,
     violating_calls: Callable[[Rule], ViolatingCalls | None],
 ) -> Iterator[LintFinding]:
-    """A duplicate, or a rule that another one shadows.
+    """Yields a finding if the rules are duplicates or one shadows the other.
 
     Args:
-        first: a rule.
-        second: a later one.
-        first_redundant: whether the first one is left nothing to decide.
-        second_redundant: whether the second one is.
-        violating_calls: gives calls that break a rule; None where there are none, and so nothing to shadow.
+        first: the first rule.
+        second: a later rule.
+        first_redundant: whether the second rule makes the first one redundant.
+        second_redundant: whether the first rule makes the second one redundant.
+        violating_calls: returns calls that violate a rule, or None if there are none.
     """
     if not first_redundant and not second_redundant:
         return
@@ -34,11 +34,11 @@ def redundancy_findings(
         return
     example, tool = found
     if first_redundant and second_redundant:
-        message = f"{loser.id} says the same as {winner.id}; take one of them out"
-        yield LintFinding("duplicate", loser.id, tool, message, f"{example}: breaks both")
+        message = f"rule '{loser.id}' is equivalent to rule '{winner.id}'; remove one of them"
+        yield LintFinding("duplicate", loser.id, tool, message, f"{example}: violates both")
         return
     message = (
-        f"{loser.id} never decides anything: whatever breaks it breaks {winner.id}, which is as severe; "
-        "take it out, or say what it forbids besides"
+        f"rule '{loser.id}' has no effect: every violation of it also violates rule '{winner.id}', which is as severe; "
+        "remove it, or forbid more in it"
     )
-    yield LintFinding("shadowed", loser.id, tool, message, f"{example}: breaks {loser.id}, and {winner.id} with it")
+    yield LintFinding("shadowed", loser.id, tool, message, f"{example}: violates '{loser.id}' and '{winner.id}'")

@@ -1,4 +1,4 @@
-"""Looks at a policy file with every check that there is."""
+"""Runs every lint check on a policy file."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from guardagent.policy.lint.subject import subject_of
 
 @dataclass(frozen=True, slots=True)
 class LintReport:
-    """What a policy file was found to be.
+    """The results of all checks on a policy file.
 
     Attributes:
-        findings: what is wrong, in the order of the rules.
-        undecided: what could not be decided, in words; nothing is found there, which says nothing.
-        rules: how many policies were looked at.
+        findings: the findings, in the order of the rules.
+        undecided: questions that could not be decided, in natural language.
+        rules: the number of policies.
     """
 
     findings: tuple[LintFinding, ...]
@@ -27,10 +27,10 @@ class LintReport:
 
 
 def lint_report(path: Path | str) -> LintReport:
-    """Looks at a policy file; neither its toolbox nor its programs are run.
+    """Runs every check on a policy file, without running its toolbox or programs.
 
     Raises:
-        InputError: it cannot be loaded, or a check of another package cannot.
+        InputError: the file, or a check of another package, cannot be loaded.
     """
     subject = subject_of(path)
     found: list[LintFinding] = []
@@ -38,16 +38,16 @@ def lint_report(path: Path | str) -> LintReport:
         try:
             found += module.check(subject)
         except SearchLimitError:
-            subject.add_undecided(name.replace("_", " "), "it would take too long")
+            subject.add_undecided(name.replace("_", " "), "the rules have too many states")
     order = {name: at for at, name in enumerate(subject.ids)}
     found.sort(key=lambda one: order.get(one.policy or "", len(order)))
     return LintReport(tuple(dict.fromkeys(found)), tuple(dict.fromkeys(subject.undecided)), len(subject.ids))
 
 
 def lint(path: Path | str) -> list[LintFinding]:
-    """What is wrong with the rules of a policy file.
+    """Returns the findings for a policy file.
 
     Raises:
-        InputError: it cannot be loaded.
+        InputError: the file cannot be loaded.
     """
     return list(lint_report(path).findings)

@@ -1,4 +1,4 @@
-"""Which of two rules decides where a call breaks both."""
+"""The precedence of two rules that a call violates both."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from guardagent.types import Decision
 
 
 def covers(second: Decision, first: Decision) -> bool:
-    """Whether a rule of the one severity leaves nothing to decide to a rule of the other that is broken with it.
+    """Whether a violation with the second severity makes one with the first severity irrelevant.
 
-    An approval lifts what escalated, and nothing else: a rule that blocks decides beside one that escalates.
+    A blocking rule is relevant next to an escalating one, since an approval lifts the escalation only.
     """
     return second >= first and not (second == Decision.ESCALATE and first == Decision.DENY)
 
 
 def allows_continuing(second: Decision) -> bool:
-    """Whether a call may run although it breaks a rule of this severity."""
+    """Whether a call may run although it violates a rule of this severity."""
     return second in (Decision.WARN, Decision.ESCALATE)

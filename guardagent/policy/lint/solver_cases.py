@@ -1,7 +1,7 @@
-"""What a solver rule says of one tool, as terms of Z3 that lint asks its own questions about.
+"""The constraints of a solver rule for one tool, as Z3 terms for lint's questions.
 
-given      the variables: what is known of a call
-open       everything else that the text declares and the permit may depend on
+variables        the known values of a call
+open symbols     every other declared symbol that the permit may depend on
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from guardagent.policy.solver.sources import ARGS, ExpressionSource
 from guardagent.policy.solver.traversal import TooLargeError, postorder, symbol_of
 from guardagent.policy.solver.z3_text import solver_module
 
-MILLISECONDS = 2000  # for one question
-LARGEST = 1000  # of the numbers of an example, where one of such numbers can be found
+MILLISECONDS = 2000  # time limit of one question
+LARGEST = 1000  # numbers in examples, if possible
 _COUNTS = (ast.CountCalls, ast.Length)
 
 Values = Mapping[str, Any]
@@ -32,10 +32,10 @@ Values = Mapping[str, Any]
 
 @dataclass(eq=False)
 class SolverCase:
-    """What a solver rule says of one tool.
+    """The constraints of a solver rule for one tool.
 
     Attributes:
-        sources: the expressions that give the variables, as the file has them.
+        sources: the source expressions of variables, by variable.
     """
 
     rule: Rule
@@ -67,22 +67,22 @@ class SolverCase:
 
     @cached_property
     def symbols(self) -> Mapping[str, Any]:
-        """The constants and functions that the text leaves open, by name, as declarations; and the given ones."""
+        """The uninterpreted constants and functions, by name, as declarations."""
         return {part.decl().name(): part.decl() for part in postorder(self._terms) if symbol_of(part) is not None}
 
     @cached_property
     def variable_terms(self) -> Mapping[str, Any]:
-        """The variables that the text speaks of, as terms."""
+        """The variables that occur in the constraints, as terms."""
         return {name: self.symbols[name]() for name in self.variables if name in self.symbols}
 
     @cached_property
     def open(self) -> Mapping[str, Any]:
-        """What is neither defined nor given, as declarations."""
+        """The open symbols, as declarations."""
         return {name: one for name, one in self.symbols.items() if name not in self.variables}
 
     @cached_property
     def domain(self) -> list[Any]:
-        """What is so of every variable, whatever the call: it is one of its `enum:`, and no count is below 0."""
+        """Constraints that hold for every call: enumerations and non-negative counts."""
         z3 = solver_module()
         found = []
         for name, constant in self.variable_terms.items():
@@ -95,17 +95,17 @@ class SolverCase:
 
     @property
     def has_literal_permit(self) -> bool:
-        """Whether the permit is `true` or `false`, which its author means."""
+        """Whether the permit is literally `true` or `false`, on purpose."""
         return self.permit_text.strip() in ("true", "false")
 
     # --- questions
 
     def check(self, terms: Sequence[Any]) -> tuple[str, Any]:
-        """(sat, unsat or unknown; a model), with what is so of every variable."""
+        """Checks terms within the domain; returns ("sat", "unsat" or "unknown"; a model)."""
         return check_terms(self.context, [*self.domain, *terms])
 
     def example(self, terms: Sequence[Any]) -> Values | None:
-        """Values of the variables with which some terms hold, of small numbers where there are such."""
+        """Returns values that satisfy terms, with small numbers if possible, or None."""
         z3 = solver_module()
         numbers = [one for one in self.variable_terms.values() if z3.is_arith(one)]
         small = [z3.And(one >= 0, one <= LARGEST) for one in numbers]
@@ -116,29 +116,29 @@ class SolverCase:
         return None
 
     def is_permitted(self, values: Values) -> bool | None:
-        """Whether a call is, as a session would judge it; None where it is not known."""
+        """Returns whether a session permits a call, or None if unknown."""
         status = self.permit_check.question.solve(values).status
         return None if status == "unknown" else status == "sat"
 
     def permit_varies(self, kept: Sequence[str] = ()) -> tuple[str, list[Any]]:
-        """Whether the permit of one call can hold and fail, by what is open and not kept the same; and how that is."""
+        """Checks whether the permit of one call can both hold and fail, depending on open symbols that are not kept."""
         z3 = solver_module()
         terms = [*self.assertions, self.permit, *self.with_fresh_symbols([*self.assertions, z3.Not(self.permit)], kept)]
         return self.check(terms)[0], terms
 
     @cached_property
     def is_determined(self) -> bool:
-        """Whether what is given decides the permit."""
+        """Whether the variables alone determine the permit."""
         return not self.open or self.permit_varies()[0] != "sat"
 
     def equalities(self, values: Values) -> list[Any]:
-        """That the variables have these values."""
+        """Returns equations of variables and values."""
         return [
             self.variable_terms[name] == term_of(value, self.variable_terms[name]) for name, value in values.items()
         ]
 
     def with_fresh_symbols(self, terms: Sequence[Any], kept: Sequence[str] = ()) -> list[Any]:
-        """The same terms, of other open constants and functions than these; some are kept."""
+        """Returns the terms with fresh open symbols, except those that are kept."""
         z3 = solver_module()
         changed = {name: one for name, one in self.open.items() if name not in kept}
         constants = [
@@ -149,10 +149,10 @@ class SolverCase:
         return [z3.substitute_funs(one, *_bodies(functions)) if functions else one for one in found]
 
     def describe(self, values: Values) -> str:
-        """A call, with what is known of it."""
+        """Describes a call with its known values."""
         comments = self.permit_check.encoding.comments
         facts = "; ".join(describe_value(name, value, comments.get(name, "")) for name, value in values.items())
-        return f"{self.tool}(), where {facts}" if facts else f"{self.tool}(), whatever is known"
+        return f"{self.tool}(), where {facts}" if facts else f"{self.tool}(), with any values"
 
 
 def _renamed(function: Any) -> Any:
@@ -162,13 +162,13 @@ def _renamed(function: Any) -> Any:
 
 
 def _bodies(functions: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """For each function, the other one applied to its arguments."""
+    """Returns each function with the body that applies its replacement."""
     z3 = solver_module()
     return [(one, other(*[z3.Var(at, one.domain(at)) for at in range(one.arity())])) for one, other in functions]
 
 
 def _counts(source: str) -> bool:
-    """Whether an expression is a number of things."""
+    """Whether an expression is a count or a length."""
     if not source:
         return False
     tree = read_term(source, {ARGS})
@@ -176,7 +176,7 @@ def _counts(source: str) -> bool:
 
 
 def check_terms(context: Any, terms: Sequence[Any]) -> tuple[str, Any]:
-    """(sat, unsat or unknown; a model)."""
+    """Checks terms; returns ("sat", "unsat" or "unknown"; a model)."""
     z3 = solver_module()
     solver = z3.Solver(ctx=context)
     solver.set("timeout", MILLISECONDS)
@@ -190,7 +190,7 @@ def check_terms(context: Any, terms: Sequence[Any]) -> tuple[str, Any]:
 
 @lru_cache(4)
 def cases_of(subject: LintSubject) -> tuple[SolverCase, ...]:
-    """Every tool that a solver rule governs; those that are too large are left open."""
+    """Returns a case for every tool of every solver rule, except those that are too large."""
     return tuple(_cases_of(subject))
 
 
@@ -212,7 +212,7 @@ def _cases_of(subject: LintSubject) -> Iterator[SolverCase]:
                 if _is_small_enough(case):
                     yield case
                 else:
-                    subject.add_undecided(f"what {rule.id} says of {tool}", "it is too large")
+                    subject.add_undecided(f"solver rule '{rule.id}' for tool '{tool}'", "its constraints are too large")
 
 
 def _is_small_enough(case: SolverCase) -> bool:

@@ -1,4 +1,4 @@
-"""By solver rules: tools that can never be called, as no values of the variables satisfy what permits them."""
+"""Finds tools that solver rules never permit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from guardagent.policy.lint.subject import LintSubject
 
 
 def by_solver(subject: LintSubject) -> Iterator[LintFinding]:
-    """By one rule, or by several of one tool whose variables come from the same expressions."""
+    """Yields findings for one rule, or for several rules of one tool with the same source expressions."""
     blocking = set(subject.blocking)
     cases = [one for one in cases_of(subject) if one.rule in blocking and not one.has_literal_permit]
     for tool in sorted({one.tool for one in cases} - subject.forbidden_tools):
@@ -29,8 +29,8 @@ def by_solver(subject: LintSubject) -> Iterator[LintFinding]:
 
 def _alone(case: SolverCase) -> LintFinding:
     empty = case.check(case.assertions)[0] == "unsat"
-    why = "its assertions contradict each other" if empty else "no values of its variables satisfy what permits it"
-    message = f"{case.tool} can never be called: {why}"
+    why = "the assertions contradict each other" if empty else "no values of the variables satisfy the permit"
+    message = f"'{case.tool}' can never be called: {why}"
     values = case.example([] if empty else case.assertions) or case.example([])
     example = f"{case.describe(values or {})}: denied, as with any other values"
     return LintFinding("contradictory", case.rule.id, case.tool, message, example)
@@ -40,19 +40,19 @@ def _jointly(tool: str, cases: Sequence[SolverCase], subject: LintSubject) -> It
     joint = joint_solver_rules(cases)
     status = "sat" if joint is None else joint.check(cases)
     if status == "unknown":
-        subject.add_undecided(f"whether {tool} can be called by its solver rules together", "Z3 does not know")
+        subject.add_undecided(f"whether all solver rules together permit '{tool}'", "Z3 reached no result")
     if joint is not None and status == "unsat":
         least = _least(joint, cases)
         *others, last = least
         ids = [one.rule.id for one in least]
-        message = f"{tool} can never be called: no values of the variables satisfy {rules_of(ids)} together"
+        message = f"'{tool}' can never be called: no values of the variables satisfy {rules_of(ids)} together"
         values = others[0].example([*others[0].assertions, others[0].permit]) or {}
-        denies = f"permitted by {ids[0]}, and then not by {rules_of(ids[1:])}"
+        denies = f"permitted by rule '{ids[0]}', but not by {rules_of(ids[1:])}"
         yield LintFinding("contradictory", last.rule.id, tool, message, f"{others[0].describe(values)}: {denies}")
 
 
 def _with_data(cases: Sequence[SolverCase], subject: LintSubject) -> Iterator[LintFinding]:
-    """By a solver rule and rules over data."""
+    """Yields findings for a solver rule together with data rules."""
     for case in cases:
         constraints = {rule: terms for rule in subject.blocking if (terms := data_constraints(rule, case))}
         least = list(constraints)
@@ -63,9 +63,9 @@ def _with_data(cases: Sequence[SolverCase], subject: LintSubject) -> Iterator[Li
             if _excluded(case, [constraints[one] for one in without]):
                 least = without
         ids = [rule.id for rule in least]
-        message = f"{case.tool} can never be called: nothing satisfies {rules_of([*ids, case.rule.id])} together"
+        message = f"'{case.tool}' can never be called: no arguments satisfy {rules_of([*ids, case.rule.id])} together"
         values = case.example([*case.assertions, case.permit]) or {}
-        example = f"{case.describe(values)}: permitted by {case.rule.id}, and denied by {rules_of(ids)}"
+        example = f"{case.describe(values)}: permitted by rule '{case.rule.id}', but denied by {rules_of(ids)}"
         yield LintFinding("contradictory", case.rule.id, case.tool, message, example)
         return
 
@@ -75,7 +75,7 @@ def _excluded(case: SolverCase, more: Sequence[Sequence[Any]]) -> bool:
 
 
 def _least(joint: JointSolverRules, cases: Sequence[SolverCase]) -> list[SolverCase]:
-    """Some that already contradict each other, none of which can be left out."""
+    """Returns a minimal contradictory set of rules."""
     kept = list(cases)
     for one in cases:
         without = [other for other in kept if other is not one]

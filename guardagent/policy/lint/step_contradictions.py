@@ -1,4 +1,4 @@
-"""By the order of steps: tools that can never be called, or after which no conversation ends well."""
+"""Finds tools that the order of steps never allows, or after which a pending obligation can never be met."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from guardagent.policy.lint.subject import LintSubject
 
 
 def by_steps(subject: LintSubject, never: Sequence[str]) -> Iterator[LintFinding]:
-    """The tools that rules never allow, or not without an obligation that is never met.
+    """Yields findings for tools that rules never allow, or whose obligations can never be met.
 
     Args:
         subject: the policy file.
-        never: tools that can never be called for another reason.
+        never: tools with another reason why they can never be called.
     """
     automata = [RuleAutomaton(rule, subject.tags) for rule in subject.blocking]
     automata = [one for one in automata if any(track is not None for track in one.tracks)]
     try:
         yield from _of_all(automata, subject, never)
     except SearchLimitError:
-        subject.add_undecided("tools that can never be called", "the rules tell too many steps apart together")
+        subject.add_undecided("tools that can never be called", "the rules distinguish too many kinds of steps")
 
 
 def _of_all(automata: Sequence[RuleAutomaton], subject: LintSubject, never: Sequence[str]) -> Iterator[LintFinding]:
@@ -38,7 +38,7 @@ def _of_all(automata: Sequence[RuleAutomaton], subject: LintSubject, never: Sequ
 def _of_tool(
     tool: str, automata: Sequence[RuleAutomaton], tools: Sequence[str], subject: LintSubject
 ) -> Iterator[LintFinding]:
-    first = [tool, *(one for one in tools if one != tool)]  # so that examples are of this one
+    first = [tool, *(one for one in tools if one != tool)]  # examples prefer this tool
 
     def called(some: Sequence[RuleAutomaton]) -> OrderResult:
         return find_order(some, first, tool, ending=False)
@@ -54,15 +54,15 @@ def _of_tool(
         yield _never_called(tool, _least(found.automata, called), called, subject)
         return
     ids = _ids(_least(at_the_end.automata, ended), subject)
-    message = f"once {tool} is called, no conversation can end well: what {rules_of(ids)} then ask for never comes"
-    example = f"{calls_of(found.path)}: allowed, and whatever follows, what is owed at the end is not done"
+    message = f"after '{tool}' is called, no conversation can meet the pending obligation of {rules_of(ids)}"
+    example = f"{calls_of(found.path)}: allowed, but the obligation stays pending at the end, whatever follows"
     yield LintFinding("contradictory", ids[-1], tool, message, example)
 
 
 def _least(
     automata: Sequence[RuleAutomaton], search: Callable[[Sequence[RuleAutomaton]], OrderResult]
 ) -> list[RuleAutomaton]:
-    """Some of the rules that already make it impossible, none of which can be left out."""
+    """Returns a minimal set of rules that make it impossible."""
     kept = sorted(automata, key=lambda one: one.rule.first_monitor)
     for one in list(kept):
         without = [other for other in kept if other is not one]
@@ -72,7 +72,7 @@ def _least(
 
 
 def _ids(automata: Sequence[RuleAutomaton], subject: LintSubject) -> list[str]:
-    """The rules, and last one that does not only forbid a tool."""
+    """Returns the ids of rules, with rules that only forbid tools first."""
     ids = [one.rule.id for one in automata]
     return sorted(ids, key=lambda one: one not in subject.forbidding_rules)
 
@@ -85,21 +85,21 @@ def _never_called(
 ) -> LintFinding:
     ids = _ids(least, subject)
     least = sorted(least, key=lambda one: ids.index(one.rule.id))
-    message = f"{tool} can never be called: no order of calls keeps {rules_of(ids)}{' together' * (len(ids) > 1)}"
+    message = f"'{tool}' can never be called: no order of calls satisfies {rules_of(ids)}{' together' * (len(ids) > 1)}"
     path = called(least[:-1]).path
     assert path is not None
     broken = first_violation(least, path)
     assert broken is not None
     automaton, at = broken
-    others = f", which {rules_of(ids[:-1])} would allow," if len(ids) > 1 else ""
-    example = f"{calls_of(path)}{others} is denied by {automaton.rule.id} at {path[at].call.tool}()"
+    others = f", allowed by {rules_of(ids[:-1])}," if len(ids) > 1 else ""
+    example = f"{calls_of(path)}{others} is denied by rule '{automaton.rule.id} at {path[at].call.tool}()"
     return LintFinding("contradictory", ids[-1], tool, message, example)
 
 
 def _unkeepable(least: Sequence[RuleAutomaton], subject: LintSubject) -> LintFinding:
     ids = _ids(least, subject)
-    message = f"no conversation at all keeps {rules_of(ids)}{' together' * (len(ids) > 1)}"
+    message = f"no conversation satisfies {rules_of(ids)}{' together' * (len(ids) > 1)}"
     first = next(iter(subject.named_tools), "another_tool")
     return LintFinding(
-        "contradictory", ids[-1], None, message, f"{first}(), or no call at all: either way it ends badly"
+        "contradictory", ids[-1], None, message, f"{first}(), or no call at all: a rule is violated either way"
     )

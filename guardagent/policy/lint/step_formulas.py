@@ -1,4 +1,4 @@
-"""What rules over data say of the order of steps: formulas that a conversation has to satisfy to keep them."""
+"""Derives formulas about the order of steps that data rules imply."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class StepFormula:
     """A formula that a rule implies.
 
     Attributes:
-        exact: it says all that the rule says.
-        sound: the rule implies it whichever calls fail; else only where all go well.
+        exact: whether the formula is equivalent to the rule.
+        sound: whether the rule implies it even if calls fail.
     """
 
     formula: Formula
@@ -45,7 +45,7 @@ _OPEN = StepFormula(TRUE)
 
 
 def step_formula(rule: ast.Rule, *, negated: bool) -> StepFormula:
-    """What a part of a rule says of the order of steps."""
+    """Returns the formula about steps that an atomic rule implies."""
     match rule, negated:
         case ast.Temporal(formula), _:
             return StepFormula(negation(formula) if negated else formula, exact=True)
@@ -65,7 +65,7 @@ def step_formula(rule: ast.Rule, *, negated: bool) -> StepFormula:
 
 
 def bans(rule: ast.Rule, tags: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """The tools that a rule forbids outright, as its author plainly means."""
+    """Returns the tools that a rule forbids outright, on purpose."""
     match rule:
         case ast.AllOf(parts):
             return frozenset(tool for part in parts for tool in bans(part, tags))
@@ -81,7 +81,7 @@ def _conjuncts(formula: Formula) -> Iterable[Formula]:
 
 
 def _banned(formula: Formula, tags: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Of `G !p`, and of `G !(p || q)`."""
+    """Returns the tools that `G !p` or `G !(p || q)` forbids."""
     if not isinstance(formula, Release) or formula.left != FALSE:
         return frozenset()
     literals = [part for part in _conjuncts(formula.right) if isinstance(part, Literal) and not part.positive]
@@ -104,7 +104,7 @@ def _earlier(pattern: ast.Pattern) -> Formula:
 
 
 def _any_call(pattern: ast.Pattern) -> bool:
-    """Whether a pattern means every proposed call of its tools. One that lacks an argument is meant too."""
+    """Whether a pattern matches every proposed call of its tools, including calls that lack an argument."""
     names = [one.value.name for one in pattern.arguments if isinstance(one.value, ast.Variable)]
     free = all(isinstance(one.value, ast.Variable | ast.AnyValue) for one in pattern.arguments)
     return free and len(set(names)) == len(names)
@@ -122,11 +122,11 @@ def _required(pattern: ast.Pattern, condition: ast.Term) -> StepFormula:
     return StepFormula(globally(implies(_calls(pattern), _needed_for_truth(condition))), sound=False)
 
 
-# --- what a condition needs of the calls before, all of which went well
+# --- earlier calls that a condition requires, all of them successful
 
 
 def _needed_for_truth(condition: ast.Term) -> Formula:
-    """What has to be so where a condition is true; `true` where that is not about steps."""
+    """Returns the formula that a true condition implies; `true` if it is not about steps."""
     match condition:
         case ast.And(parts):
             return all_of(map(_needed_for_truth, parts))
@@ -155,13 +155,13 @@ def _count_formula(pattern: ast.Pattern, count: ast.Term, operator: str, number:
 
 
 def _counts_all(condition: ast.Term, pattern: ast.Pattern) -> bool:
-    """Whether every call that went well is counted."""
+    """Whether every successful call is counted."""
     went_well = ast.Negation(ast.OfCall("failed", ast.Label(pattern.label or "")))
     return is_true(condition) or condition == went_well
 
 
 def _needed_for_value(term: ast.Term) -> Formula:
-    """What has to be there for a term to be known."""
+    """Returns the formula that a known term implies."""
     match term:
         case ast.OfCall(_, ast.Selected(_, pattern)):
             return _earlier(pattern)

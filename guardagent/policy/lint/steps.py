@@ -1,6 +1,6 @@
-"""What rules make of the order of steps: their automata together, step by step.
+"""Searches the product of rules' automata for sequences of steps.
 
-A part of a rule that is not about steps is taken to be kept always. So what no conversation can do here, none can do.
+An atomic rule that is not about steps is assumed to hold. A sequence that is impossible here is therefore impossible.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from guardagent.policy.monitors.automaton import Automaton
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule
 
-MAX_KINDS = 20_000  # of steps that rules tell apart together
-MAX_STATES = 30_000  # standings of several rules together
+MAX_KINDS = 20_000  # kinds of steps that rules distinguish together
+MAX_STATES = 30_000  # states of the product
 MAX_TAGS = 8
-_SILENT = 1  # the letter of a step that went well and satisfies no atom
+_SILENT = 1  # the letter of a successful step that satisfies no atom
 
 State = tuple[int, ...]
 States = tuple[State, ...]
 
 
 class SearchLimitError(Exception):
-    """It would take too long."""
+    """A search has too many states or kinds of steps."""
 
 
 class RuleAutomaton:
-    """A rule, as the order of steps goes on.
+    """The automata of one rule about the order of steps.
 
     Args:
-        soundly: whether calls may fail too.
+        calls_may_fail: whether calls may fail.
 
     Attributes:
-        tracks: its parts, as automata; None where a part is not about steps.
-        exact: whether it says no more than that.
+        tracks: the automata of its atomic rules, or None for one that is not about steps.
+        exact: whether the automata express the whole rule.
     """
 
     def __init__(self, rule: Rule, tags: Mapping[str, frozenset[str]], *, calls_may_fail: bool = False) -> None:
@@ -58,7 +58,7 @@ class RuleAutomaton:
         return {name for track in self.tracks if track is not None for name in track[1]}
 
     def letters_of(self, call: SessionCall, *, ok: bool) -> State:
-        """What a call is for each of its parts."""
+        """Returns the letter of a call for each automaton."""
         return tuple(0 if track is None else track[0].alphabet.index(call, ok=ok) for track in self.tracks)
 
     def step(self, state: State, letters: State) -> State:
@@ -68,18 +68,18 @@ class RuleAutomaton:
         )
 
     def resume(self, state: State, letters: State) -> State:
-        """As a session goes on where a violation was said, and the call ran all the same."""
+        """Returns the state after a call that ran although it violated the rule, as in a session."""
         return tuple(
             0 if track is None else _resume(track[0].automaton, at, letter)
             for track, at, letter in zip(self.tracks, state, letters, strict=True)
         )
 
     def is_alive(self, state: State) -> bool:
-        """Whether nothing is violated yet."""
+        """Whether the rule is not violated yet."""
         return self._holds(self._tree, lambda at: not self._of(at, state, "violated"))
 
     def accepts(self, state: State) -> bool:
-        """Whether it is kept if nothing follows."""
+        """Whether the rule is satisfied if nothing follows."""
         return self._holds(self._tree, lambda at: self._of(at, state, "accepting"))
 
     def _of(self, at: int, state: State, what: str) -> bool:
@@ -94,7 +94,7 @@ class RuleAutomaton:
 
 
 def _resume(automaton: Automaton, state: int, letter: int) -> int:
-    """As a session does: as if the step had not been, or where any step breaks it by now, as if all began with it."""
+    """Ignores a violating step as a session does, or restarts with it if every step now violates the rule."""
     table, violated = automaton.table, automaton.violated
     if not violated[table[state][letter]]:
         return table[state][letter]
@@ -112,13 +112,13 @@ def _track(
         return None
     try:
         return PropositionalMonitor(form.formula, tags), atoms(form.formula)
-    except InputError:  # too large to be looked at so
+    except InputError:  # the automaton is too large
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class StepKind:
-    """A kind of step: the first call that is of it, and what it is for each rule."""
+    """A kind of step: a representative call, and its letters for each rule."""
 
     call: SessionCall
     ok: bool
@@ -126,10 +126,10 @@ class StepKind:
 
 
 def steps_of(automata: Sequence[RuleAutomaton], tools: Sequence[str], *, failing: bool = False) -> list[StepKind]:
-    """The kinds of steps that rules tell apart; calls that fail help nobody, and are left out unless asked for.
+    """Returns the kinds of steps that rules distinguish; failed calls are included only if `failing`.
 
     Raises:
-        Undecided: there are too many.
+        SearchLimitError: there are too many.
     """
     found: dict[tuple[object, ...], StepKind] = {}
     for number, call in enumerate(calls_of_kinds(set().union(*(one.atoms for one in automata)), tools)):
@@ -142,10 +142,10 @@ def steps_of(automata: Sequence[RuleAutomaton], tools: Sequence[str], *, failing
 
 
 def calls_of_kinds(names: set[str], tools: Sequence[str]) -> Iterator[SessionCall]:
-    """Calls of every kind that some atoms tell apart.
+    """Yields calls of every kind that the atoms distinguish.
 
     Raises:
-        Undecided: there are too many.
+        SearchLimitError: there are too many.
     """
     actions = [None, *sorted(name.removeprefix("action:") for name in names if name.startswith("action:"))]
     decisions = [None, *sorted(name.removeprefix("decision:") for name in names if name.startswith("decision:"))]
@@ -165,16 +165,16 @@ def search_order(
     *,
     ending: bool,
 ) -> list[StepKind] | None:
-    """An order of steps that breaks no rule and has a wanted one in it, or None where there is none.
+    """Returns a sequence of steps that violates no rule and includes a wanted step, or None if there is none.
 
     Args:
         automata: the rules.
         steps: the kinds of steps for them.
-        wanted: which step; None where none is.
-        ending: whether the end must break none either.
+        wanted: the predicate of the wanted step, or None for any sequence.
+        ending: whether the end must not violate a rule either.
 
     Raises:
-        Undecided: it would take too long.
+        SearchLimitError: there are too many states.
     """
     start: tuple[States, bool] = tuple(automaton.start for automaton in automata), wanted is None
     predecessors: dict[tuple[States, bool], tuple[tuple[States, bool], StepKind] | None] = {start: None}
@@ -192,17 +192,17 @@ def search_order(
                 pending = sum(not one.accepts(state) for one, state in zip(automata, following[0], strict=True))
                 heappush(
                     waiting, (pending if ending else 0, len(predecessors), following)
-                )  # what owes least, and came first
+                )  # fewest pending obligations first
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class OrderResult:
-    """Whether an order of steps is possible.
+    """The result of a search for a sequence of steps.
 
     Attributes:
-        way: one that is; None where there is none.
-        automata: rules that leave none, or all that had to be looked at to find one.
+        path: a sequence, or None if there is none.
+        automata: the rules that make it impossible, or those considered to find it.
     """
 
     path: list[StepKind] | None
@@ -212,16 +212,16 @@ class OrderResult:
 def find_order(
     automata: Sequence[RuleAutomaton], tools: Sequence[str], tool: str | None, *, ending: bool
 ) -> OrderResult:
-    """Whether an order of calls keeps all rules and has a tool in it: rules are added one by one, as they object.
+    """Searches for a sequence of calls that satisfies all rules and includes a tool, adding violated rules one by one.
 
     Args:
         automata: the rules.
-        tools: those that can be called.
-        tool: which one; None where none has to be.
-        ending: whether the end must break none either.
+        tools: the tools that can be called.
+        tool: the tool to include, or None.
+        ending: whether the end must not violate a rule either.
 
     Raises:
-        Undecided: it would take too long.
+        SearchLimitError: there are too many states.
     """
     wanted = None if tool is None else lambda call: call.tool == tool
     considered = [one for one in automata if tool in one.rule.tools]
@@ -236,7 +236,7 @@ def find_order(
 
 
 def _violated_rule(automata: Sequence[RuleAutomaton], path: Sequence[StepKind], ending: bool) -> RuleAutomaton | None:  # noqa: FBT001
-    """A rule that an order of steps breaks."""
+    """Returns a rule that a sequence of steps violates, or None."""
     for automaton in automata:
         state = automaton.start
         alive = automaton.is_alive(state)
@@ -249,7 +249,7 @@ def _violated_rule(automata: Sequence[RuleAutomaton], path: Sequence[StepKind], 
 
 
 def path_to(predecessors: Mapping[Any, tuple[Any, StepKind] | None], at: Any) -> list[StepKind]:
-    """The steps that lead somewhere, by the step that first came to each place and from where."""
+    """Returns the steps that lead to a state, from the predecessor of each state."""
     path = []
     while (before := predecessors[at]) is not None:
         at, step = before
@@ -266,7 +266,7 @@ def _all_alive(automata: Sequence[RuleAutomaton], states: States) -> bool:
 
 
 def first_violation(automata: Sequence[RuleAutomaton], path: Sequence[StepKind]) -> tuple[RuleAutomaton, int] | None:
-    """Which rule an order of steps breaks first, and with which step, counted from 0."""
+    """Returns the rule that a sequence violates first and the index of the violating step, or None."""
     states = [automaton.start for automaton in automata]
     for at, step in enumerate(path):
         for number, automaton in enumerate(automata):

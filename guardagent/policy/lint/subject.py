@@ -1,4 +1,4 @@
-"""The policy file that is looked at: loaded as for a session, with nothing of it that could run."""
+"""The policy file that lint checks: loaded as for a session, with stubs in place of its functions."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from guardagent.types import Decision
 
 @dataclass(eq=False)
 class LintSubject:
-    """A policy file that is looked at.
+    """A policy file that lint checks.
 
     Attributes:
-        functions: stand for the state functions.
-        undecided: what could not be decided; the checks add to it.
+        functions: stubs of the state functions.
+        undecided: questions that could not be decided; the checks add to it.
     """
 
     file: PolicyFile
@@ -40,12 +40,12 @@ class LintSubject:
 
     @property
     def rules(self) -> Sequence[Rule]:
-        """All rules that are no requests."""
+        """All rules except guard requests."""
         return self.policies.rules
 
     @cached_property
     def blocking(self) -> Sequence[Rule]:
-        """The rules whose violation stops a call for good: a warning does not, and a person may approve."""
+        """The rules whose violation denies a call for good; a warning or an escalation does not."""
         return [rule for rule in self.rules if rule.source.on_violation in (Decision.DENY, Decision.HALT)]
 
     @property
@@ -63,13 +63,13 @@ class LintSubject:
 
     @cached_property
     def tools(self) -> Sequence[str]:
-        """The tools that can be called at all; where the file does not say which there are, one more is among them."""
+        """The tools that can be called; if the file has no list of tools, another tool is included."""
         known = sorted(self.file.tools) if self.file.tools is not None else [*self.mentioned_tools, "another_tool"]
         return [tool for tool in known if self.policies.applicability(SessionCall(tool, {})).listed]
 
     @cached_property
     def mentioned_tools(self) -> Sequence[str]:
-        """The tools that rules name, if only as something that has to come before; sorted."""
+        """The tools that rules mention anywhere, such as prerequisites; sorted."""
         patterns = [one for rule in self.rules for read in rule.rules for one in ast.walk(read)]
         names = [name for one in patterns if isinstance(one, ast.Pattern) for name in one.tools]
         tagged = {tool for name in names if name[0] == "@" for tool in self.tags[name[1:]]}
@@ -77,7 +77,7 @@ class LintSubject:
 
     @cached_property
     def forbidden_tools(self) -> frozenset[str]:
-        """The tools that a rule forbids outright, as its author means."""
+        """The tools that a rule forbids outright, on purpose."""
         rules = (one for rule in self.rules for one in rule.rules)
         outright = (tool for source in self.file.rules for tool in _denied_outright(source))
         return frozenset({tool for one in rules for tool in bans(one, self.tags)} | set(outright))
@@ -88,19 +88,19 @@ class LintSubject:
         return frozenset(rule.id for rule in self.rules if any(bans(one, self.tags) for one in rule.rules))
 
     def rule_of(self, rule: Rule, read: ast.Rule) -> Rule:
-        """One thing that a rule says, or could say, as a rule."""
+        """Compiles one formula as a rule with the source of another."""
         return Rule(rule.source, [read], Library(self.functions, self.tags, self.file.tools))
 
     def add_undecided(self, question: str, reason: str) -> None:
-        """Says that something was not decided."""
+        """Records a question that was not decided."""
         self.undecided.append(f"{question}: not decided: {reason}")
 
 
 def subject_of(path: Path | str) -> LintSubject:
-    """Loads a policy file to look at it.
+    """Loads a policy file for lint.
 
     Raises:
-        InputError: it cannot be loaded.
+        InputError: the file cannot be loaded.
     """
     file = read_policy_file(path)
     functions = stub_functions(file.toolbox)

@@ -1,8 +1,10 @@
-"""Data rules as first-order logic: what can still be complied with, what would mend a call, and what a policy implies.
+"""Data rules as first-order logic: possible completions of a call, remedies, and implications of a policy.
 
-- `expressions`: truths, numbers and texts, folded where they are known; `lowering` and `solving` take them to Z3
-- `values`, `symbols`, `operations`: the values of the language, which may be open, and what it does with them
-- `meaning`, `combined`: what the terms, the patterns and the parts of a rule say of a call
-- `present`, `question`, `opened`, `likely`, `search`, `reasoner`: the questions of one session
-- `imagined`, `abstract`: the questions of `lint`, about any session
+- `expressions`: truth values, numbers and strings, folded if constant; `lowering` and `expression_solver`
+  translate them to Z3 and solve them
+- `values`, `symbols`, `operations`: the symbolic values of the language and its operations
+- `semantics`, `rule_tree`: the meaning of terms, patterns and rules for a call
+- `current_session`, `call_evaluation`, `open_arguments`, `candidates`, `search`, `reasoner`: questions about one
+  session
+- `symbolic_session`, `analysis`: questions of `lint` about any session
 """

@@ -1,7 +1,6 @@
-"""What a policy implies in any session: which calls it can never allow, and which rules say nothing new.
+"""Analyses a policy for all sessions: calls that it never allows, and rules that others imply.
 
-What is proved here holds for every session in which calls run that the policy allowed. Where Z3 does not decide it,
-nothing is proved.
+A proof holds for every session in which only allowed calls run. If Z3 reaches no result, nothing is proved.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
 from guardagent.types import Decision
 
-SECONDS = 10.0  # nobody waits for a call here
+SECONDS = 10.0  # no call waits for the result
 
 
 @dataclass(frozen=True, slots=True)
 class CallExample:
-    """A call, and what has to be so for it to be an example."""
+    """An example call, and the facts that it depends on."""
 
     tool: str
     args: Mapping[str, Any]
@@ -54,11 +53,11 @@ class CallExample:
 
 
 class PolicyAnalysis:
-    """Answers questions about the rules of a policy, whatever the session.
+    """Proves properties of a policy's rules for all sessions.
 
     Args:
         policies: the policy.
-        seconds: how long one question may take.
+        seconds: the time limit of one question.
     """
 
     def __init__(self, policies: Policies, *, seconds: float = SECONDS) -> None:
@@ -67,7 +66,7 @@ class PolicyAnalysis:
 
     @cached_property
     def tools(self) -> frozenset[str]:
-        """The tools that the policy names."""
+        """All tools that the policy names."""
         named = {tool for rule in self._policies.rules for tool in rule.tools}
         rules = [one for rule in self._policies.rules for one in rule.rules]
         named |= {tool for pattern in patterns_of(rules) for tool in pattern.tools if not tool.startswith("@")}
@@ -76,12 +75,12 @@ class PolicyAnalysis:
     # --- the questions
 
     def is_never_allowed(self, tool: str, rules: Iterable[Rule] | None = None) -> bool:
-        """Whether it is proved that no call of a tool is ever allowed; by default by all rules together."""
+        """Whether it is proved that the given rules, by default all, never allow a call of a tool."""
         found = tuple(self._policies.rules if rules is None else rules)
         return tool not in self._possible({tool, *self.tools}, found)
 
     def _possible(self, tools: Iterable[str], rules: Sequence[Rule]) -> frozenset[str]:
-        """The tools of which there may be an allowed call: after calls of tools of which there may be one."""
+        """Returns the tools that may have an allowed call, after calls of such tools."""
         possible: frozenset[str] = frozenset()
         while True:
             more = {tool for tool in set(tools) - possible if self._may_follow(tool, rules, possible)}
@@ -94,9 +93,9 @@ class PolicyAnalysis:
         return self._solve(scene, [scene.allows(rule) for rule in rules]) != "unsat"
 
     def is_never_violated(self, rule: Rule) -> bool:
-        """Whether it is proved that nothing violates a rule: no call, and no end.
+        """Whether it is proved that no call and no end of a session violates a rule.
 
-        A rule that is unknown where something is missing still denies; it is not violated.
+        A rule that is unknown because a value is missing denies the call, but is not violated.
         """
         if any(self._may_stay_pending(part, self._policies) for part in _ends(rule)):
             return False
@@ -104,7 +103,7 @@ class PolicyAnalysis:
         return all(self._solve(scene, [when_false(scene.rule(rule))]) == "unsat" for scene in scenes)
 
     def _may_stay_pending(self, part: AtomicRule, policies: Policies) -> bool:
-        """Whether a part can be violated at the end."""
+        """Whether an obligation can still be pending at the end."""
         if not isinstance(part.rule, ast.After) or part.negated:
             return True
         for tool in sorted(self.tools):
@@ -115,7 +114,7 @@ class PolicyAnalysis:
         return False
 
     def implies(self, first: Rule, second: Rule) -> bool:
-        """Whether it is proved that whoever keeps the first rule keeps the second."""
+        """Whether it is proved that the first rule implies the second."""
         first_ends, second_ends = list(_ends(first)), list(_ends(second))
         if any(not any(_are_same(one, other) for other in first_ends) for one in second_ends):
             return False
@@ -129,7 +128,7 @@ class PolicyAnalysis:
         return self._solve(scene, [kept, neg(when_true(scene.rule(second)))]) == "unsat"
 
     def example(self, tool: str, *, kept: Iterable[Rule] = (), violated: Iterable[Rule] = ()) -> CallExample | None:
-        """A call that keeps some rules and violates others, and what is so then; None where none was found."""
+        """Returns a call that satisfies some rules and violates others, or None if none is found."""
         scene = _Scene(self._policies, tool, self.tools)
         wanted = [when_true(scene.rule(rule)) for rule in kept] + [when_false(scene.rule(rule)) for rule in violated]
         simple = [*wanted, *scene.operations.symbols.simplicity_constraints()]
@@ -146,7 +145,7 @@ class PolicyAnalysis:
 
 
 class _Scene:
-    """A call of a tool in a session of which nothing is known; earlier calls are of some tools."""
+    """A call of a tool in a symbolic session, in which only the given tools were called before."""
 
     def __init__(self, policies: Policies, tool: str, earlier: frozenset[str]) -> None:
         self._policies, self._earlier = policies, earlier
@@ -157,7 +156,7 @@ class _Scene:
         self.call = SymbolicCall(tool, of_leaf(SymbolicMapping("args", names=self.concern.arguments)))
 
     def allows(self, rule: Rule) -> Expression:
-        """When a rule does not stand against the call."""
+        """Returns the condition under which the rule does not deny the call."""
         if self.concern.problem or not self.concern.listed:
             return False
         value = self.rule(rule)
@@ -165,9 +164,9 @@ class _Scene:
         return disj(when_true(value), when_false(value)) if warns else when_true(value)
 
     def rule(self, rule: Rule) -> Value:
-        """What a rule says of the call."""
+        """Returns the symbolic result of a rule for the call."""
         parts = RuleTree(rule.rules)
-        if len(parts.atomic_rules) != len(rule.monitors):  # of another kind
+        if len(parts.atomic_rules) != len(rule.monitors):  # not a temporal rule
             return self.operations.symbols.any_truth(("rule", rule.id))
         values = [self._part(rule, at, part) for at, part in enumerate(parts.atomic_rules)]
         return parts.combine(values, lambda at: self._so_far(rule, at, parts.atomic_rules[at]))
@@ -182,14 +181,14 @@ class _Scene:
         return known_truth(self.operations.symbols.truth(("part", repr(part))))
 
     def _so_far(self, rule: Rule, at: int, part: AtomicRule) -> Value:
-        """Whether a part was kept by the calls so far. What is decided at the end has not been violated yet."""
+        """Returns whether the calls so far satisfy an atomic rule; one decided at the end is not violated yet."""
         if part.is_propositional:
             return known_truth(self.operations.symbols.truth(("so far", repr(part))))
         if isinstance(part.rule, ast.After) or isinstance(part.rule, ast.Exists) is not part.negated:
             return TRUE
         return self.operations.symbols.any_truth(("so far", rule.id, at))
 
-    # --- in words
+    # --- descriptions
 
     def example(self, model: Z3Model) -> CallExample:
         args = model.value(self.call.args)
@@ -209,9 +208,9 @@ class _Scene:
             if model.of(earlier.exists) is True:
                 call = earlier.call
                 args = ", ".join(f"{name}={shown(one)}" for name, one in model.value(call.args).items())
-                failed = {True: "failed", False: "went well"}.get(model.value(call.failed), "has no known outcome")
+                failed = {True: "failed", False: "succeeded"}.get(model.value(call.failed), "has an unknown outcome")
                 output = model.value(call.output)
-                gave = "" if output is MISSING else f" and gave {shown(output)}"
+                gave = "" if output is MISSING else f" and returned {shown(output)}"
                 yield f"an earlier {model.of(call.tool)}({args}) {failed}{gave}"
 
 
@@ -219,11 +218,11 @@ def _value_text(value: Any) -> str:
     return "unknown" if value is MISSING else shown(value)
 
 
-# --- parts that are decided otherwise
+# --- rules that depend on more than the call
 
 
 def _ends(rule: Rule) -> Iterator[AtomicRule]:
-    """The parts of a rule that are decided by more than the call: at the end, or by the order of the steps."""
+    """Yields the atomic rules that the end of the session or the order of the calls decides."""
     for part in RuleTree(rule.rules).atomic_rules:
         immediate = isinstance(part.rule, ast.Forall | ast.Before) and not part.negated
         if not immediate and not (isinstance(part.rule, ast.Exists) and part.negated):
@@ -235,7 +234,7 @@ def _is_conjunctive(rule: Rule) -> bool:
 
 
 def _are_same(first: object, second: object) -> bool:
-    """Whether two pieces of syntax say the same: 1 is not true."""
+    """Whether two syntax trees are identical; 1 differs from true."""
     return first == second and _constants(first) == _constants(second)
 
 
@@ -249,7 +248,7 @@ def _constants(node: object) -> list[tuple[type, Any]]:
 def _may_follow(
     part: PropositionalMonitor, tool: str, earlier: frozenset[str], tags: Mapping[str, frozenset[str]]
 ) -> bool:
-    """Whether a call of a tool is allowed after some calls of others."""
+    """Whether a call of a tool may be allowed after calls of other tools."""
     automaton, letters = part.automaton, part.alphabet.letters
     atoms = {atom for letter in letters for atom in letter.ran if atom.startswith(("tool:", "@"))}
 

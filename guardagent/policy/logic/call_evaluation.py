@@ -1,4 +1,4 @@
-"""One proposed call of a session, whose arguments may be open: what each rule says of it."""
+"""Evaluates the rules of a session on a proposed call whose arguments may be open."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def of_truth(value: Truth) -> Value:
 
 
 class CallEvaluation:
-    """What the rules of a session say of a call.
+    """The symbolic evaluation of a session's rules on one call.
 
     Args:
-        session: as it is now.
-        operations: what is done with values.
+        session: the session.
+        operations: the operations on values.
         tool: the tool of the call.
-        args: its arguments: a mapping.
-        facts: what the host knows at this call.
-        functions: what `state(...)` can ask.
+        args: its arguments, a mapping.
+        facts: the host's facts for this call.
+        functions: the state functions.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class CallEvaluation:
         facts: Mapping[str, Any],
         functions: Mapping[str, Callable[..., Any]],
     ) -> None:
-        self._conversation = conversation = session._conversation  # noqa: SLF001 - this is asked of a session
+        self._conversation = conversation = session._conversation  # noqa: SLF001 - the reasoner belongs to the session
         self._operations, self._symbolic_call = operations, SymbolicCall(tool, args)
         self._call = SessionCall(tool, {}, len(conversation.calls) + 1)
         self._tags = session.policies.tags
@@ -74,14 +74,14 @@ class CallEvaluation:
         facts: Mapping[str, Any] | None,
         functions: Mapping[str, Callable[..., Any]],
     ) -> CallEvaluation:
-        """The same; `facts` are over what the host knows of the conversation."""
+        """Returns the evaluation with `facts` added to the session's facts."""
         known = {**session._facts, **(facts or {})}  # noqa: SLF001 - as above
         return cls(session, operations, tool, args, known, functions)
 
     def rule(self, rule: Rule) -> Value:
-        """Whether the call keeps a rule, in every way in which the calls in flight can end."""
+        """Returns whether the call satisfies a rule for every outcome of the calls in flight."""
         parts = RuleTree(rule.rules)
-        if len(parts.atomic_rules) != len(rule.monitors):  # of another kind
+        if len(parts.atomic_rules) != len(rule.monitors):  # not a temporal rule
             return self._operations.symbols.any_truth(("rule", rule.id))
         every = conjunction(self._rule_in(meaning, rule, parts) for meaning in self._outcomes)
         if self._exhaustive:
@@ -90,7 +90,7 @@ class CallEvaluation:
         return truth(when_true(now), when_false(every))
 
     def _rule_in(self, meaning: Semantics, rule: Rule, parts: RuleTree) -> Value:
-        """Whether it does, where the calls in flight end in one way."""
+        """Returns whether the call satisfies a rule for one combination of outcomes."""
         values = [self._part(meaning, rule, at, part) for at, part in enumerate(parts.atomic_rules)]
         return parts.combine(values, lambda at: self._so_far(rule, at))
 
@@ -109,7 +109,7 @@ class CallEvaluation:
         return TRUE if finding is None else of_truth(finding.value)
 
     def allowed(self, rules: tuple[Rule, ...]) -> Expression:
-        """When no rule stands against the call."""
+        """Returns the condition under which no rule denies the call."""
         return conj(*self._permissions(rules))
 
     def _permissions(self, rules: tuple[Rule, ...]) -> Iterator[Expression]:

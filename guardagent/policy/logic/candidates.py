@@ -1,4 +1,4 @@
-"""Values that a completion of a call probably has: those that the rules, the facts and the calls so far speak of."""
+"""Candidate values of open arguments, from the rules, the facts, the state and the history."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from guardagent.policy.logic.session_protocol import ReasonerSession
 from guardagent.policy.policies import Policies
 from guardagent.types import EMPTY, thaw
 
-MOST = 40  # values of one argument
+MOST = 40  # candidates of one argument
 _PLAIN: tuple[Any, ...] = (0, 1, "", "a", True, False)
 
 
 def mentioned_arguments(policies: Policies, tool: str) -> frozenset[str]:
-    """The arguments that the rules about a tool speak of."""
+    """Returns the arguments that the rules about a tool mention."""
     nodes = [node for rule in policies.rules if tool in rule.tools for one in rule.rules for node in _walk(one)]
     names = {one.name for one in nodes if isinstance(one, ast.Argument)}
     fields = [one for one in nodes if isinstance(one, ast.Field | ast.Item)]
@@ -36,25 +36,25 @@ def _text(node: ast.Term) -> list[str]:
 
 
 def _walk(rule: ast.Rule) -> Iterator[object]:
-    """What is in a rule over data."""
+    """Yields the syntax nodes of a data rule."""
     for part in RuleTree([rule]).atomic_rules:
         if not part.is_propositional:
             yield from ast.walk(part.rule)
 
 
 class CandidateValues:
-    """What a session speaks of."""
+    """The candidate values of a session."""
 
     def __init__(self, session: ReasonerSession, facts: Mapping[str, Any] | None) -> None:
         self._calls = session.history
         nodes = [node for rule in session.policies.rules for one in rule.rules for node in _walk(one)]
         self._constants = [as_json(one.value) for one in nodes if isinstance(one, ast.Constant | ast.ExactValue)]
-        known = {**session._facts, **(facts or {})}  # noqa: SLF001 - it is the session's own reasoner
+        known = {**session._facts, **(facts or {})}  # noqa: SLF001 - the reasoner belongs to the session
         state = state_of(session._conversation.context)  # noqa: SLF001 - as above
         self._around = list(islice(_scalars([known, state]), 4 * MOST))
 
     def values(self, name: str, schema: Mapping[str, Any] | None) -> list[Any]:
-        """Probable values of an argument; all, where there are few."""
+        """Returns candidates of an argument; all allowed values if there are few."""
         few = choices(schema or EMPTY)
         if few is not None:
             return list(few)
@@ -66,7 +66,7 @@ class CandidateValues:
 
 
 def _scalars(value: Any, depth: int = 4) -> Iterator[Any]:
-    """The keys and values in something."""
+    """Yields the scalars in a value, keys included."""
     match kind_of(value):
         case "mapping" if depth:
             for key, one in value.items():
@@ -84,7 +84,7 @@ def _distinct(values: Iterable[Any]) -> list[Any]:
 
 
 def combinations(domains: Sequence[Sequence[Any]], limit: int) -> Iterator[tuple[Any, ...]]:
-    """Some of each, up to a number of combinations; shorter where that would be too many."""
+    """Yields combinations up to a limit, with the longest domains shortened first."""
     while prod(map(len, domains)) > limit and any(len(one) > 2 for one in domains):
         longest = max(map(len, domains))
         domains = [one[: longest - 1] if len(one) == longest else one for one in domains]
@@ -92,7 +92,7 @@ def combinations(domains: Sequence[Sequence[Any]], limit: int) -> Iterator[tuple
 
 
 def is_exhaustive(schemas: Sequence[Mapping[str, Any] | None], limit: int) -> bool:
-    """Whether there are no other combinations, and of each it is known whether the schemas allow it."""
+    """Whether the combinations cover all allowed values, and the schemas decide each value."""
     few = [choices(one or EMPTY) for one in schemas]
     if any(one is None for one in few) or prod(len(one or ()) for one in few) > limit:
         return False

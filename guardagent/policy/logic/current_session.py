@@ -1,4 +1,4 @@
-"""A session as it is now: its facts, its state, and its calls, those in flight with an outcome that is tried."""
+"""The current session: its facts, its state and its calls, with an assumed outcome of each call in flight."""
 
 from __future__ import annotations
 
@@ -27,43 +27,43 @@ from guardagent.policy.logic.values import (
     when_true,
 )
 
-MAX_COMBINATIONS = 100  # ways in which the calls in flight can end that are tried
-Outcomes = Mapping[int, CallStatus]  # the place of a call in flight -> how it ends
+MAX_COMBINATIONS = 100  # combinations of outcomes that are tried
+Outcomes = Mapping[int, CallStatus]  # the history index of a call in flight -> its outcome
 
 
 def outcome_combinations(in_flight: Sequence[SessionCall]) -> Iterator[Outcomes]:
-    """The ways in which the calls in flight can end that are tried; of many, only some in which all end alike."""
+    """Yields combinations of outcomes of the calls in flight; if there are too many, only those with equal outcomes."""
     ends = [call.possible_statuses for call in in_flight]
     for combination in product(*ends) if is_exhaustive(in_flight) else zip_longest(*ends, fillvalue="failed"):
         yield {call.place: end for call, end in zip(in_flight, combination, strict=True)}
 
 
 def is_exhaustive(in_flight: Sequence[SessionCall]) -> bool:
-    """Whether every way is tried."""
+    """Whether all combinations are tried."""
     return prod(len(call.possible_statuses) for call in in_flight) <= MAX_COMBINATIONS
 
 
 def state_of(trace: RuleContext) -> Any:
-    """The state as it is now; None where its source fails: the session denies what needs it."""
+    """Returns the current state, or None if its source fails; the session denies calls that need it."""
     try:
         return trace.state_source() if callable(trace.state_source) else trace.state_source
-    except Exception:  # noqa: BLE001 - whatever a host's source runs into
+    except Exception:  # noqa: BLE001 - a host's source may raise anything
         return None
 
 
 class CurrentSession:
-    """What is known now, and the calls so far.
+    """The current facts, state and history.
 
     Args:
-        operations: what is done with values.
-        trace: of the session.
-        calls: all calls of the session.
-        facts: at this call.
-        functions: what `state(...)` can ask.
-        outcomes: of the calls in flight; without one, it is not known.
+        operations: the operations on values.
+        trace: the session's trace.
+        calls: the session's calls.
+        facts: the facts of this call.
+        functions: the state functions.
+        outcomes: the assumed outcomes of calls in flight; unknown if missing.
 
     Attributes:
-        asked: what state functions were asked with arguments that are open: (function, arguments, answer).
+        state_queries: calls of state functions with symbolic arguments, as (function, arguments, result).
     """
 
     def __init__(
@@ -116,12 +116,12 @@ class CurrentSession:
         return only_if(all_known(arguments), answer)
 
     def answer(self, function: str, arguments: Sequence[Any]) -> Value:
-        """What a function says. What it raises, or has no answer to, is unknown: the session denies then."""
+        """Calls a state function. An exception or a missing result is unknown, and the session denies the call."""
         if any(type(one) is Unknown for one in arguments):
             return UNKNOWN
         try:
             found = self._functions[function](self._state, *arguments)
-        except Exception:  # noqa: BLE001 - whatever it runs into
+        except Exception:  # noqa: BLE001 - a state function may raise anything
             return UNKNOWN
         value = self._operations.constant(found)
         return UNKNOWN if any(isinstance(leaf, Opaque) and kind_of(found) is None for _, leaf in value.cases) else value
@@ -131,7 +131,7 @@ class CurrentSession:
     def _matching_calls(
         self, meaning: Semantics, pattern: ast.Pattern, condition: ast.Term, names: Bindings
     ) -> list[tuple[SymbolicCall, Value, Bindings]]:
-        """(a call, whether it is one, the names that it binds), of those that may be."""
+        """Returns (call, condition of a match, bindings) for each call that may match."""
         tools = meaning.tools_of(pattern)
         found = [
             (call, *meaning.match_condition(pattern, condition, call, names))
@@ -165,7 +165,7 @@ class CurrentSession:
 
 
 def same_values(operations: Operations, values: Sequence[Value], plain: Sequence[Any]) -> Expression:
-    """Whether open values are some that are given."""
+    """Returns the condition that symbolic values equal concrete ones."""
     return conj(
         *(when_true(operations.equal(v, operations.constant(one))) for v, one in zip(values, plain, strict=True))
     )

@@ -1,4 +1,4 @@
-"""Questions to Z3: one solver, which is asked in frames that are taken back."""
+"""A Z3 solver for expressions, with each check in its own frame."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from guardagent.policy.logic.values import (
 )
 from guardagent.types import thaw
 
-MISSING = object()  # of a value that a model leaves unknown
+MISSING = object()  # the value is unknown in the model
 SECONDS = 1.0
-MAX_ITEMS = 8  # items of a list that is made up
+MAX_ITEMS = 8  # items of a list in an example
 
 _HERE = threading.local()
 
@@ -36,26 +36,26 @@ Answer = Literal["sat", "unsat", "unknown"]
 
 
 def thread_solver(seconds: float = SECONDS) -> ExpressionSolver:
-    """The solver of this thread, which keeps what it has translated; a context of its own for each would be slow."""
+    """Returns this thread's solver, which caches translated terms."""
     if not hasattr(_HERE, "solver"):
         _HERE.solver = ExpressionSolver()
     return _HERE.solver.with_timeout(seconds)  # type: ignore[no-any-return]
 
 
 class Z3Model:
-    """Values for all that is open."""
+    """A model: values of all variables."""
 
     def __init__(self, model: Any, lowering: Lowering, symbols: Symbols) -> None:
         self._model, self._lowering, self._symbols = model, lowering, symbols
 
     def of(self, expression: Expression) -> Any:
-        """The value of an expression; None where Z3 does not say."""
+        """Returns the value of an expression, or None if Z3 has none."""
         if not isinstance(expression, ExpressionNode):
             return expression
         return value_of(self._model.eval(self._lowering.term(expression), model_completion=True))
 
     def value(self, value: Value) -> Any:
-        """A JSON value, or MISSING."""
+        """Returns the JSON value, or MISSING if it is unknown."""
         for guard, leaf in value.cases:
             if self.of(guard) is True:
                 return self._leaf(leaf)
@@ -89,7 +89,7 @@ class Z3Model:
 
 
 class ExpressionSolver:
-    """Asks whether all of some expressions can be true together."""
+    """Checks whether expressions are satisfiable together."""
 
     def __init__(self) -> None:
         import z3
@@ -99,12 +99,12 @@ class ExpressionSolver:
         self.model: Z3Model | None = None
 
     def with_timeout(self, seconds: float) -> ExpressionSolver:
-        """The same; each question from now on may take so long."""
+        """Sets the time limit of each check, and returns the solver."""
         self._solver.set("timeout", max(1, int(seconds * 1000)))
         return self
 
     def check(self, expressions: Iterable[Expression], symbols: Symbols | None = None) -> Answer:
-        """Whether they can be, and what holds of the symbols too; the model stands for what was found last."""
+        """Checks the expressions with the symbols' axioms, and stores the model if they are satisfiable."""
         import z3
 
         self.model = None
@@ -123,11 +123,11 @@ class ExpressionSolver:
         return answer
 
     def holds(self, expression: Expression, symbols: Symbols | None = None) -> bool:
-        """Whether it is proved to be true always."""
+        """Whether an expression is proved valid."""
         return self.check([neg(expression)], symbols) == "unsat"
 
     def evaluate(self, expression: ExpressionNode) -> Any:
-        """The value of an expression without variables; None where Z3 does not say."""
+        """Returns the value of an expression without variables, or None if Z3 has none."""
         import z3
 
         try:
@@ -137,7 +137,7 @@ class ExpressionSolver:
 
 
 def value_of(term: Any) -> Any:
-    """The constant that a term of Z3 is, or None."""
+    """Returns the value of a constant term, else None."""
     import z3
 
     if z3.is_true(term) or z3.is_false(term):
@@ -150,7 +150,7 @@ def value_of(term: Any) -> Any:
 
 
 def _text(term: Any) -> str:
-    """The characters of a text; what Z3 prints cannot be told from an escape."""
+    """Returns the characters of a string term; Z3's printed form is ambiguous about escapes."""
     import z3
 
     count = z3.Z3_get_string_length(term.ctx_ref(), term.as_ast())
@@ -160,7 +160,7 @@ def _text(term: Any) -> str:
 
 
 def as_json(value: Any) -> Any:
-    """A fraction as the decimal that it is, where it is one."""
+    """Converts a fraction to a float if that is exact."""
     if not isinstance(value, Fraction):
         return value
     decimal = float(value)

@@ -1,7 +1,7 @@
-"""Expressions over values that may be open: folded where they are constant, and equal where they are built alike.
+"""Expressions over symbolic values, with constant folding and structural equality.
 
-A number, a text or a truth of Python is a constant. Everything else is a `Node`, which Z3 gets to see. A constant in
-a node of its own (`fixed`) is not folded: then Z3 alone computes with it.
+A Python number, string or truth value is a constant. Everything else is an `ExpressionNode`, which is translated to Z3.
+A constant in a `fixed` node is not folded, so that only Z3 computes with it.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from fractions import Fraction
 from typing import Any, Literal
 
 Sort = Literal["truth", "number", "text"]
-Expression = Any  # a Node, or a bool, int, Fraction or str
+Expression = Any  # an ExpressionNode, bool, int, Fraction or str
 
 
 class ExpressionNode:
     """An operation on expressions.
 
     Attributes:
-        sort: of its value.
-        name: of the operation.
-        parts: what it is applied to.
-        is_open: whether a variable is in it.
+        sort: the sort of its value.
+        name: the operation.
+        parts: the operands.
+        is_open: whether it contains a variable.
     """
 
     __slots__ = ("_hash", "is_open", "name", "parts", "sort")
@@ -57,11 +57,11 @@ def whole_variable(name: str) -> ExpressionNode:
 
 
 def fixed(sort: Sort, value: Any) -> ExpressionNode:
-    """A constant that is not folded."""
+    """Returns a constant that is not folded."""
     return ExpressionNode(sort, "fixed", value)
 
 
-# --- truths
+# --- truth values
 
 
 def conj(*parts: Expression) -> Expression:
@@ -103,7 +103,7 @@ def same(left: Expression, right: Expression) -> Expression:
 
 
 def less(left: Expression, right: Expression) -> Expression:
-    """Of two numbers or two texts."""
+    """Compares two numbers or two strings."""
     if not isinstance(left, ExpressionNode) and not isinstance(right, ExpressionNode):
         return left < right
     return ExpressionNode("truth", "<", left, right)
@@ -126,19 +126,19 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def arithmetic(left: Expression, sign: str, right: Expression) -> Expression:
-    """The exact result; a divisor is not 0."""
+    """Returns the exact result; a divisor must not be 0."""
     if isinstance(left, ExpressionNode) or isinstance(right, ExpressionNode):
         return left if right == 0 and sign in "+-" else ExpressionNode("number", sign, left, right)
     return normalized(_ARITHMETIC[sign](left, right))
 
 
 def normalized(value: int | Fraction) -> int | Fraction:
-    """A whole number as one."""
+    """Converts a fraction without a fractional part to an int."""
     return value.numerator if value.denominator == 1 else value
 
 
 def conditional(condition: Expression, then: Expression, otherwise: Expression) -> Expression:
-    """One of two numbers."""
+    """Returns one of two numbers."""
     if not isinstance(condition, ExpressionNode):
         return then if condition else otherwise
     return ExpressionNode("number", "if", condition, then, otherwise)
@@ -152,7 +152,7 @@ def is_whole(number: Expression) -> Expression:
     )
 
 
-# --- texts
+# --- strings
 
 
 def size(text: Expression) -> Expression:
@@ -160,17 +160,17 @@ def size(text: Expression) -> Expression:
 
 
 def is_substring(part: Expression, whole: Expression) -> Expression:
-    """Whether a text is a part of another."""
+    """Whether a string contains another."""
     if isinstance(part, ExpressionNode) or isinstance(whole, ExpressionNode):
         return ExpressionNode("truth", "within", part, whole)
     return part in whole
 
 
 def full_match(text: ExpressionNode, regex: str) -> ExpressionNode:
-    """Whether the whole of a text matches an expression of RE2."""
+    """Whether a whole string matches an RE2 expression."""
     return ExpressionNode("truth", "matches", text, regex)
 
 
 def equal_folded(text: ExpressionNode, folded: str) -> ExpressionNode:
-    """Whether a text without case, and without space around it, is a given one."""
+    """Whether a string without case and surrounding space equals a folded one."""
     return ExpressionNode("truth", "alike", text, folded)

@@ -1,6 +1,6 @@
-"""Expressions as terms of Z3.
+"""Translates expressions to Z3 terms.
 
-Each translation has a context of its own: what one thread asks does not meet what another one does.
+Each translator has its own Z3 context, so that threads do not interfere.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 from guardagent.policy.logic.expressions import Expression, ExpressionNode
 from guardagent.policy.logic.regexes import LAST, NotTranslatable, Ranges, read_regex
 
-KEPT = 50_000  # terms that are kept for the questions to come
+KEPT = 50_000  # cached terms
 
 
 class Lowering:
-    """Translates expressions, each once.
+    """Translates expressions and caches the terms.
 
     Attributes:
-        context: what its terms belong to.
+        context: the Z3 context of its terms.
     """
 
     def __init__(self) -> None:
@@ -29,23 +29,23 @@ class Lowering:
 
         self._z3 = z3
         self.context = z3.Context()
-        z3.Z3_enable_concurrent_dec_ref(self.context.ref())  # whichever thread lets go of a term
+        z3.Z3_enable_concurrent_dec_ref(self.context.ref())  # any thread may release a term
         self._done: dict[ExpressionNode, Any] = {}
 
     def forget(self) -> None:
-        """Lets go of what was kept, where it has become much; between two questions."""
+        """Clears the cache if it is too large; call it between two questions only."""
         if len(self._done) > KEPT:
             self._done.clear()
 
     def term(self, expression: Expression) -> Any:
-        """A term of Z3.
+        """Translates an expression to a Z3 term.
 
         Raises:
-            NotTranslatable: a text has characters that Z3 does not know.
+            NotTranslatable: a string has characters that Z3 lacks.
         """
         if not isinstance(expression, ExpressionNode):
             return self._constant(expression)
-        waiting = [] if expression in self._done else [expression]  # not recursive: totals over a long history are deep
+        waiting = [] if expression in self._done else [expression]  # not recursive: sums over a long history are deep
         while waiting:
             node = waiting[-1]
             missing = [one for one in node.parts if isinstance(one, ExpressionNode) and one not in self._done]
@@ -81,7 +81,7 @@ class Lowering:
         return self._z3.RealVal(str(Fraction(value)), self.context)
 
     def _text(self, text: str) -> Any:
-        """A text, in which nothing is read as an escape."""
+        """Returns a string term, with backslashes escaped."""
         if any(ord(char) > LAST for char in text):
             raise NotTranslatable
         escaped = (char if " " <= char <= "~" and char != "\\" else f"\\u{{{ord(char):x}}}" for char in text)
@@ -124,7 +124,7 @@ class Lowering:
     # --- regular expressions
 
     def _matches(self, node: ExpressionNode, text: Any, regex: str) -> Any:
-        """A match that Z3 cannot say exactly is open."""
+        """Translates a match; one without an exact translation becomes a variable."""
         try:
             return self._z3.InRe(text, self._regex(read_regex(regex)))
         except NotTranslatable:
@@ -167,9 +167,9 @@ class Lowering:
     # --- case and space
 
     def _alike(self, folded: str) -> Any:
-        """The texts that are a given one without case, and without space around it."""
+        """Returns the language of strings that equal a folded one without case and surrounding space."""
         spaces, folds = _folded_from()
-        after = [self._empty()]  # of what is left from each place on, the last one first
+        after = [self._empty()]  # the languages of the suffixes, the longest first
         for start in range(len(folded) - 1, -1, -1):
             ways = [
                 self._concat([self._one_of(codes), after[end - start - 1]])
@@ -183,7 +183,7 @@ class Lowering:
 
 @lru_cache(1)
 def _folded_from() -> tuple[Ranges, Mapping[str, list[int]]]:
-    """(the characters that are space, what is folded -> the characters from which it comes)."""
+    """Returns the space characters, and the characters of each case folding."""
     spaces, folds = [], defaultdict(list)
     for code in range(LAST + 1):
         char = chr(code)
@@ -195,6 +195,6 @@ def _folded_from() -> tuple[Ranges, Mapping[str, list[int]]]:
 
 
 def _from(folded: str, folds: Mapping[str, list[int]]) -> Ranges:
-    """The characters that are folded to a text."""
-    itself = [ord(folded)] if len(folded) == 1 else []  # it is folded, so that it stays
+    """Returns the characters whose case folding is a string."""
+    itself = [ord(folded)] if len(folded) == 1 else []  # a folded character folds to itself
     return tuple((code, code) for code in (*itself, *folds.get(folded, ())))

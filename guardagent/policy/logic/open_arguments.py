@@ -1,4 +1,4 @@
-"""Arguments whose values are still open, and what a JSON schema says of them."""
+"""Arguments whose values are not known yet, and their JSON schemas."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from guardagent.policy.logic.values import ScalarValue, Value
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """An argument that will be there, with a value that is not known yet.
+    """An argument whose value is not known yet.
 
     Attributes:
-        schema: a JSON schema of the value; None: any.
+        schema: a JSON schema of the value, or None for any value.
     """
 
     schema: Mapping[str, Any] | None = None
@@ -29,14 +29,14 @@ OPEN: Final = Open()
 
 
 def reject_nested_open(args: Mapping[str, Any]) -> None:
-    """An argument is open as a whole.
+    """Rejects arguments that contain `Open` inside a list or mapping.
 
     Raises:
-        InputError: something in an argument is open.
+        InputError: an argument contains `Open`.
     """
     for name, value in args.items():
         if not isinstance(value, Open) and _has_open(value):
-            problem = f"something in argument {name!r} is open; expected Open for the whole argument, or none in it"
+            problem = f"argument {name!r} contains 'Open'; expected 'Open' as the whole argument only"
             raise InputError(problem)
 
 
@@ -63,7 +63,7 @@ _MOST = {"text": "maxLength", "number": "maximum"}
 
 
 def choices(schema: Mapping[str, Any]) -> Sequence[Any] | None:
-    """The values that there are, where they are few."""
+    """Returns all values that a schema allows if there are few, else None."""
     if "const" in schema:
         return [schema["const"]]
     if isinstance(found := schema.get("enum"), list | tuple):
@@ -80,7 +80,7 @@ def _types(schema: Mapping[str, Any]) -> list[str] | None:
 
 
 def open_value(operations: Operations, key: Hashable, schema: Mapping[str, Any]) -> Value:
-    """Every value that a schema allows, and perhaps some more."""
+    """Returns a symbolic value that covers every value that a schema allows, and possibly more."""
     symbols = operations.symbols
     few = choices(schema)
     if few is not None:
@@ -96,7 +96,7 @@ def open_value(operations: Operations, key: Hashable, schema: Mapping[str, Any])
 
 
 def _limits(leaf: ScalarValue, schema: Mapping[str, Any], types: Sequence[str]) -> list[Any]:
-    """What a schema says of a number, or of the length of a text."""
+    """Returns a schema's limits of a number or of a string's length."""
     if leaf.kind == "truth":
         return []
     amount = size(leaf.payload) if leaf.kind == "text" else leaf.payload
@@ -116,7 +116,7 @@ def _bound(schema: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def schema_allows(schema: Mapping[str, Any], value: Any) -> bool | None:
-    """Whether a schema allows a value; None where it says what is not read here."""
+    """Returns whether a schema allows a value, or None if it has unsupported keywords."""
     few = choices(schema)
     if few is not None and not any(type(one) is type(value) and one == value for one in few):
         return False

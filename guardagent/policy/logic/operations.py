@@ -1,4 +1,4 @@
-"""What the language does with values, where they may be open: as `policy/values.py`, case by case."""
+"""The operations of the language on symbolic values, with the semantics of `policy/language/values.py`."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ from guardagent.policy.logic.values import (
 )
 from guardagent.types import thaw
 
-UNDECIDED: Final = object()  # of a value that is asked for as it is, and is open
+UNDECIDED: Final = object()  # the concrete value of a symbolic one
 _SORTS = {"text": "text", "number": "number", "truth value": "truth"}
 
 
 class Operations:
-    """What the language does with values.
+    """The operations of the language on symbolic values.
 
     Args:
-        symbols: makes what is not known.
-        settle: gives the value of an expression without variables: then no constant is folded.
+        symbols: creates symbolic values.
+        evaluate: evaluates an expression without variables; if given, no constant is folded.
     """
 
     def __init__(self, symbols: Symbols, evaluate: Callable[[ExpressionNode], Any] | None = None) -> None:
         self.symbols = symbols
         self._evaluate = evaluate
 
-    # --- what is given
+    # --- concrete values
 
     def constant(self, value: Any) -> Value:
-        """A value that is there as it is. Null is unknown."""
+        """Returns a concrete value. Null is unknown."""
         return UNKNOWN if value is None else of_leaf(self._leaf(value))
 
     def _leaf(self, value: Any) -> Leaf:
@@ -70,7 +70,7 @@ class Operations:
         return ScalarValue(sort, content if self._evaluate is None else ex.fixed(sort, content), value)
 
     def plain(self, value: Value) -> Any:
-        """The value as it is; `Unknown`, or UNDECIDED where it is not decided which it is."""
+        """Returns the concrete value, `Unknown`, or UNDECIDED if it depends on a variable."""
         for guard, leaf in value.cases:
             holds = self._closed(guard)
             if holds is UNDECIDED:
@@ -107,13 +107,13 @@ class Operations:
         return UNDECIDED
 
     def items_of(self, leaf: Leaf) -> Sequence[Value] | None:
-        """The items of a list; None where they are not known."""
+        """Returns the items of a list, or None if they are not known."""
         if isinstance(leaf, Concrete):
             return [self.constant(one) for one in leaf.content]
         return leaf.items if isinstance(leaf, ListValue) else None
 
     def fields_of(self, leaf: Leaf) -> dict[str, Value] | None:
-        """The keys and values of a mapping; None where more may be there."""
+        """Returns the keys and values of a mapping, or None if it may have more."""
         if isinstance(leaf, Concrete):
             return {name: self.constant(one) for name, one in leaf.content.items()}
         return dict(leaf.items) if isinstance(leaf, MappingValue) else None
@@ -175,7 +175,7 @@ class Operations:
         return joined((guard, self._has(whole, leaf.payload)) for guard, leaf in texts)
 
     def _has(self, whole: Leaf, key: Expression) -> Value:
-        """Whether a mapping has a key."""
+        """Returns whether a mapping has a key."""
         if isinstance(whole, Concrete) and self._closed(key) is not UNDECIDED:
             return known_truth(self._closed(key) in whole.content)
         fields = self.fields_of(whole)
@@ -236,7 +236,7 @@ class Operations:
         return UNKNOWN
 
     def _in_json(self, text: Expression, look: Callable[[Value], Value], what: Any) -> Value:
-        """What is in a text that is read as JSON."""
+        """Applies an access to a string's JSON content."""
         content = self._closed(text)
         if content is UNDECIDED:
             return self.symbols.any_value(("json", text, what))
@@ -294,7 +294,7 @@ class Operations:
         return UNKNOWN if type(found) is Unknown else known_truth(found)
 
     def is_literal(self, value: Value, literal: Any) -> Value:
-        """Whether a value is the literal of a pattern: unknown where only case or space is another."""
+        """Whether a value equals a pattern's literal; unknown if they differ in case or surrounding space only."""
         if not isinstance(literal, str):
             return self.equal(value, self.constant(literal))
         return joined((guard, _literal_match(leaf, literal)) for guard, leaf in value.cases)
@@ -309,7 +309,7 @@ def _null(value: Any) -> Any:
 
 
 def _pairs(left: Value, right: Value, result: Callable[[Leaf, Leaf], Value]) -> Value:
-    """The result for each pair of cases."""
+    """Applies a function to each pair of cases."""
     found = []
     for first, one in left.cases:
         for second, other in right.cases:

@@ -1,6 +1,6 @@
-"""What can still be complied with in a session, what would mend a call, and what each rule says of it.
+"""Answers whether a call can comply with a session's policy, which remedy it has, and the result of each rule.
 
-Nothing is said to be possible that the session itself would not allow.
+Every completion or remedy it returns is one that the session allows.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from guardagent.policy.logic.symbols import Symbols
 from guardagent.policy.logic.values import Value, when_false, when_true
 from guardagent.types import EMPTY
 
-CHANGES = 3  # arguments that a remedy changes at most
-TRIES = 4  # a remedy may take as long as so many questions
+CHANGES = 3  # changed arguments in a remedy, at most
+TRIES = 4  # the time limit of a remedy, in questions
 _JSON_TYPE = {"text": "string", "number": "number", "truth value": "boolean", "list": "array", "mapping": "object"}
 
 
@@ -33,9 +33,9 @@ class Reasoner:
     """Answers questions about the next call of a session.
 
     Args:
-        session: it is asked as it is at each question.
-        functions: what `state(...)` can ask; a function that is not among them may say anything.
-        seconds: how long one question may take.
+        session: the session; each question uses its current state.
+        functions: the state functions; the result of any other function is unknown.
+        seconds: the time limit of one question.
     """
 
     def __init__(
@@ -54,29 +54,29 @@ class Reasoner:
     def can_comply(
         self, tool: str, args: Mapping[str, Any], *, more: bool = False, facts: Mapping[str, Any] | None = None
     ) -> bool | None:
-        """Whether some completion of a call would be allowed; None: it is not known.
+        """Returns whether the session allows some completion of a call, or None if unknown.
 
         Args:
-            tool: of the call.
-            args: its arguments; `Open` stands for those whose values are open.
+            tool: the tool of the call.
+            args: its arguments; `Open` for those whose values are not known yet.
             more: whether other arguments may be added.
-            facts: what the host knows at this call.
+            facts: the host's facts for this call.
 
         Raises:
-            InputError: something inside of an argument is open.
+            InputError: an argument contains `Open` inside a list or mapping.
         """
         return self._search(tool, args, more=more, facts=facts).possible
 
     def witness(
         self, tool: str, args: Mapping[str, Any], *, more: bool = False, facts: Mapping[str, Any] | None = None
     ) -> Mapping[str, Any] | None:
-        """Arguments with which the session would allow the call; None where none were found."""
+        """Returns arguments with which the session allows the call, or None if none are found."""
         return self._search(tool, args, more=more, facts=facts).args
 
     def remedy(
         self, tool: str, args: Mapping[str, Any], *, facts: Mapping[str, Any] | None = None
     ) -> Mapping[str, Any] | None:
-        """The fewest arguments, with new values, with which a call is allowed; empty where it is, None: none found."""
+        """Returns the fewest changed arguments that make a call allowed: empty if it is, None if none are found."""
         if call_problem(tool, args, facts):
             return None
         mentioned = candidates.mentioned_arguments(self._session.policies, tool)
@@ -94,11 +94,11 @@ class Reasoner:
     def judge(
         self, tool: str, args: Mapping[str, Any], *, facts: Mapping[str, Any] | None = None
     ) -> Mapping[str, bool | None]:
-        """Of each rule, whether a call keeps it; None: it is not known. Z3 computes all of it."""
+        """Returns for each rule whether a call satisfies it, or None if unknown. Z3 computes the result."""
         if call_problem(tool, args, facts):
             return dict.fromkeys((rule.id for rule in self._session.policies.rules), None)
         operations = Operations(Symbols(), lambda expression: thread_solver().evaluate(expression))
-        with self._session._lock:  # noqa: SLF001 - it is asked as it is now
+        with self._session._lock:  # noqa: SLF001 - the session must not change meanwhile
             question = CallEvaluation.for_session(
                 self._session, operations, tool, operations.constant(args), facts, self._functions
             )
@@ -120,14 +120,14 @@ class Reasoner:
         if call_problem(tool, args, facts):
             return CompletionResult(possible=False)
         reject_nested_open(args)
-        with self._session._lock:  # noqa: SLF001 - one moment
+        with self._session._lock:  # noqa: SLF001 - the session must not change meanwhile
             return CompletionSearch(
                 self._session, self._functions, tool, args, facts, more=more, seconds=self._seconds
             ).run()
 
 
 def _same_kind_schema(value: Any) -> Mapping[str, Any]:
-    """A schema of values of the same kind, other than null."""
+    """Returns a schema of values of the same kind, except null."""
     kind = kind_of(value)
     if kind is None:
         return {"type": list(_JSON_TYPE.values())}

@@ -1,7 +1,7 @@
-"""Expressions of RE2 that say exactly what one of Z3 says: read here, without either of them.
+"""Parses the RE2 expressions that have an exact translation to Z3.
 
-What comes out is a tree: ("text", t) | ("set", ((from, to), ...)) | ("and then", parts) | ("or", parts) |
-("repeat", part, least, most or None). Everything else is refused, and stays open.
+The result is a tree: ("text", t) | ("set", ((from, to), ...)) | ("and then", parts) | ("or", parts) |
+("repeat", part, least, most or None). Other expressions are rejected, and their matches stay symbolic.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
 _MAX_REPEAT = 1000
 
 
-class NotTranslatable(Exception):  # noqa: N818 - no error: it stays open
-    """What Z3 cannot say, or not exactly."""
+class NotTranslatable(Exception):  # noqa: N818 - not an error: the match stays symbolic
+    """An expression has no exact translation to Z3."""
 
 
 def read_regex(regex: str) -> Any:
-    """The tree of an expression that the whole of a text has to match.
+    """Parses an expression that the whole string has to match.
 
     Raises:
-        NotTranslatable: it uses what there is no exact translation of.
+        NotTranslatable: the expression has no exact translation.
     """
     return _RegexParser(regex.removeprefix("^")).all()
 
@@ -101,7 +101,7 @@ class _RegexParser:
         return self._lazy(("repeat", part, int(low), most))
 
     def _lazy(self, found: Any) -> Any:
-        """What is matched first does not matter: the whole text is."""
+        """Skips a lazy modifier, which does not affect a match of the whole string."""
         self._accept("?")
         if self._next() and self._next() in "*+?{":
             raise NotTranslatable
@@ -172,7 +172,7 @@ class _RegexParser:
 
 
 def _complement(ranges: Ranges) -> Ranges:
-    """All other characters."""
+    """Returns all other characters."""
     found, start = [], 0
     for low, high in sorted(ranges):
         if low > start:

@@ -1,7 +1,7 @@
-"""What the parts of a rule say of a proposed call, and what that makes of the rule.
+"""The atomic rules of a rule, and the combination of their results for a proposed call.
 
-As in the evaluator, a part that no alternative hangs on is asked about this call alone; of the others it counts as well
-whether they were kept so far.
+As in the evaluator, a conjunction considers only this call; other rules also consider whether their atomic rules held
+so far.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from guardagent.policy.logic.values import (
     when_true,
 )
 
-Tree = int | tuple[str, tuple["Tree", ...]]  # the number of a part, or "all" or "any" of trees
+Tree = int | tuple[str, tuple["Tree", ...]]  # the index of an atomic rule, or "all" or "any" of trees
 
 
 @dataclass(frozen=True, slots=True)
 class AtomicRule:
-    """A form of a rule. `negated`: it stands under an odd number of NOTs."""
+    """A rule without AND, OR and NOT; `negated` if it is under an odd number of NOTs."""
 
     rule: ast.Rule
     negated: bool
@@ -39,7 +39,7 @@ class AtomicRule:
 
 
 class RuleTree:
-    """The parts of a rule, in the order of the evaluator's, and how they combine."""
+    """The atomic rules of a rule, in the evaluator's order, and their combination."""
 
     def __init__(self, rules: Sequence[ast.Rule]) -> None:
         self.atomic_rules: list[AtomicRule] = []
@@ -58,11 +58,11 @@ class RuleTree:
         return len(self.atomic_rules) - 1
 
     def combine(self, values: Sequence[Value], so_far: Callable[[int], Value]) -> Value:
-        """What is to be said of the rule.
+        """Combines results of the atomic rules to the result of the rule.
 
         Args:
-            values: what its parts say of a call.
-            so_far: whether a part was kept so far.
+            values: the results of the atomic rules for a call.
+            so_far: returns whether an atomic rule held so far.
         """
         every = conjunction(values)
         if self.is_conjunction or when_true(every) is True:
@@ -84,11 +84,11 @@ def _value(tree: Tree, values: Sequence[Value]) -> Value:
     return (conjunction if kind == "all" else disjunction)(_value(one, values) for one in trees)
 
 
-# --- one part of one proposed call
+# --- atomic rules
 
 
 def judge_call(part: AtomicRule, call: SymbolicCall, meaning: Semantics) -> Value:
-    """What a part over data says of a proposed call, where all outcomes are known."""
+    """Judges a proposed call by an atomic data rule, with all outcomes known."""
     match part.rule, part.negated:
         case ast.Forall(pattern, condition), False:
             return _required(pattern, condition, call, meaning)
@@ -99,7 +99,7 @@ def judge_call(part: AtomicRule, call: SymbolicCall, meaning: Semantics) -> Valu
             return _required(pattern, ast.Negation(condition), call, meaning)
         case ast.After(pattern, condition), False:
             return _known(creates_obligation(pattern, condition, call, meaning))
-    return TRUE  # it is decided at the end
+    return TRUE  # decided at the end
 
 
 def _required(pattern: ast.Pattern, condition: ast.Term, call: SymbolicCall, meaning: Semantics) -> Value:
@@ -110,7 +110,7 @@ def _required(pattern: ast.Pattern, condition: ast.Term, call: SymbolicCall, mea
 
 
 def creates_obligation(pattern: ast.Pattern, condition: ast.Term, call: SymbolicCall, meaning: Semantics) -> Value:
-    """Whether a call obliges a later one."""
+    """Returns the condition under which a call requires a later one."""
     matched, names = meaning.match_proposed(pattern, call, {})
     if when_false(matched) is True:
         return matched
@@ -118,17 +118,17 @@ def creates_obligation(pattern: ast.Pattern, condition: ast.Term, call: Symbolic
 
 
 def _known(value: Value) -> Value:
-    """True where a truth is known, whichever it is; never false."""
+    """Returns true if a truth value is known, else unknown."""
     return truth(disj(when_true(value), when_false(value)), no=False)
 
 
 def uses_known(part: AtomicRule) -> bool:
-    """Whether a part asks what is known: then more knowledge can turn its answer round."""
+    """Whether an atomic rule uses `known`, so that more knowledge can change its result from true to false."""
     return any(isinstance(one, ast.Known) for one in ast.walk(part.rule))
 
 
 def patterns_of(rules: Sequence[ast.Rule]) -> Iterator[ast.Pattern]:
-    """All patterns in some rules."""
+    """Yields all patterns of data rules."""
     for rule in rules:
         for part in RuleTree([rule]).atomic_rules:
             if not part.is_propositional:

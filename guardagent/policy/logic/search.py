@@ -1,7 +1,7 @@
-"""The search for a completion of a call that the session allows.
+"""Searches for a completion of a call that the session allows.
 
-A few likely values are tried. Then the rules are evaluated with what is open left open, and Z3 is asked where that does
-not decide; what it proposes is tried, and what the session says of it is learned.
+The search first tries a few candidate values. It then evaluates the rules symbolically, and asks Z3 if that does not
+decide. Each solution of Z3 is checked with the session, and a denied one adds constraints.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from guardagent.policy.logic.values import (
 from guardagent.policy.policies import Applicability
 from guardagent.types import EMPTY
 
-ROUNDS = 12  # completions that a model proposes and the session refuses
-QUICK_TRIES = 24  # completions that are tried before anything else
-MAX_TRIES = 300  # completions that are tried before a solver is asked
-MAX_MODEL_TRIES = 4  # of these, where each of them asks a program or a model
+ROUNDS = 12  # solutions of Z3 that the session denies
+QUICK_TRIES = 24  # candidates before the symbolic evaluation
+MAX_TRIES = 300  # candidates before Z3 is used
+MAX_MODEL_TRIES = 4  # candidates if each check runs a guard program or a model
 
 
 @dataclass(frozen=True, slots=True)
 class CompletionResult:
-    """Whether there is a completion, and one; None: it is not known."""
+    """Whether a completion exists (None: unknown), and one."""
 
     possible: bool | None
     args: Mapping[str, Any] | None = None
@@ -54,16 +54,16 @@ _NONE, _PERHAPS = CompletionResult(possible=False), CompletionResult(None)
 
 
 class CompletionSearch:
-    """Looks for a completion of one call.
+    """A search for a completion of one call.
 
     Args:
-        session: as it is now.
-        functions: what `state(...)` can ask.
-        tool: of the call.
-        args: its arguments, those that are open as `Open`.
-        facts: what the host knows at this call.
+        session: the session.
+        functions: the state functions.
+        tool: the tool of the call.
+        args: its arguments; open ones are `Open`.
+        facts: the host's facts for this call.
         more: whether other arguments may be added.
-        seconds: how long it may take, about.
+        seconds: the approximate time limit.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class CompletionSearch:
         return self._try_candidates(MAX_TRIES) or self._solve(operations, question, allowed)
 
     def _addable(self) -> tuple[str, ...]:
-        """Arguments that may be added, of which a rule speaks."""
+        """Returns the arguments that may be added and that a rule mentions."""
         declared = self._concern.arguments
         names = sorted(candidates.mentioned_arguments(self._session.policies, self._tool) - self._args.keys())
         return tuple(name for name in names if declared is None or name in declared)
@@ -113,7 +113,7 @@ class CompletionSearch:
         return self._session.policies.applicability(SessionCall(self._tool, {}))
 
     def _is_denied_outright(self) -> bool:
-        """Whether no rule has to be asked."""
+        """Whether the call is denied before any rule is checked."""
         concern = self._concern
         undeclared = concern.arguments is not None and not self._args.keys() <= concern.arguments
         return self._session.halted or bool(concern.problem) or not concern.listed or undeclared
@@ -122,14 +122,14 @@ class CompletionSearch:
         return self._session.check(self._tool, args, facts=self._facts, reserve=False).label == 0
 
     def _is_witness(self, args: Mapping[str, Any]) -> bool:
-        """Whether the session allows these arguments, and they are what was asked for."""
+        """Whether the session allows these arguments and they fit the schemas."""
         fits = all(schema_allows(one.schema or EMPTY, args.get(name)) for name, one in self._open.items())
         return fits and self._allows(args)
 
-    # --- by trying
+    # --- candidate values
 
     def _try_candidates(self, limit: int) -> CompletionResult | None:
-        """Values that the rules, the facts and the calls so far speak of; all that there are, where they are few."""
+        """Tries values from the rules, the facts and the history, or all values if there are few."""
         known_values = candidates.CandidateValues(self._session, self._facts)
         domains = [known_values.values(name, one.schema) for name, one in self._open.items()]
         domains += [[MISSING, *known_values.values(name, None)] for name in self._added]
@@ -148,7 +148,7 @@ class CompletionSearch:
     def _with(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {**self._fixed, **{name: one for name, one in values.items() if one is not MISSING}}
 
-    # --- by asking
+    # --- symbolic search
 
     def _arguments(self, operations: Operations) -> Value:
         for name, one in self._open.items():
@@ -184,7 +184,7 @@ class CompletionSearch:
         return _PERHAPS
 
     def _exclusion(self, operations: Operations, args: Mapping[str, Any]) -> list[Expression]:
-        """These arguments are refused; where some are no scalars, others that look alike might not be."""
+        """Excludes denied arguments, unless some are not scalars: others that look the same might be allowed."""
         found = []
         for name, value in self._values.items():
             refused = operations.constant(args.get(name))
@@ -196,7 +196,7 @@ class CompletionSearch:
 
     @staticmethod
     def _state_facts(operations: Operations, moments: Sequence[CurrentSession], model: Z3Model) -> Iterator[Expression]:
-        """What state functions really say of the arguments that a model has in mind."""
+        """Yields the actual results of state functions for the arguments of a Z3 model."""
         for moment in moments:
             for function, arguments, answer in moment.state_queries:
                 plain = [model.value(one) for one in arguments]
@@ -208,7 +208,7 @@ class CompletionSearch:
 
 
 def _equals(operations: Operations, answer: Value, actual: Value, *, depth: int) -> Expression:
-    """That an open value is one that is there."""
+    """Returns the condition that a symbolic value equals a concrete one."""
     if actual == UNKNOWN:
         return neg(answer.known)
     leaf = actual.cases[0][1]

@@ -1,4 +1,4 @@
-"""What the terms and patterns of a rule mean, read straight from their syntax."""
+"""The semantics of a rule's terms and patterns, defined on their syntax."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from guardagent.policy.logic.values import (
 
 @dataclass(frozen=True, slots=True)
 class SymbolicCall:
-    """A call, as the terms of a rule see it. `went_well`: whether it is known to."""
+    """A call with symbolic arguments, output and outcome."""
 
     tool: Expression
     args: Value
@@ -45,12 +45,12 @@ class SymbolicCall:
         return when_false(self.failed)
 
 
-Calls = Sequence[tuple[Expression, SymbolicCall]]  # of which at most one holds
+Calls = Sequence[tuple[Expression, SymbolicCall]]  # at most one guard holds
 Bindings = Mapping[str, Any]  # a variable -> Value, a label -> Calls
 
 
 class EvaluationContext(Protocol):
-    """When a rule is asked: the facts, the state and the history."""
+    """The facts, the state and the history for the evaluation of a rule."""
 
     def fact(self, path: Sequence[str]) -> Value: ...
 
@@ -70,12 +70,12 @@ class EvaluationContext(Protocol):
 
 
 class Semantics:
-    """Gives the values of terms at one moment.
+    """Evaluates terms and patterns in a context.
 
     Args:
-        operations: what is done with values.
-        moment: when.
-        tags: the sets of tools, by name.
+        operations: the operations on values.
+        context: the facts, the state and the history.
+        tags: the tools of each tag.
     """
 
     def __init__(self, operations: Operations, context: EvaluationContext, tags: Mapping[str, frozenset[str]]) -> None:
@@ -88,7 +88,7 @@ class Semantics:
         return frozenset(tool for tools in sets for tool in tools)
 
     def match_proposed(self, pattern: ast.Pattern, call: SymbolicCall, names: Bindings) -> tuple[Value, Bindings]:
-        """Whether a proposed call matches, and the names with those that it binds. What it lacks is unknown."""
+        """Matches a proposed call, and returns the condition and the bindings. A missing argument is unknown."""
         found = {**names, **({pattern.label: [(True, call)]} if pattern.label else {})}
         tool = disj(*(same(call.tool, one) for one in self.tools_of(pattern)))
         if tool is False:
@@ -97,7 +97,7 @@ class Semantics:
         return conjunction([known_truth(tool), *tests]), found
 
     def match_past(self, pattern: ast.Pattern, call: SymbolicCall, names: Bindings) -> tuple[Value, Bindings]:
-        """The same of a past call. It has to have every argument."""
+        """Matches a past call, which must have every argument of the pattern."""
         there = [self.operations.contains(self.operations.constant(one.name), call.args) for one in pattern.arguments]
         has_all = conj(*map(when_true, there))
         if has_all is False:
@@ -108,7 +108,7 @@ class Semantics:
     def match_condition(
         self, pattern: ast.Pattern, condition: ast.Term, call: SymbolicCall, names: Bindings
     ) -> tuple[Value, Bindings]:
-        """Whether a past call matches and satisfies a condition."""
+        """Matches a past call that must also satisfy a condition."""
         matched, found = self.match_past(pattern, call, names)
         if when_false(matched) is True:
             return FALSE, found
@@ -130,7 +130,7 @@ class Semantics:
     # --- terms
 
     def value(self, node: ast.Term, names: Bindings) -> Value:
-        """The value of a term."""
+        """Evaluates a term."""
         return getattr(self, f"_{type(node).__name__.lower()}")(node, names)  # type: ignore[no-any-return]
 
     def _values(self, nodes: Iterable[ast.Term], names: Bindings) -> Iterator[Value]:
@@ -228,7 +228,7 @@ class Semantics:
         return count_true(list(truths))
 
     def _over_some(self, node: ast.OverItems, whole: Leaf, names: Bindings) -> Value:
-        """Of a list of which nothing is known: the same of the same condition."""
+        """Evaluates over a symbolic list: equal conditions give the same symbolic value."""
         symbols = self.operations.symbols
         key = node.which, whole, text_of(node.condition), node.variable, self.used_bindings(node.condition, names)
         if node.which == "count":
@@ -237,7 +237,7 @@ class Semantics:
 
     @staticmethod
     def used_bindings(node: object, names: Bindings) -> tuple[tuple[str, Any], ...]:
-        """The names that a term uses, with their values: what makes it another one with the same text."""
+        """Returns the bindings that a term uses, which distinguish terms with the same text."""
         used = {one.name for one in ast.walk(node) if isinstance(one, ast.Variable | ast.Label)}
         return tuple(
             (name, value if isinstance(value, Value) else tuple(value))
@@ -247,7 +247,7 @@ class Semantics:
 
 
 def count_true(truths: Sequence[Value]) -> Value:
-    """In how many cases it is so."""
+    """Counts the true values."""
     total: Expression = 0
     for one in truths:
         total = add(total, conditional(when_true(one), 1, 0))

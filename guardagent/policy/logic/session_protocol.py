@@ -1,4 +1,4 @@
-"""The session that the reasoner asks, as far as it looks at it."""
+"""The part of a session that the reasoner uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from guardagent.types import Event, Verdict
 
 
 class ReasonerSession(Protocol):
-    """One conversation under a policy: see `guardagent.Session`."""
+    """A conversation under a policy; see `guardagent.Session`."""
 
     policies: Policies
     _conversation: ConversationState

@@ -1,7 +1,7 @@
-"""Any session at all: facts, a state and earlier calls of which nothing is known but what the rules say of them.
+"""An arbitrary session: facts, a state and earlier calls that only the rules constrain.
 
-A history term is open, and a call that it speaks of stands for it: where there is one, it is as the term says. The
-terms are not independent: such a call is seen by every other term too.
+The value of a history term is symbolic, and a symbolic call witnesses it: if the call exists, it satisfies the term.
+History terms are not independent, since each of them ranges over the witnesses of the others too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _HISTORY = (ast.SomeCall, ast.CountCalls, ast.SumCalls, ast.Selected)
 
 @dataclass(frozen=True, slots=True)
 class EarlierCall:
-    """An earlier call that a term speaks of: whether there is one, what it is, and its pattern's text."""
+    """The witness of a history term: whether it exists, the call, and the text of its pattern."""
 
     exists: Expression
     call: SymbolicCall
@@ -44,7 +44,7 @@ class EarlierCall:
 
 @dataclass(frozen=True, slots=True)
 class HistoryTerm:
-    """A history term, and what it says: `some`, how many, or nothing."""
+    """A history term and its symbolic value."""
 
     kind: Literal["some", "count", "select"]
     pattern: ast.Pattern
@@ -55,16 +55,16 @@ class HistoryTerm:
 
 
 class SymbolicSession:
-    """A session of which nothing is known.
+    """A session about which nothing is known.
 
     Args:
-        operations: what is done with values.
-        tools: those of which there may have been calls.
+        operations: the operations on values.
+        tools: the tools that may have been called.
 
     Attributes:
-        calls: the earlier calls that the terms speak of.
+        calls: the witnesses of the history terms.
         terms: the history terms.
-        asked: what state functions were asked: (function, arguments, answer).
+        state_queries: calls of state functions, as (function, arguments, result).
     """
 
     def __init__(self, operations: Operations, tools: frozenset[str]) -> None:
@@ -155,7 +155,7 @@ class SymbolicSession:
     def _earlier(
         self, meaning: Semantics, node: Any, names: Bindings, key: Hashable, exists: Expression
     ) -> SymbolicCall | None:
-        """A call that a term speaks of, if there is one; None where there can be none."""
+        """Returns the witness of a term, or None if no tool can match."""
         tools = sorted(meaning.tools_of(node.pattern) & self._tools)
         if not tools:
             return None
@@ -175,10 +175,10 @@ class SymbolicSession:
             tool, of_leaf(SymbolicMapping((key, "args"))), output, self._symbols.any_truth((key, "failed"))
         )
 
-    # --- what the terms have to do with each other
+    # --- consistency of the history terms
 
     def add_consistency_axioms(self, meaning: Semantics) -> None:
-        """A call that one term speaks of is seen by the others. To be done when all terms have been read."""
+        """Relates each term to the witnesses of the others; call it after all terms have been evaluated."""
         terms = [one for one in self.terms if not any(isinstance(n, _HISTORY) for n in ast.walk(one.condition))]
         for earlier in list(self.calls):
             for term in terms:
@@ -193,7 +193,7 @@ class SymbolicSession:
             none = when_false(term.value)
             return [implies(conj(yes, well), when_true(term.value)), implies(conj(none, earlier.exists, well), no)]
         known = term.value.known
-        total = term.value.cases[0][1].payload  # type: ignore[union-attr]  # it is a number
+        total = term.value.cases[0][1].payload  # type: ignore[union-attr]  # a number
         return [
             implies(conj(yes, known), less(0, total)),
             implies(conj(earlier.exists, known), disj(when_true(met), no)),

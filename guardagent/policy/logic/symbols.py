@@ -1,4 +1,4 @@
-"""Values of which nothing, or only a little, is known: each has a key, and equal keys mean the same value."""
+"""Creates symbolic values: each has a key, and equal keys mean the same value."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ KINDS: Final = ("number", "text", "truth", "list", "mapping")
 
 
 class Symbols:
-    """Makes open values.
+    """Creates symbolic values.
 
     Attributes:
-        axioms: what holds of them in any case.
-        named: those that a person is told of: their descriptions -> their values.
-        insides: the key of a list or mapping -> what has been looked at in it.
+        axioms: constraints that always hold.
+        descriptions: the values that examples show, by description.
+        contents: the accessed contents of symbolic lists and mappings, by key.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Symbols:
         self._fresh = 0
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What was made for a key, whatever else shares it."""
+        """Returns the object created for a key, creating it on first use."""
         if key not in self._known:
             self._known[key] = make()
         return self._known[key]
@@ -38,15 +38,15 @@ class Symbols:
         return f"{letter}{self._fresh}"
 
     def truth(self, key: Hashable) -> ExpressionNode:
-        """A truth that is known to be one."""
+        """Returns a truth value that is known."""
         return self.once(("truth", key), lambda: variable("truth", self.name("b")))  # type: ignore[no-any-return]
 
     def any_truth(self, key: Hashable) -> Value:
-        """True, false or unknown."""
+        """Returns a truth value that may be unknown."""
         return truth(conj(known := self.truth((key, "known")), it := self.truth(key)), conj(known, neg(it)))
 
     def size(self, key: Hashable) -> ExpressionNode:
-        """A whole number that is not negative."""
+        """Returns a non-negative whole number."""
 
         def made() -> ExpressionNode:
             self.axioms.append(neg(less(found := whole_variable(self.name("n")), 0)))
@@ -55,14 +55,14 @@ class Symbols:
         return self.once(("size", key), made)  # type: ignore[no-any-return]
 
     def any_value(self, key: Hashable, named: str = "", kinds: Sequence[str] = KINDS, *, known: bool = False) -> Value:
-        """A value of one of these kinds; or unknown, unless it is known."""
+        """Returns a value of one of these kinds, or unknown unless `known`."""
         value: Value = self.once(("value", key), lambda: self._made(key, kinds, known=known))
         if named:
             self.descriptions[named] = value
         return value
 
     def content(self, key: Hashable, at: Hashable) -> Value:
-        """What is in a list or mapping of which nothing is known."""
+        """Returns an item of a symbolic list or mapping."""
         value = self.any_value((key, at))
         self.contents.setdefault(key, {})[at] = value
         return value
@@ -71,7 +71,7 @@ class Symbols:
         return self.one_of([self._leaf(kind, key) for kind in kinds], known=known)
 
     def one_of(self, leaves: Iterable[Leaf], *, known: bool) -> Value:
-        """One of some, whichever; or unknown."""
+        """Returns a value that is one of the leaves, or unknown unless `known`."""
         left = list(leaves)
         cases: list[tuple[Expression, Leaf]] = []
         before: list[Expression] = []
@@ -91,7 +91,7 @@ class Symbols:
         return ScalarValue(kind, variable(kind, self.name("v")))  # type: ignore[arg-type]
 
     def simplicity_constraints(self) -> list[Expression]:
-        """That only what is looked into is a list or a mapping: for examples that are easy to read."""
+        """Returns constraints for readable examples: only accessed values are lists or mappings."""
         found: list[Expression] = []
         for key, value in self._known.items():
             if isinstance(value, Value) and key[0] == "value":
@@ -105,7 +105,7 @@ class Symbols:
         return found
 
     def has_index(self, key: Hashable, index: Expression) -> Expression:
-        """Whether a list has an item of this number."""
+        """Whether a list has an item at this index."""
         below = (
             index
             if not isinstance(index, ExpressionNode) and index >= 0

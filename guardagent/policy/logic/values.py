@@ -1,9 +1,9 @@
-"""The values of the language where something is open: cases, each of one kind, of which at most one is so.
+"""Symbolic values: guarded cases of one kind each, of which at most one holds.
 
-    Value     (guard, leaf), ...; where no guard holds, the value is unknown
+    Value     (guard, leaf), ...; if no guard holds, the value is unknown
     a leaf    Scalar | Given | Listed | Mapped | SomeList | SomeMapping | Odd
 
-A truth is a value as well: where it is known, its guard holds, and its payload says which.
+A truth value is a value as well: its guard holds if it is known, and its payload is true or false.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Kind = Literal["truth", "number", "text", "list", "mapping", "opaque"]
 
 @dataclass(frozen=True, slots=True)
 class ScalarValue:
-    """A truth value, a number or a text. `origin`: what it was before it became exact, where it was given."""
+    """A truth value, a number or a string; `origin` is the concrete value before conversion to an exact number."""
 
     kind: Sort
     payload: Expression
@@ -29,7 +29,7 @@ class ScalarValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Concrete:
-    """A list or mapping that is there as it is."""
+    """A concrete list or mapping."""
 
     kind: Literal["list", "mapping"]
     content: Any
@@ -37,7 +37,7 @@ class Concrete:
 
 @dataclass(frozen=True, slots=True)
 class ListValue:
-    """A list of so many items."""
+    """A list with a known number of items."""
 
     items: tuple[Value, ...]
     kind: Kind = "list"
@@ -45,7 +45,7 @@ class ListValue:
 
 @dataclass(frozen=True, slots=True)
 class MappingValue:
-    """A mapping with just these keys."""
+    """A mapping with exactly these keys."""
 
     items: tuple[tuple[str, Value], ...]
     kind: Kind = "mapping"
@@ -53,7 +53,7 @@ class MappingValue:
 
 @dataclass(frozen=True, slots=True)
 class SymbolicList:
-    """A list of which nothing is known; two of one key are the same."""
+    """A list about which nothing is known; equal keys mean the same list."""
 
     key: Hashable
     kind: Kind = "list"
@@ -61,7 +61,7 @@ class SymbolicList:
 
 @dataclass(frozen=True, slots=True)
 class SymbolicMapping:
-    """A mapping of which some keys may be known. `names`: those that it can have at all; None: any."""
+    """A mapping with some known keys; `names` are the only possible keys, or None for any."""
 
     key: Hashable
     items: tuple[tuple[str, Value], ...] = ()
@@ -71,7 +71,7 @@ class SymbolicMapping:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Opaque:
-    """What is there, and is nothing to compare or compute with: an object of the host, or NaN."""
+    """A value that cannot be compared or computed with: an object of the host, or NaN."""
 
     content: Any
     kind: Kind = "opaque"
@@ -82,7 +82,7 @@ Leaf = ScalarValue | Concrete | ListValue | MappingValue | SymbolicList | Symbol
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Cases, of which at most one holds."""
+    """Guarded cases, of which at most one holds."""
 
     cases: tuple[tuple[Expression, Leaf], ...] = ()
 
@@ -99,7 +99,7 @@ def of_leaf(leaf: Leaf) -> Value:
 
 
 def joined(cases: Iterable[tuple[Expression, Value]]) -> Value:
-    """The value of the one case that holds."""
+    """Flattens guarded values into one value."""
     found: dict[Leaf, Expression] = {}
     for guard, value in cases:
         for inner, leaf in value.cases:
@@ -113,11 +113,11 @@ def only_if(guard: Expression, value: Value) -> Value:
     return value if guard is True else joined([(guard, value)])
 
 
-# --- truths
+# --- truth values
 
 
 def known_truth(truth: Expression) -> Value:
-    """A truth that is known."""
+    """Returns a known truth value."""
     return Value(((True, ScalarValue("truth", truth)),))
 
 
@@ -126,7 +126,7 @@ FALSE: Final = known_truth(truth=False)
 
 
 def truth(yes: Expression, no: Expression) -> Value:
-    """A truth by when it is true and when it is false."""
+    """Returns a truth value from the conditions under which it is true and false."""
     known = disj(yes, no)
     return UNKNOWN if known is False else Value(((known, ScalarValue("truth", yes)),))
 
@@ -144,7 +144,7 @@ def _truths(value: Value) -> list[tuple[Expression, ScalarValue]]:
 
 
 def conjunction(values: Iterable[Value]) -> Value:
-    """Kleene's *and*; it does not go on where it is false already."""
+    """Kleene's *and*; stops at the first false value."""
     yes, no = [], []
     for value in values:
         yes.append(when_true(value))
@@ -155,7 +155,7 @@ def conjunction(values: Iterable[Value]) -> Value:
 
 
 def disjunction(values: Iterable[Value]) -> Value:
-    """Kleene's *or*, in the same way."""
+    """Kleene's *or*; stops at the first true value."""
     yes, no = [], []
     for value in values:
         yes.append(when_true(value))

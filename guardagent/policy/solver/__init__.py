@@ -1,1 +1,1 @@
-"""Solver rules: what SMT-LIB 2 constraints say of a call."""
+"""Solver rules: SMT-LIB 2 constraints that decide whether a call is permitted."""

@@ -1,7 +1,7 @@
-"""What stands literally in a message: a quote, a text or a number, and never a piece of a longer word or number.
+"""Finds quotes, strings and numbers in a message, as whole words and numbers only.
 
-A model chooses quotes, and may have been talked into choosing them badly: `5` out of `2500`, `confirm` out of
-`unconfirmed`. So what is quoted is looked at in its message, with what stands around it.
+A prompt injection may make a model cite misleading fragments: `5` out of `2500`, `confirm` out of `unconfirmed`. Each
+quote is therefore checked in its message, together with the surrounding characters.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from guardagent.policy.language.values import exact
 
 MAX_OCCURRENCES = 100  # of one quote in one message
 _TEXT_PARTS = ("text", "input_text", "output_text")
-# As much as could belong to one number: 1,250.00, and also 5 000 or 5'000, which nobody reads for sure.
+# All that could belong to one number: 1,250.00, and also 5 000 or 5'000, which are ambiguous.
 _DIGITS = re.compile(r"[0-9](?:[0-9]|[.,](?=[0-9])|(?:[^\S\n]|['\u2019])(?=[0-9]{3}(?![0-9])))*")
 _PLAIN = re.compile(r"(?:0|[1-9][0-9]*|[1-9][0-9]{0,2}(?:,[0-9]{3})+)(?:\.[0-9]+)?")
 _SCALE = re.compile(r"\s*(?:hundred|thousand|grand|million|billion|trillion|dozen)", re.IGNORECASE)
 _NEGATED = re.compile(r"\b(?:minus|negative)\s*$", re.IGNORECASE)
 _MINUS = "-\u2212"
-_JOINS = "-\u2212/:.,#@*^"  # between digits they make a date, a time, a range, a version or a sum of them
+_JOINS = "-\u2212/:.,#@*^"  # between digits they form a date, a time, a range or a version
 _LINKS = "-\u2212./@"  # in an identifier, an address or a path
-_WIDE = "WF"  # scripts that are written without spaces
+_WIDE = "WF"  # scripts without spaces between words
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationMessage:
-    """A message of a conversation, as the host has it.
+    """A message of a conversation, as the host recorded it.
 
     Attributes:
-        role: whose message it is.
+        role: its role.
         content: its text.
-        tool: the tool whose output it is, where that is known.
+        tool: the tool whose output it is, if known.
     """
 
     role: str
@@ -46,15 +46,15 @@ class ConversationMessage:
 
 
 def message_of(message: Any) -> ConversationMessage:
-    """A chat message: `role`, and `content` as a text or as parts of which the texts count.
+    """Converts a chat message with `role` and `content`; the content is a string or a list of parts with texts.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a chat message.
     """
     if isinstance(message, ConversationMessage):
         return message
     if not isinstance(message, Mapping) or type(message.get("role")) is not str:
-        raise ValueError(f"a {type(message).__name__} without a role; expected a mapping with `role` and `content`")
+        raise ValueError(f"a {type(message).__name__} without a role; expected a mapping with 'role' and 'content'")
     tool = message.get("name")
     return ConversationMessage(message["role"], _content(message.get("content")), tool if type(tool) is str else None)
 
@@ -63,13 +63,13 @@ def _content(content: Any) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, list | tuple):
-        raise ValueError(f"its content is a {type(content).__name__}; expected a text")  # noqa: TRY004 - one kind
+        raise ValueError(f"its content is a '{type(content).__name__}'; expected a string")  # noqa: TRY004 - one kind
     parts = [part for part in content if isinstance(part, Mapping) and part.get("type") in _TEXT_PARTS]
     return "\n".join(str(part.get("text") or "") for part in parts)
 
 
 def occurrences(quote: str, text: str) -> list[range]:
-    """Where a quote stands in a text, cutting no word."""
+    """Returns the ranges of a quote in a text, at word boundaries only."""
     found: list[range] = []
     at = text.find(quote) if quote.strip() else -1
     while at >= 0 and len(found) < MAX_OCCURRENCES:
@@ -80,19 +80,19 @@ def occurrences(quote: str, text: str) -> list[range]:
 
 
 def holds_text(value: str, text: str, within: list[range] | None = None) -> bool:
-    """Whether a text stands in another as a whole, anywhere or in one of some places: W1 does not stand in W1-2."""
+    """Whether a text contains a string as a whole, anywhere or in given ranges: W1-2 does not contain W1."""
     whole = [range(len(text))] if within is None else within
     return any(_covered(at, whole) and not _is_linked(text, at) for at in occurrences(value, text))
 
 
 def holds_number(value: int | Fraction, text: str, within: list[range] | None = None) -> bool:
-    """Whether a number stands in a text, in digits: anywhere, or in one of some places."""
+    """Whether a text contains a number in digits, anywhere or in given ranges."""
     whole = [range(len(text))] if within is None else within
     return any(number == value for number in _numbers(text, whole))
 
 
 def _covered(inner: range, places: list[range]) -> bool:
-    """Whether one of some places, of one length and in order, covers another."""
+    """Whether one of some sorted ranges of equal length covers another."""
     at = bisect_right(places, inner.start, key=lambda place: place.start) - 1
     return at >= 0 and inner.stop <= places[at].stop
 
@@ -117,7 +117,7 @@ def _joined(left: str, right: str) -> bool:
 
 
 def _of_word(character: str) -> bool:
-    """A letter, a digit, an underscore, an accent, or what cannot be seen."""
+    """Whether a character is a letter, digit, underscore, accent or invisible."""
     return character == "_" or unicodedata.category(character)[0] in "LNM" or unicodedata.category(character) == "Cf"
 
 
@@ -133,7 +133,7 @@ def _numbers(text: str, within: list[range]) -> Iterator[int | Fraction]:
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:
-    """Whether what is written is this number, and no part of a word, a date, a sum in words or the like."""
+    """Whether the digits are a number of their own, not part of a word, a date or an amount such as `5 million`."""
     before, after = text[max(0, start - 40) : start], text[end : end + 40]
     if (before and _of_word(before[-1])) or (after and _of_word(after[0])):
         return False

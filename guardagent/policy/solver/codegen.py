@@ -1,6 +1,6 @@
-"""Writes a Python function that evaluates terms: from Z3's reading of them, with every value of theirs by reference.
+"""Generates a Python function that evaluates Z3 terms, with their values as constants of the function.
 
-Nothing of the policy's text gets into the code: its names are numbered, its literals are constants of the function.
+No text of the policy gets into the code: names are numbered, and literals are constants of the function.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from guardagent.policy.solver.traversal import postorder, symbol_of
 from guardagent.policy.solver.unsupported_error import UnsupportedError
 from guardagent.policy.solver.z3_text import solver_module
 
-_NESTED = 12  # an expression of more levels is computed in parts
-_SMALL = 1_000_000  # a number up to this stands in the code
+_NESTED = 12  # levels of an expression, before part of it gets a variable
+_SMALL = 1_000_000  # numbers up to this are written into the code
 _INFIX = {
     "and": " and ",
     "or": " or ",
@@ -67,11 +67,11 @@ _TEMPLATES = {
 
 
 class FunctionBuilder:
-    """A function while it is written.
+    """Builds the code of a function.
 
     Attributes:
         lines: its statements, indented.
-        constants: what they refer to.
+        constants: the values that they refer to.
     """
 
     def __init__(self) -> None:
@@ -86,30 +86,30 @@ class FunctionBuilder:
         self.lines.append("    " * len(self._scopes) + line)
 
     def enter(self) -> None:
-        """The lines that follow are within the last one."""
+        """Indents the following lines."""
         self._scopes.append({})
 
     def leave(self) -> None:
         self._scopes.pop()
 
     def constant(self, value: Any) -> str:
-        """A name in the code for a value."""
+        """Adds a constant and returns its name in the code."""
         name = f"k{len(self.constants)}"
         self.constants[name] = value
         return name
 
     def bind(self, name: str, written: str) -> None:
-        """A constant of the terms is this name of the code from now on."""
+        """Maps a constant of the terms to a name in the code."""
         self._names[name] = written
 
     def expressions(self, terms: Sequence[Any]) -> list[str]:
-        """Terms as expressions; what several have in common is computed once, before.
+        """Returns terms as Python expressions; shared subterms are computed once.
 
         Raises:
-            UnsupportedError: only the solver can tell their value.
+            UnsupportedError: only the solver can evaluate a term.
         """
         parts = [part for part in postorder(terms) if self._written(part) is None]
-        self._kept += terms  # what is alive keeps its id
+        self._kept += terms  # Z3 does not reuse the id of a live term
         uses = Counter(child.get_id() for part in parts for child in part.children())
         for part in parts:
             self._write(part, shared=uses[part.get_id()] > 1)
@@ -188,9 +188,9 @@ class FunctionBuilder:
 
 
 def compile_function(lines: Iterable[str], constants: dict[str, Any]) -> Callable[[Sequence[object]], bool | None]:
-    """The function of the lines: of the values of variables."""
+    """Compiles the lines to a function of the variables' values."""
     source = "\n".join(["def evaluated(values):", *lines])
     space: dict[str, Any] = {"__builtins__": {}, **constants}
-    exec(compile(source, "<solver rule>", "exec"), space)  # noqa: S102 - its words are those above, never a policy's
+    exec(compile(source, "<solver rule>", "exec"), space)  # noqa: S102 - generated code, without any text of a policy
     found: Callable[[Sequence[object]], bool | None] = space["evaluated"]
     return found

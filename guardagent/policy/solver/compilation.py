@@ -1,4 +1,4 @@
-"""Compiles a solver rule of a policy file: its SMT-LIB text is read once, and asked a question per tool it governs."""
+"""Compiles a solver rule of a policy file: its SMT-LIB text is read once, with one question per tool."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _KNOWN_SORTS = (BOOL, INT, REAL, STRING)
 
 
 def compile_solver_rule(rule: RuleSource, library: Library, model: Model | str | None) -> ast.SolverRule:
-    """What a solver rule says of the tools that it governs.
+    """Compiles a solver rule to a monitor of its tools.
 
     Raises:
-        ContentError: something in it is wrong; with its file and line.
-        InputError: what a solver needs is not installed.
+        ContentError: the rule is invalid; the message has its file and line.
+        InputError: Z3 is not installed.
     """
     source = rule.solver
     assert source is not None
@@ -59,13 +59,13 @@ def _file(source: SolverSource) -> SourceText:
     try:
         data = path.read_bytes()
         if len(data) > MAX_SMT_BYTES:
-            raise ContentError(f"more than {MAX_SMT_BYTES:,} bytes; expected at most that many", path, 1)
+            raise ContentError(f"the file has more than {MAX_SMT_BYTES:,} bytes; expected at most that many", path, 1)
         return SourceText(data.decode(), path, 1, "|\n" + data.decode())
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}; expected SMT-LIB 2 text") from None
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise ContentError(f"is no UTF-8 text: {error.reason}; expected SMT-LIB 2 text", path, line) from None
+        raise ContentError(f"the file is not UTF-8 text: {error.reason}; expected SMT-LIB 2 text", path, line) from None
 
 
 def _encoding(text: SourceText, source: SolverSource) -> Encoding:
@@ -76,7 +76,7 @@ def _encoding(text: SourceText, source: SolverSource) -> Encoding:
                 continue
             first = declared.setdefault(name, VariableDeclaration(one.sort.text, one.enum))
             if first.sort != one.sort.text:
-                raise one.sort.error(f"{name!r} is of sort {first.sort} for another tool; expected the same sort here")
+                raise one.sort.error(f"{name!r} has the sort '{first.sort}' for another tool; expected the same sort")
     try:
         return Encoding.read(text.text, declared)
     except SmtError as error:
@@ -100,22 +100,22 @@ def _variable(encoding: Encoding, name: str, one: VariableSource, compiler: Comp
     sort = encoding.constants.get(name)
     if sort is None:
         known = name_hint(name, encoding.constants)
-        raise one.place.error(f"variable {name!r} is no constant of the SMT-LIB text, and has no `sort`{known}")
+        raise one.place.error(f"variable {name!r} is not a constant of the SMT-LIB text, and has no 'sort'{known}")
     if sort not in _KNOWN_SORTS and not isinstance(sort, Enumeration):
         expected = "expected Bool, Int, Real, String or an enumeration"
-        raise one.place.error(f"variable {name!r} is of sort {sort.name}, of which no value can be given; {expected}")
+        raise one.place.error(f"variable {name!r} has the unsupported sort '{sort.name}'; {expected}")
     source = None if one.source is None else source_of(one.source, compiler, slot)
     if isinstance(source, ConversationSource) and source.confirmation and sort is not BOOL:
-        raise one.place.error(f"variable {name!r} is a confirmation and of sort {sort.name}; expected Bool")
+        raise one.place.error(f"variable {name!r} is a confirmation, but has the sort '{sort.name}'; expected 'Bool'")
     return SolverVariable(name, sort, _enum(one, sort), source, one.required, one.free)
 
 
 def _enum(one: VariableSource, sort: Sort) -> tuple[Any, ...] | None:
-    """The allowed values, as the sort has them."""
+    """Returns the allowed values, converted to the sort."""
     if one.enum is None:
         return None
     values = [value_of_sort(value, sort, None) for value in one.enum]
     for value, declared in zip(values, one.enum, strict=True):
         if type(value) is SortMismatch:
-            raise one.place.error(f"`enum` holds {declared!r}: {value.why}")
+            raise one.place.error(f"'enum' contains {declared!r}: {value.why}")
     return tuple(values)

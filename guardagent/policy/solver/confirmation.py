@@ -1,6 +1,6 @@
-"""Whether the user said yes to this very call: after it was proposed, and before anything else was said.
+"""Checks that the user confirmed exactly this call, directly after the assistant proposed it.
 
-What a tool gave back confirms nothing, whatever it claims to quote: roles and order are the host's own.
+A tool's output never confirms a call, whatever it quotes: roles and order come from the host.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from guardagent.policy.solver.citations import ConversationMessage, holds_number
 def confirmation_problem(
     yes: int, proposal: int, messages: Sequence[ConversationMessage], args: Mapping[str, Any]
 ) -> str | None:
-    """Why a user's message is no yes to a call; None where it is one.
+    """Returns the reason why a message does not confirm a call, or None if it does.
 
     Args:
-        yes: the user's message.
-        proposal: the assistant's message that proposes the call.
+        yes: the index of the user's message.
+        proposal: the index of the assistant's message that proposes the call.
         messages: the conversation.
         args: the call's arguments.
     """
     if messages[yes].role != "user":
-        return f"message {yes} is the {messages[yes].role}'s; only the user confirms"
+        return f"message {yes} has the role '{messages[yes].role}'; only the user can confirm"
     if messages[proposal].role != "assistant" or proposal >= yes:
-        return f"message {proposal} is no proposal by the assistant before message {yes}"
+        return f"message {proposal} is not a proposal by the assistant before message {yes}"
     since = [one for one in messages[proposal + 1 : yes] if one.role == "assistant" and one.content.strip()]
     if since:
-        return f"the assistant said something else between its proposal (message {proposal}) and message {yes}"
+        return f"the assistant sent another message between its proposal (message {proposal}) and message {yes}"
     replies = [at for at, one in enumerate(messages) if at > proposal and one.role == "user"]
     if replies != [yes]:
-        return f"message {yes} is not all that the user said after the proposal (message {proposal})"
+        return f"message {yes} is not the user's only message after the proposal (message {proposal})"
     return _missing_from_proposal(args, messages[proposal].content, proposal)
 
 
 def _missing_from_proposal(args: Mapping[str, Any], text: str, proposal: int) -> str | None:
-    """What of a call its proposal does not name."""
+    """Returns the identifying arguments that the proposal does not mention, as a reason."""
     identifying = list(_identifying_arguments(args))
     if not identifying:
-        return "the call has no argument that a proposal could name"
+        return "the call has no argument that a proposal could mention"
     missing = [f"{name} {shown(value)}" for name, value in identifying if not _is_mentioned(value, text)]
-    return f"the proposal (message {proposal}) does not name {', '.join(missing)}" if missing else None
+    return f"the proposal (message {proposal}) does not mention {', '.join(missing)}" if missing else None
 
 
 def _is_mentioned(value: Any, text: str) -> bool:
@@ -54,7 +54,7 @@ def _is_mentioned(value: Any, text: str) -> bool:
 
 
 def _identifying_arguments(args: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The texts with a digit and all numbers; where there are none, the texts."""
+    """Yields the strings with a digit and all numbers; if there are none, all strings."""
     texts = [(name, value) for name, value in args.items() if isinstance(value, str) and value.strip()]
     found = [(name, value) for name, value in texts if any(map(str.isdigit, value))]
     found += [pair for name, value in args.items() for pair in _numbers(name, value)]

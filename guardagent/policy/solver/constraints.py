@@ -1,4 +1,4 @@
-"""The constraints of one question, and what is asked about them with the values of some variables."""
+"""The constraints of one question, and checks of their satisfiability for given values."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from guardagent.policy.solver.sorts import Sort
 from guardagent.policy.solver.z3_solver import Deadline, Z3Solver
 from guardagent.policy.solver.z3_text import solver_module
 
-FIRST_SHARE = 0.1  # the part of the time after which the question is put in another way
-MAX_CACHED = 32  # further questions
+FIRST_SHARE = 0.1  # of the time limit, before the question is simplified first
+MAX_CACHED = 32  # derived questions
 
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """What is asked about.
+    """The constraints of one question.
 
     Attributes:
         terms: the constraints.
-        solver: one that holds them.
+        solver: a solver that holds them.
         constants: the variables, as terms.
         sorts: the variables' sorts.
-        others: further questions that were put about the same constraints, to be asked again.
+        cache: derived questions about the same variables.
     """
 
     terms: Sequence[Any]
@@ -35,20 +35,20 @@ class Constraints:
     cache: dict[Hashable, Constraints] = field(default_factory=dict)
 
     def pairs(self, values: Mapping[str, Any]) -> list[tuple[Any, Any]]:
-        """Variables and their values, as terms."""
+        """Returns variables and their values as terms."""
         return [(self.constants[name], term_of(value, self.constants[name])) for name, value in values.items()]
 
     def facts(self, values: Mapping[str, Any]) -> list[Any]:
         return [constant == term for constant, term in self.pairs(values)]
 
     def check(self, values: Mapping[str, Any], deadline: Deadline) -> Status:
-        """Whether the constraints can be satisfied with these values."""
+        """Checks whether the constraints are satisfiable with these values."""
         return self.model(values, [], (), deadline)[0]
 
     def model(
         self, values: Mapping[str, Any], further: Sequence[Any], wanted: Sequence[str], deadline: Deadline
     ) -> tuple[Status, dict[str, Any] | None]:
-        """The same, with further constraints; and what other variables are then."""
+        """Checks with further constraints, and returns the values of the wanted variables."""
         constants = {name: self.constants[name] for name in wanted}
         found = self.solver.model([*self.facts(values), *further], constants, deadline, FIRST_SHARE)
         if found[0] != "unknown":
@@ -57,7 +57,7 @@ class Constraints:
         return Z3Solver([simple], self.solver.context).model([], constants, deadline)
 
     def derived(self, key: Hashable, terms: Callable[[], Sequence[Any]]) -> Constraints:
-        """Another question about the same variables, put once."""
+        """Returns a cached question with other terms about the same variables."""
         found = self.cache.get(key)
         if found is None:
             if len(self.cache) >= MAX_CACHED:
@@ -70,6 +70,6 @@ class Constraints:
 
 
 def simplified(terms: Sequence[Any], pairs: Sequence[tuple[Any, Any]]) -> Any:
-    """All the terms with values in the place of constants: texts are mostly decided by this alone."""
+    """Simplifies the terms with values substituted; this alone decides most string constraints."""
     z3 = solver_module()
     return z3.simplify(z3.substitute(z3.And(list(terms)), *pairs))

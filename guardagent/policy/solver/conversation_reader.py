@@ -1,4 +1,4 @@
-"""Puts the variables that the conversation says to a model, once for each proposed call."""
+"""Has a model read variables in the conversation, once for each proposed call."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ ConversationReader = Callable[[Sequence[RequestedVariable], RuleContext, Session
 
 
 def conversation_reader(model: Model | str | None) -> ConversationReader:
-    """What reads the conversation of a session; without a model, or without messages, nothing is known of it.
+    """Returns a function that reads variables in a session's conversation.
+
+    Without a model or messages, all variables are unknown.
 
     Raises:
-        InputError: there is no such model.
+        InputError: the model cannot be loaded.
     """
     if isinstance(model, str):
         from guardagent.models import load_model
@@ -36,4 +38,4 @@ def conversation_reader(model: Model | str | None) -> ConversationReader:
     return read
 
 
-_NO_MODEL = Unknown("no model reads the conversation; expected load_policies(..., model=...)")
+_NO_MODEL = Unknown("no model reads the conversation; expected 'load_policies(..., model=...)'")

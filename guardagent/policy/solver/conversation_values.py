@@ -1,8 +1,8 @@
-"""Values that a model reads in the conversation (*Solver-Aided Verification*, 3.1), of which nothing is believed.
+"""Reads values in the conversation with a model (*Solver-Aided Verification*, 3.1), and verifies each of them.
 
-The model says for each value which message says it, and in which words. The host looks there: the message is of a role
-that may say it, the words stand in it exactly, the value is of its sort and is supported by the words. Whatever is not
-so is unknown, with the reason. No answer is kept.
+For each value the model cites a message and a quote. The host verifies the citation: the message has an allowed role,
+the quote occurs in it exactly, and the value has its sort and is supported by the quote. Any other value is unknown,
+with a reason. No answer is cached.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ Value = bool | int | Fraction | str
 MAX_ANSWER = 200_000  # characters
 
 _ITEM = {"value", "message", "quote"}
-_FORMS = {"Bool": "true or false", "Int": "a whole number", "Real": "a number", "String": "a text"}
+_FORMS = {"Bool": "true or false", "Int": "a whole number", "Real": "a number", "String": "a string"}
 _FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
-_BREAKS = re.compile("[\x7f-\x9f\u2028\u2029]")  # JSON leaves them, and some take them for the end of a line
+_BREAKS = re.compile("[\x7f-\x9f\u2028\u2029]")  # JSON does not escape them, and some readers take them for line ends
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedVariable:
-    """A variable whose value is asked for.
+    """A variable whose value the model is to read.
 
     Attributes:
-        name: what it is called.
+        name: its name.
         sort: "Bool", "Int", "Real" or "String"; or the values of an enumeration.
-        enum: the values that it may have; None where it may have any of its sort.
-        roles: whose messages it may come from.
-        confirmation: whether it is the user's yes to the proposed call.
-        description: what it is, in words.
+        enum: its allowed values, or None for any value of its sort.
+        roles: the roles whose messages may state it.
+        confirmation: whether it is the user's approval of the proposed call.
+        description: its meaning in natural language.
     """
 
     name: str
@@ -61,7 +61,7 @@ class RequestedVariable:
 
     @property
     def form(self) -> str:
-        """Its sort, for the model."""
+        """Describes the expected value for the prompt."""
         values = self.sort if isinstance(self.sort, tuple) else self.enum
         if self.confirmation or values is None:
             return _FORMS[str(self.sort)]
@@ -73,7 +73,7 @@ class RequestedVariable:
 
 
 class _RejectionError(Exception):
-    """A value that is not believed; the text says why."""
+    """The host rejects a value; the message gives the reason."""
 
 
 def read_values(
@@ -85,26 +85,26 @@ def read_values(
     *,
     meter: Meter | None = None,
 ) -> dict[str, Value | Unknown]:
-    """The values of variables, as a conversation says them. It never raises: what goes wrong makes them unknown.
+    """Reads the values of variables in a conversation. It never raises: any failure makes them unknown.
 
     Args:
-        model: who reads.
-        variables: the variables.
+        model: the model that reads.
+        variables: the variables to read.
         messages: the conversation as chat messages, with `role` and `content`.
         tool: the proposed call's tool.
         args: its arguments.
-        meter: the account that the question is put on; by default one of its own.
+        meter: counts the model call; by default a new meter.
     """
     if not variables:
         return {}
     try:
         conversation = [message_of(one) for one in messages]
         if not conversation:
-            return _all_unknown(variables, "there is no conversation to read it in")
+            return _all_unknown(variables, "there is no conversation")
         answer = _query_model(meter or Meter(model), variables, conversation, tool, args)
         return {one.name: _verified(one, answer[one.name], conversation, args) for one in variables}
     except _RejectionError as error:
-        return _all_unknown(variables, f"the model's answer is refused: {error}")
+        return _all_unknown(variables, f"the model's answer is rejected: {error}")
     except GuardError as error:
         return _all_unknown(variables, str(error))
     except Exception as error:  # noqa: BLE001 - messages and arguments may be anything
@@ -112,10 +112,10 @@ def read_values(
 
 
 def _all_unknown(variables: Sequence[RequestedVariable], why: str) -> dict[str, Value | Unknown]:
-    return {one.name: Unknown(f"{one.name} was not read in the conversation: {why}") for one in variables}
+    return {one.name: Unknown(f"'{one.name}' was not read in the conversation: {why}") for one in variables}
 
 
-# --- the question ---------------------------------------------------------------------------------------------------
+# --- prompt
 
 
 @lru_cache(1)
@@ -130,7 +130,7 @@ def _query_model(
     tool: str,
     args: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """What the model answers under each name."""
+    """Returns the model's answer for each name."""
     hidden = {"system"} - {role for one in variables for role in one.roles}
     lines = [_line(at, one) for at, one in enumerate(messages) if one.role not in hidden]
     data = {"call": _json({"tool": tool, "args": thaw(args)}), "conversation": "\n".join(lines)}
@@ -148,7 +148,7 @@ def _query_model(
 
 
 def _line(at: int, message: ConversationMessage) -> str:
-    """A message as one line of JSON, so that no content can look like another message."""
+    """Encodes a message as one line of JSON, so that its content cannot imitate another message."""
     of_tool = {"tool": message.tool} if message.role == "tool" and message.tool else {}
     return _json({"message": at, "role": message.role, **of_tool, "content": message.content})
 
@@ -158,7 +158,7 @@ def _json(value: Any) -> str:
     return _BREAKS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-# --- the answer -----------------------------------------------------------------------------------------------------
+# --- answer
 
 
 def _parsed(text: str, names: set[str]) -> dict[str, Any]:
@@ -170,29 +170,29 @@ def _parsed(text: str, names: set[str]) -> dict[str, Any]:
     except ValueError as error:
         raise _RejectionError(f"it is not one JSON object ({str(error)[:100]})") from None
     if type(answer) is not dict or answer.keys() != names:
-        raise _RejectionError(f"its keys are not those that were asked for: {', '.join(sorted(names))}")
+        raise _RejectionError(f"it has unexpected keys; expected {', '.join(sorted(names))}")
     return answer
 
 
-# --- what is believed of it -----------------------------------------------------------------------------------------
+# --- verification
 
 
 def _verified(
     one: RequestedVariable, item: Any, messages: Sequence[ConversationMessage], args: Mapping[str, Any]
 ) -> Value | Unknown:
     if item is None:
-        return Unknown(f"the conversation does not say {one.name}")
+        return Unknown(f"the conversation does not state '{one.name}'")
     try:
         return _confirmation(one, item, messages, args) if one.confirmation else _value(one, item, messages)
     except _RejectionError as error:
-        return Unknown(f"{one.name} is not taken from the conversation: {error}")
+        return Unknown(f"'{one.name}' was not read in the conversation: {error}")
 
 
 def _value(one: RequestedVariable, item: Any, messages: Sequence[ConversationMessage]) -> Value:
     at, quoted = _locate_quote(item, messages, _ITEM)
     if messages[at].role not in one.roles:
         raise _RejectionError(
-            f"message {at} is of the role {messages[at].role}; expected {' or '.join(sorted(one.roles))}"
+            f"message {at} has the role '{messages[at].role}'; expected {' or '.join(sorted(one.roles))}"
         )
     value = _of_sort(item["value"], one)
     text = messages[at].content
@@ -200,10 +200,10 @@ def _value(one: RequestedVariable, item: Any, messages: Sequence[ConversationMes
         supported = holds_text(value, text, quoted)
     elif type(value) in (int, Fraction):
         supported = holds_number(value, text, quoted)  # type: ignore[arg-type]
-    else:  # the words for a truth value or for one of an enumeration are free
+    else:  # a truth value or an enumeration's value may be stated in any words
         supported = True
     if not supported:
-        raise _RejectionError(f"{shown(value)} does not stand in the quote from message {at}")
+        raise _RejectionError(f"{shown(value)} does not occur in the quote from message {at}")
     return value
 
 
@@ -211,11 +211,11 @@ def _confirmation(
     one: RequestedVariable, item: Any, messages: Sequence[ConversationMessage], args: Mapping[str, Any]
 ) -> bool:
     if type(item) is not dict or item.get("value") is not True:
-        raise _RejectionError("the user has not said yes")
+        raise _RejectionError("the user did not confirm")
     yes, _ = _locate_quote(item, messages, _ITEM | {"proposal"})
     proposal, _ = _locate_quote(item["proposal"], messages, {"message", "quote"})
     if messages[yes].role not in one.roles:
-        raise _RejectionError(f"message {yes} is of the role {messages[yes].role}; expected the user's")
+        raise _RejectionError(f"message {yes} has the role '{messages[yes].role}'; expected 'user'")
     problem = confirmation_problem(yes, proposal, messages, args)
     if problem:
         raise _RejectionError(problem)
@@ -223,20 +223,20 @@ def _confirmation(
 
 
 def _locate_quote(item: Any, messages: Sequence[ConversationMessage], keys: set[str]) -> tuple[int, list[range]]:
-    """The message that is quoted, and where the words stand in it."""
+    """Returns the index of the cited message and the ranges of the quote in it."""
     if type(item) is not dict or item.keys() != keys:
-        raise _RejectionError(f"the answer has other keys than {', '.join(sorted(keys))}")
+        raise _RejectionError(f"the answer has unexpected keys; expected {', '.join(sorted(keys))}")
     at, quote = item["message"], item["quote"]
     if type(at) is not int or not 0 <= at < len(messages):
         raise _RejectionError(f"there is no message {shown(at)}")
     found = occurrences(quote, messages[at].content) if type(quote) is str else []
     if not found:
-        raise _RejectionError(f"the quote does not stand in message {at}")
+        raise _RejectionError(f"the quote does not occur in message {at}")
     return at, found
 
 
 def _of_sort(value: Any, one: RequestedVariable) -> Value:
-    """A value exactly as its sort has it."""
+    """Converts a value to its sort, without coercion."""
     convert = _CONVERSIONS["enumeration" if isinstance(one.sort, tuple) else one.sort]
     found = convert(value)
     if isinstance(one.sort, tuple) and value not in one.sort:
@@ -244,7 +244,7 @@ def _of_sort(value: Any, one: RequestedVariable) -> Value:
     if found is None:
         raise _RejectionError(f"{shown(value)} is not {one.form}")
     if one.enum is not None and not any(equal(found, allowed) is True for allowed in one.enum):
-        raise _RejectionError(f"{shown(found)} is none of its values")
+        raise _RejectionError(f"{shown(found)} is not an allowed value")
     return found
 
 

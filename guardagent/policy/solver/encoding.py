@@ -1,4 +1,4 @@
-"""A policy in SMT-LIB 2, read once, and what is asked of it: may this call be, with what is known of it?"""
+"""An SMT-LIB 2 policy, parsed once, and the questions about it."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ _SYMBOL = re.compile(r"[A-Za-z~!@$%^&*_+=<>.?/-][A-Za-z0-9~!@$%^&*_+=<>.?/-]*")
 
 
 class Encoding:
-    """A policy: what it declares and asserts. It does not change, and threads may share it.
+    """The declarations and assertions of a policy. It is immutable, and threads may share it.
 
     Attributes:
-        constants: what is declared, by the text or beside it, with the sorts.
-        enumerations: sorts with a few values.
-        assertions: in the order of the text.
-        comments: what the text's comments say of its declarations.
+        constants: the constants declared by the text or the policy file, with their sorts.
+        enumerations: the values of enumeration sorts, by name.
+        assertions: the assertions, in the order of the text.
+        comments: the comments of declarations, by name.
     """
 
     def __init__(self, script: Script, written: Z3Text, names: Mapping[str, str]) -> None:
         self._written, self._names = written, list(names)
         self._known = sorted({*script.symbols, *names})
         self._context, self._lock = new_context(), threading.Lock()
-        self._recursive = script.recursive  # Z3 does not read a recursive function twice
+        self._recursive = script.recursive  # Z3 cannot define a recursive function twice in one context
         self.assertions = tuple(script.assertions)
         self.comments: Mapping[str, str] = script.comments
         constants = self._parsed(self._context)[1]
@@ -61,10 +61,10 @@ class Encoding:
 
         Args:
             text: SMT-LIB 2 commands.
-            declared: variables of the policy file; those that the text declares too have to agree with it.
+            declared: variables of the policy file; their sorts must agree with those of the text.
 
         Raises:
-            SmtError: something is wrong in it.
+            SmtError: the text or a declaration is invalid.
             InputError: Z3 is not installed.
         """
         script = Script(text)
@@ -82,11 +82,11 @@ class Encoding:
         return encoding
 
     def _parsed(self, context: Any, permit: Z3Text | None = None) -> tuple[list[Any], dict[str, Any]]:
-        """The assertions and the permit as Z3 reads them; and the constants, each of which is asked to be itself."""
+        """Returns the assertions and the permit as Z3 terms, and the constants, taken from added `(= c c)`."""
         terms = parsed(self._written, context, self._known, permit)
         found, wanted = len(terms) - len(self._names), len(self.assertions) + (permit is not None)
         if found != wanted:
-            raise SmtError(f"Z3 reads {found} assertions; expected {wanted}, as the text has")
+            raise SmtError(f"Z3 reads {found} assertions, but the text has {wanted}")
         equalities = terms[len(self.assertions) : len(self.assertions) + len(self._names)]
         constants = {name: term.arg(0) for name, term in zip(self._names, equalities, strict=True)}
         return terms[: len(self.assertions)] + terms[len(self.assertions) + len(self._names) :], constants
@@ -96,21 +96,21 @@ class Encoding:
         if constant is None or declared.sort is None or declared.sort == self.constants[name].name:
             return
         found = self.constants[name].name
-        problem = f"{name!r} is of sort {found}; the policy file says {declared.sort}: expected them to agree"
+        problem = f"{name!r} has the sort '{found}'; expected '{declared.sort}', as the policy file declares"
         raise script.reader.error(problem, constant.start)
 
     def question(
         self, permit: str, variables: Sequence[str], domains: Mapping[str, Sequence[Any]] = _NO_DOMAINS
     ) -> Question:
-        """Asks whether a predicate permits a call.
+        """Returns the question whether a predicate permits a call.
 
         Args:
             permit: the predicate: a term of sort Bool.
-            variables: the constants whose values will be given, in this order.
-            domains: of those whose value may be chosen, the values that there are, where not all of their sort.
+            variables: the constants whose values are known at a call, in this order.
+            domains: the allowed values of variables that the solver may choose, if restricted.
 
         Raises:
-            SmtError: the permit is wrong, or a variable is not declared.
+            SmtError: the permit is invalid, or a variable is not declared.
         """
         check_term(permit)
         for name in variables:
@@ -128,7 +128,7 @@ class Encoding:
 
 
 def _restrict_domains(permit: Any, constants: Mapping[str, Any], domains: Mapping[str, Sequence[Any]]) -> Any:
-    """The permit, of values that there are."""
+    """Restricts variables of the permit to their domains."""
     z3 = solver_module()
     for name, values in domains.items():
         permit = z3.And(permit, z3.Or([constants[name] == term_of(value, constants[name]) for value in values]))
@@ -136,16 +136,16 @@ def _restrict_domains(permit: Any, constants: Mapping[str, Any], domains: Mappin
 
 
 def _declarations(script: Script, declared: Mapping[str, VariableDeclaration]) -> list[Edit]:
-    """Declares what only the policy file does, as soon as its sort is there."""
+    """Declares the variables that only the policy file declares, right after their sorts."""
     edits: list[Edit] = []
     new_sorts: dict[str, tuple[Any, ...]] = {}
     for name, one in declared.items():
         if name in script.constants:
             continue
         if one.sort is None:
-            raise SmtError(f"{name!r} is not declared{name_hint(name, script.constants)}, or give its `sort:`")
+            raise SmtError(f"{name!r} is not declared{name_hint(name, script.constants)}, or add its 'sort:'")
         if name in script.symbols:
-            raise SmtError(f"{name!r} is something else in the text; expected a name of its own")
+            raise SmtError(f"{name!r} is already a name in the SMT-LIB text; choose another name")
         edits += _new_sort(script, one, new_sorts)
         place = script.sorts.get(one.sort, script.logic_end)
         sort = (
@@ -156,14 +156,14 @@ def _declarations(script: Script, declared: Mapping[str, VariableDeclaration]) -
 
 
 def _new_sort(script: Script, declared: VariableDeclaration, new_sorts: dict[str, tuple[Any, ...]]) -> list[Edit]:
-    """The enumeration that a variable's `enum:` makes, if there is no such sort yet."""
+    """Declares the enumeration that a variable's `enum:` defines, unless its sort exists."""
     name, values = declared.sort, declared.enum
     assert name is not None
     if values is None or name in script.sorts or name in _BUILT_IN or name.startswith("("):
         return []
     if name in new_sorts:
         if new_sorts[name] != tuple(values):
-            raise SmtError(f"sort {name} has other values elsewhere; expected the same everywhere")
+            raise SmtError(f"sort '{name}' is declared with different values; expected the same values everywhere")
         return []
     new_sorts[name] = tuple(values)
     constructors = " ".join(f"({_constructor(one, script)})" for one in _distinct(values))
@@ -174,29 +174,30 @@ def _new_sort(script: Script, declared: VariableDeclaration, new_sorts: dict[str
 def _distinct(values: Iterable[Any]) -> list[Any]:
     found = list(values)
     if len({repr(one) for one in found}) < len(found) or not found:
-        raise SmtError("`enum` is empty, or has a value twice; expected different values")
+        raise SmtError("'enum' is empty or has duplicate values; expected distinct values")
     return found
 
 
 def _constructor(value: Any, script: Script) -> str:
     if not isinstance(value, str):
-        raise SmtError(f"{value!r} is no text; expected texts as the values of an enumeration")
+        raise SmtError(f"{value!r} is not a string; expected strings as the values of an enumeration")
     if value in script.symbols:
-        raise SmtError(f"{value!r} is something else in the text; expected a name of its own")
+        raise SmtError(f"{value!r} is already a name in the SMT-LIB text; choose another name")
     return _quote_symbol(value)
 
 
 def _sort_text(sort: str, name: str) -> str:
     reader = SExprReader(sort)
     if len(reader.forms) + len(reader.stray) != 1 or reader.comments:
-        raise SmtError(f"{name!r} has the sort {sort!r}; expected Bool, Int, Real, String or a sort of the text")
+        expected = "expected 'Bool', 'Int', 'Real', 'String' or a sort of the SMT-LIB text"
+        raise SmtError(f"{name!r} has the sort {sort!r}; {expected}")
     return sort
 
 
 def _quote_symbol(name: str) -> str:
-    """A symbol as the text has it."""
+    """Quotes a symbol if necessary."""
     if "|" in name or "\\" in name or "\0" in name:
-        raise SmtError(f"{name!r} has a sign that no name has in SMT-LIB; expected one without | and \\")
+        raise SmtError(f"{name!r} is not an SMT-LIB name; expected one without '|', '\\\\' and NUL")
     return name if _SYMBOL.fullmatch(name) else f"|{name}|"
 
 

@@ -1,4 +1,4 @@
-"""Answers without a solver where all variables are known: constraints compiled once to a Python function."""
+"""Compiles constraints to a Python function that decides calls without a solver if all variables are known."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from guardagent.policy.solver.traversal import TooLargeError
 from guardagent.policy.solver.unsupported_error import UnsupportedError
 from guardagent.policy.solver.z3_text import sort_of
 
-MAX_COMBINATIONS = 64  # values of constants that nothing gives
+MAX_COMBINATIONS = 64  # combinations of values of undefined constants
 Evaluator = Callable[[Sequence[object]], bool | None]
 _TYPES = {"bool": bool, "int": int, "str": str, "type": type, "Fraction": Fraction, "is_text": is_text}
 _EVALUATION_ERRORS = (ArithmeticError, ValueError, TypeError, MemoryError, RecursionError)
@@ -29,12 +29,12 @@ _TESTS = {
 
 
 def undecided(_: Sequence[object]) -> bool | None:
-    """Only the solver can tell."""
+    """Leaves the decision to the solver."""
     return None
 
 
 def compile_evaluator(reduction: ReducedConstraints, variables: Mapping[str, Sort]) -> Evaluator:
-    """A function of the variables' values: whether the constraints can be satisfied, or None where it cannot tell."""
+    """Compiles a function of the variables' values: whether the constraints are satisfiable, or None if undecided."""
     try:
         code = FunctionBuilder()
         open_groups = _write_body(code, reduction, variables)
@@ -46,14 +46,14 @@ def compile_evaluator(reduction: ReducedConstraints, variables: Mapping[str, Sor
     def evaluate(values: Sequence[object]) -> bool | None:
         try:
             return evaluated(values)
-        except _EVALUATION_ERRORS:  # a division by zero, a value of no sort: whatever it is, it allows nothing here
+        except _EVALUATION_ERRORS:  # for example a division by zero: the solver decides
             return None
 
     return evaluate
 
 
 def _write_body(code: FunctionBuilder, reduction: ReducedConstraints, variables: Mapping[str, Sort]) -> bool:
-    """Writes all that can be evaluated; gives whether something is left for the solver."""
+    """Writes the constraints that can be evaluated; returns whether some are left for the solver."""
     code.constants.update(_TYPES)
     _entry(code, variables)
     for constant, term in reduction.definitions:
@@ -64,7 +64,7 @@ def _write_body(code: FunctionBuilder, reduction: ReducedConstraints, variables:
 
 
 def _entry(code: FunctionBuilder, variables: Mapping[str, Sort]) -> None:
-    """Takes the values, and gives up on any that is not of its sort."""
+    """Writes code that reads the values and returns None if one does not fit its sort."""
     names = [f"v{number}" for number in range(len(variables))]
     if not names:
         code.add("if values: return None")
@@ -84,7 +84,7 @@ def _test(code: FunctionBuilder, name: str, sort: Sort) -> str:
 
 
 def _define(code: FunctionBuilder, constant: Any, term: Any) -> None:
-    """Computes a constant; one that cannot be is no value, and what it is in is left for the solver."""
+    """Writes the computation of a constant; terms over one that cannot be computed are left for the solver."""
     try:
         (text,) = code.expressions([term])
     except UnsupportedError:
@@ -95,7 +95,7 @@ def _define(code: FunctionBuilder, constant: Any, term: Any) -> None:
 
 
 def _check(code: FunctionBuilder, formula: Any) -> bool:
-    """A formula that must hold; gives whether it could be written."""
+    """Writes a test of a formula; returns whether it could be written."""
     try:
         (text,) = code.expressions([formula])
     except UnsupportedError:
@@ -105,7 +105,7 @@ def _check(code: FunctionBuilder, formula: Any) -> bool:
 
 
 def _search(code: FunctionBuilder, group: ConstraintGroup) -> bool:
-    """Tries the values of a few constants; gives whether it could be written."""
+    """Writes a loop over the values of a group's constants; returns whether it could be written."""
     choices = [_choices(constant) for constant in group.constants.values()]
     if not 0 < prod(map(len, choices)) <= MAX_COMBINATIONS:
         return False
@@ -134,7 +134,7 @@ def _check_or_continue(code: FunctionBuilder, formula: Any) -> bool:
 
 
 def _choices(constant: Any) -> tuple[Any, ...]:
-    """All values of a constant; none where there are too many."""
+    """Returns all values of a constant, or an empty tuple if there are too many."""
     sort = sort_of(constant.sort()) if not constant.num_args() else None
     if isinstance(sort, Enumeration):
         return sort.values

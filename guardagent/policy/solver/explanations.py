@@ -1,4 +1,4 @@
-"""Says in words why a call is not permitted: what a minimal unsatisfiable core is made of."""
+"""Explains a denial in natural language, from a minimal unsatisfiable core."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOT_SHOWN = "(not shown)"
 
 
 def describe_facts(core: Iterable[str], encoding: Encoding, values: Mapping[str, Any], hidden: Container[str]) -> str:
-    """The facts of a core, each as a person says it; of those that are hidden, the values are left out."""
+    """Describes the facts of a core; hidden facts appear without their values."""
     return "; ".join(
         _describe_hidden(name, encoding)
         if name in hidden
@@ -28,7 +28,7 @@ def describe_facts(core: Iterable[str], encoding: Encoding, values: Mapping[str,
 
 
 def facts_of(core: Iterable[str]) -> list[str]:
-    """The variables of a core."""
+    """Returns the variables of a core."""
     return [name.removeprefix(_VARIABLE) for name in core if name.startswith(_VARIABLE)]
 
 
@@ -42,14 +42,14 @@ def _plain(name: str) -> str:
 
 
 def rules_of(core: Iterable[str], encoding: Encoding) -> list[str]:
-    """The assertions of a core: the comment of each, or its name, or its text."""
+    """Returns each assertion of a core by its comment, else its name, else its text."""
     numbers = [int(name.removeprefix(_ASSERTION)) for name in core if name.startswith(_ASSERTION)]
     found = [encoding.assertions[number] for number in sorted(numbers)]
     return [one.comment or one.name or " ".join(one.text.split()) for one in found]
 
 
 def describe_value(name: str, value: Any, comment: str = "") -> str:
-    """A value in words: those of its declaration's comment, where it has a place for it as in `booked {} hours ago`."""
+    """Describes a value, with the declaration's comment if that has a placeholder, as in `booked {} hours ago`."""
     if "{}" in comment:
         return comment.replace("{}", value if isinstance(value, str) else shown(value))
     words = _plain(name)

@@ -1,8 +1,8 @@
-"""Asks whether constraints can be satisfied for every value of some variables, whatever that value is.
+"""Checks whether constraints are satisfiable for every value of some variables.
 
-Where a variable has a few values they are all tried. For others the opposite is asked: is there a value with which the
-constraints cannot be satisfied? What definitions give needs no quantifier there, and neither do constants of few
-values; else the question has one, and Z3 may not know.
+All values of a variable with few values are tried. For other variables the check searches for a counterexample: a value
+for which the constraints are unsatisfiable. Defined constants and constants with few values need no quantifier there;
+others do, and the result may then be unknown.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from guardagent.policy.solver.z3_solver import Deadline
 from guardagent.policy.solver.z3_text import solver_module, sort_of
 
 MAX_CASES = 300  # combinations of values that are tried one by one
-MAX_CHOICES = 64  # values of constants that are written out
+MAX_CHOICES = 64  # expanded values of constants
 
 
 def solve_for_all(
@@ -32,10 +32,10 @@ def solve_for_all(
     domains: Mapping[str, Sequence[Any]],
     deadline: Deadline,
 ) -> SolverResult:
-    """Whether, for every combination of values, the constraints can be satisfied; else one with which they cannot."""
+    """Checks every combination of values, and returns a counterexample if one fails."""
     choices = {name: _values(constraints.sorts[name], domains.get(name)) for name in universal}
     if any(found == () or not _usable(found, constraints.sorts[name]) for name, found in choices.items()):
-        return UNKNOWN  # nothing holds of every value of none
+        return UNKNOWN  # an empty domain proves nothing
     enumerable = _enumerable(choices)
     rest = [name for name in universal if name not in enumerable]
     limits = {name: found for name in rest if (found := choices[name]) is not None}
@@ -50,7 +50,7 @@ def solve_for_all(
 
 
 def _values(sort: Sort, domain: Sequence[Any] | None) -> tuple[Any, ...] | None:
-    """All the values that there are, if they can be told."""
+    """Returns all values of a domain or sort, or None if there are too many."""
     if domain is not None:
         return tuple(domain)
     if isinstance(sort, Enumeration):
@@ -63,7 +63,7 @@ def _usable(values: Sequence[Any] | None, sort: Sort) -> bool:
 
 
 def _enumerable(choices: Mapping[str, tuple[Any, ...] | None]) -> dict[str, tuple[Any, ...]]:
-    """The variables with the fewest values, as long as all combinations can be tried."""
+    """Returns the variables with the fewest values, while all combinations can be tried."""
     found: dict[str, tuple[Any, ...]] = {}
     known = [(name, values) for name, values in choices.items() if values is not None]
     for name, values in sorted(known, key=lambda one: len(one[1])):
@@ -102,7 +102,7 @@ def _allowed(values: Mapping[str, Any], constraints: Constraints, limits: Mappin
 def _verify_counterexample(
     constraints: Constraints, known: Mapping[str, Any], values: dict[str, Any], deadline: Deadline
 ) -> SolverResult:
-    """What is left open, as a division by zero, is chosen by whoever asks: a counterexample has to be one for us."""
+    """Checks a counterexample with the constraints themselves, since Z3 chose the results that SMT-LIB leaves open."""
     status = constraints.check({**known, **values}, deadline)
     return SolverResult("unsat", counterexample=values) if status == "unsat" else UNKNOWN
 
@@ -110,7 +110,7 @@ def _verify_counterexample(
 def _counterexample_terms(
     constraints: Constraints, known: Iterable[str], rest: Sequence[str], limits: Mapping[str, Sequence[Any]]
 ) -> list[Any]:
-    """The question for values with which the constraints cannot be satisfied."""
+    """Returns terms that are satisfied by values for which the constraints are unsatisfiable."""
     z3 = solver_module()
     reduction = reduce_terms(constraints.terms, {*known, *rest})
     terms = [constant == term for constant, term in reduction.definitions]
@@ -121,12 +121,12 @@ def _counterexample_terms(
 
 
 def _group_satisfiable(group: ConstraintGroup) -> Any:
-    """That some values of the group's constants satisfy its formulas."""
+    """Returns the formula that some values of the group's constants satisfy its formulas."""
     z3 = solver_module()
     whole = z3.And(group.formulas)
     constants = list(group.constants.values())
     if any(one.num_args() for one in constants):
-        raise TooLargeError  # a function to be found is beyond first-order logic
+        raise TooLargeError  # quantifying a function is not first-order
     choices = [_all_values(one) for one in constants]
     if not 0 < prod(map(len, choices)) <= MAX_CHOICES:
         return z3.Exists(constants, whole)

@@ -1,4 +1,4 @@
-"""Values in Z3's terms as Python's, and the other way, exactly."""
+"""Converts values between Z3 terms and Python, exactly."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from guardagent.policy.solver.sorts import BOOL, INT, REAL, STRING, Enumeration,
 from guardagent.policy.solver.unsupported_error import UnsupportedError
 from guardagent.policy.solver.z3_text import solver_module
 
-MAX_TEXT = 20_000  # characters of a text that the solver is asked about
+MAX_TEXT = 20_000  # characters of a string that the solver gets
 MAX_BITS = 10_000  # of a number
 
 
 def fits(value: Any, sort: Sort) -> bool:
-    """Whether a value is one of the sort's, as it is: no kind of value is taken for another."""
+    """Whether a value belongs to the sort without conversion."""
     kind = type(value)
     if isinstance(sort, Enumeration):
         return kind is str and value in sort.values
@@ -28,14 +28,14 @@ def fits(value: Any, sort: Sort) -> bool:
 
 
 def moderate(value: Any, longest: int = MAX_TEXT) -> bool:
-    """Whether a value is not too large to ask a solver about."""
+    """Whether a value is small enough for the solver."""
     if isinstance(value, str):
         return len(value) <= longest
     return bool(max(value.numerator.bit_length(), value.denominator.bit_length()) <= MAX_BITS)
 
 
 def term_of(value: Any, constant: Any) -> Any:
-    """A value as a term of the constant's sort; it fits that."""
+    """Returns a value, which fits the constant's sort, as a term of that sort."""
     z3 = solver_module()
     sort, context = constant.sort(), constant.ctx
     if isinstance(value, bool):
@@ -57,10 +57,10 @@ def _text_term(value: str, sort: Any, context: Any) -> Any:
 
 
 def value_of(term: Any) -> Any:
-    """The value of a literal.
+    """Returns the value of a literal.
 
     Raises:
-        UnsupportedError: it is none, or has no value of Python's.
+        UnsupportedError: the term is not a literal, or has no Python value.
     """
     z3 = solver_module()
     if z3.is_true(term) or z3.is_false(term):
@@ -78,16 +78,16 @@ def _number(term: Any) -> int | Fraction:
     z3 = solver_module()
     try:
         number = Fraction(term.as_long()) if z3.is_int_value(term) else term.as_fraction()
-    except ValueError:  # of too many digits
+    except ValueError:  # too many digits
         raise UnsupportedError from None
     return number.numerator if number.denominator == 1 else Fraction(number)
 
 
 def text_value(term: Any) -> str:
-    """The text of a literal, code point by code point.
+    """Returns the string of a literal, code point by code point.
 
     Raises:
-        UnsupportedError: it is none.
+        UnsupportedError: the term is not a string literal.
     """
     z3 = solver_module()
     if not z3.is_string_value(term):
@@ -101,7 +101,7 @@ def text_value(term: Any) -> str:
 
 
 def values_of(model: Any, constants: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The values that a model gives to constants; None where one has no value of Python's."""
+    """Returns a model's values of constants, or None if one has no Python value."""
     try:
         return {name: value_of(model.eval(one, model_completion=True)) for name, one in constants.items()}
     except UnsupportedError:

@@ -1,9 +1,9 @@
-"""A solver rule as a part of a policy: each call of the tools it governs is put to a solver.
+"""The monitor of a solver rule: checks each call of its tools with an SMT solver.
 
-The policy together with what is known of the call and the permit: satisfiable allows, unsatisfiable denies with a
-minimal core in words (*Solver-Aided Verification*, 3.1). What is not known never allows: an unknown variable that is
-required denies, and one that is optional must not matter, whatever its value could be; only `free: any` is read as the
-paper reads it.
+The solver gets the policy, the known values of the call and the permit. A satisfiable result allows the call; an
+unsatisfiable one denies it and explains a minimal core in natural language (*Solver-Aided Verification*, 3.1). Unknown
+values never allow a call: an unknown required variable denies, and an unknown optional variable must not change the
+result, whatever its value. Only `free: any` lets the solver choose a value, as the paper does.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from guardagent.policy.solver.sort_check import SortMismatch, value_of_sort
 from guardagent.policy.solver.sorts import Enumeration, Sort
 from guardagent.policy.solver.sources import ConversationSource, ExpressionSource, Source
 
-MAX_OUTCOMES = 64  # ways in which calls in flight can end that are put to the solver
-CACHE_SIZE = 1024  # explanations of denials: the same facts have the same
+MAX_OUTCOMES = 64  # combinations of outcomes of calls in flight that are checked
+CACHE_SIZE = 1024  # explained denials, by the values of the variables
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,14 @@ class SolverVariable:
 
 
 class PermitCheck:
-    """What permits a call of one tool.
+    """Checks the permit of one tool.
 
     Args:
-        question: is it satisfiable that the call is permitted?
-        variables: the tool's schema, in the order of the question's.
-        slot: where in the environment the call's arguments stand.
-        size: how many places the environment has.
-        worlds: the ways in which calls in flight can end, as far as the variables can tell.
+        question: asks whether the constraints and the permit are satisfiable.
+        variables: the tool's schema, in the order of the question's variables.
+        slot: the index of the call's arguments in the environment.
+        size: the number of slots of the environment.
+        outcomes: the outcomes of calls in flight that the variables can tell apart.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class PermitCheck:
         self.violation = lru_cache(CACHE_SIZE, typed=True)(self._violation)
 
     def judge(self, trace: RuleContext, call: SessionCall, conversation_values: Mapping[str, Any]) -> MonitorResult | None:
-        """Why the call is not permitted, or cannot be decided; None where it is permitted."""
+        """Returns the reason for a denial or an undecided check, or None if the call is permitted."""
         values = self.values(trace, call, conversation_values)
         if any(type(value) in (Unknown, SortMismatch) for value in values):
             return self._judge_unknown(values)
@@ -93,7 +93,7 @@ class PermitCheck:
         return self._judge_known(values, denied=found is False)
 
     def in_every_outcome(self, trace: RuleContext, call: SessionCall, conversation_values: Mapping[str, Any]) -> MonitorResult | None:
-        """The same, however the calls in flight end."""
+        """Judges the call for every outcome of the calls in flight."""
         results: list[MonitorResult] = []
 
         def judge_outcome() -> Truth:
@@ -112,7 +112,7 @@ class PermitCheck:
         return env
 
     def values(self, trace: RuleContext, call: SessionCall, conversation_values: Mapping[str, Any]) -> list[Any]:
-        """The value of each variable: as its sort has it, Unknown, or Refused."""
+        """Returns each variable's value as its sort represents it, Unknown, or a SortMismatch."""
         env = self._env(trace, call)
         values = [conversation_values.get(one.name, _NOT_READ) for one in self.variables]
         for at, term in self._computed:
@@ -140,25 +140,24 @@ class PermitCheck:
     def _refusal(self, one: SolverVariable, value: SortMismatch) -> str:
         if one.name not in self._hidden:
             return value.why
-        return "its value, which is not shown, is none that it may have"
+        return "its value (not shown) is not an allowed value"
 
     def _unknown_matters(
         self, known: Mapping[str, Any], universal: Mapping[str, Unknown], answer: SolverResult
     ) -> MonitorResult:
-        """What is not known would have to be; or would not, as nothing permits the call."""
+        """Reports the unknown variables that decide the call, or a denial if no values permit it."""
         unconditional = self.question.solve(known, (), self._domains)
         if unconditional.status == "unsat":
             return self._denied(known, unconditional.core)
-        example = {} if self._hidden & known.keys() else answer.counterexample or {}  # it may be made of them
+        example = {} if self._hidden & known.keys() else answer.counterexample or {}  # it could reveal hidden values
         relevant = [name for name in universal if f"variable:{name}" in answer.core] or list(universal)
         reasons = [f"{name}: {'; '.join(universal[name].why)}" for name in relevant]
-        where = " and ".join(f"{name} {shown(example[name])}" for name in relevant if name in example)
-        return MonitorResult(
-            Unknown(*reasons, f"and it matters: with {where} it is not permitted" if where else "and it matters")
-        )
+        where = " and ".join(f"{name} is {shown(example[name])}" for name in relevant if name in example)
+        effect = "and it affects the decision"
+        return MonitorResult(Unknown(*reasons, f"{effect}: the call is denied if {where}" if where else effect))
 
     def _judge_known(self, values: Sequence[Any], *, denied: bool) -> MonitorResult | None:
-        """What the solver says where all is known."""
+        """Judges a call whose values are all known."""
         if denied:
             return self.violation(*values)
         answer = self.question.solve(self._named(values))
@@ -170,7 +169,7 @@ class PermitCheck:
         answer = self.question.solve(self._named(values))
         if answer.status == "sat":
             return MonitorResult(
-                Unknown("the solver contradicts the compiled rule; report this as a fault of GuardAgent")
+                Unknown("the solver and the compiled rule disagree; report this as a bug in GuardAgent")
             )
         return self._denied(self._named(values), answer.core)
 
@@ -191,9 +190,10 @@ class PermitCheck:
         )
 
     def _changes(self, known: Mapping[str, Any]) -> tuple[Any, str] | None:
-        """The nearest call that would be permitted.
+        """Returns the nearest permitted call and its description.
 
-        It is found from what may be shown, since it would tell of the rest, and then held against all that is known.
+        The search uses only values that may be shown, so that the result reveals nothing about hidden ones. The
+        result is then checked against all known values.
         """
         may_be_shown = {name: value for name, value in known.items() if name not in self._hidden}
         changeable = [name for name in self._changeable if name in may_be_shown]
@@ -208,11 +208,11 @@ class PermitCheck:
         }
         names = [arguments.get(name) for name in changes]
         whole = None if None in names else dict(zip(names, changes.values(), strict=True))
-        return whole, f"it would be permitted {'with' if self._by_agent else 'if'}: {words}"
+        return whole, f"the call would be permitted {'with' if self._by_agent else 'if'}: {words}"
 
 
 def _unknown_reason(one: SolverVariable, value: Unknown) -> str:
-    """What has to be found out; an argument can be added to the call."""
+    """Returns the reason why a variable is unknown; a missing argument can be added to the call."""
     from_args = isinstance(one.source, ExpressionSource) and one.source.from_args
     return (Absent if from_args else str)(f"{one.name}: {'; '.join(value.why)}")
 
@@ -226,15 +226,15 @@ def _requested_variable(one: SolverVariable, encoding: Encoding) -> RequestedVar
     )
 
 
-_NOT_READ = Unknown("no model has read it in the conversation")
-_UNDECIDED = MonitorResult(Unknown("the solver could not decide it in its time"))
+_NOT_READ = Unknown("no model read it in the conversation")
+_UNDECIDED = MonitorResult(Unknown("the solver reached no result within its time limit"))
 
 
 class SolverMonitor:
-    """A solver rule's part. It remembers nothing.
+    """The monitor of a solver rule. It has no state.
 
     Attributes:
-        governed: what permits a call of each tool.
+        checks: the permit check of each tool.
     """
 
     stateful = False
@@ -249,11 +249,11 @@ class SolverMonitor:
         return call.tool in self.tools
 
     def asks(self, tool: str) -> bool:
-        """Whether a model is asked about calls of a tool."""
+        """Whether calls of a tool need a model to read the conversation."""
         return bool(self.checks[tool].requested) and self._read_conversation is not None
 
     def looks_back(self, call: SessionCall) -> bool:
-        """Also where it reads the conversation."""
+        """Whether the result depends on the history or the conversation."""
         return self.checks[call.tool].reads_history or bool(self.checks[call.tool].requested)
 
     def start(self) -> None:
@@ -271,13 +271,13 @@ class SolverMonitor:
         return check.in_every_outcome(trace, call, conversation_values)
 
     def reserved(self, trace: RuleContext, call: SessionCall, memory: Any, finding: MonitorResult | None) -> None:
-        """Nothing: each call is judged by itself."""
+        """Does nothing: each call is judged on its own."""
 
     def began(self, memory: Any) -> None:
-        """Nothing, as above."""
+        """Does nothing, as above."""
 
     def settled(self, trace: RuleContext, call: SessionCall, memory: Any) -> None:
-        """Nothing, as above."""
+        """Does nothing, as above."""
 
     def ended(self, _trace: RuleContext, _memory: Any) -> MonitorResult | None:
         return None

@@ -1,4 +1,4 @@
-"""The question that one tool's permit puts to a policy."""
+"""The satisfiability question of one tool's permit."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from guardagent.policy.solver.z3_solver import Deadline, Z3Solver
 from guardagent.policy.solver.z3_text import solver_module
 
 _NONE: Mapping[str, Sequence[Any]] = MappingProxyType({})
-_SECONDS = 0.2  # for what does not depend on any call, once
-_LONGEST = 200  # characters of a text, where parts of it are replaced: Z3 takes minutes, and no limit stops it there
+_SECONDS = 0.2  # for constraints that do not depend on a call
+_LONGEST = 200  # characters of a string in a replacement: longer ones take Z3 minutes, despite its limits
 _REPLACE_OPERATIONS = {"str.replace_all", "str.replace_re_all", "str.replace_re"}
 _FAILED = (ValueError, TypeError, OverflowError, RecursionError, MemoryError)
 
 
 class Question:
-    """May this call be? Threads may share it: each waits for the others' turn with the solver.
+    """Asks whether a policy permits a call. Threads may share it; a lock serializes the solver.
 
     Args:
         terms: the assertions, and last the permit.
-        constants: the terms of the constants whose values are given, in order.
-        variables: the sorts of these.
-        lock: held by whoever uses Z3's context.
+        constants: the terms of the variables, in order.
+        variables: the sorts of the variables.
+        lock: guards the Z3 context.
     """
 
     def __init__(
@@ -54,13 +54,13 @@ class Question:
         domains: Mapping[str, Sequence[Any]] = _NONE,
         timeout: float = 1.0,
     ) -> SolverResult:
-        """Asks Z3.
+        """Checks the constraints with Z3.
 
         Args:
             known: the values of variables.
-            universal: variables for each of whose values the constraints must be satisfiable.
-            domains: the values that variables may have, where not all of their sort.
-            timeout: seconds for the whole question; what takes longer is "unknown".
+            universal: variables for all of whose values the constraints must be satisfiable.
+            domains: the allowed values of variables with a restricted domain.
+            timeout: seconds for the whole question; the result is "unknown" after that.
         """
         if not self._is_valid(known, universal):
             return UNKNOWN
@@ -71,7 +71,7 @@ class Question:
                 return UNKNOWN
 
     def _is_valid(self, known: Mapping[str, Any], universal: Sequence[str]) -> bool:
-        """Whether all values are of their sorts, and no variable is both known and not."""
+        """Whether all values fit their sorts, and no variable is both known and universal."""
         if any(name not in self.variables or name in known for name in universal):
             return False
         return all(
@@ -99,12 +99,12 @@ class Question:
         domains: Mapping[str, Sequence[Any]] = _NONE,
         timeout: float = 1.0,
     ) -> Mapping[str, Any] | None:
-        """The fewest values to change so that the call may be, and what to; None where none is found.
+        """Returns the fewest changed values that permit the call, or None if none are found.
 
         Args:
             known: the values of variables.
-            changeable: those that may be changed.
-            domains: the values that variables may have, where not all of their sort.
+            changeable: the variables that may change.
+            domains: the allowed values of variables with a restricted domain.
             timeout: seconds for the whole question.
         """
         names = [name for name in dict.fromkeys(changeable) if name in known]
@@ -118,7 +118,7 @@ class Question:
 
 
 def _replaces(terms: Sequence[Any]) -> bool:
-    """Whether texts may become as long as the product of two."""
+    """Whether strings may grow to the product of two lengths."""
     try:
         return any(
             term.decl().name() in _REPLACE_OPERATIONS for term in postorder(terms) if solver_module().is_app(term)
@@ -128,7 +128,7 @@ def _replaces(terms: Sequence[Any]) -> bool:
 
 
 def _evaluator(terms: Sequence[Any], context: Any, variables: Mapping[str, Sort]) -> Evaluator:
-    """The question as a function of all the variables' values."""
+    """Compiles the question to a function of all variables' values."""
     try:
         reduction = reduce_terms(terms, variables)
         reduction.groups = [group for group in reduction.groups if not _always_satisfiable(group, context)]
@@ -138,7 +138,7 @@ def _evaluator(terms: Sequence[Any], context: Any, variables: Mapping[str, Sort]
 
 
 def _always_satisfiable(group: ConstraintGroup, context: Any) -> bool:
-    """Whether what no variable has a part in can be satisfied: the bounds of another tool's variables can."""
+    """Whether a group is independent of the variables and satisfiable, such as bounds of another tool's variables."""
     parts = SymbolCache()
     known = {symbol for formula in group.formulas for symbol in parts.of(formula)} - group.constants.keys()
     return not known and Z3Solver(group.formulas, context).model([], {}, Deadline(_SECONDS))[0] == "sat"

@@ -1,8 +1,8 @@
-"""Finds out what is left to decide when some constants are known: the others that definitions give are given.
+"""Reduces constraints once some constants are known.
 
-Each step keeps whether the whole can be satisfied: a constant that must be true is, `(= c term)` defines c once all of
-the term is known, a constant that stands nowhere but in its own definition may have whatever value that gives it, and
-one that can only help when it is true (or false) is.
+Each step preserves satisfiability. A constant that must be true is set to true. `(= c term)` defines c once the whole
+term is known. An equation is dropped if its constant occurs nowhere else. A constant that occurs with one polarity only
+is set to that truth value.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_FORMULAS = 2_000
 
 @dataclass(slots=True)
 class ConstraintGroup:
-    """Formulas that have constants in common which nothing gives: some values of these must satisfy them all."""
+    """Formulas that share undefined constants; some values of these constants must satisfy them all."""
 
     constants: dict[Symbol, Any] = field(default_factory=dict)
     formulas: list[Any] = field(default_factory=list)
@@ -37,12 +37,12 @@ class ConstraintGroup:
 
 @dataclass(slots=True)
 class ReducedConstraints:
-    """What is left.
+    """The result of a reduction.
 
     Attributes:
-        definitions: constants with the terms that give them, each over what was known before it.
-        formulas: what must hold, over known constants only.
-        groups: what must be satisfiable, each group by itself.
+        definitions: constants with their defining terms, each over constants known before it.
+        formulas: constraints over known constants only.
+        groups: constraints that must be satisfiable, each group on its own.
     """
 
     definitions: list[tuple[Any, Any]] = field(default_factory=list)
@@ -51,7 +51,7 @@ class ReducedConstraints:
 
 
 def reduce_terms(terms: Iterable[Any], known: Iterable[str]) -> ReducedConstraints:
-    """What is left of terms, all of which must hold, once some constants are known.
+    """Reduces a conjunction of terms, given the names of the known constants.
 
     Raises:
         TooLargeError: the terms are too large.
@@ -75,11 +75,11 @@ class _Reduction:
         return self._grouped()
 
     def _unknown_symbols(self, term: Any) -> frozenset[Symbol]:
-        """What nothing gives yet."""
+        """Returns the symbols of a term that are not known yet."""
         return self._symbols.of(term) - self._known
 
     def _set(self, values: dict[Symbol, Any], constants: Iterable[Any]) -> None:
-        """Constants have truth values from now on."""
+        """Sets constants to truth values."""
         self._definitions += [(one, values[symbol_of(one)]) for one in constants]  # type: ignore[index]
         self._known |= values.keys()
         touched = [replaced(one, values) if self._symbols.of(one) & values.keys() else one for one in self._pending]
@@ -100,7 +100,7 @@ class _Reduction:
         return bool(values)
 
     def _equations(self) -> bool:
-        """Uses `(= c term)` as the definition of c, where all of the term is known."""
+        """Uses `(= c term)` as the definition of c if the whole term is known."""
         left = []
         for term in self._pending:
             found = next((one for one in _sides(term) if self._defines(*one)), None)
@@ -120,7 +120,7 @@ class _Reduction:
         return not self._unknown_symbols(term)
 
     def _unused(self) -> bool:
-        """Drops `(= c term)` where c stands nowhere else."""
+        """Drops `(= c term)` if c occurs nowhere else."""
         uses = Counter(symbol for term in self._pending for symbol in self._unknown_symbols(term))
         left = []
         for term in self._pending:
@@ -139,7 +139,7 @@ class _Reduction:
         return symbol not in self._symbols.of(term)
 
     def _one_sided(self) -> bool:
-        """Gives a truth value to a constant that only helps when it has that one."""
+        """Sets constants that occur with one polarity only."""
         z3 = solver_module()
         signs: dict[Symbol, set[bool]] = {}
         constants: dict[Symbol, Any] = {}
@@ -163,7 +163,7 @@ class _Reduction:
         return found
 
     def _add(self, found: ReducedConstraints, term: Any) -> None:
-        """Puts a formula into one group with those that share a constant with it."""
+        """Merges a formula with the groups that share a constant with it."""
         group = ConstraintGroup({}, [])
         constants = {symbol_of(one): one for one in postorder([term])}
         group.constants = {symbol: constants[symbol] for symbol in self._unknown_symbols(term)}
@@ -176,7 +176,7 @@ class _Reduction:
 
 
 def _sides(term: Any) -> list[tuple[Any, Any]]:
-    """(a, b) and (b, a) of `(= a b)`."""
+    """Returns (a, b) and (b, a) for `(= a b)`."""
     z3 = solver_module()
     if z3.is_eq(term):
         return [(term.arg(0), term.arg(1)), (term.arg(1), term.arg(0))]
@@ -187,7 +187,7 @@ def _sides(term: Any) -> list[tuple[Any, Any]]:
 
 
 def _add_signs(term: Any, signs: dict[Symbol, set[bool]], constants: dict[Symbol, Any]) -> None:
-    """Whether a formula can be made true by more of its constants being true, or false."""
+    """Records the polarities with which each constant occurs in a formula."""
     stack: list[tuple[Any, bool | None]] = [(term, True)]
     done: set[tuple[int, bool | None]] = set()
     while stack:
@@ -203,7 +203,7 @@ def _add_signs(term: Any, signs: dict[Symbol, set[bool]], constants: dict[Symbol
 
 
 def _sign_of(part: Any, number: int, sign: bool | None) -> bool | None:  # noqa: FBT001 - a value
-    """The sign of a part's part; None where it may be either."""
+    """Returns the polarity of a subterm, or None if it is mixed."""
     z3 = solver_module()
     kind = part.decl().kind() if z3.is_app(part) else None
     if sign is None or kind in (z3.Z3_OP_AND, z3.Z3_OP_OR):

@@ -15,10 +15,10 @@ _SUFFIXES = {"re.*": "*", "re.+": "+", "re.opt": "?"}
 
 
 def matcher(regex: Any) -> Matcher:
-    """Whether a text is in a regular language.
+    """Returns a function that tests whether a string is in a regular language.
 
     Raises:
-        UnsupportedError: only the solver can tell.
+        UnsupportedError: only the solver can evaluate the expression.
     """
     name, parts = regex.decl().name(), regex.children()
     if name == "re.comp":

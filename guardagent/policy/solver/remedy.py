@@ -1,4 +1,4 @@
-"""Finds the fewest values to change so that constraints can be satisfied, and the nearest values to change them to."""
+"""Finds the fewest values to change so that constraints become satisfiable, and the nearest new values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from guardagent.policy.solver.z3_solver import Deadline
 from guardagent.policy.solver.z3_text import solver_module
 
 MAX_CHANGED = 2
-_HALVINGS = 48  # of the distance to a number that will do
+_HALVINGS = 48  # steps of the binary search for the nearest number
 
 
 def remedy(
@@ -24,7 +24,7 @@ def remedy(
     domains: Mapping[str, Sequence[Any]],
     deadline: Deadline,
 ) -> dict[str, Any] | None:
-    """Other values of as few variables as possible; none are needed where all is well. None where none are found."""
+    """Returns new values of as few variables as possible; empty if satisfiable already, None if none are found."""
     if constraints.check(known, deadline) == "sat":
         return {}
     for size in range(1, MAX_CHANGED + 1):
@@ -36,7 +36,7 @@ def remedy(
 
 
 class _Change:
-    """Other values of just these variables."""
+    """A search for new values of exactly these variables."""
 
     def __init__(
         self, constraints: Constraints, known: Mapping[str, Any], names: Sequence[str], deadline: Deadline
@@ -50,7 +50,7 @@ class _Change:
         changed = {name: self._known[name] for name in self._names}
         self._further += [constant != term for constant, term in self._constraints.pairs(changed)]
         status, values = self._solve([])
-        for name in self._names if status == "sat" else ():  # each as near as can be, once those before it are settled
+        for name in self._names if status == "sat" else ():  # minimizes each change, with the earlier ones fixed
             values = self._nearest(name, values)
             if values is None:
                 return None
@@ -72,7 +72,7 @@ class _Change:
         return self._constraints.check({**self._known, **values}, self._deadline) == "sat"
 
     def _nearest(self, name: str, values: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Values with one variable's simple, and as near as can be to what it is now."""
+        """Returns values in which one variable is simple and as near as possible to its current value."""
         for wish in self._preferences(name):
             status, found = self._solve([wish])
             if status == "sat" and found is not None:
@@ -83,7 +83,7 @@ class _Change:
         return self._nearer(name, values)
 
     def _preferences(self, name: str) -> list[Any]:
-        """What a simple value is like, the simplest first."""
+        """Returns constraints for simple values, the simplest first."""
         z3 = solver_module()
         constant, sort = self._constraints.constants[name], self._constraints.sorts[name]
         if sort == REAL:
@@ -91,10 +91,10 @@ class _Change:
         return [z3.Length(constant) <= limit for limit in (0, 1, 8)] if sort == STRING else []
 
     def _nearer(self, name: str, values: dict[str, Any]) -> dict[str, Any]:
-        """Halves the distance to a number for as long as one is found."""
+        """Finds the nearest number by binary search."""
         now = self._known[name]
         grain = 100 if Fraction(values[name]).denominator > 1 else 1
-        beyond = 0  # no value is this near, in steps of 1 / grain
+        beyond = 0  # no solution within this distance, in units of 1 / grain
         for _ in range(_HALVINGS):
             reached = int(abs(Fraction(values[name]) - now) * grain)
             if reached - beyond < 2:

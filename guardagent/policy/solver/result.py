@@ -1,4 +1,4 @@
-"""What a solver answers."""
+"""The result of a solver."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Status = Literal["sat", "unsat", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class SolverResult:
-    """Whether the constraints can be satisfied.
+    """The result of a satisfiability check.
 
     Attributes:
-        status: "sat", "unsat", or "unknown" where the solver could not tell in its time.
-        core: of "unsat": what contradicts itself, without any part that is not needed for that.
-        counterexample: values of variables, asked about for every value, with which it is unsatisfiable.
+        status: "sat", "unsat", or "unknown" if the solver could not decide within its time limit.
+        core: a minimal unsatisfiable core, if "unsat".
+        counterexample: values of the universally quantified variables for which the constraints are unsatisfiable.
     """
 
     status: Status

@@ -1,4 +1,4 @@
-"""Reads an SMT-LIB script: its commands, what they declare and assert, and what its comments say of them."""
+"""Reads an SMT-LIB script: its declarations, assertions and comments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from guardagent.errors import name_hint
 from guardagent.policy.solver.sexpr import SExpr, SExprReader, TopLevelForm, parts_of, symbol
 from guardagent.policy.solver.smt_error import SmtError
 
-_ARITIES = {  # how many parts follow the command
+_ARITIES = {  # the allowed numbers of arguments of each command
     "assert": (1,),
     "declare-const": (2,),
     "declare-datatype": (2,),
@@ -27,12 +27,12 @@ _ARITIES = {  # how many parts follow the command
     "set-logic": (1,),
     "set-option": (2,),
 }
-_SOLVER_COMMAND = "the guard itself asks, with each call's facts and its permit; take it out"
+_SOLVER_COMMAND = "the guard runs the solver itself for each call; remove the command"
 _REFUSED = {
     **dict.fromkeys(("check-sat", "check-sat-assuming", "exit"), _SOLVER_COMMAND),
-    **dict.fromkeys(("push", "pop", "reset", "reset-assertions"), "every assertion always holds here; take it out"),
-    **dict.fromkeys(("echo", "eval", "simplify", "display", "apply"), "nobody reads what it prints; take it out"),
-    "include": "a policy is one text; put that file's text here",
+    **dict.fromkeys(("push", "pop", "reset", "reset-assertions"), "every assertion always holds; remove the command"),
+    **dict.fromkeys(("echo", "eval", "simplify", "display", "apply"), "its output is not shown; remove the command"),
+    "include": "a policy is one text; insert the content of that file here",
 }
 _LOGICS = frozenset(
     "ALL HORN QF_AX QF_DT QF_S QF_SLIA QF_UF UF AUFLIA AUFLIRA AUFNIRA LIA LRA NIA NRA LIRA NIRA QF_ALIA QF_AUFLIA "
@@ -48,10 +48,10 @@ class Assertion:
     """One assertion.
 
     Attributes:
-        name: what `(! … :named n)` calls it.
-        text: its term as it is written.
-        line: in which it begins.
-        comment: that directly before it or at its end, which is what people are shown.
+        name: its name from `(! … :named n)`.
+        text: the text of its term.
+        line: its first line.
+        comment: the comment directly before it or at its end, which explanations show.
     """
 
     name: str | None
@@ -62,7 +62,7 @@ class Assertion:
 
 @dataclass(frozen=True, slots=True)
 class ConstantDeclaration:
-    """A declaration: its name, how the text writes that, and where the command ends."""
+    """A declaration: its name, the name as written, and the offset of the command."""
 
     name: str
     written: str
@@ -70,14 +70,14 @@ class ConstantDeclaration:
 
 
 class Script:
-    """A whole text.
+    """A parsed script.
 
     Attributes:
-        constants: those that are declared, by name.
-        enumerations: datatypes whose constructors take nothing, with these.
-        sorts: where the command that makes a sort ends, by the sort's name.
-        silent: commands that the solver shall not see.
-        logic_end: where the last `set-logic` ends.
+        constants: the declared constants, by name.
+        enumerations: datatypes whose constructors have no arguments, with these constructors.
+        sorts: the end offset of the command that defines a sort, by the sort's name.
+        ignored: commands that are not passed to the solver.
+        logic_end: the end offset of the last `set-logic`.
         recursive: whether it defines a recursive function.
     """
 
@@ -95,7 +95,7 @@ class Script:
         self.recursive = False
         self._comments = _Comments(self.reader)
         for part in self.reader.stray:
-            raise self.reader.error(f"{_short(self._text(part))} outside of a command; expected `(`", part.start)
+            raise self.reader.error(f"{_short(self._text(part))!r} is outside a command; expected '('", part.start)
         for form in self.reader.forms:
             self._command(form)
 
@@ -120,18 +120,19 @@ class Script:
 
     def _check(self, form: TopLevelForm, head: str) -> None:
         if head in _REFUSED or head.startswith("get-"):
-            raise self.reader.error(f"`{head}` is not for a policy: {_REFUSED.get(head, _SOLVER_COMMAND)}", form.start)
+            problem = f"command '{head}' is not allowed in a policy: {_REFUSED.get(head, _SOLVER_COMMAND)}"
+            raise self.reader.error(problem, form.start)
         if head not in _ARITIES:
             raise self.reader.error(f"unknown command {_short(head)!r}{name_hint(head[:80], _ARITIES)}", form.start)
         found, wanted = len(form.parts) - 1, _ARITIES[head]
         if found not in wanted:
-            problem = f"`{head}` with {found} parts; expected {' or '.join(map(str, wanted))}"
+            problem = f"'{head}' has {found} arguments; expected {' or '.join(map(str, wanted))}"
             raise self.reader.error(problem, form.start)
 
     def _symbol(self, part: SExpr) -> str:
         written = self._text(part)
         if part.kind not in ("word", "quoted") or written[0].isdigit() or written[0] in "#:":
-            raise self.reader.error(f"{_short(written)} is no name; expected a symbol", part.start)
+            raise self.reader.error(f"{_short(written)!r} is not a name; expected a symbol", part.start)
         return symbol(written)
 
     def _assert(self, form: TopLevelForm, term: SExpr) -> None:
@@ -147,13 +148,13 @@ class Script:
             self.logic_end = form.end
             return
         if head == "set-option" and not value.startswith(_OPTIONS):
-            raise self.reader.error(f"option {_short(value)} has no place in a policy; take it out", form.start)
+            raise self.reader.error(f"option {_short(value)!r} is not allowed in a policy; remove it", form.start)
         self.ignored.append(form)
 
     def _declare(self, form: TopLevelForm, head: str, parts: list[SExpr]) -> None:
         name = self._symbol(parts[0])
         if name in self.symbols:
-            raise self.reader.error(f"{_short(name)!r} is declared twice; expected each name once", form.start)
+            raise self.reader.error(f"{_short(name)!r} is declared twice; expected one declaration", form.start)
         self.symbols.add(name)
         comment = self._comments.of(form)
         if comment:
@@ -162,9 +163,9 @@ class Script:
             self.constants[name] = ConstantDeclaration(name, self._text(parts[0]), form.start)
 
     def _items(self, part: SExpr) -> list[str]:
-        """The texts of the parts of a list."""
+        """Returns the texts of a list's elements."""
         if part.kind != "list":
-            raise self.reader.error(f"{_short(self._text(part))} is no list; expected `(`", part.start)
+            raise self.reader.error(f"{_short(self._text(part))!r} is not a list; expected '('", part.start)
         text = self._text(part)
         return [text[one.start : one.end] for one in parts_of(text)]
 
@@ -186,17 +187,17 @@ class Script:
         names, bodies = self._items(parts[0]), self._items(parts[1])
         for number, body in enumerate(bodies):
             if not body.startswith("("):
-                raise self.reader.error(f"{_short(body)} is no list; expected `(`", parts[1].start)
+                raise self.reader.error(f"{_short(body)!r} is not a list; expected '('", parts[1].start)
             inner = [body[one.start : one.end] for one in parts_of(body)]
             if names:
                 if number < len(names):
                     yield symbol(_first(names[number])), inner
-            elif inner:  # as before SMT-LIB 2.6: each body begins with the name
+            elif inner:  # the syntax before SMT-LIB 2.6: each body begins with the name
                 yield symbol(inner[0]), inner[1:]
 
 
 def _first(text: str) -> str:
-    """The first part of a list, or the word itself."""
+    """Returns the first element of a list, or the atom itself."""
     if not text.startswith("("):
         return text
     parts = parts_of(text)
@@ -204,7 +205,7 @@ def _first(text: str) -> str:
 
 
 def _constructor(text: str) -> str | None:
-    """The name of a constructor that takes nothing."""
+    """Returns the name of a constructor without arguments, else None."""
     if not text.startswith("("):
         return symbol(text)
     parts = parts_of(text)
@@ -212,7 +213,7 @@ def _constructor(text: str) -> str | None:
 
 
 def _name_of(term: str) -> str | None:
-    """What `(! … :named n)` calls a term."""
+    """Returns the name of a term from `(! … :named n)`."""
     if not _ATTRIBUTED.match(term):
         return None
     words = [term[part.start : part.end] for part in parts_of(term)]
@@ -224,7 +225,7 @@ def _short(text: str) -> str:
 
 
 class _Comments:
-    """What the comments say of a command."""
+    """Finds the comment of a command."""
 
     def __init__(self, reader: SExprReader) -> None:
         self._line = reader.line_index.line
@@ -232,7 +233,7 @@ class _Comments:
         self._beside = {self._line(one.start): one.text for one in reader.comments if not one.own_line}
 
     def of(self, form: TopLevelForm) -> str | None:
-        """The lines directly before it, else the end of its last line, else of its first."""
+        """Returns the comment lines before it, else the comment at the end of its last line, else of its first."""
         first, last = self._line(form.start), self._line(form.end - 1)
         lines: list[str] = []
         line = first - 1

@@ -1,4 +1,4 @@
-"""Reads the parentheses, words and comments of SMT-LIB text, and where each stands."""
+"""Parses SMT-LIB text into s-expressions and comments, with their positions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from guardagent.policy.solver.smt_error import SmtError
 
 MAX_TEXT = 5_000_000  # characters
-MAX_DEPTH = 400  # of parentheses in parentheses
+MAX_DEPTH = 400  # nesting of parentheses
 _NO_CHARACTER = re.compile("[\ud800-\udfff\U00030000-\U0010ffff]")
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r\n]+) | (?P<comment>;[^\n]*) | (?P<open>\() | (?P<close>\))
@@ -21,7 +21,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SExpr:
-    """A word, a text in quotes, or whatever stands between two parentheses: where it begins and ends."""
+    """An atom, a string or a list, with its start and end offsets."""
 
     kind: str
     start: int
@@ -30,7 +30,7 @@ class SExpr:
 
 @dataclass(slots=True)
 class TopLevelForm:
-    """What stands between two parentheses that are in no others, and its parts."""
+    """A list at the top level, and its elements."""
 
     start: int
     end: int = 0
@@ -48,7 +48,7 @@ class Comment:
 
 
 class LineIndex:
-    """Lines and columns, from 1, of places in a text."""
+    """Converts offsets in a text to lines and columns, both counted from 1."""
 
     def __init__(self, text: str) -> None:
         self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
@@ -65,22 +65,22 @@ class LineIndex:
 
 
 class SExprReader:
-    """Reads the whole of a text, form by form.
+    """Reads a whole text.
 
     Attributes:
-        forms: what stands at the top of it.
-        loose: what stands there outside of parentheses.
-        comments: those of the text.
+        forms: the lists at the top level.
+        stray: atoms at the top level.
+        comments: the comments of the text.
     """
 
     def __init__(self, text: str) -> None:
         if len(text) > MAX_TEXT:
-            raise SmtError(f"a text of more than {MAX_TEXT:,} characters; expected at most that many")
+            raise SmtError(f"the text has more than {MAX_TEXT:,} characters; expected at most that many")
         self.text = text
         odd = _NO_CHARACTER.search(text)
         self.line_index = LineIndex(text)
         if odd:
-            raise self.error(f"U+{ord(odd[0]):X} is no character of SMT-LIB; expected those up to U+2FFFF", odd.start())
+            raise self.error(f"U+{ord(odd[0]):X} is not an SMT-LIB character; expected up to U+2FFFF", odd.start())
         self.forms: list[TopLevelForm] = []
         self.stray: list[SExpr] = []
         self.comments: list[Comment] = []
@@ -88,7 +88,7 @@ class SExprReader:
         for kind, start, end in self._tokens():
             self._take(kind, start, end)
         if self._open:
-            raise self.error("a parenthesis that is not closed; expected `)`", self._open[-1])
+            raise self.error("a parenthesis is not closed; expected ')'", self._open[-1])
 
     def error(self, problem: str, offset: int) -> SmtError:
         return SmtError(problem, *self.line_index.position(offset))
@@ -127,11 +127,11 @@ class SExprReader:
             self.forms.append(TopLevelForm(start))
         self._open.append(start)
         if len(self._open) > MAX_DEPTH:
-            raise self.error(f"more than {MAX_DEPTH} parentheses in one another; expected fewer: define parts", start)
+            raise self.error(f"more than {MAX_DEPTH} nested parentheses; move inner terms into definitions", start)
 
     def _close_list(self, start: int) -> None:
         if not self._open:
-            raise self.error("`)` without its `(`", start)
+            raise self.error("')' has no matching '('", start)
         opened = self._open.pop()
         if len(self._open) == 1:
             self.forms[-1].parts.append(SExpr("list", opened, start + 1))
@@ -141,17 +141,17 @@ class SExprReader:
 
 def _unreadable(character: str) -> str:
     if character == '"':
-        return 'a text that is not ended; expected `"` after it'
+        return "a string is not terminated; expected a closing double quote"
     if character == "|":
-        return "a quoted symbol that is not ended, or has a backslash or a NUL in it; expected `|` after it"
-    return f"unexpected character {character!r}; expected it in a text in double quotes, or in a symbol as |…|"
+        return "a quoted symbol is not terminated, or contains a backslash or a NUL; expected a closing '|'"
+    return f"unexpected character {character!r}; expected it only inside a string or a quoted symbol '|…|'"
 
 
 def parts_of(text: str) -> list[SExpr]:
-    """The parts of a list, by its text."""
+    """Returns the elements of a list, given its text."""
     return SExprReader(text).forms[0].parts
 
 
 def symbol(text: str) -> str:
-    """A symbol's name: `|a b|` is written for `a b`."""
+    """Returns the name of a symbol: `a b` for `|a b|`."""
     return text[1:-1] if text.startswith("|") else text

@@ -1,4 +1,4 @@
-"""What is wrong in SMT-LIB text."""
+"""The error for invalid SMT-LIB text."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from guardagent.errors import InputError
 
 
 class SmtError(InputError):
-    """Something in SMT-LIB text is wrong.
+    """SMT-LIB text is invalid.
 
     Attributes:
-        problem: what is wrong, what was expected, what to do.
-        line: where, counted from 1; of the permit's own text where `of_permit`.
-        column: the place in that line, counted from 1.
+        problem: the problem, what was expected and what to do.
+        line: its line, counted from 1; a line of the permit's text if `of_permit`.
+        column: its column in that line, counted from 1.
     """
 
     def __init__(self, problem: str, line: int = 1, column: int = 1, *, of_permit: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""The sorts of SMT-LIB whose values a policy can be given."""
+"""The SMT-LIB sorts that a policy's variables can have."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Sort:
 
 @dataclass(frozen=True, slots=True)
 class Enumeration(Sort):
-    """A datatype whose constructors take nothing."""
+    """A datatype whose constructors have no arguments."""
 
     values: tuple[str, ...]
 
@@ -26,11 +26,11 @@ BOOL, INT, REAL, STRING = Sort("Bool"), Sort("Int"), Sort("Real"), Sort("String"
 
 @dataclass(frozen=True, slots=True)
 class VariableDeclaration:
-    """How a policy file declares a variable.
+    """A variable's declaration in a policy file.
 
     Attributes:
-        sort: the name of its sort; None where the SMT-LIB text declares it.
-        enum: the values that it may have; where no sort has that name, the constructors of a new one.
+        sort: the name of its sort, or None if the SMT-LIB text declares it.
+        enum: its allowed values; if no sort has that name, the constructors of a new one.
     """
 
     sort: str | None

@@ -1,8 +1,8 @@
-"""Where the values of a solver rule's variables come from: an expression, or the conversation as a model reads it.
+"""Sources of a solver rule's variables: an expression, or the conversation as a model reads it.
 
 args.amount, fact(user_confirmed), state(hours_since_booking(args.id)), count(f:refund(), !failed(f)), ...
-conversation(user), conversation(user, tool)    what a message of one of these roles says
-confirmation()                                  whether the user said yes to this very call, after it was proposed
+conversation(user), conversation(user, tool)    a value stated in a message of one of these roles
+confirmation()                                  whether the user approved this call after it was proposed
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _CONVERSATION = re.compile(r"\s*(conversation|confirmation)\s*\(([^()]*)\)\s*")
 
 @dataclass(frozen=True, slots=True)
 class ExpressionSource:
-    """A value that an expression gives.
+    """A value computed by an expression.
 
     Attributes:
         tree: the expression.
-        looks_back: whether it looks at calls of the history, and so may depend on how those in flight end.
-        of_args: whether the proposed call's arguments alone decide it, which the agent chooses.
-        argument: the argument that it is, where it is one as it stands.
-        is_shown: whether the value may be shown: it is none of the state.
+        reads_history: whether it reads the history, and so may depend on the outcome of calls in flight.
+        from_args: whether it depends on the proposed call's arguments only, which the agent chooses.
+        argument: the argument's name, if the expression is just one argument.
+        is_shown: whether messages may show the value; values of the state stay hidden.
     """
 
     term: Term
@@ -49,8 +49,8 @@ class ConversationSource:
     """A value that a model reads in the conversation.
 
     Attributes:
-        roles: whose messages it may come from.
-        confirmation: whether it is the user's yes to the call that was proposed.
+        roles: the roles whose messages may state it.
+        confirmation: whether it is the user's approval of the proposed call.
     """
 
     roles: frozenset[str]
@@ -61,10 +61,10 @@ Source = ExpressionSource | ConversationSource
 
 
 def source_of(text: SourceText, compiler: Compiler, slot: int) -> Source:
-    """The source that a text under `from:` names; `slot` is where the proposed call's arguments stand.
+    """Parses the text under `from:`; `slot` is the index of the proposed call's arguments.
 
     Raises:
-        ContentError: it does not parse, or names what there is not.
+        ContentError: the text does not parse, or names something unknown.
     """
     if match := _CONVERSATION.fullmatch(text.text):
         return _conversation_source(match[1], match[2], text)
@@ -93,9 +93,9 @@ def _conversation_source(kind: str, inside: str, text: SourceText) -> Conversati
     roles = [role.strip() for role in inside.split(",") if role.strip()]
     if kind == "confirmation":
         if roles:
-            raise text.error("confirmation() takes nothing: it is the user's alone")
+            raise text.error("'confirmation()' has arguments; expected none, since only the user can confirm")
         return ConversationSource(frozenset({"user"}), confirmation=True)
     if not roles or not set(roles) <= set(ROLES):
-        expected = f"conversation(ROLE, ...) with the roles whose messages may say it, of {', '.join(ROLES)}"
-        raise text.error(f"{text.text.strip()!r} names no roles; expected {expected}")
+        expected = f"'conversation(ROLE, ...)' with roles from {', '.join(map(repr, ROLES))}"
+        raise text.error(f"{text.text.strip()!r} has no valid roles; expected {expected}")
     return ConversationSource(frozenset(roles))

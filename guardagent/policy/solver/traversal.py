@@ -1,4 +1,4 @@
-"""Walks terms of Z3, without recursion: they may be nested deep, and share parts."""
+"""Traverses Z3 terms without recursion, since they may be deep and share subterms."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 from guardagent.policy.solver.z3_text import solver_module
 
-MAX_NODES = 20_000  # of terms that are looked into
-Symbol = tuple[str, int]  # a constant or function that the solver may choose: its name, how many arguments it takes
+MAX_NODES = 20_000  # of terms that are traversed
+Symbol = tuple[str, int]  # an uninterpreted constant or function: its name and arity
 
 
 class TooLargeError(Exception):
-    """Terms of more parts than are looked into."""
+    """The terms have too many nodes."""
 
 
 def postorder(roots: Iterable[Any]) -> list[Any]:
-    """Every part of the terms once, after its own parts.
+    """Returns every subterm once, after its own subterms.
 
     Raises:
-        TooLargeError: there are too many.
+        TooLargeError: there are too many subterms.
     """
     found: list[Any] = []
     done: set[int] = set()
@@ -40,7 +40,7 @@ def postorder(roots: Iterable[Any]) -> list[Any]:
 
 
 def symbol_of(term: Any) -> Symbol | None:
-    """What the solver may choose: an uninterpreted constant or function."""
+    """Returns the symbol of an uninterpreted constant or function, else None."""
     z3 = solver_module()
     if not z3.is_app(term) or term.decl().kind() != z3.Z3_OP_UNINTERPRETED:
         return None
@@ -48,11 +48,11 @@ def symbol_of(term: Any) -> Symbol | None:
 
 
 class SymbolCache:
-    """The symbols in terms, each term looked into once."""
+    """Caches the symbols that occur in terms."""
 
     def __init__(self) -> None:
         self._found: dict[int, frozenset[Symbol]] = {}
-        self._kept: list[Any] = []  # a term's id is another's once it is gone
+        self._kept: list[Any] = []  # Z3 reuses the id of a released term
 
     def of(self, term: Any) -> frozenset[Symbol]:
         known = self._found.get(term.get_id())
@@ -65,7 +65,7 @@ class SymbolCache:
 
 
 def replaced(term: Any, values: Mapping[Symbol, Any]) -> Any:
-    """A term with constants replaced, and what is then true or false, whatever the rest is, taken out."""
+    """Replaces constants in a term and folds connectives whose value is then decided."""
     z3 = solver_module()
     new: dict[int, Any] = {}
     for part in postorder([term]):
@@ -89,7 +89,7 @@ def _pairs(part: Any, values: Mapping[Symbol, Any]) -> list[tuple[Any, Any]]:
 
 
 def folded(term: Any) -> Any:
-    """A connective with a truth value among its parts, without it."""
+    """Simplifies a connective that has a truth value among its operands."""
     z3 = solver_module()
     kind, parts = term.decl().kind(), term.children()
     if kind == z3.Z3_OP_ITE and (z3.is_true(parts[0]) or z3.is_false(parts[0])):
@@ -134,7 +134,7 @@ def _equality(term: Any, parts: list[Any]) -> Any:
 
 
 def conjuncts(terms: Iterable[Any]) -> list[Any]:
-    """The terms that must all hold."""
+    """Splits terms into the conjuncts that must all hold."""
     z3 = solver_module()
     found, stack = [], list(terms)[::-1]
     while stack:

@@ -1,4 +1,4 @@
-"""Finds a minimal unsatisfiable core: what contradicts itself, without any part that is not needed for that."""
+"""Finds a minimal unsatisfiable core: contradictory constraints, all of which are needed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from guardagent.policy.solver.z3_solver import Deadline, Z3Solver
 from guardagent.policy.solver.z3_text import solver_module
 
 PERMIT = "permit"
-MAX_TERMS = 1_000  # of more, those that are not needed cannot be found in time
+MAX_TERMS = 1_000  # a larger set cannot be minimized in time
 
 
 def minimal_core(constraints: Constraints, values: Mapping[str, Any], deadline: Deadline) -> tuple[str, ...]:
-    """The names of the parts: `variable:x`, `assertion:0`, `permit`. What there is no time to leave out is kept."""
+    """Returns the core as names: `variable:x`, `assertion:0`, `permit`. It is not minimal if time runs out."""
     if len(constraints.terms) > MAX_TERMS:
         return (*(f"variable:{name}" for name in values), PERMIT)
     return _CoreSearch(constraints, values, deadline).minimal()
@@ -42,7 +42,7 @@ class _CoreSearch:
         return tuple(kept)
 
     def _contradiction(self, names: Sequence[str]) -> list[str] | None:
-        """Parts among these that contradict one another; None if they are not known to."""
+        """Returns a contradictory subset of these, or None if none is known."""
         if self._deadline.passed():
             return None
         status, numbers = self._solver.core([self._marks[name] for name in names], self._deadline, FIRST_SHARE)
@@ -51,7 +51,7 @@ class _CoreSearch:
         return list(names) if status == "unknown" and self._simply(names) else None
 
     def _simply(self, names: Sequence[str]) -> bool:
-        """Whether they contradict one another, asked with the values in their places."""
+        """Whether they are contradictory, checked with the values substituted."""
         terms = [self._terms[name] for name in names if name in self._terms]
         pairs = [self._pairs[name] for name in names if name in self._pairs]
         simple = simplified([solver_module().BoolVal(True, self._context), *terms], pairs)  # noqa: FBT003 - a value

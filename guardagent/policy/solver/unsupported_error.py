@@ -1,7 +1,7 @@
-"""What is not compiled."""
+"""The error for terms that cannot be compiled."""
 
 from __future__ import annotations
 
 
 class UnsupportedError(Exception):
-    """A term whose value only the solver can tell."""
+    """Only the solver can evaluate a term."""

@@ -1,7 +1,6 @@
-"""Asks Z3, incrementally: the constraints are given once, and each question pushes its facts, asks and pops.
+"""An incremental Z3 solver: constraints are added once, and each check pushes its facts and pops them.
 
-Time is bounded by Z3's own count of its work, so that an answer does not depend on how busy the machine is, and by the
-clock as well.
+Time is bounded by Z3's count of its work, so that a result does not depend on the machine's load, and by the clock.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from guardagent.policy.solver.literals import values_of
 from guardagent.policy.solver.result import Status
 from guardagent.policy.solver.z3_text import solver_module
 
-WORK = 500_000  # of Z3's units, per second that it may take
+WORK = 500_000  # Z3's resource units per second of the time limit
 MEMORY = 1_000  # megabytes
 
 
 class Deadline:
-    """How long all the questions of one call may take."""
+    """The time limit of all checks of one call."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -30,18 +29,18 @@ class Deadline:
 
 
 class Z3Solver:
-    """Constraints that Z3 holds.
+    """A Z3 solver with fixed constraints.
 
     Args:
-        terms: what always holds.
-        context: where they are.
+        terms: the constraints.
+        context: their Z3 context.
     """
 
     def __init__(self, terms: Iterable[Any], context: Any) -> None:
         z3 = solver_module()
         self.context = context
         self._solver = z3.SimpleSolver(ctx=context)
-        self._solver.set(ctrl_c=False, max_memory=MEMORY)  # an interrupt is the host's
+        self._solver.set(ctrl_c=False, max_memory=MEMORY)  # the host handles interrupts
         self._seconds = 0.0
         self._solver.add(*terms)
 
@@ -54,13 +53,13 @@ class Z3Solver:
     def model(
         self, facts: Sequence[Any], constants: Mapping[str, Any], deadline: Deadline, share: float = 1.0
     ) -> tuple[Status, dict[str, Any] | None]:
-        """Whether the facts can hold too, and the constants' values if they do and have values of Python's.
+        """Checks whether the facts are consistent with the constraints, and returns the values of constants.
 
         Args:
             facts: terms of sort Bool.
-            constants: those whose values are wanted.
-            deadline: after which nothing is asked any more.
-            share: of the time, for this question.
+            constants: the constants whose values are wanted; None is returned if one has no Python value.
+            deadline: the time limit of all checks.
+            share: the part of the time limit for this check.
         """
         if deadline.passed():
             return "unknown", None
@@ -75,7 +74,7 @@ class Z3Solver:
         return status, found
 
     def core(self, assumptions: Sequence[Any], deadline: Deadline, share: float = 1.0) -> tuple[Status, list[int]]:
-        """Whether the assumptions can hold too, and the numbers of some that cannot."""
+        """Checks whether the assumptions are consistent, and returns the indexes of a contradictory subset."""
         if deadline.passed():
             return "unknown", []
         self._limit(deadline, share)

@@ -1,4 +1,4 @@
-"""Gives SMT-LIB text to Z3, and what Z3 finds wrong in it back with the place in the author's own text."""
+"""Parses SMT-LIB text with Z3, and maps Z3's errors to positions in the author's text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNKNOWN = re.compile(r"unknown (?:constant|function/constant|sort|function) '?(
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Other text in the place of some."""
+    """A replacement of a range of a text."""
 
     start: int
     end: int
@@ -29,10 +29,10 @@ class Edit:
 
 
 def solver_module() -> Any:
-    """Z3's Python module.
+    """Returns Z3's Python module.
 
     Raises:
-        InputError: it is not installed.
+        InputError: Z3 is not installed.
     """
     try:
         import z3
@@ -42,7 +42,7 @@ def solver_module() -> Any:
 
 
 def new_context() -> Any:
-    """A context of Z3's. One thread at a time uses it; terms may be thrown away by any, whenever Python does that."""
+    """Returns a Z3 context for use by one thread at a time. Any thread may release its terms."""
     z3 = solver_module()
     context = z3.Context()
     z3.Z3_enable_concurrent_dec_ref(context.ref())
@@ -50,7 +50,7 @@ def new_context() -> Any:
 
 
 def character_edits(text: str) -> list[Edit]:
-    """Z3 reads bytes, and a C string ends at NUL: other signs are escaped in texts, and blanked in comments."""
+    """Escapes non-ASCII characters in strings and blanks them in comments, since Z3 reads bytes up to a NUL."""
     if not _STRANGE.search(text):
         return []
     found = []
@@ -71,16 +71,16 @@ def _blank(_: str) -> str:
 
 
 def blanked(text: str, start: int, end: int) -> Edit:
-    """Without what stands there; its lines stay."""
+    """Replaces a range with spaces and keeps its line breaks."""
     return Edit(start, end, "".join(sign if sign == "\n" else " " for sign in text[start:end]))
 
 
 class Z3Text:
-    """A text as Z3 gets it.
+    """A text in the form that Z3 gets.
 
     Args:
-        text: the author's.
-        edits: what is changed in it, none of which overlap.
+        text: the author's text.
+        edits: replacements in it, which do not overlap.
     """
 
     def __init__(self, text: str, edits: Iterable[Edit]) -> None:
@@ -97,7 +97,7 @@ class Z3Text:
         self._end = len(text)
 
     def origin(self, line: int, column: int) -> tuple[int, int]:
-        """The author's line and column of a place in Z3's text."""
+        """Returns the author's line and column of a position in Z3's text."""
         offset = self._z3_lines.offset(line, column)
         at = bisect_right(self._z3_offsets, offset) - 1
         until = self._author_offsets[at + 1] if at + 1 < len(self._author_offsets) else self._end
@@ -108,10 +108,10 @@ class Z3Text:
 
 
 def parsed(written: Z3Text, context: Any, known: Iterable[str] = (), permit: Z3Text | None = None) -> list[Any]:
-    """The assertions, as Z3 reads them; the last is the permit, if there is one.
+    """Returns the assertions as Z3 terms; the last is the permit, if there is one.
 
     Raises:
-        SmtError: what Z3 finds wrong, and where.
+        SmtError: Z3 rejects the text.
     """
     z3 = solver_module()
     text = written.text if permit is None else f"{written.text}\n(assert\n{permit.text}\n)"
@@ -130,10 +130,10 @@ def _located(message: str, written: Z3Text, known: Iterable[str], permit: Z3Text
     first = next(iter(message.split("\n(error ")), message).strip()
     match = _PLACE.search(first)
     if match is None:
-        return SmtError(f"Z3 does not accept it: {first}")
+        return SmtError(f"Z3 rejects the text: {first}")
     line, column, problem = int(match[1]), int(match[2]), _problem_text(match[3].strip(), known)
     column += line > 1  # Z3 counts the columns of the first line from 1, those of the others from 0
-    own = written.lines() + 1  # the line with `(assert`, before the permit's own
+    own = written.lines() + 1  # the line of `(assert`, just before the permit's first line
     if permit is None or line < own:
         return SmtError(problem, *written.origin(line, column))
     return SmtError(problem, *permit.origin(line - own, column), of_permit=True)
@@ -145,15 +145,15 @@ def _problem_text(problem: str, known: Iterable[str]) -> str:
     if unknown:
         return f"{problem}{name_hint(unknown[1], known)}"
     if "term is not Boolean" in problem:
-        return f"{problem}; expected what is true or false"
+        return f"{problem}; expected a term of sort Bool"
     return problem
 
 
 def check_term(text: str) -> None:
-    """A permit is one term.
+    """Checks that a permit is exactly one term.
 
     Raises:
-        SmtError: it is none, or more.
+        SmtError: the text has no term, or more than one.
     """
     try:
         reader = SExprReader(text)
@@ -162,12 +162,13 @@ def check_term(text: str) -> None:
     starts = sorted([one.start for one in reader.forms] + [one.start for one in reader.stray])
     if len(starts) != 1:
         line, column = reader.line_index.position(starts[1] if starts else 0)
-        problem = f"{'more than one term' if starts else 'no term'}; expected one predicate, as (and a b)"
+        count = "more than one term" if starts else "no term"
+        problem = f"the permit has {count}; expected one predicate such as '(and a b)'"
         raise SmtError(problem, line, column, of_permit=True)
 
 
 def sort_of(z3_sort: Any) -> Sort:
-    """A sort of Z3's as ours; what no value can be given for keeps only its name."""
+    """Converts a Z3 sort; a sort without Python values keeps only its name."""
     z3 = solver_module()
     kind = z3_sort.kind()
     plain = {z3.Z3_BOOL_SORT: BOOL, z3.Z3_INT_SORT: INT, z3.Z3_REAL_SORT: REAL}.get(kind)

@@ -1,4 +1,4 @@
-"""Solver rules in a session: what is satisfiable is allowed, and what is not known never allows."""
+"""Solver rules in a session: satisfiable calls are allowed, and unknown values never allow a call."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def ask(policies: Policies, args: Mapping[str, Any] | None = None, **facts: Any)
     return policies.session(facts={**FACTS, **facts}).check("cancel", args or {}, reserve=False)
 
 
-def test_what_is_satisfiable_is_allowed_and_what_is_not_is_denied_in_words(loaded: Callable[..., Policies]) -> None:
-    """The facts of a minimal core are what a person is told; a fact that makes no difference is not."""
+def test_satisfiable_calls_are_allowed_and_others_denied_with_an_explanation(loaded: Callable[..., Policies]) -> None:
+    """The message shows the facts of a minimal core, and no fact that makes no difference."""
     policies = loaded()
     assert ask(policies, {"reason": "other"}, hours=24).label == 0
     assert ask(policies, {"reason": "health"}, insurance=True).label == 0
@@ -74,29 +74,31 @@ def test_what_is_satisfiable_is_allowed_and_what_is_not_is_denied_in_words(loade
     assert violation.evidence["rules"] == ["within a day, in business, or insured against illness"]
 
 
-def test_an_unknown_value_that_is_required_denies_and_says_what_to_find_out(loaded: Callable[..., Policies]) -> None:
-    """It is no violation: nothing is known to be wrong."""
+def test_an_unknown_required_value_denies_with_an_error(loaded: Callable[..., Policies]) -> None:
+    """The call is denied without a violation."""
     verdict = ask(loaded(), cabin=None)
     assert (verdict.label, verdict.rules) == (1, ())
     assert verdict.errors == ("cancelling: not known: cabin: fact cabin is not known",)
 
 
-def test_an_unknown_value_that_is_optional_must_not_matter(loaded: Callable[..., Policies]) -> None:
-    """It is allowed where every value would be, a violation where none would, and else to be found out."""
+def test_an_unknown_optional_value_must_not_affect_the_decision(loaded: Callable[..., Policies]) -> None:
+    """The call is allowed if every value allows it, a violation if none does, and an error otherwise."""
     policies = loaded()
     assert ask(policies, cabin="business", insurance=None).label == 0
     assert ask(policies, insurance=False).rules == ("cancelling",)
     verdict = ask(policies, insurance=True)
     assert verdict.rules == ()
-    expected = 'reason: args.reason is missing or null; and it matters: with reason "other" it is not permitted'
+    expected = (
+        'reason: args.reason is missing or null; and it affects the decision: the call is denied if reason is "other"'
+    )
     assert verdict.errors == (f"cancelling: not known: {expected}",)
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_leaving_out_what_is_optional_allows_nothing_that_some_value_forbids(
+def test_omitting_optional_values_allows_no_call_that_some_value_forbids(
     loaded: Callable[..., Policies], count: int
 ) -> None:
-    """Of each way to leave variables out: allowed only where it is with all their values."""
+    """A call without some variables is allowed only if it is allowed for all of their values."""
     optional = VARIABLES.replace("fact(cabin)}", "fact(cabin), required: false}").replace(
         "fact(hours)}", "fact(hours), required: false}"
     )
@@ -123,7 +125,7 @@ def test_leaving_out_what_is_optional_allows_nothing_that_some_value_forbids(
 
 
 def test_a_free_value_may_be_whichever_permits(loaded: Callable[..., Policies]) -> None:
-    """The paper's reading, where the author asks for it; a value that is there and wrong denies all the same."""
+    """With `free: any` the solver chooses the value, as in the paper; an invalid value still denies."""
     free = VARIABLES.replace("fact(insurance), required: false", "fact(insurance), free: any")
     policies = loaded(variables=free)
     assert ask(policies, {"reason": "health"}, insurance=None).label == 0
@@ -133,8 +135,8 @@ def test_a_free_value_may_be_whichever_permits(loaded: Callable[..., Policies]) 
     assert "insurance: " in verdict.errors[0]
 
 
-def test_a_free_value_is_one_that_there_is(loaded: Callable[..., Policies]) -> None:
-    """Nothing outside of its `enum` is chosen."""
+def test_a_free_value_comes_from_its_enum(loaded: Callable[..., Policies]) -> None:
+    """The solver chooses no value outside the `enum`."""
     smt, variables = "(declare-const s String)", "s: {from: args.s, enum: [a, b], free: any}"
     assert ask(loaded(smt, variables, '(not (= s "a"))')).label == 0
     assert ask(loaded(smt, variables, '(not (or (= s "a") (= s "b")))')).rules == ("cancelling",)
@@ -143,8 +145,8 @@ def test_a_free_value_is_one_that_there_is(loaded: Callable[..., Policies]) -> N
 @pytest.mark.parametrize(
     ("facts", "expected"),
     [
-        ({"cabin": "Business"}, "cabin: \"Business\" is none of its values; did you mean 'business'?"),
-        ({"cabin": 3}, "cabin: 3 is none of its values"),
+        ({"cabin": "Business"}, "cabin: \"Business\" is not an allowed value; did you mean 'business'?"),
+        ({"cabin": 3}, "cabin: 3 is not an allowed value"),
         ({"hours": "31"}, 'hours: "31" is a text; expected a value of sort Real'),
         ({"hours": True}, "hours: true is a truth value; expected a value of sort Real"),
         ({"hours": float("nan")}, "hours: nan is no number"),
@@ -160,7 +162,7 @@ def test_a_free_value_is_one_that_there_is(loaded: Callable[..., Policies]) -> N
 def test_a_value_of_another_sort_denies_and_is_named(
     loaded: Callable[..., Policies], facts: dict[str, Any], expected: str
 ) -> None:
-    """Nothing is coerced, and nothing is satisfiable by accident."""
+    """No value is coerced, and no rule is satisfied by accident."""
     verdict = ask(loaded(), {"reason": "health"}, **facts)
     assert (verdict.label, verdict.rules) == (1, ())
     assert expected in verdict.errors[0]
@@ -174,12 +176,12 @@ def test_large_and_exact_numbers_are_what_they_are(loaded: Callable[..., Policie
     assert ask(policies, {"n": 2**70, "x": 0.1}).rules == ("cancelling",)
     assert ask(policies, {"n": 2**70 + 1, "x": Decimal("0.10000000000000001")}).rules == ("cancelling",)
     assert ask(policies, {"n": 1.5, "x": 0.1}).errors == (
-        "cancelling: not known: n: 1.5 is no whole number; expected a value of sort Int",
+        "cancelling: not known: n: 1.5 is not a whole number; expected a value of sort Int",
     )
 
 
-def test_texts_stay_values(loaded: Callable[..., Policies]) -> None:
-    """What looks like SMT-LIB, or like an escape of it, is compared as it is; half a character is refused."""
+def test_strings_stay_values(loaded: Callable[..., Policies]) -> None:
+    """Strings that look like SMT-LIB code or escapes are compared literally; a lone surrogate is rejected."""
     policies = loaded("(declare-const t String)", "t: {from: args.t}", '(= t "x) (assert true")')
     assert ask(policies, {"t": "x) (assert true"}).label == 0
     assert ask(policies, {"t": '") (assert true) (= "" "'}).rules == ("cancelling",)
@@ -190,16 +192,16 @@ def test_texts_stay_values(loaded: Callable[..., Policies]) -> None:
 
 
 def test_a_remedy_names_what_the_agent_could_change(loaded: Callable[..., Policies]) -> None:
-    """Of values that come from the call's arguments, the nearest that would be permitted."""
+    """The remedy has the nearest permitted values of the call's arguments."""
     smt = "(declare-const amount Int)\n(declare-const paid Int)"
     variables = "amount: {from: args.amount}\npaid: {from: fact(paid)}"
     verdict = ask(loaded(smt, variables, "(and (> amount 0) (<= amount paid))"), {"amount": 50}, paid=20)
     assert verdict.violations[0].remedy is not None
-    assert verdict.violations[0].remedy.startswith("it would be permitted with: amount is ")
+    assert verdict.violations[0].remedy.startswith("the call would be permitted with: amount is ")
 
 
-def test_a_call_in_flight_is_tried_with_both_ends(loaded: Callable[..., Policies]) -> None:
-    """A value that depends on how it ends must permit both ways."""
+def test_a_call_in_flight_is_checked_with_both_outcomes(loaded: Callable[..., Policies]) -> None:
+    """A value that depends on the outcome must permit both outcomes."""
     variables = "done: {from: 'count(f:refund(), !failed(f))'}"
     policies = loaded("(declare-const done Int)", variables, "(= done 0)")
     session = policies.session()
@@ -209,8 +211,8 @@ def test_a_call_in_flight_is_tried_with_both_ends(loaded: Callable[..., Policies
     assert session.check("cancel", reserve=False).label == 0
 
 
-def test_a_rule_in_a_file_of_its_own_and_a_tool_with_nothing_to_ask(write: Write) -> None:
-    """`smt_file:` is SMT-LIB text; `variables: {}` is an empty schema, which permits whatever the predicate says."""
+def test_a_rule_in_its_own_file_and_a_tool_without_variables(write: Write) -> None:
+    """`smt_file:` is SMT-LIB text; with `variables: {}` the predicate alone decides."""
     write("rules.smt2", SMT)
     text = policy().replace(indent(SMT.strip(), " " * 8), "").replace("smt: |\n", "smt_file: rules.smt2")
     path = write("p.yaml", text + '        look: {permit: "true", variables: {}}\n')
@@ -218,8 +220,8 @@ def test_a_rule_in_a_file_of_its_own_and_a_tool_with_nothing_to_ask(write: Write
     assert load_policies(path).session().check("look").label == 0
 
 
-def test_other_tools_and_levels(loaded: Callable[..., Policies]) -> None:
-    """A tool that no solver rule governs is not its matter; a violation is handled as the policy says."""
+def test_other_tools_and_severities(loaded: Callable[..., Policies]) -> None:
+    """Solver rules ignore other tools; a violation has the policy's severity."""
     policies = loaded(more="    on_violation: escalate\n")
     assert policies.session().check("other").label == 0
     assert ask(policies, {"reason": "other"}).decision is Decision.ESCALATE
@@ -230,21 +232,21 @@ def test_other_tools_and_levels(loaded: Callable[..., Policies]) -> None:
     [
         (policy(smt="(declare-const cabin Cabin)"), 7, "Cabin"),
         (policy(smt=SMT + "(assert (> hours cabin))"), 15, "Cabin"),
-        (policy(smt=SMT + "(assert (> hours 3)"), 15, "expected `)`"),
+        (policy(smt=SMT + "(assert (> hours 3)"), 15, "expected ')'"),
         (policy(permit="can_cancle"), 17, "can_cancle"),
         (policy(permit="hours"), 17, "Bool"),
-        (policy(variables="hour: {from: args.x}"), 19, "variable 'hour' is no constant of the SMT-LIB text"),
+        (policy(variables="hour: {from: args.x}"), 19, "variable 'hour' is not a constant of the SMT-LIB text"),
         (policy(variables="hours: {from: arg.x}"), 19, "unknown variable 'arg'; did you mean 'args'?"),
         (policy(variables="hours: {from: args.x, sort: Int}"), 9, "Int"),
         (policy(variables="hours: {}"), 19, "a variable without `from`"),
-        (policy(variables="hours: {from: 'conversation(host)'}"), 19, "names no roles"),
-        (policy(variables="hours: {from: 'confirmation()'}"), 19, "is a confirmation and of sort Real"),
+        (policy(variables="hours: {from: 'conversation(host)'}"), 19, "has no valid roles"),
+        (policy(variables="hours: {from: 'confirmation()'}"), 19, "is a confirmation, but has the sort 'Real'"),
         (policy(variables="cabin: {from: args.x, enum: [first]}"), 0, "first"),
         (policy(variables="hours: {from: args.x, required: true, free: any}"), 19, "what is required is never free"),
     ],
 )
 def test_errors_name_the_line(write: Write, wrong: str, line: int, expected: str) -> None:
-    """In the SMT-LIB text, in the permit, and in the schema."""
+    """Errors in the SMT-LIB text, the permit and the schema have the line in the policy file."""
     path = write("p.yaml", wrong)
     with pytest.raises(ContentError) as caught:
         load_policies(path)
@@ -274,7 +276,7 @@ PROPOSAL = {"message": 2, "quote": "I will cancel reservation W7"}
 def test_a_confirmation_is_read_in_the_session_s_messages(
     write: Write, answer: Any, messages: list[dict[str, str]], label: int
 ) -> None:
-    """A model reads them, live; what it says counts only where the host finds it there."""
+    """A model reads the live messages; the host accepts its answer only if the citation is found there."""
     path = write("p.yaml", policy("(declare-const agreed Bool)", "agreed: {from: confirmation()}", "agreed"))
     live: list[dict[str, str]] = []
     model = ScriptedModel([json.dumps({"agreed": answer})])
@@ -286,7 +288,7 @@ def test_a_confirmation_is_read_in_the_session_s_messages(
 
 
 def test_without_a_model_nothing_is_read(loaded: Callable[..., Policies]) -> None:
-    """It is unknown, and says what to do."""
+    """The value is unknown, and the error names the fix."""
     policies = loaded("(declare-const agreed Bool)", "agreed: {from: confirmation()}", "agreed")
     verdict = policies.session(messages=MESSAGES).check("cancel", {"order_id": "W7"})
     assert "no model reads the conversation" in verdict.errors[0]

@@ -1,4 +1,4 @@
-"""SMT-LIB text is read with its places and comments; Z3 is asked about calls; cores are minimal, remedies hold."""
+"""SMT-LIB text is read with positions and comments; calls are checked; cores are minimal and remedies valid."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def airline() -> Question:
     return Encoding.read(TEXT, {}).question("can_cancel", NAMES)
 
 
-def test_what_is_read() -> None:
+def test_declarations_and_assertions() -> None:
     """Declarations, enumerations and assertions come with their lines and with the comments beside them."""
     encoding = Encoding.read(TEXT, {})
     cabin = Enumeration("Cabin", ("basic_economy", "economy", "first class"))
@@ -83,32 +83,32 @@ def test_declared_beside_the_text() -> None:
     [
         ("(declare-const x Int)\n  (assert (> x yy))", 2, 16, "unknown constant yy; known: x"),
         ('(declare-const x Int)\n(assert\n (> x "a"))', 3, 10, "String"),
-        ("(declare-const x Int)\n(assert (+ x 1))", 2, 16, "expected what is true or false"),
+        ("(declare-const x Int)\n(assert (+ x 1))", 2, 16, "expected a term of sort Bool"),
         ("(declare-const x Int)\n(declare-const x Bool)", 2, 1, "declared twice"),
         ("(assert true", 1, 1, "not closed"),
-        ("(assert true))", 1, 14, "without its `(`"),
-        ('(assert (= "a\n', 1, 12, "a text that is not ended"),
-        ("(assert |a\n", 1, 9, "a quoted symbol that is not ended"),
+        ("(assert true))", 1, 14, "has no matching"),
+        ('(assert (= "a\n', 1, 12, "a string is not terminated"),
+        ("(assert |a\n", 1, 9, "a quoted symbol is not terminated"),
         ("(assert a\0)", 1, 10, "unexpected character"),
-        ("\n(check-sat)", 2, 1, "take it out"),
-        ("(get-model)", 1, 1, "take it out"),
-        ("(push 1)", 1, 1, "take it out"),
-        ('(include "x")', 1, 1, "put that file's text here"),
+        ("\n(check-sat)", 2, 1, "remove the command"),
+        ("(get-model)", 1, 1, "remove the command"),
+        ("(push 1)", 1, 1, "remove the command"),
+        ('(include "x")', 1, 1, "insert the content of that file"),
         ("(asert true)", 1, 1, "did you mean 'assert'"),
-        ("(assert true false)", 1, 1, "`assert` with 2 parts; expected 1"),
+        ("(assert true false)", 1, 1, "'assert' has 2 arguments; expected 1"),
         ("(set-logic QF_LIAA)", 1, 1, "unknown logic"),
-        ('(set-option :regular-output-channel "x")', 1, 1, "no place in a policy"),
-        ("true", 1, 1, "outside of a command"),
-        ("(declare-const 1x Int)", 1, 16, "is no name"),
+        ('(set-option :regular-output-channel "x")', 1, 1, "is not allowed in a policy"),
+        ("true", 1, 1, "is outside a command"),
+        ("(declare-const 1x Int)", 1, 16, "is not a name"),
         ("(declare-const x Intt)", 1, 18, "unknown sort"),
         ("()", 1, 1, "unknown command"),
-        (f"(assert {'(not ' * 500}true{')' * 500})", 1, 2004, "in one another"),
-        ("; ok\n(assert (= 1 \ud800))", 2, 14, "no character of SMT-LIB"),
-        ("(declare-const é Int)", 1, 16, "in a symbol as |…|"),
+        (f"(assert {'(not ' * 500}true{')' * 500})", 1, 2004, "nested parentheses"),
+        ("; ok\n(assert (= 1 \ud800))", 2, 14, "is not an SMT-LIB character"),
+        ("(declare-const é Int)", 1, 16, "a quoted symbol '|…|'"),
     ],
 )
 def test_errors_are_located(text: str, line: int, column: int, problem: str) -> None:
-    """What is wrong is told with its line and column, and with what was expected."""
+    """Each error has its line and column, and says what was expected."""
     with pytest.raises(SmtError) as caught:
         Encoding.read(text, {"n": VariableDeclaration("Int")} if "declared" in text else {})
     assert (caught.value.line, caught.value.column) == (line, column), caught.value
@@ -116,7 +116,7 @@ def test_errors_are_located(text: str, line: int, column: int, problem: str) -> 
 
 
 def test_added_declarations_do_not_move_errors() -> None:
-    """A variable that the policy file declares does not change the place of an error, even in the first line."""
+    """A variable that the policy file declares does not change the position of an error, even in the first line."""
     declared = {
         "n": VariableDeclaration("Int"),
         "kind": VariableDeclaration("Kind", ("a b", "c")),
@@ -136,15 +136,15 @@ def test_added_declarations_do_not_move_errors() -> None:
     ("permit", "line", "problem"),
     [
         ("(and true\n  yy)", 2, "unknown constant yy"),
-        ("x) (assert true", 1, "without its `(`"),
+        ("x) (assert true", 1, "has no matching"),
         ("true false", 1, "more than one term"),
         ("; nothing", 1, "no term"),
-        ("hours", 1, "expected what is true or false"),
+        ("hours", 1, "expected a term of sort Bool"),
         ("(and can_cancel", 1, "not closed"),
     ],
 )
 def test_errors_of_a_permit(permit: str, line: int, problem: str) -> None:
-    """A permit is one predicate of the text; what is wrong in it is located in it."""
+    """A permit is one predicate; errors in it have positions in the permit."""
     with pytest.raises(SmtError, match="permit: line") as caught:
         Encoding.read(TEXT, {}).question(permit, NAMES)
     assert caught.value.of_permit
@@ -155,12 +155,12 @@ def test_errors_of_a_permit(permit: str, line: int, problem: str) -> None:
 @pytest.mark.parametrize(
     ("declared", "problem"),
     [
-        (VariableDeclaration("Bool"), "expected them to agree"),
-        (VariableDeclaration("Int) (assert false"), "expected them to agree"),
+        (VariableDeclaration("Bool"), "as the policy file declares"),
+        (VariableDeclaration("Int) (assert false"), "as the policy file declares"),
     ],
 )
 def test_declarations_must_agree(declared: VariableDeclaration, problem: str) -> None:
-    """What the policy file and the text both declare has one sort."""
+    """A variable declared in the policy file and in the text has the same sort in both."""
     with pytest.raises(SmtError, match=problem) as caught:
         Encoding.read(TEXT, {"hours": declared})
     assert caught.value.line == 7
@@ -182,19 +182,19 @@ def test_declarations_must_agree(declared: VariableDeclaration, problem: str) ->
     ],
 )
 def test_wrong_declarations(name: str, declared: VariableDeclaration) -> None:
-    """A declaration of the policy file that makes no sense is an error, whatever it holds."""
+    """An invalid declaration of the policy file is an error."""
     with pytest.raises(SmtError):
         Encoding.read(TEXT, {name: declared})
 
 
 def test_unknown_variables() -> None:
-    """A variable that nobody declares is an error with the nearest name."""
+    """An undeclared variable is an error with the nearest name."""
     with pytest.raises(InputError, match="did you mean 'hours'"):
         Encoding.read(TEXT, {}).question("can_cancel", ["hour"])
 
 
 def test_damaged_texts() -> None:
-    """Whatever is cut out of a text, or put into it, is read or is an SmtError."""
+    """A damaged text is read or raises SmtError."""
     rng = Random(3)  # noqa: S311 - a fixed seed
     for _ in range(150):
         start = rng.randrange(len(TEXT))
@@ -212,7 +212,7 @@ def test_a_long_text_is_read() -> None:
 
 
 def minimal(encoding: Encoding, permit: str, core: Sequence[str], found: Mapping[str, Any]) -> None:
-    """Every part of a core is needed: without it, what is left can be satisfied."""
+    """Checks that a core is minimal: without any element the rest is satisfiable."""
     for dropped in core:
         kept = [name for name in core if name != dropped]
         numbers = [int(name.split(":")[1]) for name in kept if name.startswith("assertion:")]
@@ -222,7 +222,7 @@ def minimal(encoding: Encoding, permit: str, core: Sequence[str], found: Mapping
 
 
 def test_cores_are_minimal(airline: Question) -> None:
-    """A denial names what contradicts itself, and nothing that is not needed for that."""
+    """The core of a denial is minimal."""
     encoding = Encoding.read(TEXT, {})
     for row in product(["basic_economy", "economy", "first class"], [-1, 3, 30], [False, True]):
         found = dict(zip(NAMES, row, strict=True))
@@ -236,7 +236,7 @@ def test_cores_are_minimal(airline: Question) -> None:
 
 
 def test_random_answers_have_minimal_cores() -> None:
-    """On random policies the solver says what the compiled rule says, and a core contradicts itself."""
+    """On random policies the solver agrees with the compiled rule, and cores are unsatisfiable."""
     rng = Random(11)  # noqa: S311 - a fixed seed
     for _ in range(25):
         made = policy(rng)
@@ -278,7 +278,7 @@ EVERY = """(declare-const x Int) (declare-const y Int) (declare-const r Real) (d
     ],
 )
 def test_every_value(asserted: str, permit: str, known: dict[str, Any], every: list[str], status: str) -> None:
-    """A variable that is not known must not matter, whatever its value could be."""
+    """A universal variable is satisfiable for every value, or has a counterexample."""
     question = Encoding.read(f"{EVERY}(assert {asserted})", {}).question(permit, ["x", "y", "r", "s", "b", "c", "d"])
     answer = question.solve(known, every)
     assert answer.status == status
@@ -289,7 +289,7 @@ def test_every_value(asserted: str, permit: str, known: dict[str, Any], every: l
 
 
 def test_every_agrees_with_trying_all() -> None:
-    """On random policies and small domains, *every* says what trying all the values says."""
+    """On random policies and small domains, universal variables agree with trying all values."""
     rng, seen = Random(5), set()  # noqa: S311 - a fixed seed
     for _ in range(25):
         made = policy(rng)
@@ -311,7 +311,7 @@ def test_every_agrees_with_trying_all() -> None:
 
 
 def test_nothing_is_satisfied_by_accident(airline: Question) -> None:
-    """No values to try, values of no sort, names of nothing and too little time: all of that is unknown."""
+    """Empty domains, values of other sorts, unknown names and timeouts have the result "unknown"."""
     cabin = {"cabin": "economy", "has insurance": True}
     assert airline.solve(cabin, ["hours"], {"hours": []}).status == "unknown"
     assert airline.solve(cabin, ["hours"], {"hours": [True, 3.0]}).status == "unknown"
@@ -326,7 +326,7 @@ def test_nothing_is_satisfied_by_accident(airline: Question) -> None:
 
 
 def test_hard_questions_end() -> None:
-    """What takes too long is unknown, and denies."""
+    """A check that exceeds its time limit has the result "unknown"."""
     text = "(declare-const x Int)(declare-const y Int)(declare-const z Int)(declare-const k Int)"
     question = Encoding.read(text, {}).question("(= (+ (* x x x) (* y y y) (* z z z)) k)", ["k"])
     assert question.evaluate([114]) is None
@@ -334,7 +334,7 @@ def test_hard_questions_end() -> None:
 
 
 def test_long_texts() -> None:
-    """A text that Z3 would take minutes for is not given to it; others are, up to a length."""
+    """Strings that would take Z3 minutes are not passed to it; others are, up to a length."""
     encoding = Encoding.read("", {"s": VariableDeclaration("String")})
     replaced = encoding.question('(= (str.replace_all s "a" s) "b")', ["s"])
     assert [replaced.solve({"s": "a" * length}).status for length in (100, 5000)] == ["unsat", "unknown"]
@@ -344,7 +344,7 @@ def test_long_texts() -> None:
 
 
 def test_remedies(airline: Question) -> None:
-    """The fewest changes that help, as near as they can be to what is; none where none help."""
+    """A remedy has the fewest changes, as near as possible to the current values, or is None."""
     late = {"cabin": "economy", "hours": 30, "has insurance": False}
     assert airline.remedy(late, ["hours"]) == {"hours": 23}
     assert airline.remedy(late, ["has insurance", "hours"]) == {"has insurance": True}
@@ -365,14 +365,14 @@ def test_remedies(airline: Question) -> None:
     ],
 )
 def test_remedies_of_reals(permit: str, value: object, domain: list[int] | None, changed: object) -> None:
-    """Whole numbers are preferred, then hundredths; what is not exact is no remedy."""
+    """Whole numbers are preferred, then hundredths; inexact values are not a remedy."""
     question = Encoding.read("", {"x": VariableDeclaration("Real")}).question(permit, ["x"])
     found = question.remedy({"x": value}, ["x"], {} if domain is None else {"x": domain})
     assert found == (None if changed is None else {"x": changed})
 
 
 def test_remedies_of_texts() -> None:
-    """A text comes back sign by sign, whatever it looks like."""
+    """A string is returned character by character, whatever its content."""
     encoding = Encoding.read("", {"s": VariableDeclaration("String")})
     assert encoding.constants["s"] == STRING
     question = encoding.question('(= s (str.++ "\\u{1F600}" "\\u{5c}u{41}""é"))', ["s"])

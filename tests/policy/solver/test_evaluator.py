@@ -1,4 +1,4 @@
-"""The compiled constraints say exactly what Z3 says."""
+"""Compiled constraints have exactly Z3's results."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ z3 = pytest.importorskip("z3")
 
 
 def by_z3(made: Policy, found: dict[str, Any]) -> bool | None:
-    """What Z3 makes of the text with the facts in it."""
+    """Returns Z3's result for the text with the facts in it."""
     solver = z3.Solver()
     solver.set(rlimit=3_000_000)
     text = f"{made.text}{facts(found)}(assert {made.permit})"
-    solver.add(z3.parse_smt2_string(text.replace("é", "\\u{e9}")))  # it would read two bytes
+    solver.add(z3.parse_smt2_string(text.replace("é", "\\u{e9}")))  # Z3 would read two bytes
     return {"sat": True, "unsat": False}.get(str(solver.check()))
 
 
 @pytest.mark.parametrize("policies", slow_after(1, [100, 1500]))
 def test_random_policies(policies: int) -> None:
-    """On random policies of every operator the answer is Z3's, and nearly always there is one."""
+    """On random policies with every operator the results are Z3's, and nearly always decided."""
     outcomes: Counter[tuple[bool | None, bool | None]] = Counter()
     used: set[str] = set()
     for seed in range(policies):
@@ -74,7 +74,7 @@ def question_of(permit: str, text: str = "", **sorts: str) -> Question:
     ],
 )
 def test_numbers(permit: str, value: object, expected: bool | None) -> None:
-    """Whole numbers are divided as SMT-LIB does it; a division by zero, or what is no Int, is left to the solver."""
+    """Division follows SMT-LIB; a division by zero, or a value that is not an Int, is left to the solver."""
     assert question_of(permit, x="Int").evaluate([value]) is expected
 
 
@@ -96,7 +96,7 @@ def test_numbers(permit: str, value: object, expected: bool | None) -> None:
     ],
 )
 def test_texts(permit: str, value: str, expected: bool | None) -> None:
-    """Texts are compared sign by sign; what SMT-LIB has no signs for, and some languages, are left to the solver."""
+    """Strings are compared by code points; characters that SMT-LIB lacks and some languages are left to the solver."""
     assert question_of(permit, s="String").evaluate([value]) is expected
 
 
@@ -119,12 +119,12 @@ def test_texts(permit: str, value: str, expected: bool | None) -> None:
     ],
 )
 def test_constants(text: str, permit: str, expected: bool | None) -> None:
-    """What is no variable is found from definitions and by trying; the solver is left what that does not settle."""
+    """Constants are computed from definitions or tried; the rest is left to the solver."""
     assert question_of(permit, text, x="Int").evaluate([5]) is expected
 
 
 def test_odd_values() -> None:
-    """Whatever it is given, it gives an answer or none; it never raises."""
+    """The evaluator never raises, whatever the values."""
     question = question_of("(and b (> r 1) (= s c))", b="Bool", r="Real", s="String", c="String")
     odd = [None, float("nan"), 1.5, [], {}, object(), b"a", 10**5000, "x" * 10**6, Fraction(1, 3), True, "a"]
     rng = Random(1)  # noqa: S311 - a fixed seed
@@ -135,14 +135,14 @@ def test_odd_values() -> None:
 
 
 def test_deep_terms() -> None:
-    """Terms that share parts, deeper than Python nests, are compiled all the same."""
+    """Terms with shared subterms, deeper than Python's nesting limit, are compiled."""
     names = [f"(define-fun f{number} () Int (+ f{number - 1} f{number - 1} x))" for number in range(1, 200)]
     question = question_of("(> f199 0)", "(declare-const x Int)(define-fun f0 () Int x)" + "".join(names), x="Int")
     assert [question.evaluate([value]) for value in (1, 0, -1)] == [True, False, False]
 
 
 def test_no_text_of_the_policy_in_the_code() -> None:
-    """Names and texts that look like code are only compared."""
+    """Names and strings that look like code are only compared."""
     name = '|__import__("os").system("x")|'
     text = f"(declare-const {name} Bool)(assert (= {name} (= s \"' + str(1) + '\")))"
     assert question_of(name, text, s="String").evaluate(["' + str(1) + '"]) is True

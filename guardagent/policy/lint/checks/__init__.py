@@ -1,4 +1,4 @@
-"""The checks, one in each file: a generator `check(subject)` of findings. A file that is put here takes part."""
+"""The lint checks, one per file: a generator `check(subject)` of findings. Every file in this folder is run."""
 
 from guardagent._support.plugins import Plugins
 

@@ -1,6 +1,6 @@
-"""Contradictory: a tool that can never be called, or after which no conversation ends well.
+"""Contradictory: a tool that can never be called, or whose pending obligation can never be met.
 
-One that is forbidden outright is meant to be.
+Tools that are forbidden outright are not reported.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from guardagent.policy.lint.subject import LintSubject
 
 
 def check(subject: LintSubject) -> Iterator[LintFinding]:
-    """Each tool once, by the simplest reason; what can never be called helps no other one."""
+    """Yields one finding per tool, for the simplest reason. Tools that can never be called are ignored afterwards."""
     reported: dict[str | None, None] = {}
     for by in (by_solver, by_data):
         for found in by(subject):

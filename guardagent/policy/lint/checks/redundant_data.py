@@ -1,4 +1,4 @@
-"""Duplicate and shadowed: a rule over data that another one implies."""
+"""Duplicate and shadowed: a data rule that another one implies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from guardagent.policy.monitors.rule import Rule
 
 
 def check(subject: LintSubject) -> Iterator[LintFinding]:
-    """Those that are about the order of steps only are compared elsewhere; a vacuous rule is another fault."""
+    """Compares data rules, except vacuous ones and pairs that are about the order of steps only."""
     abstract = analysis_of(subject)
     if abstract is None:
         return
@@ -41,18 +41,18 @@ def check(subject: LintSubject) -> Iterator[LintFinding]:
 
 
 def _comparable(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether one rule looks at all that the other does; else to ask would seldom be worth its time."""
+    """Whether one rule reads all that the other reads; otherwise an implication is too unlikely to check."""
     return one <= other or other <= one
 
 
 def _shadows(second: Rule, first: Rule, abstract: PolicyAnalysis) -> bool:
-    """Whether the second one leaves the first one nothing to decide."""
+    """Whether the second rule makes the first one redundant."""
     severities = second.source.on_violation, first.source.on_violation
     return first.tools <= second.tools and covers(*severities) and abstract.implies(second, first)
 
 
 def _broken(rule: Rule, abstract: PolicyAnalysis) -> ViolatingCalls | None:
-    """What breaks a rule: a call, or an end."""
+    """Returns a call or an end that violates a rule."""
     found = (abstract.example(tool, violated=[rule]) for tool in sorted(rule.tools))
     call = next(((one.description, one.tool) for one in found if one is not None), None)
     return call or next((one for read in rule.rules if (one := _ended(read))), None)
@@ -61,7 +61,7 @@ def _broken(rule: Rule, abstract: PolicyAnalysis) -> ViolatingCalls | None:
 def _ended(read: ast.Rule) -> ViolatingCalls | None:
     match read:
         case ast.Exists(pattern):
-            return "no call at all, and the end", pattern.tools[0].removeprefix("@")
+            return "no call at all before the end", pattern.tools[0].removeprefix("@")
         case ast.After(pattern, condition, partner):
             so = "" if is_true(condition) else f" so that {text_of(condition)}"
             return f"{text_of(pattern)}{so}, and no {text_of(partner)} after it", pattern.tools[0].removeprefix("@")

@@ -1,4 +1,4 @@
-"""Duplicate and shadowed: a solver rule that another one implies, for every tool that it governs."""
+"""Duplicate and shadowed: a solver rule that another one implies, for every tool of the rule."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def check(subject: LintSubject) -> Iterator[LintFinding]:
 
 
 def _shadows(second: Rule, others: CasesByTool, first: Rule, ones: CasesByTool) -> bool:
-    """Whether the second rule leaves the first one nothing to decide."""
+    """Whether the second rule makes the first one redundant."""
     if not covers(second.source.on_violation, first.source.on_violation) or not ones.keys() <= others.keys():
         return False
     return all(_implied(ones[tool], others[tool]) for tool in ones)
 
 
 def _implied(one: SolverCase, other: SolverCase) -> bool:
-    """Whether whatever the other permits, the one does; what the one needs to be known, the other needs too."""
+    """Whether `one` permits every call that `other` permits, and requires no more known variables."""
     whole = joint_solver_rules([one, other])
     if whole is None or not whole.shares_all_variables(one, other) or not _as_strict(other, one):
         return False
@@ -54,14 +54,14 @@ def _implied(one: SolverCase, other: SolverCase) -> bool:
 
 
 def _denies(whole: JointSolverRules, one: SolverCase) -> bool:
-    """Whether a rule denies anything at all."""
+    """Whether a rule denies any call."""
     z3 = solver_module()
     open_, permitted = whole.open_constants(one), z3.And(whole.permit_terms(one))
     return check_terms(whole.context, [z3.Not(z3.Exists(open_, permitted) if open_ else permitted)])[0] == "sat"
 
 
 def _as_strict(other: SolverCase, one: SolverCase) -> bool:
-    """Whether the other asks for at least what the one asks for, of what is not known."""
+    """Whether `other` treats unknown variables at least as strictly as `one`."""
     strict = {other.sources[name]: _strictness(other, name) for name in other.variable_terms if name in other.sources}
     return all(strict[one.sources[name]] >= _strictness(one, name) for name in one.variable_terms)
 
@@ -72,7 +72,7 @@ def _strictness(case: SolverCase, name: str) -> int:
 
 
 def _broken(cases: CasesByTool) -> ViolatingCalls | None:
-    """What a rule denies."""
+    """Returns a call that a rule denies."""
     z3 = solver_module()
     for case in cases.values():
         open_ = [one() for one in case.open.values()]

@@ -1,4 +1,4 @@
-"""Duplicate and shadowed, by the order of steps: a rule that another one implies."""
+"""Duplicate and shadowed: a rule about the order of steps that another one implies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def check(subject: LintSubject) -> Iterator[LintFinding]:
         try:
             found = [] if reported & {first.rule.id, second.rule.id} else list(_of_pair(first, second, subject))
         except SearchLimitError:
-            subject.add_undecided(f"whether {first.rule.id} and {second.rule.id} say the same", "they are too large")
+            question = f"whether rules '{first.rule.id}' and '{second.rule.id}' imply each other"
+            subject.add_undecided(question, "they have too many states")
             continue
         reported |= {one.policy for one in found if one.policy}
         yield from found
@@ -37,7 +38,7 @@ def _of_pair(first: RuleAutomaton, second: RuleAutomaton, subject: LintSubject) 
 
 
 def _shadowed(first: RuleAutomaton, second: RuleAutomaton, subject: LintSubject) -> ImplicationResult | None:
-    """How the first one is implied by the second, where that leaves it nothing to decide."""
+    """Returns the implication that makes the first rule redundant, or None."""
     severity = second.rule.source.on_violation
     if not first.exact or not covers(severity, first.rule.source.on_violation):
         return None

@@ -1,4 +1,4 @@
-"""Uncovered: tools of the policy's `tools:` that no rule names."""
+"""Uncovered: tools of the policy's `tools:` that no rule mentions."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.subject import LintSubject
 
-_MEANS = {"allow": "is allowed, whatever its arguments", "deny": "is denied, as `unlisted: deny` says"}
+_MEANS = {"allow": "is allowed, whatever its arguments", "deny": "is denied by 'unlisted: deny'"}
 
-_AS_ANY = "is judged as any step is, whatever its arguments"  # by a rule that says what has to come next, or at once
+_AS_ANY = "is judged like any other step, whatever its arguments"  # by a rule about the next step
 
 
 def check(subject: LintSubject) -> Iterator[LintFinding]:
-    """A rule in words concerns every call, and so may one that speaks of labels only.
+    """Reports nothing if there are guard requests or rules about labels only, which may concern every call.
 
-    What another call needs before it is named too; but with `unlisted: deny` it would be denied.
+    A prerequisite of another call counts as mentioned, except with `unlisted: deny`, which denies it.
     """
     if subject.policies.requests or any(rule.labels and not rule.tools for rule in subject.rules):
         return
@@ -24,6 +24,6 @@ def check(subject: LintSubject) -> Iterator[LintFinding]:
     for tool in subject.file.tools or ():
         concern = subject.policies.applicability(SessionCall(tool, {}))
         if tool not in named and not (concern.indexes and concern.listed):
-            message = f"no rule names {tool}: write one, or take it out of `tools:`"
+            message = f"no rule mentions '{tool}'; add a rule, or remove it from 'tools:'"
             means = _AS_ANY if concern.monitors and concern.listed else _MEANS[subject.file.unlisted]
             yield LintFinding("uncovered", None, tool, message, f"{tool}() {means}")

@@ -1,7 +1,7 @@
-"""Under-constrained: a call is permitted though nothing in the rule supports it (*Solver-Aided Verification*, 5.1).
+"""Under-constrained: a call is permitted although nothing in the rule supports it (*Solver-Aided Verification*, 5.1).
 
-That is so where an assertion says only what follows from a fact, by an implication, and nothing says when the fact is
-so; or where what would have to be known may be whatever permits the call.
+This happens if an assertion is only an implication from a fact that nothing else determines, or if a variable is
+`free: any`.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ def check(subject: LintSubject) -> Iterator[LintFinding]:
             yield from _free(case, subject)
 
 
-# --- constants that nothing determines
+# --- undetermined constants
 
 
 def _undetermined(case: SolverCase, subject: LintSubject) -> Iterator[LintFinding]:
-    """Of one call, the permit can hold, and can fail to hold."""
+    """Yields findings if the permit of one call can both hold and fail."""
     if not case.open:
         return
     status, together = case.permit_varies()
     if status == "unknown":
-        subject.add_undecided(f"whether {case.rule.id} determines what permits {case.tool}", "Z3 does not know")
+        question = f"whether rule '{case.rule.id}' determines the permit of '{case.tool}'"
+        subject.add_undecided(question, "Z3 reached no result")
     if status != "sat":
         return
     found = {name: case.permit_varies([one for one in case.open if one != name]) for name in case.open}
@@ -49,20 +50,21 @@ def _finding(case: SolverCase, names: Sequence[str], values: Values) -> LintFind
     ways = _implications(case, names)
     one = len(names) == 1
     message = (
-        f"nothing decides {join_words(names)}, on which the permit depends: {'it is' if one else 'they are'} no "
-        f"{'variable' if one else 'variables'} of {case.tool}, and the assertions leave {'it' if one else 'them'} open"
-        f"{ways}; write an equivalence, as (= {names[0]} (…)), or give {'it' if one else 'them'} a source"
+        f"the permit depends on {join_words(map(repr, names))}, which nothing determines: "
+        f"{'it is not a variable' if one else 'they are not variables'} of '{case.tool}', and the assertions leave "
+        f"{'it' if one else 'them'} open{ways}; write an equivalence such as '(= {names[0]} (…))', "
+        f"or give {'it' if one else 'them'} a source"
     )
-    example = f"{case.describe(values)}: permitted, as nothing says otherwise, though it could as well be denied"
+    example = f"{case.describe(values)}: permitted, although the rule could just as well deny it"
     return LintFinding("underconstrained", case.rule.id, case.tool, message, example)
 
 
 def _implications(case: SolverCase, names: Sequence[str]) -> str:
-    """The assertions that only say what follows."""
+    """Lists the assertions that are implications to these constants."""
     z3 = solver_module()
     assertions = zip(case.assertions, case.permit_check.encoding.assertions, strict=True)
     found = [
-        f"line {one.line}" if one.name is None else one.name
+        f"line {one.line}" if one.name is None else repr(one.name)
         for term, one in assertions
         if z3.is_implies(term) and any(str(part.decl().name()) in names for part in _parts(term))
     ]
@@ -73,7 +75,7 @@ def _parts(term: Any) -> list[Any]:
     return [part for part in postorder([term]) if solver_module().is_app(part)]
 
 
-# --- variables that may be whatever permits the call
+# --- free variables
 
 
 def _free(case: SolverCase, subject: LintSubject) -> Iterator[LintFinding]:
@@ -85,7 +87,7 @@ def _free(case: SolverCase, subject: LintSubject) -> Iterator[LintFinding]:
 
 
 def _dependence(case: SolverCase, name: str, subject: LintSubject) -> tuple[Values, Values] | None:
-    """Two ways in which a call can be that differ in one variable only: permitted, and denied."""
+    """Returns the values of a permitted and a denied call that differ in one variable only."""
     z3 = solver_module()
     open_ = [one() for one in case.open.values() if not one.arity()]
     other = z3.Const(f"{name} otherwise", case.variable_terms[name].sort())
@@ -95,7 +97,7 @@ def _dependence(case: SolverCase, name: str, subject: LintSubject) -> tuple[Valu
     terms = [whole, *(z3.substitute(one, *pair) for one in (apart, *case.domain))]
     status, _ = case.check(terms)
     if status == "unknown":
-        subject.add_undecided(f"whether {case.rule.id} depends on {name}", "Z3 does not know")
+        subject.add_undecided(f"whether rule '{case.rule.id}' depends on variable '{name}'", "Z3 reached no result")
     permitted = case.example(terms) if status == "sat" else None
     if permitted is None:
         return None
@@ -107,12 +109,12 @@ def _dependence(case: SolverCase, name: str, subject: LintSubject) -> tuple[Valu
 
 
 def _of_free(case: SolverCase, name: str, permitted: Values, denied: Values) -> LintFinding:
-    mend = "leave `free` out" if case.variables[name].source is not None else "give it a source instead"
-    message = f"{name} is `free: any`: while it is not known, it is taken to be whatever permits {case.tool}; {mend}"
+    mend = "remove 'free: any'" if case.variables[name].source is not None else "add a 'from:' instead"
+    message = f"variable '{name}' is 'free: any': if unknown, it is assumed to permit '{case.tool}'; {mend}"
     values = {one: value for one, value in permitted.items() if one != name}
     example = (
-        f"{case.describe(values)}, and {name} is not known: permitted, as it could be that "
-        f"{describe_value(name, permitted[name])}; were it known that "
+        f"{case.describe(values)}, and {name} is unknown: permitted, since possibly "
+        f"{describe_value(name, permitted[name])}; if it were known that "
         f"{describe_value(name, denied[name])}, it would be denied"
     )
     return LintFinding("underconstrained", case.rule.id, case.tool, message, example)

@@ -1,4 +1,4 @@
-"""Unreachable: values that a variable may have, and with which the assertions alone leave no call to permit."""
+"""Unreachable: allowed values of a variable that the assertions exclude."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from guardagent.policy.solver.sorts import Enumeration
 
 def check(subject: LintSubject) -> Iterator[LintFinding]:
     for case in cases_of(subject):
-        if case.check(case.assertions)[0] == "sat":  # else nothing is reachable, which is another fault
+        if case.check(case.assertions)[0] == "sat":  # otherwise the rule is contradictory
             for name in case.variable_terms:
                 yield from _of_variable(case, name, subject)
 
@@ -26,13 +26,14 @@ def _of_variable(case: SolverCase, name: str, subject: LintSubject) -> Iterator[
             [*case.assertions, case.variable_terms[name] == term_of(value, case.variable_terms[name])]
         )
         if status == "unknown":
-            subject.add_undecided(f"whether {name} of {case.rule.id} can be {shown(value)}", "Z3 does not know")
+            question = f"whether variable '{name}' of rule '{case.rule.id}' can be {shown(value)}"
+            subject.add_undecided(question, "Z3 reached no result")
         if status == "unsat":
             message = (
-                f"{name} can never be {shown(value)}: the assertions exclude it, whatever else is known; "
-                "take the value out, or allow for it in the text"
+                f"variable '{name}' can never be {shown(value)}: the assertions exclude the value; "
+                "remove the value, or change the assertions"
             )
-            example = f"{case.describe({name: value})}: denied, whatever else there is"
+            example = f"{case.describe({name: value})}: denied, whatever the other values"
             yield LintFinding("unreachable", case.rule.id, case.tool, message, example)
 
 

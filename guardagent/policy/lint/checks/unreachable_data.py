@@ -1,4 +1,4 @@
-"""Unreachable: a case of a condition, `c == "first" -> …`, that no call can be while what stands beside it is kept."""
+"""Unreachable: a case of a condition, `c == "first" -> …`, that the other conditions exclude."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def check(subject: LintSubject) -> Iterator[LintFinding]:
 
 
 def _opened(rule: ast.Forall) -> ast.Forall:
-    """The same, with what its pattern asks of arguments as conditions."""
+    """Moves the pattern's argument constraints into the condition."""
     arguments: list[ast.Argument] = []
     conditions: list[ast.Term] = []
     for at, one in enumerate(rule.pattern.arguments):
@@ -53,7 +53,8 @@ def _of_rule(rule: Rule, opened: ast.Forall, abstract: PolicyAnalysis, subject: 
 
 
 def _finding(rule: Rule, tools: list[str], case: ast.Term, kept: Rule, abstract: PolicyAnalysis) -> LintFinding:
-    message = f"no call can ever be so that {text_of(case)}: what stands beside it excludes that; take the case out"
+    message = f"no call satisfies the case '{text_of(case)}': the other conditions exclude it; remove the case"
     found = abstract.example(tools[0], kept=[kept])
-    example = f"{found.description if found else f'{tools[0]}()'}: as every call that is kept, not {text_of(case)}"
+    call = found.description if found else f"{tools[0]}()"
+    example = f"{call}: an allowed call, which does not satisfy '{text_of(case)}'"
     return LintFinding("unreachable", rule.id, tools[0] if len(tools) == 1 else None, message, example)

@@ -1,4 +1,4 @@
-"""Vacuous: a rule over data, or one of its texts, that nothing violates."""
+"""Vacuous: a data rule, or one of its formulas, that nothing violates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from guardagent.policy.monitors.rule import Rule
 
 
 def check(subject: LintSubject) -> Iterator[LintFinding]:
-    """`forall(t(), true)` is meant: it says of a tool that it may be called."""
+    """Skips `forall(t(), true)`, which lists a tool on purpose."""
     abstract = analysis_of(subject)
     for rule in subject.rules if abstract is not None else ():
         assert abstract is not None
@@ -29,8 +29,9 @@ def check(subject: LintSubject) -> Iterator[LintFinding]:
 def _finding(rule: Rule, text: str, abstract: PolicyAnalysis) -> LintFinding:
     tool = min(rule.tools)
     message = (
-        f"nothing violates `{text}`: what it asks is so of every call, or it means no call at all; say what it forbids"
+        f"nothing violates '{text}': every call satisfies it, or no call matches it; "
+        "change it so that it forbids something"
     )
     found = abstract.example(tool, kept=[rule])
-    example = f"{found.description if found else f'{tool}()'}: kept, as with anything else that is known"
+    example = f"{found.description if found else f'{tool}()'}: allowed, whatever the other values"
     return LintFinding("vacuous", rule.id, tool if len(rule.tools) == 1 else None, message, example)

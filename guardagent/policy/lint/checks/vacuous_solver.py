@@ -11,9 +11,9 @@ from guardagent.policy.solver.z3_text import solver_module
 
 
 def check(subject: LintSubject) -> Iterator[LintFinding]:
-    """A permit that is `true` is meant: the call needs what is required to be known, and nothing else.
+    """Skips a permit that is literally `true`: the call then needs only the required variables.
 
-    Where the permit depends on what nothing determines, that is the fault.
+    Permits that depend on open symbols are under-constrained instead.
     """
     z3 = solver_module() if any(source.solver for source in subject.file.rules) else None
     for case in cases_of(subject):
@@ -24,10 +24,10 @@ def check(subject: LintSubject) -> Iterator[LintFinding]:
         whole = z3.And([*case.assertions, case.permit])
         status, _ = case.check([z3.Not(z3.Exists(open_, whole) if open_ else whole)])
         if status == "unknown":
-            subject.add_undecided(f"whether {case.rule.id} ever denies {case.tool}", "Z3 does not know")
+            subject.add_undecided(f"whether rule '{case.rule.id}' ever denies '{case.tool}'", "Z3 reached no result")
         values = case.example([whole]) if status == "unsat" else None
         if values is not None:
-            message = f"{case.rule.id} permits every call of {case.tool}, whatever the values of its variables"
-            message += "; say what it is to deny, or write `permit: true`"
-            example = f"{case.describe(values)}: permitted, as it would be with any other values"
+            message = f"rule '{case.rule.id}' permits every call of '{case.tool}', whatever the values of its variables"
+            message += "; change it so that it denies something, or write 'permit: true'"
+            example = f"{case.describe(values)}: permitted, as with any other values"
             yield LintFinding("vacuous", case.rule.id, case.tool, message, example)

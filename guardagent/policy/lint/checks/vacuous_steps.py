@@ -1,4 +1,4 @@
-"""Vacuous, by the order of steps: a rule that no conversation breaks, or that is over after the first step."""
+"""Vacuous: a rule about the order of steps that no conversation violates, or that is decided by the first step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from guardagent.policy.monitors.automaton import Automaton
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule
 
-_SILENT = 1  # the letter of a step that went well and satisfies no atom
+_SILENT = 1  # the letter of a successful step that satisfies no atom
 
 
 def check(subject: LintSubject) -> Iterator[LintFinding]:
@@ -33,15 +33,15 @@ def _of_part(
     if not _can_deny(automaton):
         tool = min(part.tools, default=None)
         shown = tool or "another_tool"
-        message = f"no order of calls that go well breaks `{text}`; take it out, or say what it is to forbid"
+        message = f"no sequence of successful calls violates '{text}'; remove it, or forbid something in it"
         yield LintFinding("vacuous", rule.id, tool, message, f"{shown}() as the first call, or again: always allowed")
         return
     first = automaton.table[0][_SILENT]
     if automaton.satisfied[first]:
         looked_at = _looked_at(part, names)
         message = (
-            f"`{text}` speaks of the first step only, as a formula does that does not begin with G; "
-            f"did you mean `G({text})`?"
+            f"'{text}' applies to the first step only, since the formula does not begin with 'G'; "
+            f"did you mean 'G({text})'?"
         )
         other = next((one for one in subject.tools if one not in part.tools), "another_tool")
         example = f"{other}(), then {call_of(looked_at)}: allowed, since the first call was {other}()"
@@ -50,7 +50,7 @@ def _of_part(
 
 
 def _can_deny(automaton: Automaton) -> bool:
-    """Whether calls that go well can break it, by themselves or by the end. Failing keeps nobody within a rule."""
+    """Whether successful calls or the end can violate it. A failed call never satisfies a rule."""
     reached, waiting = {0}, [0]
     while waiting:
         new = {target for at, target in enumerate(automaton.table[waiting.pop()]) if at % 2} - reached
@@ -60,7 +60,7 @@ def _can_deny(automaton: Automaton) -> bool:
 
 
 def _looked_at(part: PropositionalMonitor, names: Sequence[str]) -> SessionCall:
-    """A call that is not fine in itself as the first one."""
+    """Returns a call that does not satisfy the rule as the first step."""
     automaton, alphabet = part.automaton, part.alphabet
     calls = calls_of_kinds(set(names), [*sorted(part.tools), "another_tool"])
     return next(one for one in calls if not automaton.satisfied[automaton.table[0][alphabet.index(one, ok=True)]])
