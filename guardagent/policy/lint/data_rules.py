@@ -24,7 +24,7 @@ def analysis_of(subject: LintSubject) -> PolicyAnalysis | None:
     try:
         import z3  # noqa: F401
     except ImportError:
-        subject.add_undecided("data rules", "Z3 is not installed; install guardagent[solver]")
+        subject.add_undecided("data rules", "Z3 is not installed; install 'guardagent[solver]'")
         return None
     return PolicyAnalysis(subject.policies)
 

@@ -45,9 +45,8 @@ def check_implication(
     Raises:
         SearchLimitError: the rules have too many states.
     """
-    return _ImplicationSearch(
-        first, second, steps_of((first, second), tools, failing=True), may_continue=may_continue
-    ).run()
+    steps = steps_of((first, second), tools, failing=True)
+    return _ImplicationSearch(first, second, steps, may_continue=may_continue).run()
 
 
 _Both = tuple[State, State]
@@ -68,7 +67,7 @@ class _ImplicationSearch:
             return ImplicationResult(implied=False)
         while self._waiting:
             at = self._waiting.popleft()
-            if not all(self._implied(broken, way) for broken, way in self._broken(at)):
+            if not all(self._implied(broken, path) for broken, path in self._broken(at)):
                 return ImplicationResult(implied=False)
         return ImplicationResult(implied=True, example=self._example)
 

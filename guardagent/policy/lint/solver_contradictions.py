@@ -63,7 +63,7 @@ def _with_data(cases: Sequence[SolverCase], subject: LintSubject) -> Iterator[Li
             if _excluded(case, [constraints[one] for one in without]):
                 least = without
         ids = [rule.id for rule in least]
-        message = f"'{case.tool}' can never be called: no arguments satisfy {rules_of([*ids, case.rule.id])} together"
+        message = f"'{case.tool}' can never be called: no call satisfies {rules_of([*ids, case.rule.id])} together"
         values = case.example([*case.assertions, case.permit]) or {}
         example = f"{case.describe(values)}: permitted by rule '{case.rule.id}', but denied by {rules_of(ids)}"
         yield LintFinding("contradictory", case.rule.id, case.tool, message, example)

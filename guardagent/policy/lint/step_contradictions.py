@@ -29,7 +29,7 @@ def _of_all(automata: Sequence[RuleAutomaton], subject: LintSubject, never: Sequ
     tools = sorted((tool for tool in subject.tools if tool not in never), key=subject.named_tools.__contains__)
     found = find_order(automata, tools, None, ending=True)
     if found.path is None:
-        yield _unkeepable(_least(found.automata, lambda some: find_order(some, tools, None, ending=True)), subject)
+        yield _unsatisfiable(_least(found.automata, lambda some: find_order(some, tools, None, ending=True)), subject)
         return
     for tool in sorted({tool for one in automata for tool in one.rule.tools} - subject.forbidden_tools - set(never)):
         yield from _of_tool(tool, automata, tools, subject)
@@ -92,11 +92,11 @@ def _never_called(
     assert broken is not None
     automaton, at = broken
     others = f", allowed by {rules_of(ids[:-1])}," if len(ids) > 1 else ""
-    example = f"{calls_of(path)}{others} is denied by rule '{automaton.rule.id} at {path[at].call.tool}()"
+    example = f"{calls_of(path)}{others} is denied by rule '{automaton.rule.id}' at {path[at].call.tool}()"
     return LintFinding("contradictory", ids[-1], tool, message, example)
 
 
-def _unkeepable(least: Sequence[RuleAutomaton], subject: LintSubject) -> LintFinding:
+def _unsatisfiable(least: Sequence[RuleAutomaton], subject: LintSubject) -> LintFinding:
     ids = _ids(least, subject)
     message = f"no conversation satisfies {rules_of(ids)}{' together' * (len(ids) > 1)}"
     first = next(iter(subject.named_tools), "another_tool")

@@ -45,12 +45,12 @@ class RuleAutomaton:
     """
 
     def __init__(self, rule: Rule, tags: Mapping[str, frozenset[str]], *, calls_may_fail: bool = False) -> None:
-        parts = RuleTree(rule.rules)
-        forms = [step_formula(part.rule, negated=part.negated) for part in parts.atomic_rules]
-        self.rule, self._tree = rule, parts.tree
-        self.exact = all(form.exact for form in forms)
-        compiled = zip(forms, rule.monitors, strict=True)
-        self.tracks = [_track(form, part, tags, calls_may_fail=calls_may_fail) for form, part in compiled]
+        tree = RuleTree(rule.rules)
+        formulas = [step_formula(one.rule, negated=one.negated) for one in tree.atomic_rules]
+        self.rule, self._tree = rule, tree.tree
+        self.exact = all(one.exact for one in formulas)
+        compiled = zip(formulas, rule.monitors, strict=True)
+        self.tracks = [_track(formula, part, tags, calls_may_fail=calls_may_fail) for formula, part in compiled]
         self.start: State = tuple(0 for _ in self.tracks)
 
     @property
@@ -82,9 +82,9 @@ class RuleAutomaton:
         """Whether the rule is satisfied if nothing follows."""
         return self._holds(self._tree, lambda at: self._of(at, state, "accepting"))
 
-    def _of(self, at: int, state: State, what: str) -> bool:
+    def _of(self, at: int, state: State, flag: str) -> bool:
         track = self.tracks[at]
-        return what == "accepting" if track is None else bool(getattr(track[0].automaton, what)[state[at]])
+        return flag == "accepting" if track is None else bool(getattr(track[0].automaton, flag)[state[at]])
 
     def _holds(self, tree: Tree, value: Callable[[int], bool]) -> bool:
         if isinstance(tree, int):
@@ -104,14 +104,14 @@ def _resume(automaton: Automaton, state: int, letter: int) -> int:
 
 
 def _track(
-    form: StepFormula, part: object, tags: Mapping[str, frozenset[str]], *, calls_may_fail: bool
+    formula: StepFormula, part: object, tags: Mapping[str, frozenset[str]], *, calls_may_fail: bool
 ) -> tuple[PropositionalMonitor, list[str]] | None:
     if isinstance(part, PropositionalMonitor):
-        return part, atoms(form.formula)
-    if form.formula == TRUE or (calls_may_fail and not form.sound):
+        return part, atoms(formula.formula)
+    if formula.formula == TRUE or (calls_may_fail and not formula.sound):
         return None
     try:
-        return PropositionalMonitor(form.formula, tags), atoms(form.formula)
+        return PropositionalMonitor(formula.formula, tags), atoms(formula.formula)
     except InputError:  # the automaton is too large
         return None
 
@@ -190,9 +190,8 @@ def search_order(
                     raise SearchLimitError
                 predecessors[following] = at, step
                 pending = sum(not one.accepts(state) for one, state in zip(automata, following[0], strict=True))
-                heappush(
-                    waiting, (pending if ending else 0, len(predecessors), following)
-                )  # fewest pending obligations first
+                priority = pending if ending else 0  # fewest pending obligations first
+                heappush(waiting, (priority, len(predecessors), following))
     return None
 
 
@@ -227,9 +226,8 @@ def find_order(
     considered = [one for one in automata if tool in one.rule.tools]
     while True:
         path = search_order(considered, steps_of(considered, tools), wanted, ending=ending)
-        violated = (
-            None if path is None else _violated_rule([one for one in automata if one not in considered], path, ending)
-        )
+        others = [one for one in automata if one not in considered]
+        violated = None if path is None else _violated_rule(others, path, ending)
         if violated is None:
             return OrderResult(path, considered)
         considered.append(violated)

@@ -165,11 +165,11 @@ class _Scene:
 
     def rule(self, rule: Rule) -> Value:
         """Returns the symbolic result of a rule for the call."""
-        parts = RuleTree(rule.rules)
-        if len(parts.atomic_rules) != len(rule.monitors):  # not a temporal rule
+        tree = RuleTree(rule.rules)
+        if len(tree.atomic_rules) != len(rule.monitors):  # not a temporal rule
             return self.operations.symbols.any_truth(("rule", rule.id))
-        values = [self._part(rule, at, part) for at, part in enumerate(parts.atomic_rules)]
-        return parts.combine(values, lambda at: self._so_far(rule, at, parts.atomic_rules[at]))
+        values = [self._part(rule, at, part) for at, part in enumerate(tree.atomic_rules)]
+        return tree.combine(values, lambda at: self._so_far(rule, at, tree.atomic_rules[at]))
 
     def _part(self, rule: Rule, at: int, part: AtomicRule) -> Value:
         compiled = rule.monitors[at]
@@ -210,8 +210,8 @@ class _Scene:
                 args = ", ".join(f"{name}={shown(one)}" for name, one in model.value(call.args).items())
                 failed = {True: "failed", False: "succeeded"}.get(model.value(call.failed), "has an unknown outcome")
                 output = model.value(call.output)
-                gave = "" if output is MISSING else f" and returned {shown(output)}"
-                yield f"an earlier {model.of(call.tool)}({args}) {failed}{gave}"
+                returned = "" if output is MISSING else f" and returned {shown(output)}"
+                yield f"an earlier {model.of(call.tool)}({args}) {failed}{returned}"
 
 
 def _value_text(value: Any) -> str:

@@ -80,30 +80,30 @@ class CallEvaluation:
 
     def rule(self, rule: Rule) -> Value:
         """Returns whether the call satisfies a rule for every outcome of the calls in flight."""
-        parts = RuleTree(rule.rules)
-        if len(parts.atomic_rules) != len(rule.monitors):  # not a temporal rule
+        tree = RuleTree(rule.rules)
+        if len(tree.atomic_rules) != len(rule.monitors):  # not a temporal rule
             return self._operations.symbols.any_truth(("rule", rule.id))
-        every = conjunction(self._rule_in(meaning, rule, parts) for meaning in self._outcomes)
+        every = conjunction(self._rule_in(semantics, rule, tree) for semantics in self._outcomes)
         if self._exhaustive:
             return every
-        now = FALSE if any(map(uses_known, parts.atomic_rules)) else self._rule_in(self._current, rule, parts)
+        now = FALSE if any(map(uses_known, tree.atomic_rules)) else self._rule_in(self._current, rule, tree)
         return truth(when_true(now), when_false(every))
 
-    def _rule_in(self, meaning: Semantics, rule: Rule, parts: RuleTree) -> Value:
+    def _rule_in(self, semantics: Semantics, rule: Rule, tree: RuleTree) -> Value:
         """Returns whether the call satisfies a rule for one combination of outcomes."""
-        values = [self._part(meaning, rule, at, part) for at, part in enumerate(parts.atomic_rules)]
-        return parts.combine(values, lambda at: self._so_far(rule, at))
+        values = [self._part(semantics, rule, at, part) for at, part in enumerate(tree.atomic_rules)]
+        return tree.combine(values, lambda at: self._so_far(rule, at))
 
     def _so_far(self, rule: Rule, at: int) -> Value:
         memory = self._conversation._memory[rule.first_monitor + at]  # noqa: SLF001 - as above
         return of_truth(rule.monitors[at].satisfiable(memory))
 
-    def _part(self, meaning: Semantics, rule: Rule, at: int, part: AtomicRule) -> Value:
+    def _part(self, semantics: Semantics, rule: Rule, at: int, part: AtomicRule) -> Value:
         number = rule.first_monitor + at
         if number not in self._applicable:
             return TRUE
         if not part.is_propositional:
-            return judge_call(part, self._symbolic_call, meaning)
+            return judge_call(part, self._symbolic_call, semantics)
         memory = self._conversation._memory[number]  # noqa: SLF001 - as above
         finding = rule.monitors[at].judge(self._conversation.context, self._call, memory)
         return TRUE if finding is None else of_truth(finding.value)

@@ -129,33 +129,34 @@ class CurrentSession:
     # --- history
 
     def _matching_calls(
-        self, meaning: Semantics, pattern: ast.Pattern, condition: ast.Term, names: Bindings
+        self, semantics: Semantics, pattern: ast.Pattern, condition: ast.Term, names: Bindings
     ) -> list[tuple[SymbolicCall, Value, Bindings]]:
         """Returns (call, condition of a match, bindings) for each call that may match."""
-        tools = meaning.tools_of(pattern)
+        tools = semantics.tools_of(pattern)
         found = [
-            (call, *meaning.match_condition(pattern, condition, call, names))
+            (call, *semantics.match_condition(pattern, condition, call, names))
             for call in self._calls
             if call.tool in tools
         ]
         return [one for one in found if when_false(one[1]) is not True]
 
-    def some(self, meaning: Semantics, node: ast.SomeCall, names: Bindings) -> Value:
-        found = self._matching_calls(meaning, node.pattern, node.condition, names)
+    def some(self, semantics: Semantics, node: ast.SomeCall, names: Bindings) -> Value:
+        found = self._matching_calls(semantics, node.pattern, node.condition, names)
         return disjunction(value for call, value, _ in found if not node.ok or call.succeeded is True)
 
-    def count(self, meaning: Semantics, node: ast.CountCalls, names: Bindings) -> Value:
-        return count_true([value for _, value, _ in self._matching_calls(meaning, node.pattern, node.condition, names)])
+    def count(self, semantics: Semantics, node: ast.CountCalls, names: Bindings) -> Value:
+        found = self._matching_calls(semantics, node.pattern, node.condition, names)
+        return count_true([value for _, value, _ in found])
 
-    def sum(self, meaning: Semantics, node: ast.SumCalls, names: Bindings) -> Value:
+    def sum(self, semantics: Semantics, node: ast.SumCalls, names: Bindings) -> Value:
         total = self._operations.constant(0)
-        for _, value, inner in self._matching_calls(meaning, node.pattern, node.condition, names):
-            more = self._operations.arithmetic(total, "+", meaning.value(node.term, inner))
+        for _, value, inner in self._matching_calls(semantics, node.pattern, node.condition, names):
+            more = self._operations.arithmetic(total, "+", semantics.value(node.term, inner))
             total = joined([(when_true(value), more), (when_false(value), total)])
         return total
 
-    def select(self, meaning: Semantics, node: ast.Selected, names: Bindings) -> Calls:
-        found = self._matching_calls(meaning, node.pattern, node.condition, names)
+    def select(self, semantics: Semantics, node: ast.Selected, names: Bindings) -> Calls:
+        found = self._matching_calls(semantics, node.pattern, node.condition, names)
         before: Expression = True
         calls = []
         for call, value, _ in found if node.which == "first" else reversed(found):

@@ -87,34 +87,34 @@ def _value(tree: Tree, values: Sequence[Value]) -> Value:
 # --- atomic rules
 
 
-def judge_call(part: AtomicRule, call: SymbolicCall, meaning: Semantics) -> Value:
+def judge_call(part: AtomicRule, call: SymbolicCall, semantics: Semantics) -> Value:
     """Judges a proposed call by an atomic data rule, with all outcomes known."""
     match part.rule, part.negated:
         case ast.Forall(pattern, condition), False:
-            return _required(pattern, condition, call, meaning)
+            return _required(pattern, condition, call, semantics)
         case ast.Before(pattern, condition, partner, wanted), False:
             earlier = ast.SomeCall(partner, wanted, ok=True)
-            return _required(pattern, ast.Implies(condition, earlier), call, meaning)
+            return _required(pattern, ast.Implies(condition, earlier), call, semantics)
         case ast.Exists(pattern, condition), True:
-            return _required(pattern, ast.Negation(condition), call, meaning)
+            return _required(pattern, ast.Negation(condition), call, semantics)
         case ast.After(pattern, condition), False:
-            return _known(creates_obligation(pattern, condition, call, meaning))
+            return _known(creates_obligation(pattern, condition, call, semantics))
     return TRUE  # decided at the end
 
 
-def _required(pattern: ast.Pattern, condition: ast.Term, call: SymbolicCall, meaning: Semantics) -> Value:
-    matched, names = meaning.match_proposed(pattern, call, {})
+def _required(pattern: ast.Pattern, condition: ast.Term, call: SymbolicCall, semantics: Semantics) -> Value:
+    matched, names = semantics.match_proposed(pattern, call, {})
     if when_false(matched) is True:
         return TRUE
-    return disjunction([negation(matched), meaning.value(condition, names)])
+    return disjunction([negation(matched), semantics.value(condition, names)])
 
 
-def creates_obligation(pattern: ast.Pattern, condition: ast.Term, call: SymbolicCall, meaning: Semantics) -> Value:
+def creates_obligation(pattern: ast.Pattern, condition: ast.Term, call: SymbolicCall, semantics: Semantics) -> Value:
     """Returns the condition under which a call requires a later one."""
-    matched, names = meaning.match_proposed(pattern, call, {})
+    matched, names = semantics.match_proposed(pattern, call, {})
     if when_false(matched) is True:
         return matched
-    return conjunction([matched, meaning.value(condition, names)])
+    return conjunction([matched, semantics.value(condition, names)])
 
 
 def _known(value: Value) -> Value:

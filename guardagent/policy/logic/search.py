@@ -139,11 +139,8 @@ class CompletionSearch:
             args = self._with(dict(zip(names, values, strict=True)))
             if self._is_witness(args):
                 return CompletionResult(possible=True, args=args)
-        return (
-            _NONE
-            if not self._more and candidates.is_exhaustive([one.schema for one in self._open.values()], limit)
-            else None
-        )
+        schemas = [one.schema for one in self._open.values()]
+        return _NONE if not self._more and candidates.is_exhaustive(schemas, limit) else None
 
     def _with(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {**self._fixed, **{name: one for name, one in values.items() if one is not MISSING}}
@@ -195,13 +192,15 @@ class CompletionSearch:
         return [neg(conj(*found))] if fits else []
 
     @staticmethod
-    def _state_facts(operations: Operations, moments: Sequence[CurrentSession], model: Z3Model) -> Iterator[Expression]:
+    def _state_facts(
+        operations: Operations, sessions: Sequence[CurrentSession], model: Z3Model
+    ) -> Iterator[Expression]:
         """Yields the actual results of state functions for the arguments of a Z3 model."""
-        for moment in moments:
-            for function, arguments, answer in moment.state_queries:
+        for session in sessions:
+            for function, arguments, answer in session.state_queries:
                 plain = [model.value(one) for one in arguments]
                 if MISSING not in plain and all(kind_of(one) in ("text", "number", "truth value") for one in plain):
-                    actual = moment.answer(function, plain)
+                    actual = session.answer(function, plain)
                     yield implies(
                         same_values(operations, arguments, plain), _equals(operations, answer, actual, depth=3)
                     )

@@ -104,63 +104,63 @@ class SymbolicSession:
 
     # --- history
 
-    def _key(self, meaning: Semantics, node: Any, names: Bindings) -> Hashable:
+    def _key(self, semantics: Semantics, node: Any, names: Bindings) -> Hashable:
         own = (node.ok,) if isinstance(node, ast.SomeCall) else ()
         term = text_of(node.term) if isinstance(node, ast.SumCalls) else ""
         which = node.which if isinstance(node, ast.Selected) else ""
         text = type(node).__name__, which, text_of(node.pattern), text_of(node.condition), term
-        return (*text, own, meaning.used_bindings(node, names))
+        return (*text, own, semantics.used_bindings(node, names))
 
-    def some(self, meaning: Semantics, node: ast.SomeCall, names: Bindings) -> Value:
+    def some(self, semantics: Semantics, node: ast.SomeCall, names: Bindings) -> Value:
         def made() -> Value:
             value = self._symbols.any_truth(key)
-            call = self._earlier(meaning, node, names, key, when_true(value))
+            call = self._earlier(semantics, node, names, key, when_true(value))
             if call is None:
                 return FALSE
             self._symbols.axioms.append(implies(when_true(value), call.succeeded if node.ok else True))
             self.terms.append(HistoryTerm("some", node.pattern, node.condition, names, value, node.ok))
             return value
 
-        key = self._key(meaning, node, names)
+        key = self._key(semantics, node, names)
         return self._symbols.once(key, made)  # type: ignore[no-any-return]
 
-    def count(self, meaning: Semantics, node: ast.CountCalls, names: Bindings) -> Value:
+    def count(self, semantics: Semantics, node: ast.CountCalls, names: Bindings) -> Value:
         def made() -> Value:
             known, total = self._symbols.truth((key, "known")), self._symbols.size(key)
-            if self._earlier(meaning, node, names, key, conj(known, less(0, total))) is None:
+            if self._earlier(semantics, node, names, key, conj(known, less(0, total))) is None:
                 return self._operations.constant(0)
             value = only_if(known, number(total))
             self.terms.append(HistoryTerm("count", node.pattern, node.condition, names, value))
             self._symbols.descriptions[text_of(node)] = value
             return value
 
-        key = self._key(meaning, node, names)
+        key = self._key(semantics, node, names)
         return self._symbols.once(key, made)  # type: ignore[no-any-return]
 
-    def sum(self, meaning: Semantics, node: ast.SumCalls, names: Bindings) -> Value:
-        if not meaning.tools_of(node.pattern) & self._tools:
+    def sum(self, semantics: Semantics, node: ast.SumCalls, names: Bindings) -> Value:
+        if not semantics.tools_of(node.pattern) & self._tools:
             return self._operations.constant(0)
-        key = self._key(meaning, node, names)
+        key = self._key(semantics, node, names)
         return self._symbols.any_value(key, text_of(node), ("number",))
 
-    def select(self, meaning: Semantics, node: ast.Selected, names: Bindings) -> Calls:
+    def select(self, semantics: Semantics, node: ast.Selected, names: Bindings) -> Calls:
         def made() -> Calls:
             exists = self._symbols.truth((key, "exists"))
-            call = self._earlier(meaning, node, names, key, exists)
+            call = self._earlier(semantics, node, names, key, exists)
             return [] if call is None else [(exists, call)]
 
-        key = self._key(meaning, node, names)
+        key = self._key(semantics, node, names)
         return self._symbols.once(key, made)  # type: ignore[no-any-return]
 
     def _earlier(
-        self, meaning: Semantics, node: Any, names: Bindings, key: Hashable, exists: Expression
+        self, semantics: Semantics, node: Any, names: Bindings, key: Hashable, exists: Expression
     ) -> SymbolicCall | None:
         """Returns the witness of a term, or None if no tool can match."""
-        tools = sorted(meaning.tools_of(node.pattern) & self._tools)
+        tools = sorted(semantics.tools_of(node.pattern) & self._tools)
         if not tools:
             return None
         call = self._call(key, tools)
-        met, _ = meaning.match_condition(node.pattern, node.condition, call, names)
+        met, _ = semantics.match_condition(node.pattern, node.condition, call, names)
         self._symbols.axioms.append(implies(exists, when_true(met)))
         self.calls.append(EarlierCall(exists, call, text_of(node.pattern)))
         return call
@@ -177,16 +177,16 @@ class SymbolicSession:
 
     # --- consistency of the history terms
 
-    def add_consistency_axioms(self, meaning: Semantics) -> None:
+    def add_consistency_axioms(self, semantics: Semantics) -> None:
         """Relates each term to the witnesses of the others; call it after all terms have been evaluated."""
         terms = [one for one in self.terms if not any(isinstance(n, _HISTORY) for n in ast.walk(one.condition))]
         for earlier in list(self.calls):
             for term in terms:
-                self._symbols.axioms += self._consistency(meaning, term, earlier)
+                self._symbols.axioms += self._consistency(semantics, term, earlier)
 
     @staticmethod
-    def _consistency(meaning: Semantics, term: HistoryTerm, earlier: EarlierCall) -> list[Expression]:
-        met, _ = meaning.match_condition(term.pattern, term.condition, earlier.call, term.names)
+    def _consistency(semantics: Semantics, term: HistoryTerm, earlier: EarlierCall) -> list[Expression]:
+        met, _ = semantics.match_condition(term.pattern, term.condition, earlier.call, term.names)
         yes, no = conj(earlier.exists, when_true(met)), when_false(met)
         if term.kind == "some":
             well = earlier.call.succeeded if term.ok else True

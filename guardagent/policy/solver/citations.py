@@ -54,7 +54,8 @@ def message_of(message: Any) -> ConversationMessage:
     if isinstance(message, ConversationMessage):
         return message
     if not isinstance(message, Mapping) or type(message.get("role")) is not str:
-        raise ValueError(f"a {type(message).__name__} without a role; expected a mapping with 'role' and 'content'")
+        kind = type(message).__name__
+        raise ValueError(f"a message is a {kind!r} without a role; expected a mapping with 'role' and 'content'")
     tool = message.get("name")
     return ConversationMessage(message["role"], _content(message.get("content")), tool if type(tool) is str else None)
 
@@ -63,7 +64,7 @@ def _content(content: Any) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, list | tuple):
-        raise ValueError(f"its content is a '{type(content).__name__}'; expected a string")  # noqa: TRY004 - one kind
+        raise ValueError(f"the content of a message is a {type(content).__name__!r}; expected a string")  # noqa: TRY004 - one kind
     parts = [part for part in content if isinstance(part, Mapping) and part.get("type") in _TEXT_PARTS]
     return "\n".join(str(part.get("text") or "") for part in parts)
 

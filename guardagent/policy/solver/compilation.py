@@ -102,7 +102,7 @@ def _variable(encoding: Encoding, name: str, one: VariableSource, compiler: Comp
         known = name_hint(name, encoding.constants)
         raise one.place.error(f"variable {name!r} is not a constant of the SMT-LIB text, and has no 'sort'{known}")
     if sort not in _KNOWN_SORTS and not isinstance(sort, Enumeration):
-        expected = "expected Bool, Int, Real, String or an enumeration"
+        expected = "expected 'Bool', 'Int', 'Real', 'String' or an enumeration"
         raise one.place.error(f"variable {name!r} has the unsupported sort '{sort.name}'; {expected}")
     source = None if one.source is None else source_of(one.source, compiler, slot)
     if isinstance(source, ConversationSource) and source.confirmation and sort is not BOOL:

@@ -170,7 +170,7 @@ def _parsed(text: str, names: set[str]) -> dict[str, Any]:
     except ValueError as error:
         raise _RejectionError(f"it is not one JSON object ({str(error)[:100]})") from None
     if type(answer) is not dict or answer.keys() != names:
-        raise _RejectionError(f"it has unexpected keys; expected {', '.join(sorted(names))}")
+        raise _RejectionError(f"it has unexpected keys; expected {', '.join(map(repr, sorted(names)))}")
     return answer
 
 
@@ -192,7 +192,7 @@ def _value(one: RequestedVariable, item: Any, messages: Sequence[ConversationMes
     at, quoted = _locate_quote(item, messages, _ITEM)
     if messages[at].role not in one.roles:
         raise _RejectionError(
-            f"message {at} has the role '{messages[at].role}'; expected {' or '.join(sorted(one.roles))}"
+            f"message {at} has the role '{messages[at].role}'; expected {' or '.join(map(repr, sorted(one.roles)))}"
         )
     value = _of_sort(item["value"], one)
     text = messages[at].content
@@ -225,7 +225,7 @@ def _confirmation(
 def _locate_quote(item: Any, messages: Sequence[ConversationMessage], keys: set[str]) -> tuple[int, list[range]]:
     """Returns the index of the cited message and the ranges of the quote in it."""
     if type(item) is not dict or item.keys() != keys:
-        raise _RejectionError(f"the answer has unexpected keys; expected {', '.join(sorted(keys))}")
+        raise _RejectionError(f"the answer has unexpected keys; expected {', '.join(map(repr, sorted(keys)))}")
     at, quote = item["message"], item["quote"]
     if type(at) is not int or not 0 <= at < len(messages):
         raise _RejectionError(f"there is no message {shown(at)}")

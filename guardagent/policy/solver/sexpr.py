@@ -80,7 +80,8 @@ class SExprReader:
         odd = _NO_CHARACTER.search(text)
         self.line_index = LineIndex(text)
         if odd:
-            raise self.error(f"U+{ord(odd[0]):X} is not an SMT-LIB character; expected up to U+2FFFF", odd.start())
+            problem = f"U+{ord(odd[0]):X} is not an SMT-LIB character; expected characters up to U+2FFFF"
+            raise self.error(problem, odd.start())
         self.forms: list[TopLevelForm] = []
         self.stray: list[SExpr] = []
         self.comments: list[Comment] = []

@@ -49,7 +49,7 @@ def _of_sort(value: Any, kind: str, sort: Sort) -> Any:
         )
     if sort in (INT, REAL) and kind == "number":
         return _number(value, sort)
-    return SortMismatch(f"{shown(value)} is a {kind}; expected a value of sort {sort.name}")
+    return SortMismatch(f"{shown(value)} is a {kind}; expected a value of sort '{sort.name}'")
 
 
 def _number(value: Any, sort: Sort) -> Any:
@@ -57,7 +57,7 @@ def _number(value: Any, sort: Sort) -> Any:
     if type(number) is Unknown:
         return SortMismatch("; ".join(number.why))
     if sort is INT and type(number) is not int:
-        return SortMismatch(f"{shown(value)} is not a whole number; expected a value of sort Int")
+        return SortMismatch(f"{shown(value)} is not a whole number; expected a value of sort 'Int'")
     return number
 
 

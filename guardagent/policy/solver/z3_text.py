@@ -37,7 +37,7 @@ def solver_module() -> Any:
     try:
         import z3
     except ImportError:
-        raise InputError("solver rules need Z3; install guardagent[solver]") from None
+        raise InputError("solver rules need Z3; install 'guardagent[solver]'") from None
     return z3
 
 

@@ -147,13 +147,13 @@ def test_a_free_value_comes_from_its_enum(loaded: Callable[..., Policies]) -> No
     [
         ({"cabin": "Business"}, "cabin: \"Business\" is not an allowed value; did you mean 'business'?"),
         ({"cabin": 3}, "cabin: 3 is not an allowed value"),
-        ({"hours": "31"}, 'hours: "31" is a text; expected a value of sort Real'),
-        ({"hours": True}, "hours: true is a truth value; expected a value of sort Real"),
+        ({"hours": "31"}, "hours: \"31\" is a text; expected a value of sort 'Real'"),
+        ({"hours": True}, "hours: true is a truth value; expected a value of sort 'Real'"),
         ({"hours": float("nan")}, "hours: nan is no number"),
         ({"hours": float("inf")}, "hours: inf is no number"),
-        ({"hours": []}, "hours: [] is a list; expected a value of sort Real"),
+        ({"hours": []}, "hours: [] is a list; expected a value of sort 'Real'"),
         ({"hours": "2024-05-15"}, "hours: "),
-        ({"insurance": 1}, "insurance: 1 is a number; expected a value of sort Bool"),
+        ({"insurance": 1}, "insurance: 1 is a number; expected a value of sort 'Bool'"),
         ({"insurance": "x) (assert true"}, "insurance: "),
         ({"cabin": "business) (assert true"}, "cabin: "),
         ({"hours": object()}, "hours: "),
@@ -176,7 +176,7 @@ def test_large_and_exact_numbers_are_what_they_are(loaded: Callable[..., Policie
     assert ask(policies, {"n": 2**70, "x": 0.1}).rules == ("cancelling",)
     assert ask(policies, {"n": 2**70 + 1, "x": Decimal("0.10000000000000001")}).rules == ("cancelling",)
     assert ask(policies, {"n": 1.5, "x": 0.1}).errors == (
-        "cancelling: not known: n: 1.5 is not a whole number; expected a value of sort Int",
+        "cancelling: not known: n: 1.5 is not a whole number; expected a value of sort 'Int'",
     )
 
 

@@ -110,10 +110,11 @@ def _dependence(case: SolverCase, name: str, subject: LintSubject) -> tuple[Valu
 
 def _of_free(case: SolverCase, name: str, permitted: Values, denied: Values) -> LintFinding:
     mend = "remove 'free: any'" if case.variables[name].source is not None else "add a 'from:' instead"
-    message = f"variable '{name}' is 'free: any': if unknown, it is assumed to permit '{case.tool}'; {mend}"
+    assumed = f"if it is unknown, a value that permits '{case.tool}' is assumed"
+    message = f"variable '{name}' is 'free: any': {assumed}; {mend}"
     values = {one: value for one, value in permitted.items() if one != name}
     example = (
-        f"{case.describe(values)}, and {name} is unknown: permitted, since possibly "
+        f"{case.describe(values)}, and '{name}' is unknown: permitted, since possibly "
         f"{describe_value(name, permitted[name])}; if it were known that "
         f"{describe_value(name, denied[name])}, it would be denied"
     )
