@@ -257,7 +257,7 @@ def test_an_example_says_what_has_to_be_so() -> None:
         ["forall(pay(n=n), n <= fact(limit))", "before(pay(n=n), n > 5, f:get(), output(f).k == n)"]
     )
     first, second = policies.rules
-    found = PolicyAnalysis(policies).example("pay", kept=[second], violated=[first])
+    found = PolicyAnalysis(policies).example("pay", satisfied=[second], violated=[first])
     assert found is not None
     assert found.description.startswith(f"pay(n={found.args['n']}")
     assert "fact(limit) is " in found.description

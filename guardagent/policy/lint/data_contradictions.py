@@ -12,35 +12,35 @@ from guardagent.policy.logic.analysis import PolicyAnalysis
 from guardagent.policy.monitors.rule import Rule
 
 
-def by_data(subject: LintSubject) -> Iterator[LintFinding]:
+def data_contradictions(subject: LintSubject) -> Iterator[LintFinding]:
     """Yields findings for one rule, or for several rules together."""
-    abstract = analysis_of(subject)
-    if abstract is None:
+    analysis = analysis_of(subject)
+    if analysis is None:
         return
     rules = [rule for rule in subject.blocking if is_over_data(rule)]
     for tool in sorted({tool for rule in rules for tool in rule.tools} - subject.forbidden_tools):
         mine = [rule for rule in rules if tool in rule.tools]
-        if abstract.is_never_allowed(tool, mine):
-            yield _finding(tool, _least(abstract, tool, mine), abstract)
+        if analysis.is_never_allowed(tool, mine):
+            yield _finding(tool, _least(analysis, tool, mine), analysis)
 
 
-def _least(abstract: PolicyAnalysis, tool: str, rules: Sequence[Rule]) -> list[Rule]:
+def _least(analysis: PolicyAnalysis, tool: str, rules: Sequence[Rule]) -> list[Rule]:
     """Returns a minimal set of rules that never allow a tool."""
     kept = list(rules)
     for one in rules:
         without = [other for other in kept if other is not one]
-        if abstract.is_never_allowed(tool, without):
+        if analysis.is_never_allowed(tool, without):
             kept = without
     return kept
 
 
-def _finding(tool: str, least: Sequence[Rule], abstract: PolicyAnalysis) -> LintFinding:
+def _finding(tool: str, least: Sequence[Rule], analysis: PolicyAnalysis) -> LintFinding:
     ids = [rule.id for rule in least]
     if not ids:  # an unlisted call is denied, or an argument is not declared
         message = f"'{tool}' can never be called: no declaration in the file allows it"
         return LintFinding("contradictory", None, tool, message, f"{tool}(): denied")
     message = f"'{tool}' can never be called: no call satisfies {rules_of(ids)}{' together' * (len(ids) > 1)}"
-    found = abstract.example(tool, kept=least[:-1], violated=least[-1:])
+    found = analysis.example(tool, satisfied=least[:-1], violated=least[-1:])
     if found is None:
         return LintFinding("contradictory", ids[-1], tool, message, f"{tool}(), with any arguments: denied")
     denied = f"denied by rule '{ids[-1]}'" + (f", allowed by {rules_of(ids[:-1])}" if len(ids) > 1 else "")

@@ -13,7 +13,7 @@ from guardagent.policy.lint.solver_cases import SolverCase, cases_of
 from guardagent.policy.lint.subject import LintSubject
 
 
-def by_solver(subject: LintSubject) -> Iterator[LintFinding]:
+def solver_contradictions(subject: LintSubject) -> Iterator[LintFinding]:
     """Yields findings for one rule, or for several rules of one tool with the same source expressions."""
     blocking = set(subject.blocking)
     cases = [one for one in cases_of(subject) if one.rule in blocking and not one.has_literal_permit]

@@ -10,7 +10,7 @@ from guardagent.policy.lint.steps import OrderResult, RuleAutomaton, SearchLimit
 from guardagent.policy.lint.subject import LintSubject
 
 
-def by_steps(subject: LintSubject, never: Sequence[str]) -> Iterator[LintFinding]:
+def step_contradictions(subject: LintSubject, never: Sequence[str]) -> Iterator[LintFinding]:
     """Yields findings for tools that rules never allow, or whose obligations can never be met.
 
     Args:

@@ -127,10 +127,13 @@ class PolicyAnalysis:
         kept = when_true(scene.rule(first))
         return self._solve(scene, [kept, neg(when_true(scene.rule(second)))]) == "unsat"
 
-    def example(self, tool: str, *, kept: Iterable[Rule] = (), violated: Iterable[Rule] = ()) -> CallExample | None:
+    def example(
+        self, tool: str, *, satisfied: Iterable[Rule] = (), violated: Iterable[Rule] = ()
+    ) -> CallExample | None:
         """Returns a call that satisfies some rules and violates others, or None if none is found."""
         scene = _Scene(self._policies, tool, self.tools)
-        wanted = [when_true(scene.rule(rule)) for rule in kept] + [when_false(scene.rule(rule)) for rule in violated]
+        wanted = [when_true(scene.rule(rule)) for rule in satisfied]
+        wanted += [when_false(scene.rule(rule)) for rule in violated]
         simple = [*wanted, *scene.operations.symbols.simplicity_constraints()]
         if self._solve(scene, simple) != "sat" and self._solve(scene, wanted) != "sat":
             return None

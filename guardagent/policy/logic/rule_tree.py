@@ -45,7 +45,7 @@ class RuleTree:
         self.atomic_rules: list[AtomicRule] = []
         trees = tuple(self._tree(rule, negated=False) for rule in rules)
         self.tree: Tree = trees[0] if len(trees) == 1 else ("all", trees)
-        self.is_conjunction = _is_simple(self.tree)
+        self.is_conjunction = _is_conjunction(self.tree)
 
     def _tree(self, rule: ast.Rule, *, negated: bool) -> Tree:
         match rule:
@@ -73,8 +73,8 @@ class RuleTree:
         return truth(disj(fine, when_true(found)), conj(neg(fine), when_false(found)))
 
 
-def _is_simple(tree: Tree) -> bool:
-    return isinstance(tree, int) or (tree[0] == "all" and all(map(_is_simple, tree[1])))
+def _is_conjunction(tree: Tree) -> bool:
+    return isinstance(tree, int) or (tree[0] == "all" and all(map(_is_conjunction, tree[1])))
 
 
 def _value(tree: Tree, values: Sequence[Value]) -> Value:

@@ -54,11 +54,13 @@ class Symbols:
 
         return self.once(("size", key), made)  # type: ignore[no-any-return]
 
-    def any_value(self, key: Hashable, named: str = "", kinds: Sequence[str] = KINDS, *, known: bool = False) -> Value:
+    def any_value(
+        self, key: Hashable, description: str = "", kinds: Sequence[str] = KINDS, *, known: bool = False
+    ) -> Value:
         """Returns a value of one of these kinds, or unknown unless `known`."""
         value: Value = self.once(("value", key), lambda: self._made(key, kinds, known=known))
-        if named:
-            self.descriptions[named] = value
+        if description:
+            self.descriptions[description] = value
         return value
 
     def content(self, key: Hashable, at: Hashable) -> Value:
@@ -106,11 +108,5 @@ class Symbols:
 
     def has_index(self, key: Hashable, index: Expression) -> Expression:
         """Whether a list has an item at this index."""
-        below = (
-            index
-            if not isinstance(index, ExpressionNode) and index >= 0
-            else -1 - index
-            if not isinstance(index, ExpressionNode)
-            else 0
-        )
+        below = 0 if isinstance(index, ExpressionNode) else index if index >= 0 else -1 - index
         return less(below, self.size(key))

@@ -197,7 +197,7 @@ def _sort_text(sort: str, name: str) -> str:
 def _quote_symbol(name: str) -> str:
     """Quotes a symbol if necessary."""
     if "|" in name or "\\" in name or "\0" in name:
-        raise SmtError(f"{name!r} is not an SMT-LIB name; expected one without '|', '\\\\' and NUL")
+        raise SmtError(f"{name!r} is not an SMT-LIB name; expected one without '|', '\\' and NUL")
     return name if _SYMBOL.fullmatch(name) else f"|{name}|"
 
 

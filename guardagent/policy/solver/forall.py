@@ -121,7 +121,7 @@ def _counterexample_terms(
 
 
 def _group_satisfiable(group: ConstraintGroup) -> Any:
-    """Returns the formula that some values of the group's constants satisfy its formulas."""
+    """Returns a formula that is true if some values of the group's constants satisfy the group."""
     z3 = solver_module()
     whole = z3.And(group.formulas)
     constants = list(group.constants.values())

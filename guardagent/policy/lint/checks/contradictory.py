@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from guardagent.policy.lint.data_contradictions import by_data
+from guardagent.policy.lint.data_contradictions import data_contradictions
 from guardagent.policy.lint.finding import LintFinding
-from guardagent.policy.lint.solver_contradictions import by_solver
-from guardagent.policy.lint.step_contradictions import by_steps
+from guardagent.policy.lint.solver_contradictions import solver_contradictions
+from guardagent.policy.lint.step_contradictions import step_contradictions
 from guardagent.policy.lint.subject import LintSubject
 
 
 def check(subject: LintSubject) -> Iterator[LintFinding]:
     """Yields one finding per tool, for the simplest reason. Tools that can never be called are ignored afterwards."""
     reported: dict[str | None, None] = {}
-    for by in (by_solver, by_data):
-        for found in by(subject):
+    for contradictions in (solver_contradictions, data_contradictions):
+        for found in contradictions(subject):
             if found.tool not in reported:
                 reported[found.tool] = None
                 yield found
-    yield from by_steps(subject, never=[tool for tool in reported if tool is not None])
+    yield from step_contradictions(subject, never=[tool for tool in reported if tool is not None])

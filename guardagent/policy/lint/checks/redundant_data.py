@@ -20,8 +20,8 @@ from guardagent.policy.monitors.rule import Rule
 
 def check(subject: LintSubject) -> Iterator[LintFinding]:
     """Compares data rules, except vacuous ones and pairs that are about the order of steps only."""
-    abstract = analysis_of(subject)
-    if abstract is None:
+    analysis = analysis_of(subject)
+    if analysis is None:
         return
     rules = [rule for rule in subject.rules if is_over_data(rule) and not is_never_violated(subject, rule)]
     exact = {rule for rule in rules if RuleAutomaton(rule, subject.tags).exact}
@@ -34,8 +34,8 @@ def check(subject: LintSubject) -> Iterator[LintFinding]:
             or reported & {first.id, second.id}
         ):
             continue
-        forth, back = _shadows(second, first, abstract), _shadows(first, second, abstract)
-        for one in redundancy_findings(first, second, forth, back, lambda rule: _broken(rule, abstract)):
+        forth, back = _shadows(second, first, analysis), _shadows(first, second, analysis)
+        for one in redundancy_findings(first, second, forth, back, lambda rule: _broken(rule, analysis)):
             reported.add(one.policy or "")
             yield one
 
@@ -45,15 +45,15 @@ def _comparable(one: frozenset[str], other: frozenset[str]) -> bool:
     return one <= other or other <= one
 
 
-def _shadows(second: Rule, first: Rule, abstract: PolicyAnalysis) -> bool:
+def _shadows(second: Rule, first: Rule, analysis: PolicyAnalysis) -> bool:
     """Whether the second rule makes the first one redundant."""
     severities = second.source.on_violation, first.source.on_violation
-    return first.tools <= second.tools and covers(*severities) and abstract.implies(second, first)
+    return first.tools <= second.tools and covers(*severities) and analysis.implies(second, first)
 
 
-def _broken(rule: Rule, abstract: PolicyAnalysis) -> ViolatingCalls | None:
+def _broken(rule: Rule, analysis: PolicyAnalysis) -> ViolatingCalls | None:
     """Returns a call or an end that violates a rule."""
-    found = (abstract.example(tool, violated=[rule]) for tool in sorted(rule.tools))
+    found = (analysis.example(tool, violated=[rule]) for tool in sorted(rule.tools))
     call = next(((one.description, one.tool) for one in found if one is not None), None)
     return call or next((one for read in rule.rules if (one := _ended(read))), None)
 

@@ -15,13 +15,13 @@ from guardagent.policy.monitors.rule import Rule
 
 
 def check(subject: LintSubject) -> Iterator[LintFinding]:
-    abstract = analysis_of(subject)
-    for rule in subject.rules if abstract is not None else ():
-        assert abstract is not None
+    analysis = analysis_of(subject)
+    for rule in subject.rules if analysis is not None else ():
+        assert analysis is not None
         for read in rule.rules:
             for one in read.parts if isinstance(read, ast.AllOf) else (read,):
                 if isinstance(one, ast.Forall):
-                    yield from _of_rule(rule, _opened(one), abstract, subject)
+                    yield from _of_rule(rule, _opened(one), analysis, subject)
 
 
 def _opened(rule: ast.Forall) -> ast.Forall:
@@ -39,7 +39,7 @@ def _opened(rule: ast.Forall) -> ast.Forall:
     return ast.Forall(replace(rule.pattern, arguments=tuple(arguments)), ast.And((*conditions, *parts)))
 
 
-def _of_rule(rule: Rule, opened: ast.Forall, abstract: PolicyAnalysis, subject: LintSubject) -> Iterator[LintFinding]:
+def _of_rule(rule: Rule, opened: ast.Forall, analysis: PolicyAnalysis, subject: LintSubject) -> Iterator[LintFinding]:
     assert isinstance(opened.condition, ast.And)
     parts = opened.condition.parts
     for at, part in enumerate(parts):
@@ -47,14 +47,14 @@ def _of_rule(rule: Rule, opened: ast.Forall, abstract: PolicyAnalysis, subject: 
             beside = parts[:at] + parts[at + 1 :]
             kept = subject.rule_of(rule, ast.Forall(opened.pattern, ast.And(beside)))
             case = subject.rule_of(rule, ast.Forall(opened.pattern, ast.And((*beside, part.first))))
-            tools = sorted(one for one in case.tools if not abstract.is_never_allowed(one, [kept]))
-            if tools and all(abstract.is_never_allowed(tool, [case]) for tool in tools):
-                yield _finding(rule, tools, part.first, kept, abstract)
+            tools = sorted(one for one in case.tools if not analysis.is_never_allowed(one, [kept]))
+            if tools and all(analysis.is_never_allowed(tool, [case]) for tool in tools):
+                yield _finding(rule, tools, part.first, kept, analysis)
 
 
-def _finding(rule: Rule, tools: list[str], case: ast.Term, kept: Rule, abstract: PolicyAnalysis) -> LintFinding:
+def _finding(rule: Rule, tools: list[str], case: ast.Term, kept: Rule, analysis: PolicyAnalysis) -> LintFinding:
     message = f"no call satisfies the case '{text_of(case)}': the other conditions exclude it; remove the case"
-    found = abstract.example(tools[0], kept=[kept])
+    found = analysis.example(tools[0], satisfied=[kept])
     call = found.description if found else f"{tools[0]}()"
     example = f"{call}: an allowed call, which does not satisfy '{text_of(case)}'"
     return LintFinding("unreachable", rule.id, tools[0] if len(tools) == 1 else None, message, example)

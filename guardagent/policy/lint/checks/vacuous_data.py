@@ -16,22 +16,22 @@ from guardagent.policy.monitors.rule import Rule
 
 def check(subject: LintSubject) -> Iterator[LintFinding]:
     """Skips `forall(t(), true)`, which lists a tool on purpose."""
-    abstract = analysis_of(subject)
-    for rule in subject.rules if abstract is not None else ():
-        assert abstract is not None
+    analysis = analysis_of(subject)
+    for rule in subject.rules if analysis is not None else ():
+        assert analysis is not None
         for at, read in enumerate(rule.rules):
             one = rule if len(rule.rules) == 1 else subject.rule_of(rule, read)
             meant = isinstance(read, ast.Forall) and is_true(read.condition)
             if is_over_data(one) and one.tools and not meant and is_never_violated(subject, one):
-                yield _finding(one, text_of(rule, at, subject), abstract)
+                yield _finding(one, text_of(rule, at, subject), analysis)
 
 
-def _finding(rule: Rule, text: str, abstract: PolicyAnalysis) -> LintFinding:
+def _finding(rule: Rule, text: str, analysis: PolicyAnalysis) -> LintFinding:
     tool = min(rule.tools)
     message = (
         f"nothing violates '{text}': every call satisfies it, or no call matches it; "
         "change it so that it forbids something"
     )
-    found = abstract.example(tool, kept=[rule])
+    found = analysis.example(tool, satisfied=[rule])
     example = f"{found.description if found else f'{tool}()'}: allowed, whatever the other values"
     return LintFinding("vacuous", rule.id, tool if len(rule.tools) == 1 else None, message, example)

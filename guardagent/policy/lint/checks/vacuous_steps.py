@@ -38,14 +38,14 @@ def _of_part(
         return
     first = automaton.table[0][_SILENT]
     if automaton.satisfied[first]:
-        looked_at = _looked_at(part, names)
+        call = _unsatisfying_call(part, names)
         message = (
             f"'{text}' applies to the first step only, since the formula does not begin with 'G'; "
             f"did you mean 'G({text})'?"
         )
         other = next((one for one in subject.tools if one not in part.tools), "another_tool")
-        example = f"{other}(), then {call_of(looked_at)}: allowed, since the first call was {other}()"
-        tool = looked_at.tool if looked_at.tool in part.tools else None
+        example = f"{other}(), then {call_of(call)}: allowed, since the first call was {other}()"
+        tool = call.tool if call.tool in part.tools else None
         yield LintFinding("vacuous", rule.id, tool, message, example)
 
 
@@ -59,7 +59,7 @@ def _can_deny(automaton: Automaton) -> bool:
     return not all(automaton.accepting[state] for state in reached)
 
 
-def _looked_at(part: PropositionalMonitor, names: Sequence[str]) -> SessionCall:
+def _unsatisfying_call(part: PropositionalMonitor, names: Sequence[str]) -> SessionCall:
     """Returns a call that does not satisfy the rule as the first step."""
     automaton, alphabet = part.automaton, part.alphabet
     calls = calls_of_kinds(set(names), [*sorted(part.tools), "another_tool"])
