@@ -156,8 +156,8 @@ def _count_formula(pattern: ast.Pattern, count: ast.Term, operator: str, number:
 
 def _counts_all(condition: ast.Term, pattern: ast.Pattern) -> bool:
     """Whether every successful call is counted."""
-    went_well = ast.Negation(ast.OfCall("failed", ast.Label(pattern.label or "")))
-    return is_true(condition) or condition == went_well
+    succeeded = ast.Negation(ast.OfCall("failed", ast.Label(pattern.label or "")))
+    return is_true(condition) or condition == succeeded
 
 
 def _needed_for_value(term: ast.Term) -> Formula:

@@ -69,9 +69,8 @@ class Encoding:
         """
         script = Script(text)
         silent = [blanked(text, form.start, form.end) for form in script.ignored]
-        inside = [
-            one for one in character_edits(text) if not any(form.start <= one.start < form.end for form in silent)
-        ]
+        edits = character_edits(text)
+        inside = [one for one in edits if not any(form.start <= one.start < form.end for form in silent)]
         names = {name: one.written for name, one in script.constants.items()}
         names.update({name: _quote_symbol(name) for name in declared})
         equalities = Edit(len(text), len(text), "".join(f"\n(assert (= {one} {one}))" for one in names.values()))
@@ -148,9 +147,8 @@ def _declarations(script: Script, declared: Mapping[str, VariableDeclaration]) -
             raise SmtError(f"{name!r} is already a name in the SMT-LIB text; choose another name")
         edits += _new_sort(script, one, new_sorts)
         place = script.sorts.get(one.sort, script.logic_end)
-        sort = (
-            _quote_symbol(one.sort) if one.sort in new_sorts or one.sort in script.sorts else _sort_text(one.sort, name)
-        )
+        known = one.sort in new_sorts or one.sort in script.sorts
+        sort = _quote_symbol(one.sort) if known else _sort_text(one.sort, name)
         edits.append(Edit(place, place, f"(declare-const {_quote_symbol(name)} {sort})"))
     return edits
 

@@ -65,21 +65,17 @@ class PermitCheck:
         self.encoding, self.question, self.variables = encoding, question, tuple(variables)
         self._slot, self._size, self._outcomes = slot, size, outcomes
         self._domains = {one.name: one.enum for one in variables if one.enum is not None}
+        expressions = {one.name: one.source for one in variables if isinstance(one.source, ExpressionSource)}
         self._computed = [
-            (at, one.source.term) for at, one in enumerate(variables) if isinstance(one.source, ExpressionSource)
+            (at, expressions[one.name].term) for at, one in enumerate(variables) if one.name in expressions
         ]
-        self.requested = tuple(
-            _requested_variable(one, encoding) for one in variables if isinstance(one.source, ConversationSource)
-        )
-        self.reads_history = any(
-            isinstance(one.source, ExpressionSource) and one.source.reads_history for one in variables
-        )
-        by_agent = [one.name for one in variables if isinstance(one.source, ExpressionSource) and one.source.from_args]
+        stated = [one for one in variables if isinstance(one.source, ConversationSource)]
+        self.requested = tuple(_requested_variable(one, encoding) for one in stated)
+        self.reads_history = any(source.reads_history for source in expressions.values())
+        by_agent = [name for name, source in expressions.items() if source.from_args]
         self._changeable = by_agent or [one.name for one in variables]
         self._by_agent = bool(by_agent)
-        self._hidden = {
-            one.name for one in variables if isinstance(one.source, ExpressionSource) and not one.source.is_shown
-        }
+        self._hidden = {name for name, source in expressions.items() if not source.is_shown}
         self.violation = lru_cache(CACHE_SIZE, typed=True)(self._violation)
 
     def judge(self, trace: RuleContext, call: SessionCall, conversation_values: Mapping[str, Any]) -> MonitorResult | None:
