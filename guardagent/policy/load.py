@@ -1,4 +1,4 @@
-"""Loads a policy file: reads it, compiles its rules, and says where what is wrong with them stands."""
+"""Loads a policy file: reads it, compiles its rules and locates errors."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ def load_policies(
     model: Model | str | None = None,
     locked: Path | str | None = None,
 ) -> Policies:
-    """The rules of a policy file, compiled: immutable, and safe to share between threads.
+    """Loads and compiles the rules of a policy file. The result is immutable and safe to share between threads.
 
     Args:
         path: the YAML file.
-        text: instead, what such a file would hold.
-        data: instead, its keys and values as a mapping.
-        folder: where the files lie that `text` or `data` names by relative paths; without it, it may name none.
-        model: what judges `request:` policies that have no program, and reads `conversation(...)` for solver rules.
-        locked: a lock file (`guardagent lock`): nothing is loaded that does not stand in it as it is.
+        text: the content of a policy file, instead of a path.
+        data: the content as a mapping, instead of a path.
+        folder: the base of relative paths in `text` or `data`; without it they cannot contain any.
+        model: judges `request:` policies without a program, and reads `conversation(...)` for solver rules.
+        locked: a lock file (`guardagent lock`): only content that it pins is loaded.
 
     Raises:
-        InputError: something in the file, or in a file that it names, is wrong. Where it can be said, the message
-            begins with `file:line:`, or with the keys in `data`; nothing is loaded partly.
+        InputError: the file, or a file that it refers to, is invalid. The message begins with `file:line:`, or with the
+            path of keys in `data`, where possible. Loading is all or nothing.
     """
     file = _read_source(path, text, data, folder)
     if locked is not None:
         if path is None:
-            raise InputError("a lock holds for files; expected the path of a policy file beside locked=")
+            raise InputError("'locked=' only applies to files; expected the path of a policy file")
         _require_locked(Path(locked), file)
     return compile_policies(file, _functions(file), lambda source: _request_check(source, file, model), model)
 
@@ -64,23 +64,25 @@ def _read_source(
     path: Path | str | None, text: str | None, data: Mapping[str, Any] | None, folder: Path | str | None
 ) -> PolicyFile:
     if [path, text, data].count(None) != 2:
-        raise InputError("expected one of a path, text= and data=")
+        raise InputError("expected exactly one of a path, 'text=' and 'data='")
     if text is not None and isinstance(text, str):
         return read_policy_text(text, folder)
     if data is not None and isinstance(data, Mapping):
         return read_policy_data(data, folder)
     if path is None:
-        raise InputError("text= is no string, or data= is no mapping; expected what a policy file holds")
+        raise InputError("'text=' is not a string, or 'data=' is not a mapping; expected the content of a policy file")
     if folder is not None:
-        raise InputError("folder= beside a path; expected it with text= or data=: files lie beside the policy file")
+        raise InputError(
+            "'folder=' cannot be combined with a path; relative paths start at the folder of the policy file"
+        )
     return read_policy_file(path)
 
 
 def read_policies(path: Path | str) -> Policies:
-    """The rules of a policy file, to look at: of its toolbox only names and signatures are read, and nothing is run.
+    """Loads a policy file for inspection: its toolbox is read for names and signatures, and no code runs.
 
     Raises:
-        InputError: as of `load_policies`.
+        InputError: as for `load_policies`.
     """
     file = read_policy_file(path)
     from guardagent.policy.stubs import stub_functions
@@ -97,12 +99,12 @@ def _functions(file: PolicyFile) -> Mapping[str, Callable[..., Any]]:
 
 
 def inspection_only(_event: Event, _context: Context) -> NoReturn:
-    """Stands for what judges a rule in words, where rules are only looked at."""
-    raise AssertionError("these rules are only looked at; expected load_policies")
+    """Replaces the check of a request policy in rules that are only inspected."""
+    raise AssertionError("these rules were loaded for inspection only; use 'load_policies'")
 
 
 def _require_locked(locked: Path, file: PolicyFile) -> None:
-    """Before anything of it runs. What a model would be asked with must be locked too."""
+    """Requires every file to be pinned, before any code runs. Prompts of a model must be pinned too."""
     from guardagent.models.prompts import Prompts
     from guardagent.policy.file.lock_contents import policy_contents
     from guardagent.programs.runtime import lock
@@ -122,16 +124,16 @@ def compile_policies(
     request_check: Callable[[RuleSource], Check],
     model: Model | str | None = None,
 ) -> Policies:
-    """The rules of a policy file that has been read.
+    """Compiles the rules of a policy file that has been read.
 
     Args:
-        file: what it says.
-        functions: the state functions, by name. Nothing here calls them.
-        request_check: gives what judges a `request:` policy.
-        model: what reads `conversation(...)` for solver rules; it is not asked here.
+        file: the policy file.
+        functions: the state functions, by name. They are not called here.
+        request_check: returns the check of a `request:` policy.
+        model: reads `conversation(...)` for solver rules. It is not called here.
 
     Raises:
-        InputError: as of `load_policies`.
+        InputError: as for `load_policies`.
     """
     library = Library(functions, file.tags, file.tools)
     rules: list[Rule] = []
@@ -160,12 +162,12 @@ def compile_policies(
 
 
 def _refuse_bare_tools(file: PolicyFile, rules: Sequence[Rule]) -> None:
-    """A tag that one rule names and that is a tool for another is a tool whose `tool:` was forgotten."""
+    """Rejects a tag that is a tool in another rule: its `tool:` was forgotten."""
     tools = {tool for rule in rules for tool in rule.tools}
     sources = {source.id: source for source in file.rules}
     for rule in rules:
         for name in sorted(rule.labels & tools):
-            problem = f"{name!r} is a tool in another rule, and stands here for a tag; did you mean tool:{name}?"
+            problem = f"{name!r} is a tool in another rule, but is used as a tag; did you mean 'tool:{name}'?"
             raise sources[rule.id].statements[0].error(problem)
 
 
@@ -183,7 +185,7 @@ def _rule(source: RuleSource, library: Library, first: int) -> Rule:
     try:
         if len(read) == 1:
             return Rule(_metadata(source), read, library, first)
-        for number, rule in enumerate(read):  # each by itself first, so that an error has its text
+        for number, rule in enumerate(read):  # compile each alone first, to locate errors
             text = source.statements[number]
             Rule(_metadata(source), [rule], Library(library.functions, library.tags, library.tools))
         return Rule(_metadata(source), read, library, first)
@@ -219,7 +221,7 @@ def _request_check(source: RuleSource, file: PolicyFile, model: Model | str | No
 
 
 def compile_rules(formulas: Sequence[str], **names: Any) -> Policies:
-    """Policies of rules given as texts, named `rule 1`, `rule 2`, ...; `names` as of `Library`."""
+    """Compiles formulas to policies with the ids `rule 1`, `rule 2`, ...; `names` as for `Library`."""
     library = Library(**names)
     rules: list[Rule] = []
     for at, text in enumerate(formulas, 1):

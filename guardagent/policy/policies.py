@@ -1,4 +1,4 @@
-"""The rules of a policy file, compiled: immutable, and shared by all sessions."""
+"""The compiled rules of a policy file: immutable, and shared by all sessions."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _NAME = re.compile(r"[^\W\d][\w-]*(?:[.:/][\w-]+)*")
 
 @dataclass(frozen=True, slots=True)
 class Applicability:
-    """What a kind of call has to do with a policy.
+    """The checks of a policy that apply to a kind of call.
 
     Attributes:
-        monitors: the parts of rules that it concerns, with their numbers.
-        stateful: those that have to be told of it.
-        indexes: the numbers of the views that it enters.
-        problem: why such a call cannot be judged at all.
-        arguments: the arguments that its tool is declared with; None where it may have any.
-        listed: whether a rule concerns it, or none has to.
-        needs_more_checks: whether anything but the temporal rules has to be asked.
+        monitors: the applicable monitors, with their numbers.
+        stateful: those that must process the call and its outcome.
+        indexes: the numbers of the history indexes for it.
+        problem: an error that denies every such call.
+        arguments: the declared arguments of the tool; None allows any.
+        listed: whether a rule covers the call, or unlisted calls are allowed.
+        needs_more_checks: whether there are checks beyond the temporal rules.
     """
 
     monitors: tuple[tuple[int, Monitor], ...]
@@ -58,12 +58,12 @@ class Policies:
     Attributes:
         rules: the temporal rules.
         digest: a hash of the policy file and of the toolbox files that it names.
-        requests: the rules in words, each with what judges it.
+        requests: the `request:` policies, each with its check.
         tags: the sets of tools, by name.
-        ignored: findings of `verify` that are accepted.
+        ignored: accepted findings of `verify`.
         path: the policy file.
         functions: the state functions, by name.
-        failed_output: a compiled pattern of the outputs of failed calls, or None.
+        failed_output: a compiled pattern for outputs of failed calls, or None.
     """
 
     def __init__(
@@ -109,12 +109,12 @@ class Policies:
 
     @property
     def declared_tools(self) -> frozenset[str] | None:
-        """The tools that exist, where the policy lists them (`tools:`); None where it does not."""
+        """The declared tools (`tools:`); None if the policy declares none."""
         return None if self._declared is None else frozenset(self._declared)
 
     @property
     def quick(self) -> bool:
-        """Whether judging a call takes microseconds: no function of the operator, no model and no solver is asked."""
+        """Whether judging a call takes microseconds: it calls no state function, no model and no solver."""
         return (
             not self.functions
             and not self.requests
@@ -123,22 +123,22 @@ class Policies:
 
     @property
     def asks_models(self) -> bool:
-        """Whether a model is asked about every call."""
+        """Whether every check calls a model."""
         return any(getattr(check, "asks_model", False) for _, check in self.requests)
 
     @cached_property
     def product(self) -> Product | None:
-        """All parts of the temporal rules as one automaton; None where one of them is not propositional."""
+        """The product of all monitors; None unless all of them are propositional."""
         monitors = [monitor for monitor in self.monitors if isinstance(monitor, PropositionalMonitor)]
         same = len(monitors) == len(self.monitors)
         return Product([(part.alphabet, part.automaton) for part in monitors]) if same else None
 
     def named_in(self, text: str) -> frozenset[str]:
-        """The tools of the policy that a text names."""
+        """The tools of the policy that occur in a text."""
         return self._tools.intersection(_NAME.findall(text))
 
     def can_be_approved(self, verdict: Verdict) -> bool:
-        """Whether a person's approval would lift all that stands against an escalated call."""
+        """Whether human approval would lift every violation of an escalated call."""
         sources = [rule.source for rule in self.rules] + [source for source, _ in self.requests]
         lifted = {source.id for source in sources if source.on_violation in (Decision.ESCALATE, Decision.WARN)}
         return not verdict.errors and lifted.issuperset(verdict.rules)
@@ -149,12 +149,12 @@ class Policies:
         return tuple(rule.id for rule in self.rules) + tuple(source.id for source, _ in self.requests)
 
     def session(self, state: Any = None, facts: Mapping[str, Any] = EMPTY, **options: Any) -> Session:
-        """A session: one conversation, and its one owner.
+        """Starts a session for one conversation with one owner.
 
         Args:
-            state: what `state(...)` looks at: a live mapping, or a callable that gives the state as it is now.
-            facts: what the host knows of the whole conversation.
-            options: as of `Session`.
+            state: the state for `state(...)`: a live mapping, or a callable that returns the current state.
+            facts: the facts of the host about the whole conversation.
+            options: as for `Session`.
         """
         from guardagent.session.session import Session
 
@@ -163,24 +163,24 @@ class Policies:
     def restore(
         self, snapshot: bytes, key: bytes, *, state: Any = None, messages: Any = (), newest: int | None = None
     ) -> Session:
-        """Goes on with a session from its snapshot; a session of that name denies everything from then on.
+        """Continues a session from its snapshot. An existing session with the same id denies every call from then on.
 
         Args:
-            snapshot: what `session.snapshot(key)` gave.
+            snapshot: the result of `session.snapshot(key)`.
             key: the same key.
-            state: as of `session`.
-            messages: as of `Session`.
-            newest: the `session.sequence` that the host has kept: an older snapshot is refused.
+            state: as for `session`.
+            messages: as for `Session`.
+            newest: the last known `session.sequence`; an older snapshot is refused.
 
         Raises:
-            InputError: it is no authentic snapshot, or of another policy, or older than what is known of the session.
+            InputError: the snapshot is not authentic, belongs to another policy, or is outdated.
         """
         from guardagent.session.session import Session
 
         return Session.restore(self, snapshot, key, state=state, messages=messages, newest=newest)
 
     def looks_back(self, call: SessionCall) -> bool:
-        """Whether the verdict on such a call may depend on what happened before; it does after a halt."""
+        """Whether the verdict on such a call can depend on earlier calls, for example after a halt."""
         rules = [*(rule.source for rule in self.rules), *(source for source, _ in self.requests)]
         return (
             bool(self.requests)
@@ -195,7 +195,7 @@ class Policies:
         return [HistoryIndex(query) for query in self._history_queries]
 
     def applicability(self, call: SessionCall) -> Applicability:
-        """What a call has to do with the rules. Names that are not the policy's share one entry."""
+        """The checks that apply to a call. All names that the policy does not use share one entry."""
         if call.action is None and call.decision is None and not call.tags:
             return self._by_tool.get(call.tool) or self._unknown(call.tool)
         return self._labelled(call)

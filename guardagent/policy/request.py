@@ -1,7 +1,6 @@
-"""`request:` policies: rules in words, judged by a guard program or by a model that writes one.
+"""`request:` policies: rules in natural language, judged by a guard program or by a model that writes one.
 
-The program's input is what is known when a call is proposed, the facts and the history as JSON, and its output to judge
-is the call as JSON.
+The agent input of the program is the facts and the history as JSON; the agent output is the proposed call as JSON.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def request_check(request: str, program: Path | None, toolbox: Sequence[Path], model: Model | str | None) -> Check:
-    """A Check of proposed calls by a guard request.
+    """The check of a `request:` policy.
 
     Raises:
-        InputError: there is neither a program nor a model, or one of them is wrong.
+        InputError: the program and the model are both missing, or one of them is invalid.
     """
     judge = _judge_function(request, program, toolbox, model)
 
@@ -47,12 +46,14 @@ def _judge_function(
         tools = Toolbox.load(*toolbox)
         return judge_with(fresh_program(program, tools, request), Engines("auto").get("auto"), tools)
     if model is None:
-        raise InputError("a request needs a program or a model; expected `program:`, or load_policies(..., model=...)")
+        raise InputError(
+            "a request needs a program or a model; expected 'program:', or 'load_policies(..., model=...)'"
+        )
     return GuardAgent(request, model=model, toolbox=list(toolbox), mode="generate").guard
 
 
 def call_data(event: Event) -> dict[str, Any]:
-    """A call of the history as a program reads it."""
+    """A call of the history as JSON for a program."""
     return {
         "tool": event.tool,
         "args": thaw(event.args),

@@ -1,4 +1,4 @@
-"""Functions that stand for those of a toolbox: their signatures are read from the source, and none of it is run."""
+"""Stubs of toolbox functions. Their signatures are read from source, and no code runs."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from guardagent.sandbox.toolbox import Tool, Toolbox
 
 
 def stub_functions(paths: Sequence[Path]) -> Mapping[str, Callable[..., Any]]:
-    """For each function of some files, one of the same signature that cannot be called.
+    """Returns a stub with the same signature for each function in some files.
 
     Raises:
-        ContentError: a file is no toolbox file.
+        ContentError: a file is not a valid toolbox file.
     """
     return {name: _stub(tool) for name, tool in Toolbox(list(paths)).items()}
 
 
 def _stub(tool: Tool) -> Callable[..., Any]:
     def refuse(*_args: Any, **_kwargs: Any) -> NoReturn:
-        raise AssertionError(f"{tool.name} is only looked at, and cannot be called")
+        raise AssertionError(f"{tool.name!r} was loaded for inspection only, and cannot be called")
 
     refuse.__name__ = tool.name
-    refuse.__signature__ = _signature(tool.signature)  # type: ignore[attr-defined]  # what inspect.signature gives
+    refuse.__signature__ = _signature(tool.signature)  # type: ignore[attr-defined]  # read by inspect.signature
     return refuse
 
 
@@ -48,5 +48,5 @@ def _signature(text: str) -> Signature:
 
 
 def _parameter(argument: ast.arg, kind: Any, *, default: bool = False) -> Parameter:
-    """What a default is does not matter, and to know it would be to run it."""
+    """A parameter; its default is replaced, since evaluating it would run code."""
     return Parameter(argument.arg, kind, default=... if default else Parameter.empty)

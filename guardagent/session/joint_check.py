@@ -1,4 +1,4 @@
-"""Calls that a model proposes together: they take their places all or none."""
+"""Judges calls that a model proposes together. All of them are recorded as in flight, or none."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ ProposedCall = tuple[str, Mapping[str, Any]]  # a tool and its arguments
 def judge_jointly(
     session: Session, calls: Sequence[ProposedCall], options: Mapping[str, Any]
 ) -> tuple[Sequence[ProposedCall], Sequence[Verdict]]:
-    """The calls that were judged, and the verdict on each. Of several, nothing takes its place unless all may.
+    """Returns the judged calls and their verdicts. Calls are recorded as in flight only if all are allowed.
 
-    One that would halt or escalate by itself is put by itself, the most severe one, and is then the only one that is
-    given back: so a halt holds, and an approval finds its call.
+    If a call would halt or escalate by itself, only the most severe such call is judged and returned. So a halt takes
+    effect, and an approval refers to one call.
 
     Args:
-        session: judges them.
-        calls: at least one.
-        options: those of `session.check`.
+        session: judges the calls.
+        calls: the calls; at least one.
+        options: the options of `session.check`.
     """
     if len(calls) == 1:
         return calls, [session.check(*calls[0], **options)]
@@ -42,12 +42,12 @@ def _escalates(verdict: Verdict) -> bool:
 
 
 def _as_denial(verdict: Verdict) -> Verdict:
-    """Of a call that would escalate or halt only after the others, which do not run either."""
+    """Downgrades a verdict that escalates or halts only in combination with calls that do not run."""
     return replace(verdict, decision=Decision.DENY, grant=None)
 
 
 def withdraw(session: Session, verdicts: Sequence[Verdict]) -> None:
-    """Withdraws placed calls that do not run: another thread's call came between, and had one denied."""
+    """Withdraws allowed calls that do not run, because a concurrent call of another thread led to a denial."""
     for verdict in verdicts:
         if verdict.permit is not None and verdict.label == 0:
-            session.withdraw(verdict.permit, "it was proposed with a call that is denied")
+            session.withdraw(verdict.permit, "proposed together with a call that was denied")

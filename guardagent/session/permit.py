@@ -1,4 +1,4 @@
-"""Permits: an allowed call, bound to all that was judged."""
+"""A permit: an allowed call, bound to everything that was judged."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """Names one allowed call. Changing any of it voids it; it is used once, before the call runs.
+    """Permits one call. Any change voids it; it is used once, before the call runs.
 
     Attributes:
-        policy: the digest of the policy that allowed it.
-        session: the session's id.
-        place: the call's place in the session's history, from 1.
-        expires: seconds since the epoch.
-        nonce: known to no one else.
+        policy: the digest of the policy.
+        session: the id of the session.
+        place: the place of the call in the history, from 1.
+        expires: the expiry in seconds since the epoch.
+        nonce: a secret random value.
     """
 
     tool: str

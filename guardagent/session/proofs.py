@@ -1,7 +1,6 @@
-"""The run-time link: rules that are proved for a graph need not be judged again at every call of a session.
+"""Static proofs at run time: a session can skip rules that are proved for every run of a graph.
 
-Only where an operator asks for it, and only rules that are proved for every run. A proof is good for exactly the graph,
-the sources and the policy that it was made of.
+This is opt-in. A proof is valid only for the exact graph, sources and policy that it was made for.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from guardagent.policy.policies import Policies
 
 
 class AgentNode(Protocol):
-    """A step of an agent, as far as a session looks at it."""
+    """The parts of a graph node that a session reads."""
 
     @property
     def tools(self) -> Sequence[str]: ...
@@ -26,7 +25,7 @@ class AgentNode(Protocol):
 
 
 class AgentGraph(Protocol):
-    """The graph of an agent, as far as a session looks at it: see `guardagent.Graph`."""
+    """The parts of an agent's graph that a session reads: see `guardagent.Graph`."""
 
     @property
     def framework(self) -> str: ...
@@ -38,12 +37,12 @@ class AgentGraph(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Proofs:
-    """What is proved.
+    """The rules that are proved for every run.
 
     Attributes:
-        digest: of the graph, the sources of its nodes, the policy and this version.
-        rules: the ids of the rules that are proved for every run.
-        obstacle: why nothing could be proved, where that is so.
+        digest: a hash of the graph, the sources of its nodes, the policy and this version.
+        rules: the ids of the proved rules.
+        obstacle: the reason if nothing could be proved.
     """
 
     digest: str
@@ -51,12 +50,12 @@ class Proofs:
     obstacle: str = ""
 
     def hold_for(self, graph: AgentGraph, policies: Policies) -> bool:
-        """Whether they were made of this very graph and policy, as they are now."""
+        """Whether the proofs are valid for this graph and policy in their current form."""
         return self.digest == digest_of(graph, policies)
 
 
 def digest_of(graph: AgentGraph, policies: Policies) -> str:
-    """What a proof is good for."""
+    """The hash of everything that a proof depends on."""
     content = hashlib.sha256()
     for part in (__version__, graph.framework, graph.digest, policies.digest):
         content.update(f"{len(part)}:{part}".encode())

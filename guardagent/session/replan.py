@@ -1,9 +1,9 @@
-"""Bounded replanning (*Solver-Aided Verification*, 3.2): a denied step goes back to the agent with what would mend it.
+"""Bounded replanning (*Solver-Aided Verification*, 3.2): a denied step goes back to the agent with a remedy.
 
     result = enforce(agent_step, session)
 
-`agent_step(feedback)` gives the agent's next step: a call `(tool, args)`, a list of calls to run together, or None
-where it makes none. It is first asked with None, then with why its last step was denied. After so many replans without
+`agent_step(feedback)` returns the agent's next step: a call `(tool, args)`, a list of calls to run together, or None
+for no call. The first feedback is None, later feedback explains the denial of the last step. After the last replan without
 an allowed step, control returns to the user.
 """
 
@@ -22,8 +22,8 @@ from guardagent.session.permit import Permit
 from guardagent.session.session import Session
 from guardagent.types import EMPTY, Decision, Verdict, freeze, unchecked_verdict
 
-MAX_REPLANS = 3  # the paper's
-_EXPECTED = "expected a call (tool, args), a list of calls, or None"
+MAX_REPLANS = 3  # as in the paper
+_EXPECTED = "expected a call '(tool, args)', a list of calls, or None"
 
 AgentStep = Callable[[str | None], Any]
 AsyncAgentStep = Callable[[str | None], Awaitable[Any]]
@@ -31,7 +31,7 @@ AsyncAgentStep = Callable[[str | None], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class AllowedCall:
-    """A call that may run now, with the arguments that were judged. It is in flight: record its outcome."""
+    """A call that may run now, with the judged arguments. It is in flight: record its outcome."""
 
     tool: str
     args: Mapping[str, Any]
@@ -41,16 +41,16 @@ class AllowedCall:
 
 @dataclass(frozen=True, slots=True)
 class ReplanResult:
-    """What came of a step of the agent.
+    """The result of replanning one step.
 
     Attributes:
-        calls: what may run; empty where control returns to the user or the host.
-        verdict: the last one: on what may run, or on what ended it; None where the agent made no call.
-        replans: how often the agent was asked again.
-        denied: how many denied calls violated each rule, by its id.
-        unchecked: how many denied calls could not be checked, or were no calls.
-        gave_up: whether the last replan was denied, too.
-        why: how it ended, in words.
+        calls: the calls that may run; empty if control returns to the user or the host.
+        verdict: the last verdict; None if the agent made no call.
+        replans: the number of replans.
+        denied: the number of denied calls that violated each rule, by rule id.
+        unchecked: the number of denied calls that could not be checked or were invalid.
+        gave_up: whether the last replan was denied too.
+        why: the outcome in natural language.
     """
 
     calls: tuple[AllowedCall, ...] = ()
@@ -63,27 +63,27 @@ class ReplanResult:
 
 
 def enforce(agent_step: AgentStep, session: Session, max_replans: int = MAX_REPLANS, **options: Any) -> ReplanResult:
-    """Asks the agent for its next step until one is allowed, at most `max_replans` times more.
+    """Requests steps from the agent until one is allowed, with at most `max_replans` replans.
 
-    Calls proposed together are allowed all or none; one that would halt or escalate is put by itself. A halt ends it at
-    once; an escalated call goes back to the host, which may `session.approve(result.verdict)`. What `agent_step` raises
-    passes through, with nothing placed.
+    Calls proposed together are allowed all or none; a call that would halt or escalate is judged alone. A halt ends the
+    loop at once; an escalated call goes back to the host, which can `session.approve(result.verdict)`. Errors of
+    `agent_step` propagate, and no call is in flight then.
 
     Args:
-        agent_step: gives the next step, from why the last one was denied.
-        session: judges it.
-        max_replans: how often the agent may try again.
-        options: those of `session.check`, such as `facts`.
+        agent_step: returns the next step for the feedback on the last one.
+        session: judges the calls.
+        max_replans: the maximum number of replans.
+        options: the options of `session.check`, such as `facts`.
 
     Raises:
-        InputError: `max_replans` is no number of times, or `agent_step` a coroutine function.
+        InputError: `max_replans` is not a whole number from 0, or `agent_step` is a coroutine function.
     """
     planning = _Replanner(session, max_replans, options)
     while True:
         step = agent_step(planning.feedback)
         if inspect.isawaitable(step):
             _discard(step)
-            raise InputError("agent_step is a coroutine function; expected `await aenforce(...)`")
+            raise InputError("'agent_step' is a coroutine function; use 'await aenforce(...)'")
         if (result := planning.result_of(step)) is not None:
             return result
 
@@ -91,30 +91,30 @@ def enforce(agent_step: AgentStep, session: Session, max_replans: int = MAX_REPL
 async def aenforce(
     agent_step: AsyncAgentStep, session: Session, max_replans: int = MAX_REPLANS, **options: Any
 ) -> ReplanResult:
-    """As `enforce`, of a coroutine function."""
+    """As `enforce`, for a coroutine function."""
     planning = _Replanner(session, max_replans, options)
     while True:
         step = agent_step(planning.feedback)
         if not inspect.isawaitable(step):
-            raise InputError("agent_step is no coroutine function; expected `enforce(...)`, without await")
+            raise InputError("'agent_step' is not a coroutine function; use 'enforce(...)' without await")
         if (result := planning.result_of(await step)) is not None:
             return result
 
 
 def _discard(step: Any) -> None:
-    """A coroutine that never runs says so unless it is closed."""
+    """Closes a coroutine, to avoid the warning that it was never awaited."""
     if inspect.iscoroutine(step):
         step.close()
 
 
 class _Replanner:
-    """Where the planning of one step stands: `feedback` is what the agent is asked with next."""
+    """The state of replanning one step. `feedback` is the next feedback to the agent."""
 
     def __init__(self, session: Session, max_replans: int, options: Mapping[str, Any]) -> None:
         if type(max_replans) is not int or max_replans < 0:
-            raise InputError(f"max_replans is {max_replans!r}; expected a whole number from 0")
+            raise InputError(f"'max_replans' is {max_replans!r}; expected a whole number from 0")
         if "reserve" in options:
-            raise InputError("enforce takes no `reserve`; what it allows is to run")
+            raise InputError("'enforce' does not accept 'reserve'; it always reserves the calls that it allows")
         self.feedback: str | None = None
         self._session = session
         self._left = max_replans
@@ -124,18 +124,18 @@ class _Replanner:
         self._unchecked = 0
 
     def result_of(self, step: Any) -> ReplanResult | None:
-        """What came of a step; None where the agent is to be asked again."""
+        """The result of a step; None if the agent must replan."""
         try:
             calls = _calls(step)
         except InputError as error:
             return self._replan([(_NO_CALL, unchecked_verdict(str(error), checked_by="policy"))])
         if not calls:
-            return self._result("the agent proposes no call", None)
+            return self._result("the agent proposed no call", None)
         verdicts = list(zip(*judge_jointly(self._session, calls, self._options), strict=True))
         worst = max((verdict for _, verdict in verdicts), key=lambda verdict: verdict.decision.severity)
         if worst.decision is Decision.ESCALATE:
             withdraw(self._session, [verdict for _, verdict in verdicts])
-            return self._result("a person's approval is needed", worst)
+            return self._result("human approval is required", worst)
         if worst.decision is Decision.HALT or self._session.halted:
             self._count(verdicts)
             withdraw(self._session, [verdict for _, verdict in verdicts])
@@ -152,7 +152,7 @@ class _Replanner:
         if not self._left:
             times = f"all {self._replans + 1} steps were" if self._replans else "the step was"
             reasons = "; ".join(verdict.reasons)
-            return self._result(f"{times} denied; of the last one: {reasons}", verdict, gave_up=True)
+            return self._result(f"{times} denied; reasons for the last one: {reasons}", verdict, gave_up=True)
         self._left -= 1
         self._replans += 1
         self.feedback = _feedback(verdicts)
@@ -177,14 +177,14 @@ def _calls(step: Any) -> list[ProposedCall]:
     """The calls of a step.
 
     Raises:
-        InputError: it is no step.
+        InputError: the value is not a valid step.
     """
     if step is None:
         return []
     if _is_call(step):
         return [(step[0], step[1])]
     if not isinstance(step, list | tuple):
-        raise InputError(f"the step is a {type(step).__name__}; {_EXPECTED}")
+        raise InputError(f"the step has the type {type(step).__name__!r}; {_EXPECTED}")
     for call in step:
         if not _is_call(call):
             raise InputError(f"a call of the step is {_type_text(call)}; {_EXPECTED}")
@@ -207,15 +207,15 @@ def _type_text(value: Any) -> str:
 
 
 def _feedback(verdicts: Sequence[tuple[ProposedCall, Verdict]]) -> str:
-    """Why a step was denied, for the model."""
+    """The feedback on a denied step for the model."""
     if len(verdicts) == 1:
         return verdicts[0][1].feedback()
     feedback_lines = [
         f"{call[0]} (call {at} of {len(verdicts)}): {_feedback_on(verdict)}"
         for at, (call, verdict) in enumerate(verdicts, 1)
     ]
-    return "\n".join(["None of these calls was made, as not all of them are allowed.", *feedback_lines])
+    return "\n".join(["None of these calls was made, because not all of them are allowed.", *feedback_lines])
 
 
 def _feedback_on(verdict: Verdict) -> str:
-    return verdict.feedback() if verdict.label else "nothing stands against this one."
+    return verdict.feedback() if verdict.label else "this call alone would be allowed."

@@ -1,13 +1,12 @@
 """A session: one conversation of an agent, whose calls are judged before they run.
 
-    check    a call is proposed; where it is allowed it takes its place, and is in flight from then on
-    use      it is about to run
-    record   its outcome is known
-    withdraw it never runs
-    finish   the conversation ends: what is still owed
+    check    judges a proposed call; an allowed call is in flight from then on
+    use      starts the call
+    record   records its outcome
+    withdraw cancels a call that never runs
+    finish   ends the conversation and reports pending obligations
 
-What is judged is what is recorded here. A session may be used by several threads; what they ask is answered one after
-the other.
+Only recorded calls count as history. Several threads can share a session; their calls are processed one at a time.
 """
 
 from __future__ import annotations
@@ -49,18 +48,18 @@ from guardagent.types import (
 )
 
 PERMIT_SECONDS = 300.0
-MAX_TRIES = 50  # to record an outcome while others add to the session
-MAX_ORDERED = 6  # calls proposed together of which every order is judged
+MAX_TRIES = 50  # attempts to record an outcome while other processes extend the history
+MAX_ORDERED = 6  # calls proposed together that are judged in every order
 _NO_TAGS: frozenset[str] = frozenset()
 _NO_USAGE = Usage()
 
 ALLOW = Decision.ALLOW  # the member of an enumeration is slow to look up
 ALLOWED = Verdict(Decision.ALLOW, checked_by="policy")
-"""Of a call that was only asked about and that nothing stands against: one value, not timed."""
+"""The verdict on an allowed call with `reserve=False`: one shared value, without timing."""
 
 
 class _Grant:
-    """An allowed or escalated call, and the session that judged it."""
+    """An allowed or escalated call and its session."""
 
     __slots__ = ("call", "session")
 
@@ -77,14 +76,14 @@ class Session:
 
     Args:
         policies: the rules.
-        state: what `state(...)` looks at: a live mapping or object, or a callable that gives it as it is now.
-        facts: what the host knows of the whole conversation.
-        messages: the conversation as chat messages (`role`, `content`), for rules that read it: a live list, or a
-            callable that gives it as it is now.
-        id: a name for it; a random one where none is given.
-        permit_seconds: how long a permit is good for.
-        clock: gives seconds since the epoch.
-        journal: where its history is kept for others.
+        state: the state for `state(...)`: a live mapping or object, or a callable that returns the current state.
+        facts: the facts of the host about the whole conversation.
+        messages: the chat messages (`role`, `content`) for rules that read the conversation: a live list, or a callable
+            that returns the current ones.
+        id: the id of the session; random by default.
+        permit_seconds: the lifetime of a permit.
+        clock: returns seconds since the epoch.
+        journal: shares the history with other processes.
     """
 
     def __init__(
@@ -100,7 +99,7 @@ class Session:
         journal: Journal | None = None,
     ) -> None:
         if not isinstance(facts, Mapping):
-            raise InputError(f"facts is a {type(facts).__name__}; expected a mapping of names to values")
+            raise InputError(f"'facts' has the type {type(facts).__name__!r}; expected a mapping of names to values")
         self.policies = policies
         self.id = id or secrets.token_hex(8)
         self._facts: Mapping[str, Any] = freeze(facts)
@@ -111,9 +110,9 @@ class Session:
         self._clock = clock
         self._lock = threading.RLock()
         self._journal = journal
-        self._lapsed: list[SessionCall] = []  # withdrawn since their permits had expired, and not recorded since
-        self._lapses_reported = 0  # how many of them were told
-        self._mementos: list[Any] | None = None  # of a fork: what it takes to forget each call that was tried
+        self._lapsed: list[SessionCall] = []  # withdrawn after their permits expired, and not recorded since
+        self._lapses_reported = 0  # the number of them that `lapsed` has returned
+        self._mementos: list[Any] | None = None  # of a fork: the mementos of its trial calls
 
     # --- before a call
 
@@ -130,21 +129,21 @@ class Session:
         id: str | None = None,  # noqa: A002 - as above
         reserve: bool = True,
     ) -> Verdict:
-        """Judges a call before it runs. An allowed one takes its place in the history and is in flight.
+        """Judges a call before it runs. An allowed call is recorded as in flight.
 
         Args:
             tool: the tool's name.
-            args: the arguments, exactly as the tool will get them.
-            facts: what the host knows at this call, over what it knows of the conversation.
-            action: what else the call is, for rules that speak of it.
-            decision: as `action`.
-            tags: as `action`.
-            agent: which agent of the session proposes it.
+            args: the arguments, exactly as the tool will receive them.
+            facts: facts for this call; they override those of the conversation.
+            action: the action of the call, for rules with `action:`.
+            decision: the decision of the call, for rules with `decision:`.
+            tags: the tags of the call.
+            agent: the agent of the session that proposes the call.
             id: the host's id of the call.
-            reserve: false only asks: nothing is placed, and there is no permit.
+            reserve: False only judges the call: it is not recorded, and there is no permit.
 
         Raises:
-            MovedError: others have gone on with the session; `catch_up`, and check the call again.
+            HistoryChangedError: another process extended the history; call `catch_up` and check again.
         """
         started = time.perf_counter()
         with self._lock:
@@ -161,7 +160,7 @@ class Session:
                 if reserve:
                     call.args, call.agent, call.id = freeze(args) if frozen is None else frozen, agent, id
             except RecursionError:
-                return _refused(f"the arguments of {tool}, or the facts, are nested too deep", started)
+                return _refused(f"the arguments of {tool!r}, or the facts, are nested too deeply", started)
             if action is not None or decision is not None or tags is not _NO_TAGS:
                 tags = tags if isinstance(tags, str) else list(tags)
                 if problem := label_problem(action, decision, tags):
@@ -186,10 +185,10 @@ class Session:
     def _answer(
         self, call: SessionCall, judgement: Judgement | None, started: float, lifted: Decision | None = None
     ) -> Verdict:
-        """The verdict on a call that is to run; it takes its place if it may."""
+        """The verdict on a call. An allowed call is recorded as in flight."""
         decision = ALLOW if judgement is None else judgement.decision(lifted)
         if decision is Decision.HALT and judgement is not None:
-            self._halt(", ".join(source.id for source, _ in judgement.broken))
+            self._halt(", ".join(repr(source.id) for source, _ in judgement.broken))
         allowed = decision is ALLOW or decision is Decision.WARN
         grant = _Grant(self, call) if allowed or decision is Decision.ESCALATE else None
         verdict = self._verdict(call, judgement, decision, started, grant, lifted)
@@ -220,14 +219,18 @@ class Session:
             return
         for _ in range(MAX_TRIES):
             if call.status is not None:
-                raise InputError(f"the outcome of {call.tool} (call {call.place}) was recorded elsewhere")
+                raise InputError(
+                    f"the outcome of {call.tool!r} (call {call.place}) was already recorded by another process"
+                )
             try:
                 conversation.settle(call, output, status, lambda: journal.append(conversation.history_entry(call)))
             except HistoryChangedError:
                 self.catch_up()
             else:
                 return
-        raise HistoryChangedError(f"others kept adding to the session; the outcome of {call.tool} was not recorded")
+        raise HistoryChangedError(
+            f"other processes kept extending the history; the outcome of {call.tool!r} was not recorded; try again"
+        )
 
     def _halt(self, why: str) -> None:
         if self._journal is not None:
@@ -235,11 +238,11 @@ class Session:
         self._halted = why
 
     def catch_up(self) -> None:
-        """Takes in what others have done who go on with this session, where it has a journal.
+        """Applies the history entries of other processes that share this session.
 
         Raises:
-            OverError: they have ended it.
-            InputError: as `Journal.news`.
+            SessionEndedError: another process ended the conversation.
+            InputError: as for `Journal.news`.
         """
         if self._journal is None:
             return
@@ -247,13 +250,13 @@ class Session:
             try:
                 news = self._journal.news()
             except SessionEndedError:
-                self.retire("its end, elsewhere")
+                self.retire("another process, which ended it")
                 raise
             self._halted = next((one["halted"] for one in news if "halted" in one), self._halted)
             try:
                 self._conversation.apply_entries(one for one in news if "halted" not in one)
             except Exception:
-                self.retire("its journal, which cannot be read")
+                self.retire("an unreadable shared history")
                 raise
 
     def _verdict(
@@ -298,7 +301,7 @@ class Session:
         )
 
     def _violations(self, judgement: Judgement, call: SessionCall | None) -> tuple[tuple[Violation, ...], list[str]]:
-        """(the violations, what they leave out)."""
+        """(violations, withheld details)."""
         facts = self._facts if call is None else call.facts
         remedies = Remedies(self._conversation, call, facts, halted=self._halted is not None)
         shown = None if call is None else call.shown()
@@ -318,19 +321,19 @@ class Session:
         return tuple(violations), withheld
 
     def _notes(self) -> tuple[tuple[str, ...], Mapping[str, Any]]:
-        """What a host is told that has calls in flight."""
+        """Notes and details for the host about calls in flight."""
         open_calls = self._conversation.context.in_flight
         if not open_calls:
             return (), EMPTY
         shown = [{"call": call.place, **call.shown()} for call in open_calls]
-        notes = tuple([f"{call.tool} (call {call.place}) is in flight: record its outcome" for call in open_calls])
+        notes = tuple([f"{call.tool!r} (call {call.place}) is in flight: record its outcome" for call in open_calls])
         return notes, {"in_flight": shown}
 
     def check_all(self, calls: Sequence[tuple[str, Mapping[str, Any]]], **options: Any) -> list[Verdict]:
         """Judges calls that are proposed together and may run in any order.
 
-        A call is allowed if it and those allowed before it keep the rules in whatever order they come; of more than six
-        calls, only the given order is judged. The allowed ones take their places in the given order.
+        A call is allowed if it complies in every order with the calls allowed before it. More than six calls are judged
+        only in the given order. Allowed calls are recorded as in flight, in the given order.
         """
         with self._lock:
             if not 1 < len(calls) <= MAX_ORDERED:
@@ -350,28 +353,29 @@ class Session:
     def _jointly_denied(
         self, denial: Verdict, call: tuple[str, Mapping[str, Any]], options: Mapping[str, Any]
     ) -> Verdict:
-        """The verdict on a call that some order denies. What halts or escalates as it was given does so for good."""
+        """The verdict on a call that some order denies. A halt or escalation in the given order stands."""
         alone = self.check(*call, **{**options, "reserve": False})
         if alone.decision >= Decision.ESCALATE:
             return self.check(*call, **options)
         return replace(denial, decision=Decision.DENY)
 
     def approve(self, verdict: Verdict) -> Verdict:
-        """A person has approved a call that was escalated: it is judged again as it was proposed.
+        """Applies human approval to an escalated call: judges it again as proposed.
 
-        The approval lifts the violations that escalated, and no others. It counts once, and only while nothing else has
-        happened in the session.
+        The approval lifts only the violations that escalated. It counts once, and only without later calls.
 
         Raises:
-            InputError: this verdict is no open escalation of this session.
+            InputError: the verdict is not a pending escalation of this session.
         """
         started = time.perf_counter()
         with self._lock:
             grant = verdict.grant
             if not isinstance(grant, _Grant) or grant.session is not self or verdict.decision is not Decision.ESCALATE:
-                raise InputError("there is nothing to approve; expected the verdict of a call that was escalated here")
+                raise InputError("nothing to approve; expected the verdict of a call that this session escalated")
             if grant.call.used or grant.call.place != len(self._conversation.calls) + 1:
-                raise InputError("this approval is void: it was used, or other calls came since; check the call again")
+                raise InputError(
+                    "the approval is void: it was already used, or other calls followed; check the call again"
+                )
             grant.call.used = True
             self._approved += 1
             call = grant.call.copied()
@@ -401,23 +405,23 @@ class Session:
         *,
         timeout: float | None = None,
     ) -> Mapping[str, Any]:
-        """Uses a permit, just before its call runs: once, in time, and for exactly what was judged.
+        """Uses a permit just before its call runs: once, before it expires, and for exactly the judged call.
 
         Args:
-            permit: of a call in flight.
-            tool: what is about to run, where the host wants it compared.
-            args: as `tool`.
-            timeout: how many seconds to wait for a check that is under way; None for as long as that takes.
+            permit: the permit of a call in flight.
+            tool: the tool that is about to run, to compare with the permit.
+            args: its arguments, to compare with the permit.
+            timeout: seconds to wait for a running check; None waits without limit.
 
         Returns:
-            The arguments that were judged, as plain values.
+            The judged arguments as plain values.
 
         Raises:
             InputError: the permit is void.
-            SessionBusyError: a check is under way, and took longer than `timeout`; the permit is as it was.
+            SessionBusyError: a running check exceeds `timeout`; the permit stays valid.
         """
         if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
-            raise SessionBusyError("another check of the conversation is under way; the call may not run")
+            raise SessionBusyError("another check of the conversation is running; the call may not run yet: try again")
         try:
             return self._use(permit, tool, args)
         finally:
@@ -426,26 +430,28 @@ class Session:
     def _use(self, permit: Permit, tool: str | None, args: Mapping[str, Any] | None) -> Mapping[str, Any]:
         call = self._call_of(permit)
         if call.used:
-            raise InputError(f"the permit of {call.tool} (call {call.place}) was used already")
+            raise InputError(f"the permit of {call.tool!r} (call {call.place}) was already used; check the call again")
         if call.lapsed or self._clock() > call.expires:
-            raise InputError(f"the permit of {call.tool} (call {call.place}) has expired; check the call again")
+            raise InputError(f"the permit of {call.tool!r} (call {call.place}) has expired; check the call again")
         if (tool is not None and tool != call.tool) or (args is not None and freeze(args) != call.args):
-            raise InputError(f"the permit is for another call: {call.tool} with the arguments that were judged")
+            raise InputError(
+                f"the permit is for another call; expected {call.tool!r} with the arguments that were judged"
+            )
         self._conversation.began(call)
         return thaw(call.args)  # type: ignore[no-any-return]
 
     def withdraw(self, permit: Permit, why: str = "it was not run", *, never_ran: bool = False) -> None:
-        """A call that was allowed never runs: to the rules it has not been.
+        """Withdraws an allowed call that never runs. Rules ignore it from then on.
 
-        Calls that were judged since were judged as if it might never run, until its permit was used.
+        Until a permit is used, later calls are judged as if its call might never run.
 
         Args:
-            permit: of a call in flight.
-            why: why it does not run.
-            never_ran: said by whoever used the permit, and then ran nothing with it.
+            permit: the permit of a call in flight.
+            why: the reason.
+            never_ran: confirms that the permit was used but the call did not run.
 
         Raises:
-            InputError: no such call is in flight, or its permit was used: then it may be running.
+            InputError: no such call is in flight, or its permit was used, so that it may be running.
         """
         with self._lock:
             call = self._call_of(permit)
@@ -453,34 +459,34 @@ class Session:
                 return
             if call.used and not never_ran:
                 raise InputError(
-                    f"{call.tool} (call {call.place}) may be running: its permit was used; record its outcome"
+                    f"{call.tool!r} (call {call.place}) may be running, since its permit was used; record its outcome"
                 )
             self._settle(call, why, "withdrawn")
 
     def lapsed(self) -> tuple[Permit, ...]:
-        """The permits that expired unused since this was last asked: their calls were withdrawn."""
+        """The permits that expired unused since the last call of this method. Their calls were withdrawn."""
         with self._lock:
             lapsed, self._lapses_reported = self._lapsed[self._lapses_reported :], len(self._lapsed)
             permits = [self.permit_of(call) for call in lapsed]
             return tuple(permit for permit in permits if permit is not None)
 
     def _lapse(self) -> None:
-        """Withdraws the calls whose permits were taken and have expired unused.
+        """Withdraws the calls whose permits were requested and expired unused.
 
-        One whose permit nobody asked for may have run without it, and one that may have begun elsewhere, too: they stay
-        in flight.
+        A call whose permit was never requested, or that another process may have started, can have run: it stays in
+        flight.
         """
         if self._mementos is not None:
             return
         now = self._clock()
         for call in list(self._conversation.context.in_flight):
             if call.expires < now and call.permit_requested and not call.used and not call.may_have_started:
-                self._settle(call, "its permit expired before it was used", "withdrawn")
+                self._settle(call, "its permit expired unused", "withdrawn")
                 call.lapsed = True
                 self._lapsed.append(call)
 
     def _reinstate(self, call: SessionCall) -> SessionCall:
-        """A call ran without its permit being used, and had been withdrawn: it takes its place now."""
+        """Records a withdrawn call as in flight again, because it ran without using its permit."""
         again = call.copied()
         again.permit, again.used, again.lapsed = call.permit, True, False
         again.output, again.status = None, None
@@ -496,13 +502,15 @@ class Session:
                 return self._reserve(call, self._judge(call, call.applicability))
             except HistoryChangedError:
                 self.catch_up()
-        raise HistoryChangedError(f"others kept adding to the session; {call.tool} was not recorded")
+        raise HistoryChangedError(
+            f"other processes kept extending the history; {call.tool!r} was not recorded; try again"
+        )
 
     def _call_of(self, permit: Any) -> SessionCall:
         for call in (*self._conversation.context.in_flight, *self._lapsed):
             if call.permit is not None and call.permit == permit:
                 return call
-        raise InputError("this permit names no call that is in flight in this session; nothing was recorded")
+        raise InputError("the permit does not belong to a call in flight of this session; nothing was recorded")
 
     # --- after a call
 
@@ -510,10 +518,10 @@ class Session:
         """Records the outcome of a call in flight.
 
         Args:
-            output: what the tool gave back.
-            failed: whether the call failed; None where that is not known. An output of which any part
-                matches the policy's `failed_output` failed whatever is said here.
-            permit: which call; needed when several are in flight.
+            output: the output of the tool.
+            failed: whether the call failed; None if unknown. An output that matches the policy's `failed_output` counts
+                as failed in any case.
+            permit: the permit of the call; needed if several calls are in flight.
 
         Raises:
             InputError: no such call is in flight.
@@ -523,7 +531,7 @@ class Session:
             try:
                 kept, status = freeze(output), self.status_of(output, failed)
             except RecursionError:
-                raise InputError(f"the output of {call.tool} is nested too deep; record it as a text") from None
+                raise InputError(f"the output of {call.tool!r} is nested too deeply; record it as a string") from None
             call = self._reinstate(call) if call.lapsed else call
             self._settle(call, kept, status)
 
@@ -532,27 +540,27 @@ class Session:
         if len(in_flight) == 1:
             return in_flight[0]
         if not in_flight:
-            raise InputError("no call is in flight, so that there is nothing to record; check the call first")
-        names = ", ".join(f"{call.tool} (call {call.place})" for call in in_flight)
-        raise InputError(f"several calls are in flight: {names}; expected the permit of the one that is recorded")
+            raise InputError("there is nothing to record, since no call is in flight; check the call first")
+        names = ", ".join(f"{call.tool!r} (call {call.place})" for call in in_flight)
+        raise InputError(f"several calls are in flight: {names}; expected the permit of the call to record")
 
     def status_of(self, output: Any, failed: bool | None) -> CallStatus:  # noqa: FBT001 - as in `record`
-        """How a call ended that gave back this; see `record`."""
+        """The status of a call with this output; see `record`."""
         pattern = self.policies.failed_output
         if pattern is not None and is_failure(pattern, output):
             return "failed"
         return "unknown" if failed is None else "failed" if failed else "ok"
 
     def call(self, fn: Callable[..., Any], tool: str, args: Mapping[str, Any] = EMPTY, **options: Any) -> Any:
-        """Checks a call, runs it with the arguments that were judged, and records what came of it.
+        """Checks a call, runs it with the judged arguments and records its outcome.
 
-        What `fn` raises passes through, the call recorded as failed. A call that is interrupted stays in flight.
+        Errors of `fn` propagate, and the call is recorded as failed. An interrupted call stays in flight.
 
         Raises:
-            ToolDenied: the call may not run; with the verdict.
+            ToolDenied: the call is denied; with the verdict.
         """
         if inspect.iscoroutinefunction(fn):
-            raise InputError(f"{tool} is a coroutine function; expected `await session.acall(...)`")
+            raise InputError(f"{tool!r} is a coroutine function; use 'await session.acall(...)'")
         permit = self._permit_for(fn, tool, args, options)
         try:
             output = fn(**self.use(permit))
@@ -565,7 +573,7 @@ class Session:
     async def acall(
         self, fn: Callable[..., Awaitable[Any]], tool: str, args: Mapping[str, Any] = EMPTY, **options: Any
     ) -> Any:
-        """As `call`, of a coroutine function."""
+        """As `call`, for a coroutine function."""
         permit = self._permit_for(fn, tool, args, options)
         try:
             output = await fn(**self.use(permit))
@@ -590,14 +598,14 @@ class Session:
     def observe(
         self, event: Event, state: Any = None, facts: Mapping[str, Any] | None = None, *, judge: bool = True
     ) -> Verdict:
-        """Takes in a call that has happened, whatever is said of it. It halts nothing.
+        """Records a call that has already happened, whatever the verdict. It never halts the session.
 
         Args:
-            event: the call, with its outcome. Where it has no status, the policy's `failed_output` tells, as in a file;
-                where there is none, it is unknown.
-            state: what `state(...)` looks at from this call on; None leaves it.
-            facts: what the host knows at this call, over what it knows of the conversation.
-            judge: false only places it.
+            event: the call with its outcome. Without a status, the policy's `failed_output` decides; without that
+                pattern the status is unknown.
+            state: the state for `state(...)` from this call on; None keeps the current one.
+            facts: facts for this call; they override those of the conversation.
+            judge: False records the call without judging it.
         """
         started = time.perf_counter()
         with self._lock:
@@ -619,7 +627,7 @@ class Session:
     # --- the end, and in between
 
     def finish(self) -> Verdict:
-        """The conversation ends: what is still owed is violated. Calls in flight may have ended in any way."""
+        """Ends the conversation: pending obligations are violations. Every outcome of the calls in flight counts."""
         started = time.perf_counter()
         with self._lock:
             self._lapse()
@@ -640,7 +648,7 @@ class Session:
 
     @property
     def obligations(self) -> dict[str, str]:
-        """The id of each rule that would be violated if the conversation ended now -> what is owed."""
+        """The pending obligations: rule id -> remedy or message, if the conversation ended now."""
         with self._lock:
             violations, _ = self._violations(self._conversation.pending_obligations(), None)
             return {violation.policy: violation.remedy or violation.message for violation in violations}
@@ -653,13 +661,13 @@ class Session:
 
     @property
     def history(self) -> tuple[Event, ...]:
-        """The calls that took their places, in order; those in flight have no status yet."""
+        """The recorded calls in order. Calls in flight have no status yet."""
         with self._lock:
             return self._conversation.history()
 
     @property
     def in_flight(self) -> tuple[Permit, ...]:
-        """The permits of the calls whose outcome has not been recorded."""
+        """The permits of the calls in flight."""
         with self._lock:
             permits = [self.permit_of(call) for call in self._conversation.context.in_flight]
             return tuple(permit for permit in permits if permit is not None)
@@ -668,51 +676,50 @@ class Session:
     def halted(self) -> bool:
         return self._halted is not None
 
-    # --- what is proved
+    # --- proofs
 
     def rely_on(self, proofs: Proofs, graph: AgentGraph) -> None:
-        """Does not judge calls by the rules that are proved for every run of the agent's graph.
+        """Skips rules that are proved for every run of the agent's graph.
 
-        A call of a tool that is not in the graph is judged by all rules. Where one takes place, or has before, the
-        session is no longer one of the graph alone, and nothing is skipped any more.
+        Calls of tools outside of the graph are judged by all rules. After the first such call, nothing is skipped.
 
         Args:
-            proofs: of `guardagent.workflow.analysis.proofs.prove`.
-            graph: the graph as it is now.
+            proofs: the result of `guardagent.workflow.analysis.proofs.prove`.
+            graph: the current graph.
 
         Raises:
-            InputError: it is no result of `prove`, or of another graph, other sources or another policy.
+            InputError: `proofs` is not a result of `prove`, or is for another graph, other sources or another policy.
         """
         with self._lock:
             self._conversation.skipped = frozenset()
             if not isinstance(proofs, Proofs):
                 raise InputError(
-                    f"a {type(proofs).__name__} proves nothing for every run; expected what prove(...) gives"
+                    f"'proofs' has the type {type(proofs).__name__!r}; expected the result of 'prove(...)'"
                 )
             if not proofs.hold_for(graph, self.policies):
-                raise InputError("the proofs are not of this graph and policy as they are now; prove them again")
+                raise InputError("the proofs do not match the current graph and policy; call 'prove(...)' again")
             tools = frozenset(tool for node in graph.nodes for tool in node.tools)
             proved = [number for number, rule in enumerate(self.policies.rule_of) if rule.id in proofs.rules]
             self._conversation.rely_on(tools, frozenset(proved))
 
     def graph_changed(self) -> None:
-        """The agent's graph is another one from now on: nothing is skipped until the session may rely on new proofs."""
+        """Notes that the agent's graph changed: no rule is skipped until `rely_on` is called with new proofs."""
         with self._lock:
             self._conversation.skipped = frozenset()
 
-    # --- on paper
+    # --- snapshots
 
     @property
     def sequence(self) -> int:
-        """Grows with all that happens: with every call that takes its place or is recorded, an approval, and a halt."""
+        """A number that grows with every reserved or recorded call, approval and halt."""
         conversation = self._conversation
         return 2 * len(conversation.calls) - len(conversation.context.in_flight) + self._approved + self.halted
 
     def snapshot(self, key: bytes) -> bytes:
-        """The session, authenticated, for another process to go on with: see `Policies.restore`.
+        """An authenticated snapshot for another process to continue the session: see `Policies.restore`.
 
         Raises:
-            InputError: the key is too short, or the session holds what is no JSON.
+            InputError: the key is too short, or a value cannot be written as JSON.
         """
         with self._lock:
             content = {
@@ -727,8 +734,8 @@ class Session:
             }
             return write_snapshot(self, content, key)
 
-    def retire(self, why: str = "its snapshot, which was restored elsewhere") -> None:
-        """Another session has taken over: from now on this one denies everything."""
+    def retire(self, why: str = "the restoration of its snapshot") -> None:
+        """Retires this session after another one took over: it denies every call from then on."""
         with self._lock:
             self._halted = self._halted or why
 
@@ -744,10 +751,10 @@ class Session:
         newest: int | None = None,
         clock: Callable[[], float] = time.time,
     ) -> Session:
-        """Goes on with a session: see `Policies.restore`."""
+        """Restores a session: see `Policies.restore`."""
         content = read_snapshot(snapshot, key, newest)
         if content["policy"] != policies.digest:
-            raise InputError("the snapshot was made under another policy; expected the same file and toolbox")
+            raise InputError("the snapshot belongs to another policy; expected the same policy file and toolbox")
         seconds = content["permit_seconds"]
         name = content["session"]
         session = cls(
@@ -758,10 +765,10 @@ class Session:
         take_over(session, content)
         return session
 
-    # --- trying things out
+    # --- forks
 
     def fork(self) -> Session:
-        """A copy to try calls in: what is placed there never happened, and its calls have no permits."""
+        """A copy for trial calls: they do not affect this session and have no permits."""
         with self._lock:
             self._lapse()
             fork = Session(
@@ -775,17 +782,16 @@ class Session:
             return fork
 
     def mark(self) -> int:
-        """A point to which a fork can be rolled back."""
+        """A mark to which a fork can be rolled back."""
         return len(self._conversation.calls)
 
     def rollback(self, mark: int = 0) -> int:
-        """Takes back calls that were tried in a fork, the newest first, down to a mark.
+        """Removes trial calls of a fork, newest first, down to a mark.
 
-        It stops at the first call that was recorded, or that is in flight in the session itself: what happened is never
-        taken back.
+        Stops at a recorded call and at a call that is in flight in the session itself: these are never removed.
 
         Returns:
-            How many calls there are now.
+            The number of remaining calls.
         """
         with self._lock:
             calls = self._conversation.calls
@@ -795,26 +801,26 @@ class Session:
 
 
 def _in_other_orders(base: Session, calls: Sequence[Any], options: Mapping[str, Any]) -> Verdict | None:
-    """The denial that some other order of calls meets; the given order is judged where they take their places."""
+    """A denial in some other order of the calls, or None. The given order is judged when the calls are reserved."""
     for order in list(permutations(calls))[1:]:
         trial = base.fork()
         for tool, args in order:
             verdict = trial.check(tool, args, **options)
             if verdict.label:
                 names = " then ".join(name for name, _ in order)
-                reason = f"proposed together; in the order {names} it would not be allowed"
+                reason = f"the calls were proposed together, and the order {names} is not allowed"
                 return replace(verdict, reasons=(*verdict.reasons, reason), grant=None)
     return None
 
 
 def _explained(source: RuleMetadata, result: MonitorResult, remedies: Remedies) -> tuple[Explanation, str | None]:
-    """What there is to say of a violation, and its remedy. A denial stands whatever goes wrong here."""
+    """The explanation of a violation and its remedy. Errors here do not affect the denial."""
     found = Explanation()
     try:
         found = result.explain()
         return found, remedies.remedy(source, found)
     except Exception as error:  # noqa: BLE001 - as above
-        found.withheld += (f"what is to be said of it could not be found: {error_text(error)}",)
+        found.withheld += (f"its explanation failed: {error_text(error)}",)
         return found, None
 
 

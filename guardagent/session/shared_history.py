@@ -1,4 +1,4 @@
-"""A session's history outside of its process: others may go on with the session, at once or after a restart."""
+"""The shared history of a session, through which other processes continue it, concurrently or after a restart."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from typing import Any, Protocol
 from guardagent.errors import GuardError
 
 HistoryEntry = Mapping[str, Any]
-"""What has happened, as JSON: `placed` (a call), `settled` (the place of one), or `halted`."""
+"""A change as JSON: `placed` (a call), `settled` (the place of a call) or `halted`."""
 
 
 class HistoryChangedError(GuardError):
-    """Others have added to the history meanwhile: what was decided was decided without that."""
+    """Another process extended the history, so the decision was made on an outdated one."""
 
 
 class SessionEndedError(GuardError):
-    """The conversation was ended elsewhere: there may be a new one of the same name."""
+    """Another process ended the conversation; a new one may have the same name."""
 
 
 class Journal(Protocol):
-    """The history of one session, for one of those who go on with it."""
+    """The history of one session, as seen by one of the processes that share it."""
 
     def news(self) -> Sequence[HistoryEntry]:
-        """What others have added since the last entry that is known here.
+        """Returns the entries that other processes added since the last call.
 
         Raises:
-            OverError: and ended it then.
-            InputError: they follow another policy.
+            SessionEndedError: another process ended the conversation.
+            InputError: the other processes use another policy.
         """
 
     def append(self, entry: HistoryEntry) -> None:
-        """Adds what is to happen, before it does.
+        """Appends an entry before the change takes effect.
 
         Raises:
-            MovedError: there is news.
-            InputError: it is no JSON.
+            HistoryChangedError: there are new entries of other processes.
+            InputError: the entry cannot be written as JSON.
         """

@@ -1,8 +1,8 @@
-"""Snapshots: a session on paper, so that another process can go on with it.
+"""Snapshots: serialised sessions that another process can continue.
 
-A snapshot is authenticated: whoever does not have the key can neither make one nor change it. And it never goes back:
-in one process no session is restored to before what was seen of it, and a host that keeps `session.sequence` elsewhere
-can ask for the same between processes.
+A snapshot is authenticated: without the key nobody can create or change one. It never goes back in time: one process
+never restores a session to an earlier state than it has seen, and a host that stores `session.sequence` can require the
+same across processes.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ from guardagent.errors import InputError
 
 MIN_KEY = 16  # bytes
 FORMAT = 2
-READ = (1, 2)  # format 1 says nothing of its own in what is authenticated
+READ = (1, 2)  # format 1 does not contain its own number
 _HEAD = re.compile(rb"guardagent snapshot ([0-9]{1,9}) ([0-9a-f]{64})")
 _OTHER_FORMAT = (
-    "the snapshot is of format {}, and this release reads {}; restore it with the release that wrote it, "
-    "or begin a new conversation"
+    "the snapshot has format {}, but this release reads {}; restore it with the release that wrote it, "
+    "or start a new conversation"
 )
-_CHANGED = "this is no snapshot that was made with this key, or it was changed since"
+_CHANGED = (
+    "not a snapshot made with this key, or changed since; expected the unchanged result of 'session.snapshot(key)'"
+)
 
 
 class SnapshotSession(Protocol):
-    """A session, as far as its snapshots look at it."""
+    """The parts of a session that snapshots use."""
 
     id: str
 
@@ -41,21 +43,21 @@ class SnapshotSession(Protocol):
 
 
 _lock = threading.Lock()
-_newest: dict[str, int] = {}  # session -> the newest state of it that was written or restored here
+_newest: dict[str, int] = {}  # session id -> the newest sequence number that was written or restored here
 _alive: WeakValueDictionary[str, SnapshotSession] = WeakValueDictionary()
 
 
 def write_snapshot(session: SnapshotSession, content: Mapping[str, Any], key: bytes) -> bytes:
-    """A session's content, authenticated.
+    """Serialises and authenticates the content of a session.
 
     Raises:
-        InputError: the key is too short, or the session holds what is no JSON.
+        InputError: the key is too short, or a value cannot be written as JSON.
     """
     try:
         labelled = {**content, "format": FORMAT}
         body = json.dumps(labelled, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError) as error:
-        raise InputError(f"the session cannot be written: {error}; expected JSON values in calls and facts") from None
+        raise InputError(f"the session cannot be saved: {error}; expected JSON values in calls and facts") from None
     with _lock:
         _newest[session.id] = max(_newest.get(session.id, 0), content["sequence"])
         _alive[session.id] = session
@@ -63,16 +65,15 @@ def write_snapshot(session: SnapshotSession, content: Mapping[str, Any], key: by
 
 
 def read_snapshot(snapshot: bytes, key: bytes, newest: int | None = None) -> dict[str, Any]:
-    """What an authentic snapshot holds.
+    """The content of an authentic snapshot.
 
     Args:
-        snapshot: what `session.snapshot` gave.
-        key: the key that it was made with.
-        newest: the `session.sequence` that the host has kept.
+        snapshot: the result of `session.snapshot`.
+        key: the key of the snapshot.
+        newest: the last `session.sequence` that the host knows.
 
     Raises:
-        InputError: it is none, it is of a format that is not read any more, or not yet, it was changed or made with
-            another key, or it is older than what is known of it.
+        InputError: the snapshot is invalid, changed, outdated, made with another key, or has an unsupported format.
     """
     head, _, body = snapshot.partition(b"\n")
     found = _HEAD.fullmatch(head)
@@ -89,10 +90,10 @@ def read_snapshot(snapshot: bytes, key: bytes, newest: int | None = None) -> dic
 
 
 def take_over(session: SnapshotSession, content: Mapping[str, Any]) -> None:
-    """The session that was made of a snapshot goes by this name from now on.
+    """Registers a restored session under its id and retires the previous owner.
 
     Raises:
-        InputError: the one that went by it has gone on meanwhile.
+        InputError: the previous owner has gone on since the snapshot.
     """
     with _lock:
         _require_newest(content)
@@ -108,10 +109,12 @@ def _require_newest(content: Mapping[str, Any], newest: int = 0) -> None:
     owner = _alive.get(name)
     known = max(_newest.get(name, 0), newest, owner.sequence if owner else 0)
     if sequence < known:
-        raise InputError(f"the snapshot is older than the session: it is at {sequence}, the session at {known}")
+        raise InputError(
+            f"the snapshot is outdated: its sequence number is {sequence}, but the session has reached {known}"
+        )
 
 
 def _mac(body: bytes, key: bytes) -> bytes:
     if not isinstance(key, bytes) or len(key) < MIN_KEY:
-        raise InputError(f"the key of a snapshot must be at least {MIN_KEY} random bytes")
+        raise InputError(f"the key of a snapshot is invalid; expected at least {MIN_KEY} random bytes")
     return hmac.new(key, body, hashlib.sha256).hexdigest().encode()

@@ -1,8 +1,8 @@
-"""The ways in which the calls in flight can end, as far as a condition can tell them apart.
+"""The possible outcomes of the calls in flight that a condition distinguishes.
 
-A condition is kept if it is kept in every way. Most conditions rise or fall with each count and each sum that they
-compare: then each call has one end that is the worst of all, and one way decides. Where a call has several ends that
-could be the worst, they are tried; calls that are alike to the condition are not told apart.
+A condition holds if it holds for every combination of outcomes. Most conditions are monotone in each count and sum, so
+each call has one worst outcome, and one combination decides. Where several outcomes of a call can be the worst, all are
+tried; calls with the same effect on the condition are interchangeable.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from guardagent.policy.evaluation.monitor_interface import CallStatus, RuleConte
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import Truth, Unknown, bounds_of, conjunction
 
-MAX_OUTCOMES = 1000  # ways that are tried
+MAX_OUTCOMES = 1000  # combinations that are tried
 
 
 _RISING = {"<": (-1, 1), "<=": (-1, 1), ">": (1, -1), ">=": (1, -1)}
 
 Directions = dict[int, int]
-"""The number of a view -> 1 where the condition can only become truer as it grows, -1 where falser, else 0."""
+"""The number of an index -> 1 if the condition increases with its value, -1 if it decreases, else 0."""
 
 
 class CallOutcomes:
-    """The ways for one condition.
+    """The outcomes that some conditions distinguish.
 
     Args:
-        conditions: what is decided; where it is not known in which direction, any change counts.
-        queries: the views of the policy.
-        own: the numbers of the condition's own views, those inside of others included.
-        index_of: the id of a term -> the number of its view.
-        directed: whether it is enough to try the worst.
+        conditions: the conditions.
+        queries: the history queries of the policy.
+        own: the numbers of the conditions' own queries, including nested ones.
+        index_of: id() of a term -> the number of its index.
+        directed: whether only the worst outcomes matter; otherwise every difference counts.
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class CallOutcomes:
         self._intricate = frozenset(tool for number in intricate for tool in queries[number].tools)
 
     def forall(self, context: RuleContext, env: Env, value: Callable[[], Truth], limit: int = MAX_OUTCOMES) -> Truth:
-        """What a value is in every way: false if it is in any of those that were tried.
+        """The conjunction of a value over all outcomes.
 
         Args:
-            context: of the session.
-            env: the names that the condition has from outside.
-            value: the condition, asked anew in each way until it is false.
-            limit: how many ways are tried.
+            context: the context of the session.
+            env: the environment of the condition.
+            value: the condition; called for each combination of outcomes until it is false.
+            limit: the maximum number of combinations; beyond it the value is false or unknown.
         """
         groups = self._groups(context, env)
         number = prod(comb(len(calls) + len(ends) - 1, len(ends) - 1) for ends, calls in groups)
@@ -71,10 +71,12 @@ class CallOutcomes:
                 found.append(value())
             if found[-1] is False:
                 return False
-        return conjunction(found if number <= limit else [*found, Unknown("too many calls are in flight")])
+        return conjunction(
+            found if number <= limit else [*found, Unknown("too many calls are in flight to try all of their outcomes")]
+        )
 
     def _groups(self, context: RuleContext, env: Env) -> list[tuple[tuple[CallStatus, ...], list[SessionCall]]]:
-        """(the ends that have to be tried, the calls that are the same in each of them)."""
+        """(outcomes to try, calls with the same contributions in each of them)."""
         groups: dict[Any, tuple[tuple[CallStatus, ...], list[SessionCall]]] = {}
         for call in context.in_flight:
             if call.tool in self.tools:
@@ -84,7 +86,7 @@ class CallOutcomes:
         return list(groups.values())
 
     def _contributions(self, indexes: Sequence[HistoryIndex], env: Env, call: SessionCall) -> dict[Any, CallStatus]:
-        """What the call is to each view -> an end in which it is that."""
+        """The contribution of the call to each index -> an outcome with it."""
         shares: dict[Any, CallStatus] = {}
         for end in call.possible_statuses:
             with _assumed([(call, end)]):
@@ -97,7 +99,7 @@ class CallOutcomes:
         return shares
 
     def _worst(self, shares: dict[Any, CallStatus]) -> dict[Any, CallStatus]:
-        """Without the ends than which another one is worse."""
+        """Drops outcomes that are no worse than another one."""
         directions = tuple(self._directions.values())
         worst: dict[Any, CallStatus] = {}
         for share, end in shares.items():
@@ -108,7 +110,7 @@ class CallOutcomes:
 
 
 def _is_as_bad(one: Sequence[Any], other: Sequence[Any], directions: Sequence[int]) -> bool:
-    """Whether a condition is nowhere truer with the one than with the other."""
+    """Whether the first outcome is at least as bad for the condition as the second."""
     if one[len(directions) :] != other[len(directions) :]:
         return False
     for mine, others, direction in zip(one, other, directions, strict=False):
@@ -133,7 +135,7 @@ def _assignments(
 def _uniform_assignments(
     groups: Sequence[tuple[tuple[CallStatus, ...], list[SessionCall]]],
 ) -> Iterator[list[tuple[SessionCall, CallStatus]]]:
-    """Some ways of many: all calls end alike, as far as they can."""
+    """A few combinations of many: all calls have the same outcome where possible."""
     for wanted in ("ok", "failed", "withdrawn"):
         yield [(call, wanted if wanted in ends else ends[0]) for ends, calls in groups for call in calls]
 
@@ -150,7 +152,7 @@ def _assumed(outcome: Sequence[tuple[SessionCall, CallStatus]]) -> Iterator[None
 
 
 def _direct(node: object, direction: int, index_of: Mapping[int, int], found: Directions) -> None:
-    """Notes in which direction a condition goes with each of its views, but for views inside of others or of items."""
+    """Adds the direction of a condition in each of its indexes, except nested ones and those inside of items."""
     if not isinstance(node, ast.CountCalls | ast.SumCalls | ast.SomeCall):
         for part, turn in _turned(node):
             _direct(part, direction * turn, index_of, found)
@@ -160,7 +162,7 @@ def _direct(node: object, direction: int, index_of: Mapping[int, int], found: Di
 
 
 def _turned(node: object) -> list[tuple[object, int]]:
-    """(a part of a term, 1 where the term rises with it, -1 where it falls, else 0)."""
+    """(part of a term, 1 if the term increases with it, -1 if it decreases, else 0)."""
     match node:
         case ast.Implies(first, second):
             return [(first, -1), (second, 1)]
@@ -173,7 +175,7 @@ def _turned(node: object) -> list[tuple[object, int]]:
         case ast.Arithmetic(ast.Constant(factor), "*", body) | ast.Arithmetic(body, "*", ast.Constant(factor)):
             return [(body, _sign(factor))]
         case ast.Selected() | ast.OverItems():
-            return []  # which call it is depends on their order; what is asked of an item, on the item
+            return []  # the selected call depends on the order, and a condition on items depends on the item
     turn = int(isinstance(node, ast.And | ast.Or) or (isinstance(node, ast.Arithmetic) and node.operator == "+"))
     return [(part, turn) for part in ast.children(node)]
 

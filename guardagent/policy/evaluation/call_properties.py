@@ -1,4 +1,4 @@
-"""What is known of a call: `output(f)`, `args(f)` and `failed(f)`."""
+"""The properties of a call in rules: `output(f)`, `args(f)` and `failed(f)`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ def output_of(call: Any) -> Any:
     if type(call) is Unknown:
         return call
     if call.status is None:
-        return Unknown(f"the outcome of {call.tool} (call {call.place}) has not been recorded")
-    return Unknown(f"{call.tool} (call {call.place}) has no output") if call.output is None else call.output
+        return Unknown(f"the outcome of {call.tool!r} (call {call.place}) is not recorded yet")
+    return Unknown(f"{call.tool!r} (call {call.place}) has no output") if call.output is None else call.output
 
 
 def args_of(call: Any) -> Any:
@@ -27,4 +27,4 @@ def failed(call: Any) -> Truth:
         return False
     if status == "failed":
         return True
-    return Unknown(f"whether {call.tool} (call {call.place}) failed is not known")
+    return Unknown(f"it is unknown whether {call.tool!r} (call {call.place}) failed")

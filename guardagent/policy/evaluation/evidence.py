@@ -1,6 +1,6 @@
-"""A condition that can say why it was not as wanted: it notes the values that it looked at while it is decided.
+"""Conditions that explain their result: they record the values that they read while they are decided.
 
-So what it says is what the decision was made of, and no state function is asked twice.
+So the explanation shows the values behind the decision, and no state function is called twice.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from guardagent.policy.language import ast
 from guardagent.policy.language.values import PLAIN, Truth, Unknown, equal, inverse, shown
 
 Explain = Callable[[Env, Explanation], str]
-"""After the condition was decided: what would have been needed, "" where it was as wanted. Notes what else there is."""
+"""Explains a decided condition: returns the unmet requirement, or "" if met. Adds details to the explanation."""
 
 _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">": "<=", "<=": ">", ">=": "<"}
 
@@ -33,7 +33,7 @@ _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">": "<=", "<=": ">", ">=": "<"}
 def compile_with_evidence(
     condition: ast.Term, compiler: Compiler, names: Names, *, wanted: bool = True
 ) -> tuple[Term, Explain]:
-    """(a condition, what it says where it was not as wanted)."""
+    """Compiles a condition; returns (condition, explanation). `wanted`: the value that satisfies the rule."""
 
     def inside(part: ast.Term, *, wanted: bool = wanted) -> tuple[Term, Explain]:
         return compile_with_evidence(part, compiler, names, wanted=wanted)
@@ -66,7 +66,7 @@ def _joined_explanations(explanations: Iterable[Explain], between: str) -> Expla
 
 
 def _implication(first: ast.Term, second: ast.Term, inside: Any, *, wanted: bool) -> tuple[Term, Explain]:
-    """Where the first holds, the second is needed."""
+    """Compiles an implication. Its explanation only names the conclusion where possible."""
     (one, why_one), (other, why_other) = inside(ast.Negation(first)), inside(second)
     if wanted and not isinstance(second, ast.Constant):
         return any_of_terms((one, other)), why_other
@@ -80,7 +80,7 @@ def _comparison(node: ast.Compare, compiler: Compiler, names: Names, *, wanted: 
     operator = node.operator if wanted else _OPPOSITE.get(node.operator, f"not {node.operator}")
 
     def explain(env: Env, found: Explanation) -> str:
-        if env[result] is not (not wanted):  # None: it was decided without
+        if env[result] is not (not wanted):  # None: decided without this comparison
             return ""
         for side, slot in ((left, first), (right, second)):
             if not side.is_shown:
@@ -115,7 +115,7 @@ def _compared(
 
 
 def _opaque_condition(condition: ast.Term, compiler: Compiler, names: Names, *, wanted: bool) -> tuple[Term, Explain]:
-    """A condition that is no comparison: its own value is what there is to say."""
+    """Compiles a condition that is explained by its own value."""
     result, term = compiler.place(), compiler.term(condition, names)
     if isinstance(condition, ast.Constant):
         return term, lambda _env, _found: ""
@@ -138,7 +138,7 @@ def _opaque_condition(condition: ast.Term, compiler: Compiler, names: Names, *, 
 
 
 def _earlier_call(condition: ast.SomeCall, compiler: Compiler, names: Names, *, wanted: bool) -> Explain:
-    """The earlier call that is asked for, or that should not have been."""
+    """Explains a missing or forbidden earlier call."""
     pattern = condition.pattern
     render = missing_call_text(pattern, condition.condition, compiler, names)
     tools = sorted(compiler.library.tools_of(pattern))
@@ -158,7 +158,7 @@ def _earlier_call(condition: ast.SomeCall, compiler: Compiler, names: Names, *, 
 def missing_call_text(
     pattern: ast.Pattern, condition: ast.Term, compiler: Compiler, names: Names
 ) -> Callable[[Env], str]:
-    """A call that is asked for, as a person reads it."""
+    """Compiles the text of a missing call."""
     tools = sorted(compiler.library.tools_of(pattern))
     call = compiler.term_text(replace(pattern, tools=tuple(tools)), names, pattern.label)
     if condition == ast.And(()) or is_true(condition):
@@ -168,7 +168,7 @@ def missing_call_text(
 
 
 def known_arguments(pattern: ast.Pattern, names: Names, env: Env) -> dict[str, Any]:
-    """The arguments of a pattern whose values are known."""
+    """The arguments of a pattern with known values."""
     found = {}
     for argument in pattern.arguments:
         match argument.value:

@@ -1,4 +1,4 @@
-"""Tells from an output whether its call failed: `failed_output` is held against each part of it by itself."""
+"""Detects failed calls by their output: `failed_output` is matched against each part of it separately."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from guardagent.types import thaw
 
 
 def is_failure(pattern: Any, *outputs: Any) -> bool:
-    """Whether a compiled pattern, where there is one, matches any text of what a tool gave back."""
+    """Whether a compiled pattern matches any string in the output of a tool. None matches nothing."""
     return pattern is not None and any(
         _matches(pattern, text) for output in outputs if output is not None for text in _strings(output)
     )
@@ -19,12 +19,12 @@ def is_failure(pattern: Any, *outputs: Any) -> bool:
 def _matches(pattern: Any, text: str) -> bool:
     try:
         return bool(pattern.search(text))
-    except UnicodeEncodeError:  # the engine knows no half characters
+    except UnicodeEncodeError:  # RE2 rejects lone surrogates
         return bool(pattern.search(text.encode("utf-8", "backslashreplace").decode()))
 
 
 def _strings(output: Any) -> Iterator[str]:
-    """A text as it is; of anything else the whole as JSON, and each of its blocks."""
+    """Yields a string output itself; otherwise the output as JSON and the strings of its blocks."""
     yield from _block_strings(output)
     parts = _fields(output)
     content = output if isinstance(output, list | tuple) else parts.get("content")
@@ -37,7 +37,7 @@ def _strings(output: Any) -> Iterator[str]:
 
 
 def _block_strings(block: Any) -> Iterator[str]:
-    """A block as JSON, and each text in it."""
+    """Yields a block as JSON, and each string in it."""
     if isinstance(block, str):
         yield block
         return
@@ -49,7 +49,7 @@ def _block_strings(block: Any) -> Iterator[str]:
 
 
 def _fields(value: Any) -> Mapping[str, Any]:
-    """Of a mapping, or of an object; no code of its own is run."""
+    """The fields of a mapping or an object. Runs no code of the object."""
     if isinstance(value, Mapping):
         return value
     held = getattr(value, "__dict__", None)

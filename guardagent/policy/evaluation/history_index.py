@@ -1,8 +1,8 @@
-"""Views of the history: what the history terms of a rule need of it, kept up to date as it grows.
+"""History indexes: answer the history terms of a rule, and are updated as calls are recorded.
 
-A history term speaks of calls that match a pattern and satisfy a condition. The condition is taken apart into what
-depends on the past call alone (decided once, when the call's outcome is recorded), equations between the past call and
-the rest (by which the calls are indexed), and what is left, which is decided when it is asked for.
+A history term selects the calls that match a pattern and satisfy a condition. The condition is split into conditions on
+the past call alone (decided once, when its outcome is recorded), equations with the rest (they give the index
+keys), and residual conditions, which are decided by each query.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from guardagent.policy.language.values import (
     kind_of_key,
 )
 
-Env = list[Any]  # the values of a rule's names; the first is the Trace
+Env = list[Any]  # slot 0: the RuleContext; then the values of a rule's names
 Term = Callable[[Env], Any]
 
 
 class PastCall(Protocol):
-    """What a view reads of a call."""
+    """The parts of a call that an index reads."""
 
     tool: str
     args: Any
@@ -49,20 +49,20 @@ class PastCall(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HistoryQuery:
-    """What a history term asks for, compiled.
+    """A compiled history term.
 
     Attributes:
         tools: the tools of the pattern.
-        size: how many names the rule has.
-        label: the place of the past call among them.
-        required: arguments that a past call must have.
-        binders: (place of a variable, the argument that it is bound to).
-        own_conditions: conditions on the past call alone.
+        size: the size of the environment.
+        label: the slot of the past call.
+        required: the arguments that a past call must have.
+        binders: (slot of a variable, the argument that binds it).
+        own_conditions: the conditions on the past call alone.
         variable_equations: the equations of variables: (slot of the variable, the argument that it equals).
-        equations: equations: (a side that depends on the past call alone, the side that does not depend on it).
+        equations: (side that depends on the past call alone, side that is independent of it).
         residual_conditions: the other conditions.
-        ok_only: whether only calls that went well count.
-        term: what is summed up, if it depends on the past call alone; with `late_term` otherwise.
+        ok_only: whether only successful calls count.
+        term: the summand, if it depends on the past call alone; otherwise `late_term` is set.
     """
 
     tools: frozenset[str]
@@ -79,7 +79,7 @@ class HistoryQuery:
     late_term: Term | None = None
 
     def bind(self, env: Env, call: PastCall) -> bool:
-        """Puts a past call and its arguments among the names; false where it lacks one."""
+        """Binds a past call and its arguments; false if it lacks an argument."""
         args = call.args
         for name in self.required:
             if name not in args:
@@ -91,7 +91,7 @@ class HistoryQuery:
         return True
 
     def judge(self, env: Env, call: PastCall) -> Truth:
-        """Everything, for one past call."""
+        """Decides all conditions for a past call."""
         if not self.bind(env, call):
             return False
         return conjunction(
@@ -106,12 +106,12 @@ class HistoryQuery:
         return (equal(own(env), other(env)) for own, other in self.equations)
 
     def judge_entry(self, env: Env, entry: IndexEntry) -> Truth:
-        """Everything but what was decided already."""
+        """Decides the equations and residual conditions for an indexed call."""
         self.bind(env, entry.call)
         return conjunction([entry.own, *self._equalities(env), *(test(env) for test in self.residual_conditions)])
 
     def judge_match(self, env: Env, entry: IndexEntry) -> Truth:
-        """What is left where the equations hold."""
+        """Decides the residual conditions for an indexed call that satisfies the equations."""
         if not self.residual_conditions:  # the common case
             return entry.own
         self.bind(env, entry.call)
@@ -119,7 +119,7 @@ class HistoryQuery:
 
 
 class IndexEntry(NamedTuple):
-    """A past call in a view. `own`: true, or unknown."""
+    """An indexed call. `own`: its own conditions are true or unknown."""
 
     place: int
     call: Any
@@ -130,7 +130,7 @@ _by_place = attrgetter("place")
 
 
 class _Bucket:
-    """The calls for which the equations have the same values."""
+    """The calls with the same key."""
 
     __slots__ = ("entries", "total", "uncertain")
 
@@ -145,7 +145,7 @@ class _Bucket:
         return copy
 
     def before(self, place: int) -> _Bucket:
-        """Without the calls from a place on; the total is not known then."""
+        """The calls before a place. Their total is not computed."""
         if not self.entries or self.entries[-1].place < place:
             return self
         found = _Bucket()
@@ -155,19 +155,21 @@ class _Bucket:
 
 
 class HistoryIndex:
-    """The calls of one session that a history term may mean."""
+    """An index of the calls of one session for one history term."""
 
     __slots__ = ("_buckets", "_keyed_by_string", "_kinds", "_query", "_unindexed")
 
     def __init__(self, query: HistoryQuery) -> None:
         self._query = query
-        self._buckets: dict[Any, _Bucket] = {}  # by the values of the equations: by one alone, or a tuple
-        self._kinds: dict[tuple[str, ...], list[IndexEntry]] = {}  # by the kinds of the values: others are incomparable
-        self._unindexed: list[IndexEntry] = []  # those whose values cannot be indexed
-        self._keyed_by_string = True  # whether all are indexed, by one text
+        self._buckets: dict[Any, _Bucket] = {}  # by key: a single value or a tuple
+        self._kinds: dict[
+            tuple[str, ...], list[IndexEntry]
+        ] = {}  # by the kinds of the key: different kinds are incomparable
+        self._unindexed: list[IndexEntry] = []  # calls without an index key
+        self._keyed_by_string = True  # whether all keys are single strings
 
     def copied(self) -> HistoryIndex:
-        """The same calls, for a session of its own."""
+        """A copy of the index for another session."""
         copy = HistoryIndex(self._query)
         copy._buckets = {key: bucket.copied() for key, bucket in self._buckets.items()}
         copy._kinds = {kinds: list(entries) for kinds, entries in self._kinds.items()}
@@ -175,7 +177,7 @@ class HistoryIndex:
         return copy
 
     def add(self, context: Any, call: PastCall) -> None:
-        """Takes in a call whose outcome was recorded."""
+        """Adds a call whose outcome is recorded."""
         query = self._query
         if query.ok_only and call.status != "ok":
             return
@@ -203,7 +205,7 @@ class HistoryIndex:
             bucket.total = arithmetic(bucket.total, "+", self._query.term(env))
 
     def _matching(self, env: Env) -> tuple[_Bucket | None, Sequence[IndexEntry]]:
-        """(the calls for which the equations hold, those for which they have to be looked at)."""
+        """(calls that satisfy the equations, calls for which they must be decided)."""
         bucket, others = self._lookup(env)
         until = env[0].before_place
         if until is None:
@@ -231,7 +233,7 @@ class HistoryIndex:
         return self._buckets.get(keys[0] if len(keys) == 1 else tuple(keys)), others
 
     def exists(self, env: Env) -> Truth:
-        """Whether there is such a call."""
+        """Whether a matching call exists."""
         query = self._query
         bucket, others = self._matching(env)
         if not others and not query.residual_conditions:  # the common case
@@ -248,7 +250,7 @@ class HistoryIndex:
         return disjunction(found)
 
     def _in_flight(self, env: Env) -> list[Any]:
-        """The calls that may be meant and whose outcome is open: no view has them yet."""
+        """The calls in flight that may match. They are not indexed yet."""
         in_flight: list[Any] = env[0].in_flight
         if not in_flight:
             return in_flight
@@ -258,7 +260,7 @@ class HistoryIndex:
         ]
 
     def _settled_calls(self, env: Env) -> list[tuple[int, Any, Truth]]:
-        """(place, call, whether it is one) of all calls that may be and whose outcome is known."""
+        """(place, call, whether it matches) for the settled calls that may match."""
         query = self._query
         bucket, others = self._matching(env)
         found = [(e.place, e.call, query.judge_match(env, e)) for e in (bucket.entries if bucket else ())]
@@ -266,7 +268,7 @@ class HistoryIndex:
         return [one for one in found if one[2] is not False]
 
     def _decisive_bucket(self, env: Env) -> _Bucket | None:
-        """The bucket that alone decides of the calls whose outcome is known, where one does."""
+        """The bucket that contains exactly the matching settled calls; None if there is none."""
         if self._query.residual_conditions:
             return None
         bucket, others = self._matching(env)
@@ -275,7 +277,7 @@ class HistoryIndex:
         return _EMPTY_BUCKET if bucket is None else None if bucket.uncertain else bucket
 
     def count(self, env: Env) -> int | Unknown:
-        """How many such calls there are."""
+        """The number of matching calls."""
         bucket = self._decisive_bucket(env)
         if bucket is not None:
             number: Any = len(bucket.entries)
@@ -285,7 +287,7 @@ class HistoryIndex:
         return self._plus_in_flight(env, number)  # type: ignore[no-any-return]
 
     def sum(self, env: Env) -> Any:
-        """The sum of a term over them."""
+        """The sum of a term over the matching calls."""
         bucket = self._decisive_bucket(env) if self._query.term is not None else None
         if bucket is not None and bucket.total is not None:
             return self._plus_in_flight(env, bucket.total)
@@ -298,7 +300,7 @@ class HistoryIndex:
         return self._plus_in_flight(env, total)
 
     def _amount(self, env: Env) -> Any:
-        """What the past call among the names adds."""
+        """The summand of the bound past call."""
         term = self._query.term or self._query.late_term
         return 1 if term is None else term(env)
 
@@ -308,7 +310,7 @@ class HistoryIndex:
         return total
 
     def contribution(self, env: Env, call: Any) -> Any:
-        """What a call in flight adds to the count or the sum: between two bounds, where it is not known whether."""
+        """The contribution of a call in flight to a count or sum; unknown with bounds if it may not count."""
         if call.assumed_status == "withdrawn" or (self._query.ok_only and call.assumed_status != "ok"):
             return 0
         value = self._query.judge(env, call)
@@ -322,7 +324,7 @@ class HistoryIndex:
         return why.within((min(0, bounds[0]), max(0, bounds[1])))
 
     def select(self, env: Env, which: str) -> Any:
-        """The first or last such call."""
+        """The first or last matching call."""
         bucket, at = self._decisive_bucket(env), 0 if which == "first" else -1
         found: list[tuple[int, Any, Truth]]
         if bucket is None:
@@ -333,7 +335,7 @@ class HistoryIndex:
         for _, call, value in sorted(found, key=_first_of, reverse=which == "last"):
             if value is not False:
                 return call if value is True else value
-        return Unknown(f"there is no {which} call of {' or '.join(sorted(self._query.tools))}")
+        return Unknown(f"there is no call of {' or '.join(map(repr, sorted(self._query.tools)))} yet")
 
     def _matches_call(self, env: Env, call: Any) -> Truth:
         value = self._query.judge(env, call)
@@ -345,7 +347,7 @@ _first_of = itemgetter(0)
 
 
 def _may_not_run(call: PastCall) -> Unknown:
-    return Unknown(f"whether {call.tool} (call {call.place}) runs is not known")
+    return Unknown(f"it is unknown whether {call.tool!r} (call {call.place}) runs")
 
 
 def _first_unknown(values: Iterable[Truth]) -> Unknown | None:

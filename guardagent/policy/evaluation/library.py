@@ -1,4 +1,4 @@
-"""What the rules of a policy file may name: state functions, sets of tools, tools and their arguments."""
+"""The names that rules can refer to: state functions, sets of tools, tools and their arguments."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from guardagent.policy.language import ast
 
 
 class CompileError(InputError):
-    """A rule names what there is not.
+    """A rule refers to an unknown name, or cannot be compiled.
 
     Attributes:
-        place: where in its text.
+        place: the place in the rule.
     """
 
     def __init__(self, problem: str, place: ast.Place | None = None) -> None:
@@ -25,13 +25,13 @@ class CompileError(InputError):
 
 @dataclass
 class Library:
-    """What the rules of a policy file may name.
+    """The names that rules can refer to.
 
     Attributes:
         functions: the state functions, by name.
         tags: the sets of tools, by name.
-        tools: the tools that exist, with their arguments where these are declared; None where any may.
-        history_queries: the views that the rules need, which grows as they are compiled.
+        tools: the declared tools, each with its argument names, or None for any arguments. None declares no tools.
+        history_queries: the history queries of the rules; compiling a rule adds to them.
     """
 
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
@@ -40,10 +40,10 @@ class Library:
     history_queries: list[HistoryQuery] = field(default_factory=list)
 
     def tools_of(self, pattern: ast.Pattern) -> frozenset[str]:
-        """The tools that a pattern means.
+        """The tools that a pattern matches.
 
         Raises:
-            CompileError: there is no such tool, tag or argument.
+            CompileError: the pattern has an unknown tool, tag or argument.
         """
         tools: set[str] = set()
         try:

@@ -1,4 +1,4 @@
-"""What the parts of a rule have in common: how one is asked, and what it says."""
+"""The interface of monitors: calls and context in, results and explanations out."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from guardagent.types import EMPTY, Event, freeze, thaw
 _UNREAD = object()
 
 CallStatus = Literal["ok", "failed", "unknown", "withdrawn"]
-"""How a call ended. A withdrawn one was allowed and never ran: to the rules it has not been."""
+"""The outcome of a call. A withdrawn call was allowed but never ran; rules ignore it."""
 
 _STORED_FIELDS = ("tool", "args", "action", "decision", "agent", "id", "facts", "output", "status", "expires", "used")
 
 
 class SessionCall:
-    """One call of a session, and what a rule reads of it. `status` is None while its outcome is open.
+    """One call of a session as rules read it. `status` is None while the call is in flight.
 
-    `assumed_status` is an outcome that is tried out while it is open.
+    `assumed_status` is a hypothetical outcome of a call in flight.
     """
 
     action: str | None = None
@@ -35,12 +35,12 @@ class SessionCall:
     status: CallStatus | None = None
     assumed_status: CallStatus | None = None
     permit: Any = None
-    applicability: Any = None  # what it has to do with the policy
+    applicability: Any = None  # the checks of the policy that apply to the call
     expires = 0.0
-    permit_requested = False  # whether the host has asked for its permit, so that it is one that uses permits
+    permit_requested = False  # whether the host requested the permit, and so uses permits
     used = False
-    may_have_started = False  # whether it was in flight when its session was restored, and may have begun before
-    lapsed = False  # whether it was withdrawn because its permit had expired
+    may_have_started = False  # whether it was restored in flight, and may already run
+    lapsed = False  # whether it was withdrawn after its permit expired
 
     def __init__(self, tool: str, args: Mapping[str, Any], place: int = 0) -> None:
         self.tool = tool
@@ -48,13 +48,13 @@ class SessionCall:
         self.place = place
 
     def labelled(self, action: str | None, decision: str | None, tags: frozenset[str]) -> Self:
-        """The same call, with what else it is."""
+        """Sets the action, the decision and the tags; returns the call."""
         self.action, self.decision, self.tags = action, decision, tags
         return self
 
     @property
     def possible_statuses(self) -> tuple[CallStatus, ...]:
-        """The ways in which it can still end: what has not begun to run may never do so."""
+        """The possible outcomes. A call that has not started can still be withdrawn."""
         return ("ok", "failed") if self.used and not self.may_have_started else ("ok", "failed", "withdrawn")
 
     @property
@@ -62,7 +62,7 @@ class SessionCall:
         return self.assumed_status is None and (not self.used or self.may_have_started)
 
     def event(self) -> Event:
-        """The call as it is now, for others to keep."""
+        """An immutable record of the call."""
         status = None if self.status == "withdrawn" else self.status
         return Event(
             self.tool, self.args, freeze(self.output), status, self.action, self.decision, self.tags,
@@ -70,7 +70,7 @@ class SessionCall:
         )  # fmt: skip
 
     def copied(self) -> SessionCall:
-        """The same call, for a session that may end it otherwise."""
+        """A copy of the call for another session, without the permit."""
         copy = SessionCall(self.tool, self.args, self.place)
         copy.__dict__.update(self.__dict__)
         copy.permit = None
@@ -82,7 +82,7 @@ class SessionCall:
 
     @classmethod
     def loaded(cls, place: int, data: Mapping[str, Any]) -> SessionCall:
-        """The call that was dumped, at its place."""
+        """Restores a dumped call at its place in the history."""
         call = cls(data["tool"], freeze(data["args"]), place)
         for name in _STORED_FIELDS:
             setattr(call, name, freeze(data[name]))
@@ -94,15 +94,15 @@ class SessionCall:
 
 
 class RuleContext:
-    """What the rules of a session look at.
+    """The data that rules of a session are evaluated on.
 
     Attributes:
-        facts: what the host knows at this moment.
-        state_source: the state, or a callable that gives it as it is now.
-        indexes: the views of the history, by their numbers.
-        messages: the conversation's messages, or a callable that gives them as they are now.
-        in_flight: the calls whose outcomes are open.
-        before_place: the place of the call that is looked back from; None for a call that is only proposed.
+        facts: the current facts of the host.
+        state_source: the state, or a callable that returns the current state.
+        indexes: the history indexes, by number.
+        messages: the messages of the conversation, or a callable that returns the current ones.
+        in_flight: the calls without an outcome.
+        before_place: only calls before this place count; None for a proposed call.
     """
 
     __slots__ = ("_state", "before_place", "facts", "in_flight", "indexes", "messages", "state_source")
@@ -119,34 +119,32 @@ class RuleContext:
         self._state: Any = _UNREAD
 
     def state(self) -> Any:
-        """The state as it is now; of a source that has to be asked, as it was at the first question of a check."""
+        """The current state. A callable source is read once per check."""
         if self._state is _UNREAD:
             self._state = self.state_source() if callable(self.state_source) else self.state_source
         return self._state
 
     def refresh(self, facts: Mapping[str, Any]) -> None:
-        """Another moment has come."""
+        """Sets new facts and discards the cached state."""
         self.facts = facts
         self._state = _UNREAD
 
 
-CallSequence = tuple[
-    tuple[str, Mapping[str, Any]], ...
-]  # calls one after the other, with what is known of their arguments
+CallSequence = tuple[tuple[str, Mapping[str, Any]], ...]  # calls in order, with their known arguments
 
 
 @dataclass(slots=True)
 class Explanation:
-    """What there is to say of a finding. All but `withheld` shows only what the conversation saw or the caller gave.
+    """The explanation of a result. Only `withheld` contains values that the conversation and the caller have not seen.
 
     Attributes:
-        needed: the condition that was not met.
-        missing: calls that are missing.
-        because: facts that made it so.
-        evidence: what else there is for machines.
-        sequences: calls that would mend it, any of them.
-        changes: the proposed call with other arguments that would mend it, and that in words.
-        withheld: the values that were not shown, for the operator.
+        needed: the condition that does not hold.
+        missing: the missing calls.
+        because: the facts behind the result.
+        evidence: further evidence for machines.
+        sequences: alternative sequences of calls that would make the call compliant.
+        changes: changed arguments that would make the call compliant, and their description.
+        withheld: hidden values, for the operator.
     """
 
     needed: str = ""
@@ -160,14 +158,14 @@ class Explanation:
 
 @dataclass(slots=True)
 class MonitorResult:
-    """Why a part of a rule is not satisfied: false or unknown. `explain` says why, at once or not at all."""
+    """The result of an unsatisfied monitor: false or unknown. Call `explain` at once: later it may see other values."""
 
     value: Truth
     explain: Callable[[], Explanation] = Explanation
 
     @classmethod
     def merged(cls, value: Truth, results: Sequence[MonitorResult], between: str) -> MonitorResult:
-        """What several findings come to."""
+        """One result for several."""
         return cls(value, partial(_merged, results, between))
 
 
@@ -185,51 +183,51 @@ def _merged(results: Sequence[MonitorResult], between: str) -> Explanation:
 
 
 class Monitor(Protocol):
-    """A part of a rule: all that it remembers of a session is the memory that it made.
+    """Monitors a part of a rule. All of its state about a session is in the memory that `start` creates.
 
     Attributes:
-        tools: the tools that it names.
-        stateful: whether it has to be told of calls that take their places, and of their outcomes.
+        tools: the tools that it refers to.
+        stateful: whether it must process reserved and settled calls.
     """
 
     tools: frozenset[str]
     stateful: bool
 
     def concerns(self, call: SessionCall) -> bool:
-        """Whether such a call can change anything; by its tool, action, decision and tags alone."""
+        """Whether calls with this tool, action, decision and tags can affect the monitor."""
 
     def looks_back(self, call: SessionCall) -> bool:
-        """Whether what is found of such a call may depend on earlier ones."""
+        """Whether the result for such a call can depend on earlier calls."""
 
     def start(self) -> Any:
-        """The memory of a new session."""
+        """Creates the memory for a new session."""
 
     def judge(self, context: RuleContext, call: SessionCall, memory: Any) -> MonitorResult | None:
-        """Whether the part could still be kept if this call came next and went well."""
+        """Judges a proposed call, assuming that it succeeds; returns None if the monitor stays satisfiable."""
 
     def reserved(self, context: RuleContext, call: SessionCall, memory: Any, result: MonitorResult | None) -> None:
-        """The call takes its place; what was found of it before is given."""
+        """Processes a call that is now in flight, with the result of `judge` for it."""
 
     def began(self, memory: Any) -> None:
-        """A call in flight is about to run: it can no longer be withdrawn."""
+        """Processes the start of a call in flight: it can no longer be withdrawn."""
 
     def settled(self, context: RuleContext, call: SessionCall, memory: Any) -> None:
-        """The outcome of a call is recorded; one that was withdrawn has not been."""
+        """Processes the outcome of a call. A withdrawn call is ignored from then on."""
 
     def ended(self, context: RuleContext, memory: Any) -> MonitorResult | None:
-        """Whether the part is kept if nothing follows."""
+        """Judges the end of the conversation; returns None if satisfied."""
 
     def satisfiable(self, memory: Any) -> Truth:
-        """Whether it can still be kept."""
+        """Whether some continuation satisfies the monitor."""
 
     def satisfied(self, memory: Any) -> bool:
-        """Whether nothing that follows can break it."""
+        """Whether every continuation satisfies the monitor."""
 
     def copied(self, memory: Any, calls: Mapping[SessionCall, SessionCall]) -> Any:
-        """A memory of its own for another session, in which other calls stand for some."""
+        """A copy of the memory for another session, with some calls replaced."""
 
     def dumped(self, memory: Any) -> Any:
-        """The memory as JSON, in which a call is its place."""
+        """The memory as JSON. Calls become their places."""
 
     def loaded(self, data: Any, calls: Sequence[SessionCall]) -> Any:
-        """The memory that was dumped."""
+        """Restores a dumped memory."""

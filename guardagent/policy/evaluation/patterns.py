@@ -1,8 +1,8 @@
-"""Call patterns: which calls a rule means.
+"""Compiles the tests of call patterns.
 
-A proposed call that lacks an argument still matches, with that variable unknown: a guard that cannot see an argument
-does not look away. A past call that lacks it does not match. A text that differs from a pattern's literal only in case
-or in surrounding space is neither the same nor another one: unknown.
+A proposed call without an argument of the pattern still matches, and the variable is unknown, so that leaving out an
+argument cannot avoid a rule. A past call without the argument does not match. A string that differs from a literal only
+in case or surrounding space gives unknown.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 from guardagent._support.patterns import compile_pattern
 from guardagent.policy.language import ast
-from guardagent.policy.language.values import Absent, Truth, Unknown, equal, kind_of, mismatch, shown
+from guardagent.policy.language.values import Absent, Truth, Unknown, equal, kind_name, kind_of, mismatch, shown
 
 Test = Callable[[Any], Truth]
 _MISSING = object()
 
 
 def argument_of(args: Any, name: str) -> Any:
-    """An argument of a proposed call; unknown where it is missing or null."""
+    """An argument of a proposed call; unknown if missing or null."""
     value = args.get(name, _MISSING)
     if value is _MISSING:
         return Unknown(Absent(f"argument {name!r} is missing"))
@@ -27,7 +27,7 @@ def argument_of(args: Any, name: str) -> Any:
 
 
 def argument_test(argument: ast.Argument) -> Test:
-    """Whether an argument's value is what a pattern asks for; where that is unknown, the argument is named."""
+    """Compiles the test of an argument. Unknown results name the argument."""
     assert not isinstance(argument.value, ast.Variable)
     test = value_test(argument.value)
 
@@ -41,7 +41,7 @@ def argument_test(argument: ast.Argument) -> Test:
 
 
 def value_test(wanted: ast.ExactValue | ast.RegexValue | ast.AnyValue) -> Test:
-    """Whether a value is what a pattern asks for."""
+    """Compiles the test of a value."""
     if isinstance(wanted, ast.AnyValue):
         return lambda _: True
     if isinstance(wanted, ast.RegexValue):
@@ -53,7 +53,7 @@ def value_test(wanted: ast.ExactValue | ast.RegexValue | ast.AnyValue) -> Test:
 
 
 def regex_test(regex: str) -> Test:
-    """Whether the whole of a text matches, by a linear-time engine."""
+    """Compiles a full match of a string, with a linear-time engine."""
     matches = compile_pattern(regex).fullmatch
 
     def test(value: Any) -> Truth:
@@ -61,11 +61,9 @@ def regex_test(regex: str) -> Test:
             try:
                 return matches(value) is not None
             except UnicodeError:
-                return Unknown("a text cannot be matched: it is no valid one")
+                return Unknown("a string cannot be matched: it is not valid Unicode")
         return (
-            value
-            if type(value) is Unknown
-            else Unknown(f"a {kind_of(value) or 'null'} cannot be matched: it is no text")
+            value if type(value) is Unknown else Unknown(f"a {kind_name(value)} cannot be matched; expected a string")
         )
 
     return test
@@ -87,5 +85,5 @@ def _text_test(literal: str) -> Test:
 
 
 def folded_name(text: str) -> str:
-    """A text without what may be an accident of writing: case, and space around it."""
+    """A string without case and surrounding space."""
     return text.strip().casefold()

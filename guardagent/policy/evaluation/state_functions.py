@@ -1,4 +1,4 @@
-"""State functions: what a rule asks the toolbox about the state, as `state(fn(...))`."""
+"""State functions: functions of the toolbox that rules call on the state, as `state(fn(...))`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from guardagent.types import thaw
 
 
 class StateFunctionError(Exception):
-    """A state function raised, or gave something that is no value.
+    """A state function raised an error or returned an invalid value.
 
     Attributes:
-        detail: with what the function said, which may be anything of the state.
+        detail: the message with the function's own error, which can contain anything from the state.
     """
 
     def __init__(self, problem: str, error: object = "") -> None:
@@ -31,7 +31,9 @@ def check_signature(node: ast.StateOf, function: Callable[..., Any]) -> None:
         inspect.signature(function).bind(None, *node.arguments)
     except TypeError as error:
         expected = ", ".join(list(inspect.signature(function).parameters)[1:])
-        raise CompileError(f"{node.function}({expected}) after the state: {error}", node.place) from None
+        raise CompileError(
+            f"wrong arguments for the state function '{node.function}({expected})': {error}", node.place
+        ) from None
 
 
 def state_function(
@@ -42,7 +44,7 @@ def state_function(
     def answer(env: Env, values: Sequence[Any]) -> Any:
         state = env[0].state()
         if state is None:
-            return Unknown("there is no state")
+            return Unknown("the session has no state")
         try:
             found = function(state, *values)
         except Exception as error:
@@ -50,9 +52,11 @@ def state_function(
         if type(found) in PLAIN:
             return found
         if found is None:
-            return Unknown(Cause(term_text, env, "has no answer"))
+            return Unknown(Cause(term_text, env, "has no result"))
         if kind_of(found) is None:
-            raise StateFunctionError(f"state function {name} returned a {type(found).__name__}; expected a JSON value")
+            raise StateFunctionError(
+                f"the state function {name!r} returned a value of type {type(found).__name__!r}; expected a JSON value"
+            )
         return found
 
     def state_of(env: Env) -> Any:
@@ -71,7 +75,7 @@ def state_function(
 
 def in_state(state: Any, name: str) -> Any:
     if state is None:
-        return Unknown("there is no state")
-    # A state that is no mapping is a host's own object.
+        return Unknown("the session has no state")
+    # A state that is not a mapping is an object of the host.
     value = state.get(name) if kind_of(state) == "mapping" else getattr(state, name, None)
-    return Unknown(f"state.{name} is not known") if value is None else value
+    return Unknown(f"'state.{name}' is unknown") if value is None else value

@@ -1,8 +1,8 @@
-"""Terms of a rule in words: with the values that they had in place of the rule's names.
+"""Renders terms as text, with values in place of names.
 
-Only values that the conversation has seen or the caller gave are shown: those of arguments, of recorded calls and of
-facts. A term that looks at the state stands there by its text alone, whatever its value is. So the words tell a model
-nothing of another user's records, and cannot be made to by what it puts into its arguments.
+Only values that the conversation or the caller has seen are shown: arguments, recorded calls and facts. A term over the
+state appears as source text, never with its value. So the text reveals no other user's records to a model, whatever
+arguments it chooses.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from guardagent.policy.language.printer import Printer
 from guardagent.policy.language.values import kind_of, shown
 
 _SCALARS = ("text", "number", "truth value")
-_SHORT = 60  # characters of a list that is shown
+_SHORT = 60  # maximum length of a shown list
 
 
 def is_shown(node: object) -> bool:
-    """Whether the value of a term may be shown: nothing in it looks at the state."""
+    """Whether the value of a term may be shown: no part of it reads the state."""
     return not any(isinstance(one, ast.State | ast.StateOf) for one in ast.walk(node))
 
 
 class TermText:
-    """One term, ready to be put in words.
+    """A term that can be rendered with the values of an environment.
 
     Args:
-        node: the term, or a pattern.
-        names: the names that are bound around it, with their places in the environment.
-        arguments: place of a variable -> the argument that it is bound to.
-        hidden: places of variables that are bound to items of a list, which may be one of the state.
-        own: the label of the call that is put in words.
+        node: the term or pattern.
+        names: the names in scope, with their slots in the environment.
+        arguments: slot of a variable -> the argument that binds it.
+        hidden: slots of variables bound to items of a list, which can come from the state.
+        own: the label of the rendered call.
     """
 
     __slots__ = ("_arguments", "_hidden", "_names", "_node", "_own", "_pieces")
@@ -51,15 +51,15 @@ class TermText:
         self._pieces: list[str | tuple[int, str]] | None = None
 
     def render(self, env: Env | Mapping[int, Any]) -> str:
-        """With the values of an environment."""
+        """The text with the values of an environment."""
         pieces = self._pieces or self.pieces()
         return "".join([one if type(one) is str else _value_or_name(env[one[0]], one[1]) for one in pieces])  # type: ignore[index]
 
     def pieces(self) -> list[str | tuple[int, str]]:
-        """Its text, and (place, name) where a value stands."""
+        """The pieces of the text: strings, and (slot, name) for values."""
         if self._pieces is None:
             text = Printer(self._named, self._own).text(self._node)
-            parts = text.split("\0")  # texts alternate with names
+            parts = text.split("\0")  # text alternates with names
             self._pieces = [self._place(part) if at % 2 else part for at, part in enumerate(parts)]
         return self._pieces
 
@@ -72,7 +72,7 @@ class TermText:
 
 
 class OperandText(TermText):
-    """A side of a comparison: its text, with its value beside it where that may be shown."""
+    """A side of a comparison: its text, followed by its value if that may be shown."""
 
     __slots__ = ("_name", "_with_value", "is_shown")
 
@@ -93,7 +93,7 @@ class OperandText(TermText):
 
 
 class Cause:
-    """Why a term is not known, put in words when it is asked for: most such causes never are."""
+    """The cause of an unknown term. Rendered lazily, since most causes are never read."""
 
     __slots__ = ("_problem", "_term", "_values")
 
@@ -106,7 +106,7 @@ class Cause:
 
 
 def _value_or_name(value: Any, name: str) -> str:
-    """A value in the place of a name; where it is none, or a long one, the name."""
+    """The text of a scalar value or call; otherwise the name."""
     if type(value) is str or kind_of(value) in _SCALARS:
         return shown(value)
     return value.tool if type(value) is SessionCall else name

@@ -1,7 +1,7 @@
-"""Compiles the terms and patterns of a rule to functions of its names' values.
+"""Compiles the terms and patterns of a rule to functions of an environment.
 
-Every name of a rule (a label, a variable) has a place of its own in a list, the *environment*; the first place holds
-the trace: the facts, the state and the views of the history.
+The *environment* is a list with a slot for every name of a rule (labels and variables). Slot 0 holds the rule context:
+the facts, the state and the history indexes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from guardagent.policy.language.values import (
     null_or_invalid,
 )
 
-Names = dict[str, int]  # a label or variable -> its place in the environment
+Names = dict[str, int]  # a label or variable -> its slot in the environment
 
 
 COMPARISONS: Mapping[str, Callable[[Any, Any], Truth]] = {
@@ -55,9 +55,9 @@ class Compiler:
     """Compiles the terms of one rule.
 
     Attributes:
-        arguments: place of a variable -> the argument that it is bound to.
-        items: places of the variables that are bound to items of lists.
-        index_of: the id of a term -> the number of its view of the history.
+        arguments: slot of a variable -> the argument that binds it.
+        items: slots of the variables that are bound to items of lists.
+        index_of: id() of a term -> the number of its history index.
     """
 
     def __init__(self, library: Library) -> None:
@@ -70,14 +70,14 @@ class Compiler:
         self._compiled: dict[Any, tuple[ast.Term, Term]] = {}
 
     def call_outcomes(self, *conditions: ast.Term, directed: bool = True) -> CallOutcomes:
-        """The ways in which calls in flight can end, as far as these conditions can tell; all are compiled by now."""
+        """The outcomes of calls in flight that these conditions distinguish. Compile the conditions first."""
         queries = self.library.history_queries
         return CallOutcomes(
             conditions, queries, range(self._first_query, len(queries)), self.index_of, directed=directed
         )
 
     def place(self) -> int:
-        """A new place in the environment."""
+        """Allocates a slot in the environment."""
         self.size += 1
         return self.size - 1
 
@@ -87,7 +87,7 @@ class Compiler:
     # --- proposed calls
 
     def proposed(self, pattern: ast.Pattern, names: Names) -> Callable[[Env, Any], Truth]:
-        """A function that puts a proposed call among the names, and tells whether the pattern matches."""
+        """Compiles a function that binds a proposed call and returns whether the pattern matches."""
         label = self.place()
         if pattern.label:
             names[pattern.label] = label
@@ -125,7 +125,7 @@ class Compiler:
     # --- past calls
 
     def add_query(self, pattern: ast.Pattern, condition: ast.Term, names: Names, **options: Any) -> int:
-        """The number of a new view of the history."""
+        """Adds a history query; returns its number."""
         spec = self.history_query(pattern, condition, names, **options)
         self.library.history_queries.append(spec)
         return len(self.library.history_queries) - 1
@@ -139,7 +139,7 @@ class Compiler:
         ok_only: bool = False,
         term: ast.Term | None = None,
     ) -> HistoryQuery:
-        """What is asked of a past call; `names` are those outside of it."""
+        """Compiles a query for past calls. `names` are the names in scope around it."""
         label, inner = self.place(), dict(names)
         local = {pattern.label or ""}
         if pattern.label:
@@ -191,7 +191,7 @@ class Compiler:
         joins: list[tuple[Term, Term]],
         rest: list[Term],
     ) -> None:
-        """Puts a condition where a view can make the most of it."""
+        """Classifies a condition: on the past call alone, an equation for the index, or residual."""
         if is_true(part):
             return
         if is_own(part, local):
@@ -207,7 +207,7 @@ class Compiler:
     # --- terms
 
     def term(self, node: ast.Term, names: Names) -> Term:
-        """A function that gives the value of a term."""
+        """Compiles a term to a function of the environment."""
         key = id(node), frozenset(names.items())  # equal nodes may differ: 1 and true
         if key not in self._compiled:
             self._compiled[key] = node, getattr(self, f"_{type(node).__name__.lower()}")(node, names)
@@ -266,7 +266,7 @@ class Compiler:
         return computed
 
     def blame(self, node: ast.Term, names: Names, problem: str) -> Callable[..., Unknown]:
-        """A function for a value that is not known: where those it is made of are known, the cause names the term."""
+        """Compiles the cause of an unknown value: the term itself if all of its operands are known."""
         term_text = self.term_text(node, names)
 
         def blamed(env: Env, found: Unknown, *values: Any) -> Unknown:
@@ -328,7 +328,7 @@ class Compiler:
         return self._of_two(node, names, _NOT_KNOWN, item_of, node.body, node.index)
 
     def _fact(self, node: ast.Fact, _: Names) -> Term:
-        path, unknown = node.path, Unknown(f"fact {'.'.join(node.path)} is not known")
+        path, unknown = node.path, Unknown(f"the fact '{'.'.join(node.path)}' is unknown")
 
         def fact(env: Env) -> Any:
             value = env[0].facts
@@ -343,7 +343,7 @@ class Compiler:
     def _state(self, _node: ast.State, _: Names) -> Term:
         def state(env: Env) -> Any:
             value = env[0].state()
-            return Unknown("there is no state") if value is None else value
+            return Unknown("the session has no state") if value is None else value
 
         return state
 
@@ -388,7 +388,7 @@ class Compiler:
         def values(env: Env) -> Any:
             found = items(env)
             if kind_of(found) != "list":
-                return found if type(found) is Unknown else Unknown(Cause(term_text, env, "is no list"))
+                return found if type(found) is Unknown else Unknown(Cause(term_text, env, "is not a list"))
             return (_condition_on_item(env, slot, one, condition) for one in found)
 
         return _FOLDED[node.which](values)
@@ -435,7 +435,7 @@ def _argument_reader(label: int, name: str) -> Term:
 
 
 def all_of_terms(parts: Sequence[Term]) -> Term:
-    """`conjunction`, without a generator in the way."""
+    """As `conjunction`, for compiled terms, without a generator."""
 
     def all_of(env: Env) -> Truth:
         unknown: Unknown | None = None
@@ -453,7 +453,7 @@ def all_of_terms(parts: Sequence[Term]) -> Term:
 
 
 def any_of_terms(parts: Sequence[Term]) -> Term:
-    """`disjunction`, in the same way."""
+    """As `disjunction`, for compiled terms, without a generator."""
 
     def any_of(env: Env) -> Truth:
         unknown: Unknown | None = None
@@ -488,7 +488,7 @@ def _of(function: Callable[[Any], Any], body: Term) -> Term:
     return lambda env: function(body(env))
 
 
-UNDECIDED, _UNCOMPUTED, _NOT_KNOWN = "cannot be decided: {}", "cannot be computed: {}", "is not known: {}"
+UNDECIDED, _UNCOMPUTED, _NOT_KNOWN = "cannot be decided: {}", "cannot be computed: {}", "is unknown: {}"
 
 
 def _both(function: Callable[[Any, Any], Any], left: Term, right: Term) -> Term:
@@ -500,12 +500,12 @@ def is_true(node: ast.Term) -> bool:
 
 
 def names_in(node: object) -> set[str]:
-    """The variables and labels that a term uses, those that it binds itself included."""
+    """The variables and labels in a term, including those that it binds."""
     return {one.name for one in ast.walk(node) if isinstance(one, ast.Variable | ast.Label)}
 
 
 def is_own(node: ast.Term, local: set[str]) -> bool:
-    """Whether a term depends on a past call alone, whose names are given."""
+    """Whether a term depends only on a past call with these names."""
     outside = (ast.State, ast.StateOf, ast.Fact, ast.CountCalls, ast.SumCalls, ast.SomeCall, ast.Selected)
     if any(isinstance(one, outside) for one in ast.walk(node)):
         return False

@@ -1,5 +1,5 @@
-"""A policy file: strict YAML, its keys, and where each of its strings stands.
+"""Reads policy files: strict YAML, a table of keys, and the line of every value.
 
-A rule that is misread protects nothing. So the YAML is a subset without surprises, an unknown key is an error that
-names the nearest one, and every value knows its line.
+A misread rule protects nothing. Only a strict subset of YAML is accepted, an unknown key is an error that names the
+nearest known one, and every value keeps its line.
 """

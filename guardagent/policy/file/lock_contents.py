@@ -1,4 +1,4 @@
-"""The content of policies that a lock file names."""
+"""The files of a policy that a lock file pins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from guardagent.sandbox.toolbox import Toolbox
 
 
 def policy_contents(*files: Path) -> Iterator[Content]:
-    """Policy files, and all the files that they name."""
+    """Yields policy files and every file that they refer to."""
     for path in files:
         yield Content("policy", path.name, path)
         read = read_policy_file(path)

@@ -1,6 +1,6 @@
-"""Reads policies that are Python values: each part knows the keys that lead to it, as those of a YAML file their lines.
+"""Reads policies from Python mappings. Each node keeps its path of keys, as nodes of a YAML file keep their lines.
 
-The bounds, and what a key or a value may be, are those of the YAML reader.
+Limits and allowed types of keys and values are those of the YAML reader.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from guardagent.policy.file.source_tree import SourceNode, SourceScalar, shorten
 from guardagent.policy.file.yaml_reader import MAX_DEPTH, MAX_PARTS
 
 _KINDS = {bool: "boolean", int: "number", float: "number", type(None): "null"}
-_MAX_BITS = 10_000  # of an integer: Python refuses to print longer ones
+_MAX_BITS = 10_000  # of an integer: Python does not print longer ones
 
 
 def nodes_of(data: Mapping[str, Any], folder: Path | None) -> SourceNode:
-    """The values of a mapping.
+    """Converts a mapping to source nodes.
 
     Args:
-        data: the policies.
-        folder: where the files lie that it names.
+        data: the content of a policy file.
+        folder: the base of relative paths.
 
     Raises:
-        ContentError: something in it cannot stand in a policy file; with the keys that lead there.
+        ContentError: a key or value cannot occur in a policy file; with its path of keys.
     """
     return _MappingReader(folder).node(data, "data", 1)
 
@@ -39,9 +39,9 @@ class _MappingReader:
     def node(self, value: Any, place: str, depth: int) -> SourceNode:
         self._parts += 1
         if depth > MAX_DEPTH:
-            _fail(place, f"nested deeper than {MAX_DEPTH} levels; expected fewer")
+            _fail(place, f"is nested deeper than {MAX_DEPTH} levels; expected fewer levels")
         if self._parts > MAX_PARTS:
-            _fail(place, f"more than {MAX_PARTS:,} keys and values; expected fewer: divide the policies")
+            _fail(place, f"has more than {MAX_PARTS:,} keys and values; split the policies")
         return SourceNode(self._value(value, place, depth), Path(place), 0, 0, self._folder)
 
     def _value(
@@ -55,13 +55,16 @@ class _MappingReader:
             return SourceText(_valid_string(value, place), Path(place), 0)
         if not _is_scalar(value):
             found = type(value).__name__
-            _fail(place, f"is a {found}; expected a text, a finite number, a boolean, None, a list or a mapping")
+            _fail(
+                place,
+                f"has the type {found!r}; expected a string, a finite number, a boolean, None, a list or a mapping",
+            )
         return SourceScalar(value, _KINDS[type(value)], "" if value is None else repr(value))
 
     def _fields(self, values: Mapping[Any, Any], place: str, depth: int) -> Iterator[tuple[str, SourceNode]]:
         for key, value in values.items():
             if not isinstance(key, str):
-                _fail(place, f"a key is a {type(key).__name__}; expected a text")
+                _fail(place, f"a key has the type {type(key).__name__!r}; expected a string")
             self._parts += 1
             name = _valid_string(key, place)
             yield name, self.node(value, f"{place}.{shortened(name)}", depth + 1)
@@ -75,8 +78,8 @@ def _is_scalar(value: Any) -> bool:
 
 def _valid_string(text: str, place: str) -> str:
     if any("\ud800" <= sign <= "\udfff" for sign in text):
-        _fail(place, "holds half a character; expected a whole one")
-    return str.__str__(text)  # that of an enumeration gives its name
+        _fail(place, "contains half of a surrogate pair; expected complete characters")
+    return str.__str__(text)  # str() of an enumeration member gives its name
 
 
 def _fail(place: str, problem: str) -> NoReturn:

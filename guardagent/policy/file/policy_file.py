@@ -1,6 +1,6 @@
-"""Reads a policy file: what it says, checked key by key and located, with its rules still as texts.
+"""Reads a policy file key by key. Rules stay uncompiled strings with their lines.
 
-Everything is read or nothing is: an unknown key, a wrong type or a file that is not there is an error with its line.
+Reading is all or nothing: an unknown key, a wrong type or a missing file is an error with its line.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ DECISIONS = {
     "escalate": Decision.ESCALATE,
     "halt": Decision.HALT,
 }
-"""What `on_violation:` says, and what it means for the step."""
+"""The values of `on_violation:` and their decisions."""
 
-# What rules can write after @, which the language keeps for its operators as elsewhere.
+# The names that rules may write after @: operators of the language are reserved.
 _TAG = r"(?!(?:AND|OR|NOT|[UWRSGFXOHY]|true|false)$)[A-Za-z_]\w*(?:[.-]\w+)*"
 
 
 @dataclass(frozen=True, slots=True)
 class RuleSource:
-    """One policy, as its file has it.
+    """One policy as written in its file.
 
     Attributes:
-        statements: the formulas, which must all hold, or the request; none for a solver rule.
-        solver: what stands under `solver:`.
-        program: the checking code of a request.
-        line: where the policy begins.
+        statements: the formulas, all of which must hold, or the request; empty for a solver rule.
+        solver: the value of `solver:`.
+        program: the guard program of a request.
+        line: the first line of the policy.
     """
 
     id: str
@@ -80,12 +80,12 @@ class RuleSource:
 
 @dataclass(frozen=True, slots=True)
 class IgnoredFinding:
-    """A finding of `verify` that the author accepts.
+    """A finding of `verify` that the author of the policy accepts.
 
     Attributes:
-        check: the check that finds it.
-        node: where; None for one of the whole graph.
-        place: where its author wrote it.
+        check: the check that reports it.
+        node: the node id; None for a finding about the whole graph.
+        place: its entry in the policy file.
     """
 
     check: str
@@ -100,9 +100,9 @@ class PolicyFile:
 
     Attributes:
         tags: the sets of tools that rules write as `@name`.
-        tools: the tools that exist, each with the names of its arguments where these are declared. None: any may be.
-        path: the file; `text` or `data` where there is none.
-        digest: of the bytes of the file and of every file it names.
+        tools: the declared tools, each with its argument names, or None for any arguments. None declares no tools.
+        path: the file; `text` or `data` without a file.
+        digest: a hash of the file and of every file that it refers to.
     """
 
     path: Path
@@ -117,18 +117,18 @@ class PolicyFile:
 
 
 def read_policy_file(path: Path | str) -> PolicyFile:
-    """What a policy file says.
+    """Reads a policy file.
 
     Raises:
-        InputError: it is missing or unreadable.
-        ContentError: something in it is wrong; with the line, and what was expected there.
+        InputError: the file is missing or unreadable.
+        ContentError: the content is invalid; with the line and the expected content.
     """
     path = Path(path)
     return _parse(_bytes(path, MAX_BYTES), path, path.parent)
 
 
 def read_policy_text(text: str, folder: Path | str | None = None) -> PolicyFile:
-    """Reads a string that is written as a policy file.
+    """Reads the content of a policy file from a string.
 
     Raises:
         InputError: as `read_policy_file`; messages begin with `text:line:`.
@@ -137,16 +137,18 @@ def read_policy_text(text: str, folder: Path | str | None = None) -> PolicyFile:
         data = text.encode()
     except UnicodeEncodeError as error:
         raise ContentError(
-            "holds half a character; expected a whole one", "text", text.count("\n", 0, error.start) + 1
+            "contains half of a surrogate pair; expected complete characters",
+            "text",
+            text.count("\n", 0, error.start) + 1,
         ) from None
     return _parse(_check_size(data, MAX_BYTES, Path("text")), Path("text"), _folder(folder))
 
 
 def read_policy_data(data: Mapping[str, Any], folder: Path | str | None = None) -> PolicyFile:
-    """Reads a mapping that has the keys of a policy file. Its digest is that of its canonical JSON.
+    """Reads a mapping with the keys of a policy file. The digest is that of its canonical JSON.
 
     Raises:
-        InputError: as `read_policy_file`; messages begin with the keys that lead to the mistake.
+        InputError: as `read_policy_file`; messages begin with the path of keys.
     """
     from guardagent.policy.file.mapping_reader import nodes_of
 
@@ -163,7 +165,7 @@ def _parse(data: bytes, path: Path, folder: Path | None) -> PolicyFile:
 
     node = parse(data, path, folder)
     if node is None or node.plain is None:
-        raise ContentError("holds no policies; expected `version: 1` and `policies:`", path, 1)
+        raise ContentError("contains no policies; expected 'version: 1' and 'policies:'", path, 1)
     return _policy_file(node, data, path)
 
 
@@ -189,20 +191,20 @@ def _bytes(path: Path, limit: int) -> bytes:
         with path.open("rb") as stream:
             data = stream.read(limit + 1)
     except FileNotFoundError:
-        raise InputError(f"{path}: no such file; expected one") from None
+        raise InputError(f"{path}: no such file; expected a policy file, or a file that it refers to") from None
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read: {error}; expected a file") from None
+        raise InputError(f"{path}: cannot be read: {error}; expected a readable file") from None
     return _check_size(data, limit, path)
 
 
 def _check_size(data: bytes, limit: int, path: Path) -> bytes:
     if len(data) > limit:
-        raise ContentError(f"more than {limit:,} bytes; expected at most that many: divide it", path, 1)
+        raise ContentError(f"has more than {limit:,} bytes; split the file", path, 1)
     return data
 
 
 def _digest(data: bytes, values: Mapping[str, Any]) -> str:
-    """Of each file with its length before it, so that nothing can move from one into the next."""
+    """Hashes each file after its length, so that no content can move from one file into the next."""
     digest = hashlib.sha256()
     for part in (data, *(_bytes(path, MAX_PROGRAM_BYTES) for path in _referenced_files(values))):
         digest.update(len(part).to_bytes(8, "big") + part)
@@ -216,7 +218,7 @@ def _referenced_files(values: Mapping[str, Any]) -> Iterator[Path]:
 
 
 def _check_tools(node: SourceNode, values: Mapping[str, Any]) -> None:
-    """Where the tools are declared, tags and solver rules name no others; temporal rules are compiled elsewhere."""
+    """Requires tags and solver rules to use declared tools. Temporal rules are checked when they are compiled."""
     known = values.get("tools")
     if known is None:
         return
@@ -230,7 +232,7 @@ def _check_tools(node: SourceNode, values: Mapping[str, Any]) -> None:
 
 
 def _unknown_tool(tool: str, known: Mapping[str, Any]) -> str:
-    return f"unknown tool {shortened(tool)!r}, which is not in `tools:`{name_hint(tool, known)}"
+    return f"unknown tool {shortened(tool)!r}: not declared in 'tools:'{name_hint(tool, known)}"
 
 
 def _solver_tools(node: SourceNode) -> Iterator[tuple[str, SourceNode]]:
@@ -253,8 +255,8 @@ def _tags(node: SourceNode, key: Key) -> dict[str, tuple[SourceText, ...]]:
     groups = by_name(node, key)
     for group, tools in node.fields.items():
         if not re.fullmatch(_TAG, group):
-            expected = "letters, digits, _, . and -, without an @, and none of the language's operators"
-            raise tools.error(f"{shortened(group)!r} is no tag; expected {expected}")
+            expected = "letters, digits, '_', '.' and '-', without '@'; operators of the language are reserved"
+            raise tools.error(f"{shortened(group)!r} is not a valid tag; expected {expected}")
     return groups
 
 
@@ -279,7 +281,7 @@ def _regular_expression(node: SourceNode, key: Key) -> str:
         compile_pattern(found.text)
     except PatternError as error:
         raise found.error(
-            f"`{key.name}` is {node.description}, no regular expression: {shortened(str(error))}; expected RE2 syntax"
+            f"{key.name!r} is not a valid regular expression: {shortened(str(error))}; expected RE2 syntax"
         ) from None
     return found.text
 
@@ -311,12 +313,12 @@ def _rule(node: SourceNode, key: Key) -> RuleSource:
 def _kind(node: SourceNode) -> RuleKind:
     kinds = [kind for kind in RULE_KINDS if kind in node.fields]
     if not kinds:
-        raise node.error("a policy without a rule; expected one of `temporal`, `solver` and `request`")
+        raise node.error("the policy has no rule; expected one of 'temporal', 'solver' and 'request'")
     kind, *others = sorted(kinds, key=lambda kind: node.fields[kind].key_line)
     if others:
-        raise node.fields[others[0]].error(f"`{others[0]}` beside `{kind}`; expected one rule in each policy")
+        raise node.fields[others[0]].error(f"{others[0]!r} next to {kind!r}; expected one rule in each policy")
     if "program" in node.fields and kind != "request":
-        raise node.fields["program"].error(f"`program` belongs to a `request`; expected none beside `{kind}`")
+        raise node.fields["program"].error(f"'program' next to {kind!r}; expected it only next to 'request'")
     return kind
 
 
@@ -327,8 +329,8 @@ def _rules(node: SourceNode, key: Key) -> tuple[RuleSource, ...]:
     for rule, place in zip(rules, node.items, strict=True):
         at = place.fields["id"]
         if rule.id in first:
-            there = f"in line {first[rule.id].line}" if at.line else f"{first[rule.id].path}"
-            raise at.error(f"policy {shortened(rule.id)!r} is already {there}; expected an id of its own")
+            there = f"in line {first[rule.id].line}" if at.line else f"at {str(first[rule.id].path)!r}"
+            raise at.error(f"policy id {shortened(rule.id)!r} is already used {there}; expected a unique id")
         first[rule.id] = at
     return rules
 
@@ -348,15 +350,15 @@ TOOL = Key("tool", tool_name, "the name of a tool")
 ARGUMENTS: Key = Key(
     "arguments",
     _arguments,
-    "a list of the names of arguments, or nothing where they are not declared",
+    "a list of argument names, or nothing to allow any arguments",
     item=Key("argument", name, "the name of an argument"),
 )
 RULE = Key(
     "policy",
     _rule,
-    "a mapping with `id` and one of `temporal`, `solver` and `request`",
+    "a mapping with 'id' and one of 'temporal', 'solver' and 'request'",
     keys=keys(
-        Key("id", name, "a text", "The policy's name in verdicts.", required=True),
+        Key("id", name, "a string", "The policy's name in verdicts.", required=True),
         Key(
             "temporal",
             one_or_more,
@@ -365,24 +367,24 @@ RULE = Key(
             item=Key("temporal", text, "a formula"),
         ),
         SOLVER,
-        Key("request", text, "a text that says what is not allowed", "What is not allowed, in plain words."),
-        Key("program", file, "a Python file", "The checking code of a request.", choices=(".py",)),
-        Key("message", plain_text, "a text for people", "What people read when the policy is violated."),
+        Key("request", text, "a string that describes what is forbidden", "What is forbidden, in natural language."),
+        Key("program", file, "a Python file", "The guard program of a request.", choices=(".py",)),
+        Key("message", plain_text, "a message for people", "The message that people read when the policy is violated."),
         Key(
             "on_violation",
             choice,
             "warn, block, escalate or halt",
-            "What happens to a violating call; block where not said.",
+            "The response to a violating call; the default is block.",
             choices=tuple(DECISIONS),
         ),
-        Key("remedy", plain_text, "a text that says what would be allowed", "What would make the call compliant."),
+        Key("remedy", plain_text, "a string that describes an allowed alternative", "How to make the call compliant."),
     ),
 )
 POLICY_FILE = Key(
     "the file",
     mapping,
-    "a mapping with `version: 1` and `policies:`",
-    "Rules that an agent is kept inside. Loading the file also checks duplicate ids and the text of each rule.",
+    "a mapping with 'version: 1' and 'policies:'",
+    "The rules for an agent. Loading the file also checks for duplicate ids and compiles each rule.",
     keys=keys(
         Key("version", _version, "the number 1", "The version of this format.", required=True),
         Key(
@@ -403,7 +405,7 @@ POLICY_FILE = Key(
             "tools",
             _tools,
             "a list of tools, or a mapping of tools to lists of their arguments",
-            "The tools that exist. A mapping gives the names of their arguments; without these, they are not checked.",
+            "The tools that exist. A mapping also declares their argument names, which are then checked.",
             item=TOOL,
         ),
         Key(
@@ -416,18 +418,18 @@ POLICY_FILE = Key(
             "unlisted",
             choice,
             "allow or deny",
-            "What happens to calls that no rule concerns; allow where not said.",
+            "The decision on calls that no rule covers; the default is allow.",
             choices=("allow", "deny"),
         ),
         Key(
             "ignore",
             items,
-            "a list of the findings of verify that are accepted",
-            "Findings of verify that are accepted.",
+            "a list of accepted findings of verify",
+            "Accepted findings of verify.",
             item=Key(
                 "finding",
                 _ignored,
-                "a mapping with `check`, `reason`, and the `node` where it is of one",
+                "a mapping with 'check', 'reason' and, for a finding about one node, 'node'",
                 keys=keys(
                     Key(
                         "check",
@@ -440,13 +442,19 @@ POLICY_FILE = Key(
                         "node",
                         name,
                         "the id of a node",
-                        "The id of the node; none for a finding of the whole graph.",
+                        "The id of the node; leave it out for a finding about the whole graph.",
                     ),
-                    Key("reason", plain_text, "a text that says why", "Why it is accepted.", required=True),
+                    Key(
+                        "reason",
+                        plain_text,
+                        "the reason as a string",
+                        "The reason for accepting the finding.",
+                        required=True,
+                    ),
                 ),
             ),
         ),
         Key("policies", _rules, "a list of policies", "The rules.", required=True, item=RULE),
     ),
 )
-"""Every key that a policy file may have, at every level; `policy_schema` makes the JSON Schema for editors of it."""
+"""The keys of a policy file at every level. `policy_schema` generates the JSON Schema for editors from them."""

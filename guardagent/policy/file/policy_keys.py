@@ -1,4 +1,4 @@
-"""What may stand under a key of a policy file: each reader refuses other values, and says the same as JSON Schema."""
+"""Readers of the values of policy-file keys. Each validates a value and gives the JSON Schema of what it accepts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from guardagent.policy.file.source_tree import SourceNode, SourceScalar, shorten
 from guardagent.policy.file.yaml_errors import QUOTE
 
 MAX_NAME = 200
-_LINE = f"one line of at most {MAX_NAME} characters, without spaces around it"
+_LINE = f"one line of at most {MAX_NAME} characters, without surrounding spaces"
 _TEXT_SCHEMA = {"type": "string", "pattern": r"\S"}
 _LINE_SCHEMA = {"type": "string", "pattern": r"^\S(?:.*\S)?$", "maxLength": MAX_NAME}
 _NO_PATTERN_SCHEMA = {"not": {"pattern": r"^@|^tool:|\*"}}
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ValueReader(Generic[T]):
-    """Makes a value of what stands under a key, and gives the JSON Schema of what it takes."""
+    """Converts the node of a key to a value, and gives the JSON Schema of the nodes that it accepts."""
 
     read: Callable[[SourceNode, Key], T]
     schema: Callable[[Key], Schema]
@@ -37,21 +37,21 @@ class ValueReader(Generic[T]):
 
 
 def reads(schema: Callable[[Key], Schema]) -> Callable[[Callable[[SourceNode, Key], T]], ValueReader[T]]:
-    """Makes a reader of a function, with the schema of what that accepts."""
+    """Decorates a function as a reader with a schema."""
     return lambda read: ValueReader(read, schema)
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key, or an item of a list.
+    """A key of a mapping, or the items of a list.
 
     Attributes:
-        read: makes its value of what stands there.
-        expected: what that is, in the words of an error message.
-        description: what the key is for, as editors show it.
-        choices: the texts it may be, if these are few.
-        keys: of the mapping it is.
-        item: what each item of the list it is, or each value of the mapping of names it is, has to be.
+        read: converts the node to a value.
+        expected: the expected value in error messages.
+        description: the purpose of the key, for editors.
+        choices: the allowed strings, or file suffixes.
+        keys: the keys of a mapping.
+        item: the items of a list, or the values of a mapping by name.
     """
 
     name: str
@@ -64,13 +64,13 @@ class Key:
     item: Key | None = None
 
     def mismatch(self, node: SourceNode, advice: str = "") -> ContentError:
-        """That something else stands there."""
-        message = f"`{self.name}` is {node.description}; expected {self.expected}{advice}"
+        """The error for a node of the wrong kind."""
+        message = f"{self.name!r} is {node.description}; expected {self.expected}{advice}"
         return ContentError(message, node.path, node.line)
 
     @property
     def schema(self) -> Schema:
-        """The JSON Schema of what may stand there."""
+        """The JSON Schema of accepted nodes."""
         about = {"description": self.description} if self.description else {}
         return about | self.read.schema(self)
 
@@ -90,21 +90,21 @@ def _object_schema(key: Key) -> Schema:
 
 @reads(_object_schema)
 def mapping(node: SourceNode, key: Key) -> dict[str, Any]:
-    """The values of a mapping whose keys are known, each as its key reads it."""
+    """Reads a mapping with known keys; each value by the reader of its key."""
     check_keys(node, key)
     return {name: key.keys[name].read(value, key.keys[name]) for name, value in node.fields.items()}
 
 
 def check_keys(node: SourceNode, key: Key) -> None:
-    """It is a mapping, and has the keys that it must and no others; what they hold has not been looked at."""
+    """Requires a mapping with all required keys and no unknown ones. Values are not checked."""
     if not isinstance(node.value, dict):
         raise key.mismatch(node)
     for name, value in node.value.items():
         if name not in key.keys:
-            raise value.error(f"unknown key {shortened(name)!r} of {key.name}{name_hint(name, key.keys)}")
+            raise value.error(f"unknown key {shortened(name)!r} in {key.name}{name_hint(name, key.keys)}")
     for name, inner in key.keys.items():
         if inner.required and name not in node.value:
-            raise node.error(f"key {name!r} of {key.name} is missing; expected {inner.expected}")
+            raise node.error(f"key {name!r} is missing in {key.name}; expected {inner.expected}")
 
 
 def _names_schema(key: Key) -> Schema:
@@ -113,12 +113,12 @@ def _names_schema(key: Key) -> Schema:
 
 @reads(_names_schema)
 def by_name(node: SourceNode, key: Key) -> dict[str, Any]:
-    """A mapping of names of any kind to items of one kind."""
+    """Reads a mapping of arbitrary names to items of one kind."""
     if not isinstance(node.value, dict):
         raise key.mismatch(node)
     for name, value in node.value.items():
         if not _is_line(name):
-            raise value.error(f"{shortened(name)!r} is no name; expected {_LINE}")
+            raise value.error(f"{shortened(name)!r} is not a valid name; expected {_LINE}")
     return {name: _item(value, key) for name, value in node.value.items()}
 
 
@@ -130,7 +130,7 @@ def _array_schema(key: Key) -> Schema:
 
 @reads(_array_schema)
 def items(node: SourceNode, key: Key) -> tuple[Any, ...]:
-    """A list with something in it, and nothing twice."""
+    """Reads a list that is not empty and has no duplicates."""
     if not isinstance(node.value, list) or not node.value:
         raise key.mismatch(node)
     seen: set[Any] = set()
@@ -138,14 +138,14 @@ def items(node: SourceNode, key: Key) -> tuple[Any, ...]:
         if isinstance(item.value, SourceText | SourceScalar):
             identity = (type(item.plain), item.plain)
             if identity in seen:
-                raise item.error(f"`{key.name}` holds {item.description} twice; expected it once")
+                raise item.error(f"{key.name!r} contains {shortened(str(item.plain))!r} twice; remove one")
             seen.add(identity)
     return tuple(_item(item, key) for item in node.value)
 
 
 @reads(lambda key: {"oneOf": [_item_schema(key), _array_schema(key)]})
 def one_or_more(node: SourceNode, key: Key) -> tuple[Any, ...]:
-    """An item alone, or a list of them."""
+    """Reads one item or a list of items."""
     return items(node, key) if isinstance(node.value, list) else (_item(node, key),)
 
 
@@ -161,7 +161,7 @@ def _item_schema(key: Key) -> Schema:
 
 @reads(lambda _: _TEXT_SCHEMA)
 def text(node: SourceNode, key: Key) -> SourceText:
-    """A text that is not empty."""
+    """Reads a string that is not empty."""
     if isinstance(node.value, SourceText) and node.value.text.strip():
         return node.value
     raise key.mismatch(node, _advice(node))
@@ -174,7 +174,7 @@ def plain_text(node: SourceNode, key: Key) -> str:
 
 @reads(lambda _: _LINE_SCHEMA)
 def line(node: SourceNode, key: Key) -> SourceText:
-    """A text of one line, such as a name."""
+    """Reads a string of one line, such as a name."""
     found = text(node, key)
     if not _is_line(found.text):
         raise key.mismatch(node, f": {_LINE}")
@@ -188,7 +188,7 @@ def name(node: SourceNode, key: Key) -> str:
 
 @reads(lambda _: _LINE_SCHEMA | _NO_PATTERN_SCHEMA)
 def tool_name(node: SourceNode, key: Key) -> SourceText:
-    """The name of one tool."""
+    """Reads the name of one tool."""
     found = line(node, key)
     _require_tool(found.text, node)
     return found
@@ -196,26 +196,26 @@ def tool_name(node: SourceNode, key: Key) -> SourceText:
 
 @reads(lambda key: _names_schema(key) | {"minProperties": 1, "propertyNames": _LINE_SCHEMA | _NO_PATTERN_SCHEMA})
 def by_tool(node: SourceNode, key: Key) -> dict[str, Any]:
-    """A mapping of one or more tools to items of one kind."""
+    """Reads a mapping of one or more tools to items of one kind."""
     found = by_name(node, key)
     if not found:
-        raise node.error(f"`{key.name}` is empty; expected {key.expected}")
+        raise node.error(f"{key.name!r} is empty; expected {key.expected}")
     for tool, value in node.fields.items():
         _require_tool(tool, value)
     return found
 
 
 def _require_tool(tool: str, node: SourceNode) -> None:
-    """A pattern, a tag or an atom would be taken for a tool that is never called."""
+    """Rejects patterns, tags and atoms: each would stand for a tool that is never called."""
     if tool.startswith(("@", "tool:")) or "*" in tool:
-        raise node.error(f"{shortened(tool)!r} is no tool; expected the name of one, without @, tool: or *")
+        raise node.error(f"{shortened(tool)!r} is not the name of a tool; expected a name without '@', 'tool:' and '*'")
 
 
 @reads(lambda key: {"enum": list(key.choices)})
 def choice(node: SourceNode, key: Key) -> str:
     found = text(node, key)
     if found.text not in key.choices:
-        raise found.error(f"`{key.name}` is {node.description}{name_hint(found.text, key.choices)}")
+        raise found.error(f"{key.name!r} is {node.description}{name_hint(found.text, key.choices)}")
     return found.text
 
 
@@ -228,7 +228,7 @@ def flag(node: SourceNode, key: Key) -> bool:
 
 @reads(lambda _: {"type": ["string", "number", "boolean"]})
 def value(node: SourceNode, key: Key) -> Any:
-    """A text, a number or a boolean."""
+    """Reads a string, a number or a boolean."""
     if isinstance(node.value, SourceText) or (
         isinstance(node.value, SourceScalar) and node.value.kind in ("number", "boolean")
     ):
@@ -238,17 +238,19 @@ def value(node: SourceNode, key: Key) -> Any:
 
 @reads(lambda key: _TEXT_SCHEMA | ({"pattern": _ending(key)} if key.choices else {}))
 def file(node: SourceNode, key: Key) -> Path:
-    """A file under the folder of the policies, or of an absolute path."""
+    """Reads the path of a file: in the folder of the policy file, or absolute."""
     named = plain_text(node, key)
     if Path(os.path.normpath(named)).parts[:1] == (os.pardir,):
         raise node.error(
-            f"{shortened(named)!r} leads out of the policy file's folder; expected a file in it, or an absolute path"
+            f"{shortened(named)!r} is outside of the policy file's folder; expected a file inside, or an absolute path"
         )
     if node.folder is None and not Path(named).is_absolute():
-        raise node.error(f"{shortened(named)!r} is relative; expected an absolute path, or `folder=`, where it lies")
+        raise node.error(
+            f"{shortened(named)!r} is a relative path; expected an absolute path, or its base as 'folder='"
+        )
     path = (node.folder or Path()) / named
     if not named.endswith(key.choices or "") or not _is_file(path):
-        raise node.error(f"{shortened(named)!r} is no such file; expected {key.expected}{_siblings(path, key)}")
+        raise node.error(f"no such file: {shortened(named)!r}; expected {key.expected}{_siblings(path, key)}")
     return path
 
 
@@ -259,7 +261,7 @@ def _ending(key: Key) -> str:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except (OSError, ValueError):  # too long a name, or half a character
+    except (OSError, ValueError):  # the name is too long, or not valid Unicode
         return False
 
 
@@ -276,15 +278,15 @@ def _is_line(text: str) -> bool:
 
 
 def _advice(node: SourceNode) -> str:
-    if not node.line:  # nothing to quote
+    if not node.line:  # in a mapping nothing is quoted
         return ""
     match node.value:
         case SourceScalar(source=""):
             return ""
         case SourceScalar():
-            return "; if it is meant as a text, quote it"
+            return "; if it is meant as a string, quote it"
         case dict():
-            return f"; if it is meant as a text, which must not begin with {{ or hold `: `, {QUOTE}"
+            return f"; if it is meant as a string, which cannot begin with '{{' or contain ': ', {QUOTE}"
         case list():
-            return f"; if it is meant as a text, which must not begin with [ or `- `, {QUOTE}"
+            return f"; if it is meant as a string, which cannot begin with '[' or '- ', {QUOTE}"
     return ""

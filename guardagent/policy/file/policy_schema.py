@@ -1,6 +1,6 @@
-"""The JSON Schema of a policy file, made from the table of its keys.
+"""Generates the JSON Schema of a policy file from the table of its keys.
 
-Editors use the copy beside this file. After a change to the table, write it anew:
+Editors use the copy next to this file. After a change to the table, run:
 
     python -m guardagent.policy.file.policy_schema > guardagent/policy/file/policy.schema.json
 """

@@ -1,6 +1,6 @@
-"""What stands under `solver:` in a policy file: SMT-LIB 2 text, and for each tool what permits a call of it.
+"""Reads the value of `solver:` in a policy file: SMT-LIB 2 text, and the predicate that permits each tool's calls.
 
-Read key by key and located; the texts themselves are read in `solver/`.
+The SMT-LIB text and the expressions stay strings with their lines; `solver/` compiles them.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class VariableSource:
     """A variable of a tool's schema.
 
     Attributes:
-        sort: the name of its sort; None where the SMT-LIB text declares it.
-        enum: the values that it may have; None where it may have any of its sort.
-        source: the expression that gives its value.
-        required: whether a call is denied while its value is not known.
-        free: whether a value that is not known may be whichever permits the call.
+        sort: the name of its sort; None if the SMT-LIB text declares it.
+        enum: the allowed values; None allows every value of the sort.
+        source: the expression for its value.
+        required: whether an unknown value denies the call.
+        free: whether the solver may choose an unknown value that permits the call.
     """
 
     sort: SourceText | None
@@ -52,7 +52,7 @@ class VariableSource:
 
 @dataclass(frozen=True, slots=True)
 class GovernedTool:
-    """What permits a call of a tool."""
+    """The predicate that permits calls of a tool, and its variables."""
 
     permit: SourceText
     variables: Mapping[str, VariableSource]
@@ -60,7 +60,7 @@ class GovernedTool:
 
 @dataclass(frozen=True, slots=True)
 class SolverSource:
-    """A solver rule, as its file has it: `smt` or `smt_file`, and the tools it governs."""
+    """A solver rule as written in its file: `smt` or `smt_file`, and the governed tools."""
 
     smt: SourceText | None
     smt_file: Path | None
@@ -68,13 +68,13 @@ class SolverSource:
 
 
 def _start_of(node: SourceNode) -> SourceText:
-    """Where a mapping begins, to locate errors of it."""
+    """An empty string at the start of a mapping, to locate its errors."""
     return SourceText("", node.path, node.key_line or node.line)
 
 
 @reads(lambda key: {"anyOf": [text.schema(key), flag.schema(key)]})
 def _predicate(node: SourceNode, key: Key) -> SourceText:
-    """SMT-LIB's `true` and `false` are YAML's too."""
+    """Reads a predicate. YAML reads `true` and `false` as booleans."""
     if isinstance(node.value, SourceScalar) and isinstance(node.value.value, bool):
         return SourceText("true" if node.value.value else "false", node.path, node.line)
     return text(node, key)
@@ -85,11 +85,11 @@ def _variable(node: SourceNode, key: Key) -> VariableSource:
     values = mapping(node, key)
     free = "free" in values
     if free and values.get("required") is True:
-        raise node.error("`free: any` beside `required: true`; expected one of them: what is required is never free")
+        raise node.error("'free: any' contradicts 'required: true'; expected one of them")
     if "from" not in values and not free:
         raise node.error(
-            "a variable without `from`, which would never be known; expected an expression such as args.amount, "
-            "fact(user_confirmed), state(hours_since_booking(args.id)) or conversation(user)"
+            "the variable has no 'from', so its value is never known; expected an expression such as 'args.amount', "
+            "'fact(user_confirmed)', 'state(hours_since_booking(args.id))' or 'conversation(user)'"
         )
     return VariableSource(
         values.get("sort"),
@@ -112,7 +112,7 @@ def _solver(node: SourceNode, key: Key) -> SolverSource:
     check_keys(node, key)
     if ("smt" in node.fields) == ("smt_file" in node.fields):
         found = "both" if "smt" in node.fields else "neither"
-        raise node.error(f"`solver` has {found} of `smt` and `smt_file`; expected one of them")
+        raise node.error(f"'solver' has {found} of 'smt' and 'smt_file'; expected one of them")
     values = mapping(node, key)
     return SolverSource(values.get("smt"), values.get("smt_file"), MappingProxyType(values["tools"]))
 
@@ -120,25 +120,31 @@ def _solver(node: SourceNode, key: Key) -> SolverSource:
 VARIABLE = Key(
     "variable",
     _variable,
-    "a mapping of what it is and where it comes from",
+    "a mapping with 'from', and optionally 'sort', 'enum', 'required' and 'free'",
     keys=keys(
         Key("sort", line, "the name of a sort", "Its SMT-LIB sort."),
         Key(
             "enum",
             items,
-            "a list of its values",
-            "The values it may have.",
-            item=Key("value", value, "a text, a number or a boolean"),
+            "a list of the allowed values",
+            "The allowed values.",
+            item=Key("value", value, "a string, a number or a boolean"),
         ),
-        Key("from", text, "an expression", "The expression that gives its value."),
-        Key("required", flag, "true or false", "Whether the call is denied while it is unknown; true where not said."),
-        Key("free", choice, "any", "The paper's reading: it may take whichever value permits.", choices=("any",)),
+        Key("from", text, "an expression", "The expression for its value."),
+        Key("required", flag, "true or false", "Whether an unknown value denies the call; the default is true."),
+        Key(
+            "free",
+            choice,
+            "any",
+            "The paper's reading: the solver may choose a value that permits the call.",
+            choices=("any",),
+        ),
     ),
 )
 GOVERNED = Key(
     "tool",
     _governed,
-    "a mapping with `permit` and `variables`",
+    "a mapping with 'permit' and 'variables'",
     keys=keys(
         Key(
             "permit",
@@ -150,8 +156,8 @@ GOVERNED = Key(
         Key(
             "variables",
             by_name,
-            "a mapping of the names of variables; {} where a call is permitted whatever is known",
-            "The values that the predicate is about; {} where the call is permitted whatever is known.",
+            "a mapping of variables by name; {} for a predicate without variables",
+            "The variables of the predicate by name; {} for a predicate without variables.",
             required=True,
             item=VARIABLE,
         ),
@@ -160,13 +166,11 @@ GOVERNED = Key(
 SOLVER = Key(
     "solver",
     _solver,
-    "a mapping with `smt` or `smt_file`, and `tools`",
-    "SMT-LIB constraints, and the tools they govern.",
+    "a mapping with 'smt' or 'smt_file', and 'tools'",
+    "SMT-LIB constraints and the tools that they govern.",
     keys=keys(
         Key("smt", text, "SMT-LIB 2 text", "SMT-LIB 2 text."),
         Key("smt_file", file, "a file with SMT-LIB 2 text", "A file with SMT-LIB 2 text, relative to this file."),
-        Key(
-            "tools", by_tool, "a mapping of the tools it governs", "The tools it governs.", required=True, item=GOVERNED
-        ),
+        Key("tools", by_tool, "a mapping of the governed tools", "The governed tools.", required=True, item=GOVERNED),
     ),
 )

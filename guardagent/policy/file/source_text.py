@@ -1,4 +1,4 @@
-"""A text in a YAML file that knows where each of its signs stands there, however it is quoted or folded."""
+"""Strings of a YAML file that map each character to its line in the file, however they are quoted or folded."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pathlib import Path
 
 from guardagent.errors import ContentError
 
-# A sign in double quotes, or what is written for one; the second group makes a space of some kind.
+# A character in double quotes, or its escape; the fourth group matches escapes of white space.
 _CHARACTER = re.compile(r"\\(?:x(\w{2})|u(\w{4})|U(\w{8}))|(\\[\stnvfrNLP_])|\\?.", re.DOTALL)
-_BREAKS = "\n\r\x85\u2028\u2029"  # what YAML takes for the end of a line
+_BREAKS = "\n\r\x85\u2028\u2029"  # line breaks in YAML
 
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """A text of a file.
+    """A string and its place in a policy file.
 
     Attributes:
-        path: the file, or the keys that lead to it in a mapping.
-        line: the file's line in which it begins; 0 in a mapping.
-        source: how it stands there, with its quotes or its `|`.
-        hint: what YAML may have made of it that its author did not mean.
+        path: the file, or the path of keys in a mapping.
+        line: the line of the file where the string begins; 0 in a mapping.
+        source: the string as written, with its quotes or its `|`.
+        hint: a likely misreading by YAML, to show with errors.
     """
 
     text: str
@@ -31,7 +31,7 @@ class SourceText:
     hint: str = ""
 
     def line_of(self, line: int, column: int = 1) -> int:
-        """The file's line of a place in the text, whose lines and columns count from 1; in a mapping, its own line."""
+        """The line of the file for a line and column of the string, from 1; in a mapping, the line of the string."""
         if not self.line:
             return line if "\n" in self.text else 0
         lines = self.text.split("\n")
@@ -39,13 +39,13 @@ class SourceText:
         return self.line + self._line_of_visible(len(_visible(until)))
 
     def error(self, problem: str, line: int = 1, column: int = 1) -> ContentError:
-        """An error at a place in the text; further lines of the message may show it."""
+        """An error at a place in the string. Further lines of `problem` may show the place."""
         first, *shown = problem.split("\n")
         hint = f"; {self.hint}" if self.hint else ""
         return ContentError("\n".join([first + hint, *shown]), self.path, self.line_of(line, column))
 
     def _line_of_visible(self, number: int) -> int:
-        """YAML adds and drops spaces and line breaks, nothing else: the n-th visible sign is the n-th in the file."""
+        """YAML only adds and drops white space: the n-th visible character of the string is the n-th in the file."""
         lines = _lines_of_visible(self.source) if any(sign in self.source for sign in _BREAKS) else []
         if not lines or len(lines) != len(_visible(self.text)):
             return 0
@@ -57,7 +57,7 @@ def _visible(text: str) -> str:
 
 
 def _lines_of_visible(source: str) -> list[int]:
-    """The line, counted from 0, of each visible sign of a scalar."""
+    """The line of each visible character of a scalar, from 0."""
     lines, line = [], 0
     for shown, written in _characters(source.replace("\r\n", "\n")):
         if shown:
@@ -67,7 +67,7 @@ def _lines_of_visible(source: str) -> list[int]:
 
 
 def _characters(source: str) -> list[tuple[bool, str]]:
-    """(whether it is visible, as it is written) of each sign of a scalar."""
+    """(is visible, source) for each character of a scalar."""
     if source.startswith('"'):
         return [(_is_visible(match), match[0]) for match in _CHARACTER.finditer(source[1:-1])]
     if source.startswith("'"):

@@ -1,4 +1,4 @@
-"""What stands in a policy file: values of which every part knows its line, or the keys that lead to it."""
+"""The tree of values of a policy file. Each node keeps its line, or its path of keys in a mapping."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from guardagent.policy.file.source_text import SourceText
 
 @dataclass(frozen=True, slots=True)
 class SourceScalar:
-    """Something else than a text: a boolean, a number, a date or null."""
+    """A scalar that is not a string: a boolean, a number, a date or null."""
 
     value: Any
     kind: str
@@ -21,13 +21,13 @@ class SourceScalar:
 
 @dataclass(frozen=True, slots=True)
 class SourceNode:
-    """A value of a file, or of a mapping.
+    """A value of a policy file or mapping.
 
     Attributes:
-        path: the file; of a value in a mapping, the keys that lead to it.
-        line: where it begins; 0 in a mapping.
-        key_line: where its key stands; where it begins itself, if it has none.
-        folder: where the files lie that it may name; None where only absolute paths can be found.
+        path: the file, or the path of keys in a mapping.
+        line: the first line of the value; 0 in a mapping.
+        key_line: the line of its key; without a key, as `line`.
+        folder: the base of relative paths; None allows absolute paths only.
     """
 
     value: dict[str, SourceNode] | list[SourceNode] | SourceText | SourceScalar
@@ -42,17 +42,17 @@ class SourceNode:
 
     @property
     def fields(self) -> dict[str, SourceNode]:
-        """What it holds, if it is a mapping."""
+        """The entries of a mapping; empty for other values."""
         return self.value if isinstance(self.value, dict) else {}
 
     @property
     def items(self) -> list[SourceNode]:
-        """What it holds, if it is a list."""
+        """The items of a list; empty for other values."""
         return self.value if isinstance(self.value, list) else []
 
     @property
     def plain(self) -> Any:
-        """The value without its places."""
+        """The value without source positions."""
         match self.value:
             case dict() as values:
                 return {key: node.plain for key, node in values.items()}
@@ -63,18 +63,19 @@ class SourceNode:
 
     @property
     def description(self) -> str:
-        """What stands here, for a message that says what was expected instead."""
+        """The value in an error message: "'version' is …; expected …"."""
         match self.value:
             case dict():
                 return "a mapping"
             case list():
                 return "a list" if self.value else "an empty list"
             case SourceText(text=text):
-                return repr(shortened(text)) if text.strip() else "an empty text"
+                return f"the string {shortened(text)!r}" if text.strip() else "an empty string"
             case SourceScalar(source=""):
-                return "nothing"
+                return "empty"
             case SourceScalar(kind=kind, source=source):
-                return f"`{shortened(source)}` (a {kind}{' to YAML' if self.line else ''})"
+                article = kind if kind == "null" else f"a {kind}"
+                return f"{shortened(source)!r}, which {'YAML reads as' if self.line else 'is'} {article}"
 
 
 def shortened(text: str) -> str:

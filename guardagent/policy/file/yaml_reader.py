@@ -1,7 +1,7 @@
-"""Reads YAML into values that know their lines: a strict subset, since a rule that is misread protects nothing.
+"""Reads a strict subset of YAML into nodes with lines. A misread rule protects nothing.
 
-One document, no tags, no anchors or aliases, no merge keys, keys that are texts and stand once in their mapping, and
-bounds on depth and number of parts.
+The subset: one document, no tags, no anchors or aliases, no merge keys, unique string keys, and limits on depth and
+number of nodes.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _COMMA = re.compile(r"\s*,")
 
 
 def parse(data: bytes, path: Path, folder: Path | None) -> SourceNode | None:
-    """The value of a YAML file; None where it has none.
+    """Parses YAML; returns None for an empty document.
 
     Args:
         data: the bytes of the file.
-        path: what messages begin with.
-        folder: where the files lie that it names.
+        path: the location in messages.
+        folder: the base of relative paths.
 
     Raises:
-        ContentError: it is not UTF-8, not YAML, or outside of the subset.
+        ContentError: the data is not UTF-8, not YAML, or outside of the subset.
     """
     text = _decoded(data, path)
     try:
@@ -43,7 +43,9 @@ def parse(data: bytes, path: Path, folder: Path | None) -> SourceNode | None:
         root = loader.get_single_node()
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count("\n") + 1
-        raise ContentError(f"the character U+{error.character:04X} is not allowed in YAML", path, line) from None
+        raise ContentError(
+            f"the character U+{error.character:04X} is not allowed in YAML; remove it", path, line
+        ) from None
     except yaml.MarkedYAMLError as error:
         raise explain_error(error, text, path) from None
     return _NodeBuilder(loader, text, path, folder).node(root) if root else None
@@ -60,7 +62,7 @@ def _decoded(data: bytes, path: Path) -> str:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Stops at what is outside of the subset while it reads, before that can grow."""
+    """Rejects nodes outside of the subset while it loads, before they can grow."""
 
     def __init__(self, text: str, path: Path) -> None:
         super().__init__(text)
@@ -69,9 +71,11 @@ class _StrictLoader(yaml.SafeLoader):
     def get_single_node(self) -> yaml.Node | None:
         try:
             return super().get_single_node()
-        except (ValueError, OverflowError):  # chr() of an escape's number
+        except (ValueError, OverflowError):  # chr() of the number in an escape
             line = self.get_mark().line + 1
-            raise ContentError("a \\U escape that is no character; expected a character", self._path, line) from None
+            raise ContentError(
+                "a '\\U' escape is not a character; expected a code point up to 10FFFF", self._path, line
+            ) from None
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event = self.peek_event()  # type: ignore[no-untyped-call]  # the stubs of PyYAML leave it open
@@ -84,21 +88,21 @@ class _StrictLoader(yaml.SafeLoader):
 
     def _problem(self, event: Any) -> str:
         if isinstance(event, yaml.AliasEvent):
-            return f"`*{event.anchor}` is an alias to YAML; expected no aliases: write the value itself, or {QUOTE}"
+            return f"'*{event.anchor}' is a YAML alias; aliases are not allowed: write the value itself, or {QUOTE}"
         if event.anchor is not None:
-            return f"`&{event.anchor}` is an anchor to YAML; expected no anchors: write the value alone, or {QUOTE}"
+            return f"'&{event.anchor}' is a YAML anchor; anchors are not allowed: write the value alone, or {QUOTE}"
         if event.tag is not None:
             tag = shortened(event.tag.replace(_TAG, "!!"))
-            return f"`{tag}` is a tag to YAML, as it begins with !; expected no tags: {QUOTE}"
+            return f"'{tag}' is a YAML tag, since it begins with '!'; tags are not allowed: {QUOTE}"
         if self._depth > MAX_DEPTH:
-            return f"nested deeper than {MAX_DEPTH} levels; expected fewer"
+            return f"is nested deeper than {MAX_DEPTH} levels; expected fewer levels"
         if self._parts > MAX_PARTS:
-            return f"more than {MAX_PARTS:,} keys and values; expected fewer: divide the file"
+            return f"has more than {MAX_PARTS:,} keys and values; split the file"
         return ""
 
 
 class _NodeBuilder:
-    """Makes our nodes of PyYAML's."""
+    """Converts nodes of PyYAML to source nodes."""
 
     def __init__(self, loader: yaml.SafeLoader, text: str, path: Path, folder: Path | None) -> None:
         self._loader, self._text, self._path, self._folder = loader, text, path, folder
@@ -124,18 +128,18 @@ class _NodeBuilder:
             key = self._key(key_node, line)
             if key in values:
                 first = values[key].key_line
-                problem = f"key {shortened(key)!r} is given twice, first in line {first}; expected it once"
+                problem = f"key {shortened(key)!r} appears twice, first in line {first}; remove one"
                 raise ContentError(problem, self._path, line)
             values[key] = self.node(value, line, flow=bool(node.flow_style))
         return values
 
     def _key(self, node: yaml.Node, line: int) -> str:
         if node.tag == f"{_TAG}merge":
-            raise ContentError("`<<` is a merge key to YAML; expected the keys themselves", self._path, line)
+            raise ContentError("'<<' is a YAML merge key; write the keys themselves", self._path, line)
         key = self.node(node)
         if isinstance(key.value, SourceText):
             return key.value.text
-        raise ContentError(f"a key is {key.description}; expected a text; if it is one, quote it", self._path, line)
+        raise ContentError(f"a key is {key.description}; expected a string; if it is one, quote it", self._path, line)
 
     def _scalar(self, node: yaml.ScalarNode, *, flow: bool) -> SourceText | SourceScalar:
         source = self._text[node.start_mark.index : node.end_mark.index]
@@ -144,23 +148,23 @@ class _NodeBuilder:
             return SourceScalar(self._constructed(node, kind), _KINDS[kind], source)
         text = SourceText(node.value, self._path, node.start_mark.line + 1, source, self._hint(node, flow=flow))
         if any("\ud800" <= sign <= "\udfff" for sign in text.text):
-            raise text.error("a \\u escape that is half a character; expected a whole one")
+            raise text.error("a '\\u' escape is half of a surrogate pair; expected a complete character")
         return text
 
     def _constructed(self, node: yaml.ScalarNode, kind: str) -> Any:
-        if kind == "timestamp":  # a policy has none; and some are none, such as 2024-13-45
+        if kind == "timestamp":  # policies use no dates; and not all are valid, such as 2024-13-45
             return node.value
         try:
             return self._loader.construct_object(node)
         except ValueError:
             line = node.start_mark.line + 1
-            raise ContentError(f"{shortened(node.value)} is no number", self._path, line) from None
+            raise ContentError(f"{shortened(node.value)!r} is not a valid number", self._path, line) from None
 
     def _hint(self, node: yaml.ScalarNode, *, flow: bool) -> str:
         if node.style is not None:  # it is quoted
             return ""
         if _COMMENT.match(self._text, node.end_mark.index):
-            return f"what follows ` #` is a comment to YAML: to keep it, {QUOTE}"
+            return f"text after ' #' is a YAML comment: to keep it, {QUOTE}"
         if flow and _COMMA.match(self._text, node.end_mark.index):
-            return "in [ ] and { }, a comma ends an unquoted text: to keep what follows, quote the whole text"
+            return "inside of [ ] and { }, a comma ends an unquoted string: to keep the rest, quote the whole string"
         return ""

@@ -1,6 +1,6 @@
-"""The language of rules.
+"""The rule language: grammar, parser, syntax tree and values.
 
-Text, tree, typed syntax: the grammar in `language.lark`, then the syntax tree, in which all names are checked.
-Propositional rules become formulas of linear temporal logic over finite traces. An error shows a caret, and the form
-that was probably meant. Numbers are exact, and strings are never coerced.
+The grammar in `language.lark` gives a parse tree; the parser checks all names in it and builds the syntax tree.
+Propositional rules become formulas of linear temporal logic over finite traces. Errors show a caret and a likely
+correction. Numbers are exact, and strings are never coerced.
 """

@@ -1,10 +1,10 @@
-"""The typed syntax of temporal rules: what a rule's text says, before anything is compiled.
+"""The syntax tree of temporal rules.
 
     Rule       Temporal(formula) | Forall | Exists | Before | After | AllOf | AnyOf | Not
-    Pattern    the calls that a rule speaks of: tools, and what their arguments must be
-    Term       a value, and so also a condition: a term whose value is true, false or unknown
+    Pattern    matches calls by their tools and arguments
+    Term       a value; a condition is a term whose value is true, false or unknown
 
-Every pattern, and every term that can be wrong in itself, knows its place in the rule's text.
+Patterns, and terms that can be invalid by themselves, keep their place in the rule.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something begins in a rule's text, from 1."""
+    """A line and column in a rule, from 1."""
 
     line: int = 1
     column: int = 1
@@ -42,19 +42,19 @@ class ExactValue:
 
 @dataclass(frozen=True, slots=True)
 class RegexValue:
-    """An argument that is a text, the whole of which matches a regular expression."""
+    """An argument that is a string and fully matches a regular expression."""
 
     regex: str
 
 
 @dataclass(frozen=True, slots=True)
 class AnyValue:
-    """An argument that is given, whatever it is."""
+    """An argument that is present, with any value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A name for a value: bound where it is first used, and equal to that afterwards."""
+    """A named value: its first use binds it, later uses must be equal."""
 
     name: str
     place: Place = field(default=_NOWHERE, compare=False)
@@ -68,7 +68,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Calls of some tools. `@name` among the tools stands for the set of that name."""
+    """Calls of some tools. `@name` stands for the tools with that tag."""
 
     tools: tuple[str, ...]
     arguments: tuple[Argument, ...] = ()
@@ -119,7 +119,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Whether the whole of a text matches a regular expression."""
+    """Whether a string fully matches a regular expression."""
 
     body: Term
     regex: str
@@ -161,7 +161,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A call, by its label."""
+    """A reference to a call by its label."""
 
     name: str
     place: Place = field(default=_NOWHERE, compare=False)
@@ -169,7 +169,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """The first or last call of the history that matches."""
+    """The first or last matching call of the history."""
 
     which: Literal["first", "last"]
     pattern: Pattern
@@ -178,7 +178,7 @@ class Selected:
 
 @dataclass(frozen=True, slots=True)
 class OfCall:
-    """What is known of a call."""
+    """The output, the arguments or the failure of a call."""
 
     what: Literal["output", "args", "failed"]
     call: Label | Selected
@@ -186,12 +186,12 @@ class OfCall:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The state as it is now."""
+    """The current state."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateOf:
-    """What a toolbox function says of the state as it is now."""
+    """The result of a toolbox function on the current state."""
 
     function: str
     arguments: tuple[Term, ...]
@@ -200,7 +200,7 @@ class StateOf:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something the host knows."""
+    """A fact of the host."""
 
     path: tuple[str, ...]
 
@@ -220,7 +220,7 @@ class SumCalls:
 
 @dataclass(frozen=True, slots=True)
 class SomeCall:
-    """Whether an earlier call matches: what `before` asks for. `ok`: it has to have gone well."""
+    """Whether an earlier call matches, as `before` requires. `ok`: the call must have succeeded."""
 
     pattern: Pattern
     condition: Term
@@ -229,7 +229,7 @@ class SomeCall:
 
 @dataclass(frozen=True, slots=True)
 class OverItems:
-    """A condition over the items of a list: of all, of any, or in how many it holds."""
+    """A condition on the items of a list: all, any, or the number that satisfy it."""
 
     which: Literal["all", "any", "count"]
     variable: str
@@ -285,7 +285,7 @@ class Forall:
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """Some matching call that went well satisfies the condition, by the end."""
+    """Some successful matching call satisfies the condition by the end."""
 
     pattern: Pattern
     condition: Term
@@ -293,7 +293,7 @@ class Exists:
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """A matching call with the condition needs an earlier partner with its own."""
+    """A matching call that satisfies the condition needs an earlier partner call."""
 
     pattern: Pattern
     condition: Term
@@ -303,7 +303,7 @@ class Before:
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """A matching call with the condition obliges a later partner with its own."""
+    """A matching call that satisfies the condition requires a later partner call."""
 
     pattern: Pattern
     condition: Term
@@ -328,7 +328,7 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class SolverRule:
-    """Every call of some tools is judged by a part of its own: that of a solver rule."""
+    """A solver rule: its own monitor judges every call of some tools."""
 
     tools: frozenset[str]
     monitor: Monitor
@@ -338,7 +338,7 @@ Rule = Temporal | Forall | Exists | Before | After | AllOf | AnyOf | Not | Solve
 
 
 def children(node: object) -> Iterator[object]:
-    """The patterns, arguments and terms directly inside of one."""
+    """The direct child patterns, arguments and terms of a node."""
     for one in fields(node):  # type: ignore[arg-type]  # every node is a dataclass
         value = getattr(node, one.name)
         for child in value if isinstance(value, tuple) else (value,):
@@ -347,11 +347,11 @@ def children(node: object) -> Iterator[object]:
 
 
 OF_HISTORY = (SomeCall, CountCalls, SumCalls, Selected)
-"""The terms that look at calls of the history."""
+"""The terms over calls of the history."""
 
 
 def walk(node: object) -> Iterator[object]:
-    """A node and everything inside of it."""
+    """A node and all of its descendants."""
     yield node
     for child in children(node):
         yield from walk(child)

@@ -1,10 +1,10 @@
 """Propositional temporal formulas over finite traces: LTLf with past operators, in negation normal form.
 
-A *literal* is an atom or its negation. The two are no opposites where a step failed or is still in flight: an atom
-needs a step that went well, its negation needs that no such step ran at all. So what helps to satisfy a rule must have
-worked, and what helps to violate it counts as soon as it is under way.
+A *literal* is an atom or its negation. The two are not complementary when a step failed or is in flight: an atom needs
+a successful step, its negation needs that no such step ran at all. So a step that helps to satisfy a rule must have
+succeeded, and a step that helps to violate it counts from its start.
 
-Formulas are made with the functions below, which keep them small and in normal form; equal formulas are equal values.
+Build formulas with the functions below: they simplify and normalise. Equal formulas are equal values.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """An atom, or with `positive=False` its negation."""
+    """An atom, or its negation with `positive=False`."""
 
     atom: str
     positive: bool = True
@@ -38,7 +38,7 @@ class Disjunction:
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """At the next step. `strong`: there must be one; otherwise it also holds at the last step."""
+    """`body` holds at the next step. `strong`: a next step must exist; otherwise it also holds at the last step."""
 
     body: Formula
     strong: bool = True
@@ -46,7 +46,7 @@ class Next:
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """`right` comes, and `left` holds at every step before."""
+    """`right` holds eventually, and `left` at every step before."""
 
     left: Formula
     right: Formula
@@ -70,7 +70,7 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class Previous:
-    """At the step before. `strong`: there must be one; otherwise it also holds at the first step."""
+    """`body` holds at the previous step. `strong`: one must exist; otherwise it also holds at the first step."""
 
     body: Formula
     strong: bool = True
@@ -78,7 +78,7 @@ class Previous:
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """`right` held once, and `left` at every step after that, this one included."""
+    """`right` held at some step, and `left` at every step after it, up to and including this one."""
 
     left: Formula
     right: Formula
@@ -86,7 +86,7 @@ class Since:
 
 @dataclass(frozen=True, slots=True)
 class TriggerFormula:
-    """`right` holds at every step since and including the last one with `left`, or since the beginning."""
+    """`right` holds at every step from the last one with `left`, or from the beginning, up to this one."""
 
     left: Formula
     right: Formula
@@ -115,7 +115,7 @@ def atom(name: str) -> Formula:
 
 
 def all_of(parts: Iterable[Formula]) -> Formula:
-    """Their conjunction."""
+    """The conjunction of formulas."""
     flat = _flat(parts, Conjunction)
     if FALSE in flat:
         return FALSE
@@ -125,7 +125,7 @@ def all_of(parts: Iterable[Formula]) -> Formula:
 
 
 def any_of(parts: Iterable[Formula]) -> Formula:
-    """Their disjunction."""
+    """The disjunction of formulas."""
     flat = _flat(parts, Disjunction)
     if TRUE in flat:
         return TRUE
@@ -187,7 +187,7 @@ def historically(body: Formula) -> Formula:
 
 
 def _throughout(steps: int, body: Formula) -> Formula:
-    """`body` at this step and at each of the `steps` after it, as far as there are any."""
+    """`body` at this step and at each of the next `steps` that exist."""
     result = body
     for _ in range(steps):
         result = all_of([body, Next(result, strong=False)])
@@ -202,7 +202,7 @@ def _flat(parts: Iterable[Formula], kind: type[Conjunction | Disjunction]) -> se
 
 
 def subformulas(formula: Formula) -> list[Formula]:
-    """The formula and all its parts, each once, parts before what they are part of."""
+    """The distinct subformulas, children before parents."""
     found: dict[Formula, None] = {}
     stack: list[tuple[Formula, bool]] = [(formula, False)]
     while stack:

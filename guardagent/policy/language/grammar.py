@@ -1,4 +1,4 @@
-"""The text of a temporal rule and its tree, by the grammar in language.lark; or a caret under what is wrong."""
+"""Parses temporal rules by the grammar in language.lark. Syntax errors show a caret under the place."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from guardagent.policy.language.mistakes import FORMS, hint
 if TYPE_CHECKING:
     from lark import Lark
 
-Node = Tree  # its children are trees, tokens, and None where a part is left out
+Node = Tree  # its children are trees, tokens, and None for an absent optional part
 
 MAX_CHARACTERS = 20_000
 SHOWN = 100  # characters before and after a mistake
@@ -37,41 +37,41 @@ _FUNCTIONS = (
 _EXPECTED = {
     "NAME": "a name",
     "IDENTIFIER": "a variable",
-    "QUOTED": "a text in quotes",
+    "QUOTED": "a string in quotes",
     "SINGLE": "",
     "NUMBER": "a number",
-    "BINARY": "U, W, R or S",
+    "BINARY": "'U', 'W', 'R' or 'S'",
     "INT": "a whole number",
-    "REGEX": "/a regular expression/",
+    "REGEX": "a regular expression between slashes",
     "COMPARED": "a comparison",
-    "_ANY": ".*",
-    "_IMPLIES": "->",
-    "_OR": "OR",
-    "_AND": "AND",
-    "_MATCHES": "matches",
-    "_IN": "in",
-    "LPAR": "(",
-    "RPAR": ")",
-    "LSQB": "[",
-    "RSQB": "]",
-    "EQUAL": "=",
-    "COMMA": ",",
-    "COLON": ":",
-    "VBAR": "|",
-    "DOT": ".",
+    "_ANY": "'.*'",
+    "_IMPLIES": "'->'",
+    "_OR": "'OR'",
+    "_AND": "'AND'",
+    "_MATCHES": "'matches'",
+    "_IN": "'in'",
+    "LPAR": "'('",
+    "RPAR": "')'",
+    "LSQB": "'['",
+    "RSQB": "']'",
+    "EQUAL": "'='",
+    "COMMA": "','",
+    "COLON": "':'",
+    "VBAR": "'|'",
+    "DOT": "'.'",
     "$END": "the end",
-    "AT": "@",
-    "_TRUE": "true",
-    "_FALSE": "false",
+    "AT": "'@'",
+    "_TRUE": "'true'",
+    "_FALSE": "'false'",
 }
 _OPERATORS = {"PLUS", "MINUS", "TIMES", "SLASH", "PERCENT", "DOT", "LSQB", "COMPARED", "_MATCHES"}
 
 
 class TemporalError(InputError):
-    """A temporal rule that does not parse: what is wrong, and a caret under the place.
+    """A syntax error in a temporal rule: the problem, and a caret under the place.
 
     Attributes:
-        line, column: where, from 1, in the rule's text.
+        line, column: the place in the rule, from 1.
     """
 
     def __init__(self, problem: str, text: str, line: int, column: int) -> None:
@@ -82,17 +82,17 @@ class TemporalError(InputError):
 
 
 def tree_of(text: str, start: str = "start") -> Node:
-    """The tree of a rule's text, or of another part of the grammar.
+    """Parses a rule, or another start symbol of the grammar.
 
     Raises:
-        TemporalError: it does not parse; with what was expected, and where.
+        TemporalError: the text does not parse; with the place and the expected tokens.
     """
     if len(text) > MAX_CHARACTERS:
         problem = f"the rule has {len(text):,} characters; expected at most {MAX_CHARACTERS:,}"
         raise TemporalError(problem, text[:80], 1, 1)
     if half := re.search("[\ud800-\udfff]", text):
         line = text.count("\n", 0, half.start()) + 1
-        raise TemporalError("there is half a character here; expected whole ones", "", line, 1)
+        raise TemporalError("half of a surrogate pair; expected complete characters", "", line, 1)
     try:
         tree: Node = _parser().parse(text, start)
     except NotParsedError:
@@ -107,7 +107,7 @@ def _parser() -> Parser:
 
 @cache
 def lark_parser() -> Lark:
-    """Lark's own parser: it says what is wrong, and gives the tables for texts that are right."""
+    """Lark's own parser: it reports errors, and its tables drive the fast parser."""
     from lark import Lark
 
     grammar = Path(__file__).with_name("language.lark").read_text(encoding="utf-8")
@@ -121,9 +121,7 @@ def _explain(text: str, start: str) -> NoReturn:
         lark_parser().parse(text, start=start)
     except UnexpectedInput as error:
         _raise_syntax_error(error, text)
-    raise AssertionError(
-        "the tables are not those of the grammar; make them: python -m guardagent.policy.language.lalr_tables"
-    )
+    raise AssertionError("the tables do not match the grammar; run: python -m guardagent.policy.language.lalr_tables")
 
 
 def _raise_syntax_error(error: Any, text: str) -> NoReturn:
@@ -136,7 +134,7 @@ def _raise_syntax_error(error: Any, text: str) -> NoReturn:
     if isinstance(error, UnexpectedToken):
         wanted = error.accepts or error.expected
     rest = "" if ended else lines[line - 1][column - 1 :]
-    found = "it ends here" if ended else f"unexpected {rest[:20]!r}"
+    found = "unexpected end" if ended else f"unexpected {rest[:20]!r}"
     propositional = not any(f"{form}(" in text for form in FORMS)
     meant = hint(lines[line - 1][: column - 1], rest, propositional=propositional)
     raise TemporalError(f"{found}; expected {_listed(wanted or ())}{meant}", text, line, column) from None
@@ -144,12 +142,12 @@ def _raise_syntax_error(error: Any, text: str) -> NoReturn:
 
 def _listed(terminals: Any) -> str:
     names = {str(name) for name in terminals}
-    if "UNARY" in names:  # whatever a rule can begin with
+    if "UNARY" in names:  # any start of a rule
         return "a rule, such as tool:NAME, !tool:NAME, F tool:NAME, before(...) or one in parentheses"
-    if "_KNOWN" in names:  # whatever a term can begin with
+    if "_KNOWN" in names:  # any start of a term
         return "a condition or a value, such as x == 1, output(f), fact(NAME) or state(fn(x))"
     if "FIRST" in names:
-        return "a call: its label, first(...) or last(...)"
+        return "a call: a label, first(...) or last(...)"
     if names & _OPERATORS:
         names = (names - _OPERATORS) | {"an operator"}
     return " or ".join(sorted({_EXPECTED.get(name, name.lower()) for name in names} - {""})) or "nothing more"
@@ -159,10 +157,10 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'", "/"
 
 
 def unquoted(token: Any, text: str) -> str:
-    """The text that a quoted token stands for.
+    """The string value of a quoted token.
 
     Raises:
-        TemporalError: it has an escape that there is not.
+        TemporalError: the token contains an unknown escape.
     """
 
     def plain(match: re.Match[str]) -> str:
@@ -170,7 +168,7 @@ def unquoted(token: Any, text: str) -> str:
             return _ESCAPES[match[1]]
         if len(match[1]) > 1 and not 0xD800 <= int(match[1][1:], 16) <= 0xDFFF:
             return chr(int(match[1][1:], 16))
-        problem = f"there is no escape {match[0]!r} in a text; write a backslash twice"
+        problem = f"unknown escape '{match[0]}' in a string; for a backslash, write two"
         raise TemporalError(problem, text, token.line, token.column)
 
     return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", plain, token[1:-1])

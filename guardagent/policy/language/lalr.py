@@ -1,7 +1,7 @@
-"""Reads the text of a rule by the tables that Lark has made of the grammar: `language.json`, beside it.
+"""An LALR parser for rules. Its tables in `language.json` are generated from Lark's.
 
-Making these tables takes Lark longer than all else of a check. They say what Lark's parser would do; a text that
-does not parse here is left to Lark, which says what is wrong with it.
+Building the tables takes Lark longer than the rest of a check. This parser gives the same trees as Lark's; text that it
+rejects goes to Lark for the error message.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TABLES = Path(__file__).with_name("language.json")
 
 
 class Token(str):
-    """A word of a text, of a type, and where it stands."""
+    """A token with its type, line and column."""
 
     __slots__ = ("column", "line", "type")
     type: str
@@ -31,11 +31,11 @@ class Token(str):
 
 @dataclass(slots=True)
 class Tree:
-    """What a rule of the grammar has made of its parts.
+    """A node of the parse tree.
 
     Attributes:
-        line, column: where it begins.
-        outer: where that begins which it stands for by now, such as the parenthesis around it.
+        line, column: the start of the node.
+        outer: the start of the surrounding text that was reduced to this node, such as its parenthesis.
     """
 
     data: str
@@ -45,7 +45,7 @@ class Tree:
     outer: Any = field(default=None, repr=False, compare=False)
 
     def find_pred(self, holds: Callable[[Tree], bool]) -> Iterator[Tree]:
-        """The trees in it, itself among them, of which something holds."""
+        """Yields this tree and its descendants that satisfy a predicate."""
         if holds(self):
             yield self
         for child in self.children:
@@ -54,11 +54,11 @@ class Tree:
 
 
 class NotParsedError(Exception):
-    """The text is none of the language."""
+    """The text is not in the language."""
 
 
 class Parser:
-    """Reads texts of one language."""
+    """Parses text of one language from its tables."""
 
     def __init__(self, path: Path = _TABLES) -> None:
         tables = json.loads(path.read_text(encoding="utf-8"))
@@ -68,10 +68,10 @@ class Parser:
         self._compiled: dict[str, Callable[[str, int], Any]] = {}
 
     def parse(self, text: str, start: str) -> Any:
-        """The tree of a text.
+        """Parses a text from a start symbol.
 
         Raises:
-            NotParsedError: it has none.
+            NotParsedError: the text is not in the language.
         """
         first, last = self._starts[start]
         states, values, at = [first], [], 0
@@ -120,14 +120,14 @@ def _token(kind: str, value: str, text: str, at: int) -> Token:
 
 
 def _reduce(parts: list[Any], data: str, kept: list[list[Any]], last: int, single: bool) -> Any:  # noqa: FBT001 - a table's
-    """What a rule makes of its parts.
+    """Reduces parts to a node of a grammar rule.
 
     Args:
-        parts: what was read.
-        data: what the rule is called.
-        kept: of the parts that stay, the place, whether they are lists of parts, and how many absent ones come before.
-        last: how many absent ones come after.
-        single: whether a part that is alone stands for the whole.
+        parts: the tokens and trees.
+        data: the name of the node.
+        kept: for each kept part: its index, whether to splice its children, and the number of absent parts before it.
+        last: the number of absent parts at the end.
+        single: whether a single child replaces the node.
     """
     children: list[Any] = []
     for place, several, absent in kept:

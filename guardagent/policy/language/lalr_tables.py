@@ -1,4 +1,4 @@
-"""Writes `language.json`, the tables of the grammar: `python -m guardagent.policy.language.lalr_tables`."""
+"""Generates `language.json`, the LALR tables: `python -m guardagent.policy.language.lalr_tables`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ PATH = Path(__file__).with_name("language.json")
 
 
 def tables() -> str:
-    """The tables, as JSON: what Lark's own parser and lexer would do."""
+    """The tables of Lark's parser and lexer as JSON."""
     lark: Any = lark_parser()
-    inner = lark.parser.parser._parse_table  # noqa: SLF001 - Lark offers them as a pickle only
+    inner = lark.parser.parser._parse_table  # noqa: SLF001 - Lark only exports them as a pickle
     rules = {rule: at for at, rule in enumerate(lark.rules)}
     number = _numbered(inner)
     lexers: list[Any] = []
@@ -40,7 +40,7 @@ def tables() -> str:
 
 
 def _terminal(pattern: Any) -> list[str]:
-    """What all its words begin with, as far as that is plain to see, and the pattern: few have to be compiled then."""
+    """A literal prefix of the terminal, if one is evident, and its pattern. It saves compiling most patterns."""
     text = pattern.to_regexp()
     if pattern.type == "str":
         return [pattern.value, text]
@@ -49,7 +49,7 @@ def _terminal(pattern: Any) -> list[str]:
 
 
 def _numbered(table: Any) -> dict[int, int]:
-    """The states in the order in which they are reached; Lark's own numbers are others in each process."""
+    """Numbers the states in the order of traversal. Lark's own numbers differ between processes."""
     reached = [table.start_states[start] for start in sorted(table.start_states)]
     for state in reached:
         actions = sorted(table.states[state].items(), key=lambda item: str(item[0]))
@@ -59,7 +59,7 @@ def _numbered(table: Any) -> dict[int, int]:
 
 
 def _lexer(lexer: Any) -> list[Any]:
-    """The terminals in the order in which they are tried, and words that are terminals of their own."""
+    """The terminals in order of priority, and keywords that have terminals of their own."""
     tried = [one.name for one in lexer.scanner.terminals]
     words = {name: unless.scanner.terminals for name, unless in lexer.callback.items()}
     return [tried, {name: {one.pattern.value: one.name for one in terminals} for name, terminals in words.items()}]

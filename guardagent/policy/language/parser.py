@@ -1,7 +1,7 @@
-"""Reads a temporal rule: from its text to its typed syntax, the names in it checked.
+"""Parses temporal rules to the syntax tree and checks the names in them.
 
-A pattern's variables and its label can be used in the conditions that follow it. `forall(f:A(...), ...)` may speak of
-the proposed call's arguments as `args(f)`, and never of its output, which is not there yet.
+The variables and the label of a pattern are in scope in the conditions after it. `forall(f:A(...), ...)` can use the
+arguments of the proposed call as `args(f)`, but not its output, which does not exist yet.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ _RESERVED = frozenset({"state", "true", "false", "True", "False", "in", "matches
 
 
 def read_rule(text: str) -> ast.Rule:
-    """The syntax of a rule.
+    """Parses a rule.
 
     Raises:
-        TemporalError: it does not parse, or uses a name that is not bound; with what was expected, and where.
+        TemporalError: the rule does not parse or uses an unbound name; with the place and a correction.
     """
     try:
         return _rule(tree_of(text), text)
     except RecursionError:
-        raise TemporalError("the rule is nested too deep", text[:80], 1, 1) from None
+        raise TemporalError("the rule is nested too deeply; simplify it", text[:80], 1, 1) from None
 
 
 def read_term(text: str, names: Collection[str]) -> ast.Term:
-    """The syntax of an expression by itself.
+    """Parses an expression by itself.
 
     Args:
         text: the expression.
-        names: the variables that it may use.
+        names: the variables in scope.
 
     Raises:
-        TemporalError: as of `read_rule`.
+        TemporalError: as for `read_rule`.
     """
     try:
         return _RuleParser(text).term(tree_of(text, "condition"), names)
     except RecursionError:
-        raise TemporalError("the expression is nested too deep", text[:80], 1, 1) from None
+        raise TemporalError("the expression is nested too deeply; simplify it", text[:80], 1, 1) from None
 
 
 def _rule(tree: Node, text: str) -> ast.Rule:
@@ -71,11 +71,11 @@ def _rule(tree: Node, text: str) -> ast.Rule:
             return ast.Not(_rule(children[0], text))
         case kind if kind in DATA_RULES:
             return _RuleParser(text).rule(tree)
-    return ast.Temporal(formula_of(tree, text))  # which says that data rules do not stand there
+    return ast.Temporal(formula_of(tree, text))  # raises: data rules cannot occur there
 
 
 def _any_of(parts: Sequence[ast.Rule]) -> ast.Rule:
-    """Propositional alternatives are one formula: one automaton knows what is left of all of them."""
+    """Merges propositional alternatives into one formula, so that one automaton tracks all of them."""
     formulas = [part.formula for part in parts if isinstance(part, ast.Temporal)]
     others = tuple(part for part in parts if not isinstance(part, ast.Temporal))
     return ast.AnyOf((*others, ast.Temporal(any_of(formulas)))) if formulas else ast.AnyOf(others)
@@ -83,12 +83,11 @@ def _any_of(parts: Sequence[ast.Rule]) -> ast.Rule:
 
 @dataclass
 class _Scope:
-    """The names that can be used at one place of a rule.
+    """The names in scope at one place of a rule.
 
     Attributes:
-        variables: those bound so far.
-        labels: those bound so far, and whether the call's output is there to be spoken of.
-        bound: None, or the variables that the pattern which is being read has bound itself.
+        variables: the bound variables.
+        labels: the bound labels, each with whether the output of its call is available.
     """
 
     variables: set[str] = field(default_factory=set)
@@ -99,7 +98,7 @@ class _Scope:
 
 
 class _RuleParser:
-    """Reads one rule over data."""
+    """Parses one rule over data."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -130,16 +129,18 @@ class _RuleParser:
         scope = _Scope()
         pattern = self._pattern(children[0], scope, proposed=True)
         condition = self._condition(children[1], scope)
-        scope.labels = dict.fromkeys(scope.labels, True)  # when the partner comes, the first call has its output
+        scope.labels = dict.fromkeys(scope.labels, True)  # the partner comes later, when the first call has its output
         return ast.After(pattern, condition, self._pattern(children[2], scope), self._condition(children[3], scope))
 
     def _seq(self, children: Sequence[Node]) -> ast.Rule:
-        """Each step only after the one before it."""
+        """Reads `seq` as a `before` rule for each adjacent pair of steps."""
         parts: list[ast.Rule] = []
         steps = [self._pattern(child, _Scope()) for child in children]
         for number, step in enumerate(steps):
             if step in steps[:number]:
-                self._fail("this step stands twice, so that neither could ever come first", children[number])
+                self._fail(
+                    "this step appears twice, so neither occurrence could be the first; remove one", children[number]
+                )
         for earlier, later in pairwise(children):
             scope = _Scope()
             pattern = self._pattern(later, scope)
@@ -149,17 +150,20 @@ class _RuleParser:
     # --- patterns
 
     def _pattern(self, tree: Node, scope: _Scope, *, proposed: bool = False) -> ast.Pattern:
-        """A pattern, whose label and variables are in the scope from then on."""
+        """Reads a pattern and adds its label and variables to the scope."""
         label, tools, *arguments = tree.children
         read = tuple(self._argument(child, scope) for child in arguments if child is not None)
         names = [argument.name for argument in read]
         if twice := [name for name in names if names.count(name) > 1]:
-            self._fail(f"argument {twice[0]!r} stands twice; expected each once", tree)
+            self._fail(f"argument {twice[0]!r} appears twice; remove one", tree)
         if label is not None:
             if label in _KINDS:
-                self._fail(f"{str(label)!r} is no label; a pattern is TOOL(...), or with a label f:TOOL(...)", label)
+                self._fail(
+                    f"{str(label)!r} cannot be a label; expected a pattern 'TOOL(...)', or 'f:TOOL(...)' with a label",
+                    label,
+                )
             if label in scope.labels or label in scope.variables:
-                self._fail(f"the name {str(label)!r} is taken already; expected another label", label)
+                self._fail(f"the name {str(label)!r} is already in use; choose another label", label)
             scope.labels[str(label)] = not proposed
         for argument in read:
             if isinstance(argument.value, ast.Variable):
@@ -177,7 +181,7 @@ class _RuleParser:
     def _argument(self, tree: Node, scope: _Scope) -> ast.Argument:
         name, value = tree.children
         if name.type == "NAME" and not name.isidentifier():
-            self._fail(f"{str(name)!r} is no plain name of an argument; if it is one, write it in quotes", name)
+            self._fail(f"{str(name)!r} is not a plain argument name; if it is the name, write it in quotes", name)
         return ast.Argument(self._name(name), self._value(value, scope))
 
     def _value(self, tree: Node, scope: _Scope) -> ast.ExactValue | ast.RegexValue | ast.AnyValue | ast.Variable:
@@ -189,9 +193,11 @@ class _RuleParser:
             case "variable":
                 token = tree.children[0]
                 if token in _NULLS:
-                    self._fail(f"{str(token)!r} is no value; that an argument is there is asked as known(x)", token)
+                    self._fail(
+                        f"{str(token)!r} is not a value; to test that an argument is present, write 'known(x)'", token
+                    )
                 if token in _RESERVED or token in scope.labels:
-                    self._fail(f"{str(token)!r} is no name for a variable; expected another one", token)
+                    self._fail(f"{str(token)!r} cannot name a variable; choose another name", token)
                 return ast.Variable(str(token), _place(token))
         return ast.ExactValue(self._constant(tree).value)
 
@@ -200,20 +206,20 @@ class _RuleParser:
         try:
             compile_pattern(regex)
         except PatternError as error:
-            self._fail(f"this is no regular expression (RE2): {shortened(str(error))}", token)
+            self._fail(f"invalid regular expression: {shortened(str(error))}; expected RE2 syntax", token)
         return str(regex)
 
     # --- terms
 
     def _condition(self, tree: Node | None, scope: _Scope) -> ast.Term:
-        """A term that can be true or false."""
+        """Reads a term that can be true or false."""
         if tree is None:
             return ast.TRUE
         term = self._term(tree, scope)
         if isinstance(term, _NO_CONDITION) or (isinstance(term, ast.Constant) and type(term.value) is not bool):
-            self._fail(f"expected a condition, which is true or false; {text_of(term)[:60]} is neither", tree)
+            self._fail(f"expected a condition; {text_of(term)[:60]!r} is neither true nor false", tree)
         if isinstance(term, ast.OverItems) and term.which == "count":
-            self._fail("expected a condition, which is true or false; count(...) is a number", tree)
+            self._fail("expected a condition; count(...) is a number", tree)
         return term
 
     def _conditions(self, trees: Sequence[Node], scope: _Scope) -> tuple[ast.Term, ...]:
@@ -244,13 +250,15 @@ class _RuleParser:
     def _t_variable(self, tree: Node, scope: _Scope) -> ast.Term:
         token = tree.children[0]
         if token in scope.labels:
-            self._fail(f"{str(token)!r} is a call; expected output({token}), args({token}) or failed({token})", token)
+            self._fail(
+                f"{str(token)!r} is a call; expected 'output({token})', 'args({token})' or 'failed({token})'", token
+            )
         if token in _NULLS:
-            self._fail(f"{str(token)!r} is no value; whether one is there is asked as known(x)", token)
+            self._fail(f"{str(token)!r} is not a value; to test that a value is present, write 'known(x)'", token)
         if token not in scope.variables:
             self._fail(
                 f"unknown variable {str(token)!r}{name_hint(str(token), scope.variables)}; "
-                "a variable is bound in a pattern, a text stands in quotes",
+                "bind a variable in a pattern, or write a string in quotes",
                 token,
             )
         return ast.Variable(str(token), _place(token))
@@ -323,11 +331,11 @@ class _RuleParser:
             known = (
                 name_hint(str(token), scope.labels)
                 if scope.labels
-                else "; a call is labelled in its pattern, as f:TOOL()"
+                else "; label a call in its pattern, such as 'f:TOOL()'"
             )
             self._fail(f"unknown call {str(token)!r}{known}", token)
         if what != "args" and not scope.labels[token]:
-            self._fail(f"{what}({token}) of a proposed call is not known yet; expected args({token})", token)
+            self._fail(f"'{what}({token})' of a proposed call does not exist yet; expected 'args({token})'", token)
         return ast.Label(str(token), _place(token))
 
     def _t_count_calls(self, tree: Node, scope: _Scope) -> ast.Term:
@@ -347,14 +355,14 @@ class _RuleParser:
 
     def _over_items(self, which: str, name: Any, items: Node, condition: Node, *, scope: _Scope) -> ast.Term:
         if not name.isidentifier() or name in _RESERVED or name in scope.variables or name in scope.labels:
-            self._fail(f"{str(name)!r} cannot name the items here; expected a new name", name)
+            self._fail(f"{str(name)!r} cannot name the items here; choose a new name", name)
         inner = scope.copy()
         inner.variables.add(str(name))
         return ast.OverItems(which, str(name), self._term(items, scope), self._condition(condition, inner))  # type: ignore[arg-type]
 
     def _number(self, token: Any) -> int | Fraction:
         if len(token) > MAX_DIGITS:
-            self._fail(f"a number has {len(token):,} digits; expected at most {MAX_DIGITS}", token)
+            self._fail(f"the number has {len(token):,} digits; expected at most {MAX_DIGITS}", token)
         number = Fraction(str(token))
         return int(number) if number.denominator == 1 else number
 

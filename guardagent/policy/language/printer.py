@@ -1,4 +1,4 @@
-"""Terms, patterns and rules as text again: for evidence, remedies and messages."""
+"""Prints terms and patterns for evidence, remedies and messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from guardagent.policy.language.values import shown
 
 
 def text_of(node: Any) -> str:
-    """The text of a term, a pattern or an argument, as an author would write it."""
+    """The source text of a term, a pattern or an argument."""
     return _AS_WRITTEN.text(node)
 
 
@@ -19,8 +19,8 @@ class Printer:
     """Prints terms.
 
     Args:
-        named: what stands for the name of a variable or of a call.
-        own: the label of the call that is printed, which then is "it".
+        named: gives the replacement for the name of a variable or call.
+        own: the label of the call that is printed; it becomes "it".
     """
 
     def __init__(self, named: Callable[[str], str], own: str | None = None) -> None:
@@ -33,7 +33,7 @@ class Printer:
         return between.join(map(self.text, parts))
 
     def inside(self, node: Any) -> str:
-        """In parentheses where it could be read otherwise."""
+        """The text of an operand, in parentheses if needed."""
         loose = (ast.And, ast.Or, ast.Implies, ast.Compare, ast.Matches, ast.Arithmetic)
         return f"({self.text(node)})" if isinstance(node, loose) else self.text(node)
 

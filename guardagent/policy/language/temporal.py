@@ -1,7 +1,7 @@
-"""Propositional temporal rules: what their text means.
+"""Translates propositional temporal rules to formulas.
 
-At the top level, and under AND, OR and NOT there, Agentproof's forms over atoms mean what its paper says, with the end
-of the trace added. Everything else is LTLf over the whole trace.
+At the top level, and under AND, OR and NOT there, Agentproof's forms over atoms have the meaning of the paper, extended
+to the end of the trace. All other rules are LTLf over the whole trace.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ _BINARY = {"U": Until, "W": weak_until, "R": Release, "S": Since}
 
 
 def read_temporal(text: str) -> Formula:
-    """What a propositional rule means.
+    """Parses a propositional rule to a formula.
 
     Raises:
-        TemporalError: it does not parse; with what was expected, and where.
+        TemporalError: the rule does not parse; with the place and the expected tokens.
     """
     try:
         return formula_of(tree_of(text), text)
     except RecursionError:
-        raise TemporalError("the rule is nested too deep", text[:80], 1, 1) from None
+        raise TemporalError("the rule is nested too deeply; simplify it", text[:80], 1, 1) from None
 
 
 def formula_of(tree: Node, text: str) -> Formula:
-    """At the top level: the paper's forms, and what AND, OR and NOT make of them."""
+    """The formula of a top-level tree: the paper's forms, combined by AND, OR and NOT, or LTLf."""
     if tree.data == "all_of":
         return all_of(formula_of(child, text) for child in tree.children)
     if tree.data == "any_of":
@@ -59,7 +59,7 @@ def formula_of(tree: Node, text: str) -> Formula:
 
 
 def _response(tree: Node, text: str) -> Formula | None:
-    """`p -> F q`, `p -> F[<=k] q` and `p -> F q -> F r ...` over atoms; None for anything else."""
+    """The formula of `p -> F q`, `p -> F[<=k] q` and `p -> F q -> F r ...` over atoms; None for other trees."""
     parts = _arrows(tree)
     if len(parts) < 2 or not _is_atom(parts[0]):
         return None
@@ -72,7 +72,7 @@ def _response(tree: Node, text: str) -> Formula | None:
 
 
 def _sequence(trigger: Formula, steps: list[Formula]) -> Formula:
-    """The steps come from now on, in order, and no trigger before the last of them; one event may do several."""
+    """The steps follow in order, and no trigger precedes the last one. One event can satisfy several steps."""
     if not steps:
         return TRUE
     after = _sequence(trigger, steps[1:])
@@ -129,7 +129,7 @@ def _ltlf(tree: Node, text: str) -> Formula:  # noqa: C901 - a case for each kin
             return any_of(_ltlf(child, text) for child in children)
     if tree.data in DATA_RULES:
         problem = (
-            f"{tree.data}(...) stands inside of a temporal operator; expected it at the top, or under AND, OR, NOT"
+            f"{tree.data}(...) is inside of a temporal operator; expected it at the top level, or under AND, OR, NOT"
         )
         raise TemporalError(problem, text, tree.line, tree.column)
     raise AssertionError(tree.data)

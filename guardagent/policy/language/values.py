@@ -1,7 +1,7 @@
-"""Values of data rules: three-valued truth, exact numbers, and texts that are never coerced.
+"""Values of data rules: three-valued truth, exact numbers, and strings without coercion.
 
-*Unknown* is what a missing field, a null, a function without an answer and a comparison of different types give. It
-goes through every operation (Kleene's strong logic), and carries what would have to be found out.
+A missing field, a null, a function without a result and a comparison of different types are *unknown*. Unknown
+propagates through every operation (Kleene's strong logic) and carries its causes.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from guardagent._support import strict_json
 from guardagent.types.formatting import MAX_DIGITS
 from guardagent.types.formatting import format_value as shown_value
 
-MAX_TEXT = 4_000_000  # characters of a text that is read as JSON
-CACHED_TEXT = 20_000  # a shorter one is not read again each time that a rule looks into it
-MAX_CAUSES = 8  # of what is not known: of a long list, every item may be
+MAX_TEXT = 4_000_000  # characters of a string that is parsed as JSON
+CACHED_TEXT = 20_000  # results for shorter strings are cached
+MAX_CAUSES = 8  # of one unknown value: in a long list every item can be unknown
 
 
 class Absent(str):
-    """A cause: the call lacks an argument, which whoever makes it can add."""
+    """A cause: the call lacks an argument, which its caller can add."""
 
     __slots__ = ()
 
 
 class Unknown:
-    """A value that is not known, and why.
+    """An unknown value and its causes.
 
-    A cause never holds a value: it could be one of the state, and causes go to a model. The compiler adds the term that
-    has the value, which it knows how to put in words.
+    A cause never contains a value: values can come from the state, and causes go to a model. The compiler adds the text
+    of the term instead.
 
     Args:
-        causes: strings, or objects that make one when it is needed.
-        bounds: of a number that is not known, the least and the greatest that it can be; None where that is not known.
+        causes: strings, or objects that convert to one when needed.
+        bounds: the minimum and maximum of an unknown number; None if they are unknown too.
     """
 
     __slots__ = ("_causes", "bounds")
@@ -52,18 +52,18 @@ class Unknown:
 
     @property
     def absent(self) -> bool:
-        """Whether all that is missing are arguments of the call."""
+        """Whether every cause is a missing argument of the call."""
         return bool(self._causes) and all(type(cause) is Absent for cause in self._causes)
 
     def within(self, bounds: Bounds | None) -> Unknown:
-        """The same of a number of which it is known between what it is."""
+        """The same unknown value with bounds."""
         return Unknown(*self._causes, bounds=bounds)
 
     def __repr__(self) -> str:
         return f"unknown ({'; '.join(self.why)})"
 
     def __and__(self, other: Unknown) -> Unknown:
-        """Both are not known."""
+        """Combines the causes of two unknown values."""
         if self is other:
             return self
         return Unknown(*list(dict.fromkeys(self._causes + other._causes))[:MAX_CAUSES])
@@ -84,11 +84,11 @@ _KINDS: dict[type, str] = {
     dict: "mapping",
     MappingProxyType: "mapping",
 }
-PLAIN = frozenset({str, int, bool})  # values that are compared as they are
+PLAIN = frozenset({str, int, bool})  # values that compare by ==
 
 
 def dump_truth(value: Truth) -> bool | list[str]:
-    """As JSON."""
+    """A truth value as JSON."""
     return list(value.why) if isinstance(value, Unknown) else value
 
 
@@ -97,7 +97,7 @@ def load_truth(data: bool | list[str]) -> Truth:  # noqa: FBT001 - a value
 
 
 def kind_of(value: Any) -> str | None:
-    """The kind of a value: only values of one kind can be compared. None for null and for what is no JSON value."""
+    """The kind of a value; None for null and non-JSON values. Only values of the same kind are comparable."""
     kind = _KINDS.get(type(value))
     if kind is None and value is not None:
         for known in (bool, str, int, float, Mapping):  # subclasses, as of enumerations
@@ -106,13 +106,19 @@ def kind_of(value: Any) -> str | None:
     return kind
 
 
+def kind_name(value: Any) -> str:
+    """The kind of a value in messages."""
+    kind = kind_of(value) or "null"
+    return {"text": "string", "truth value": "boolean"}.get(kind, kind)
+
+
 def shown(value: Any, limit: int = 60) -> str:
-    """A value as a person reads it."""
+    """A value for people to read."""
     return "unknown" if isinstance(value, Unknown) else shown_value(value, limit)
 
 
 def exact(value: Any) -> int | Fraction | Unknown:
-    """A number as it is: a float means the decimal that it prints as."""
+    """The exact number. A float stands for the decimal that it prints as."""
     if type(value) is int:
         return value
     if isinstance(value, float):
@@ -126,14 +132,14 @@ def exact(value: Any) -> int | Fraction | Unknown:
 
 @lru_cache(4096)
 def _exact_float(value: float) -> int | Fraction | Unknown:
-    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - NaN is no number
+    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - NaN
         return _uncomputable(value)
     return _reduced(Fraction(Decimal(repr(value))))
 
 
 def _uncomputable(value: float | Decimal) -> Unknown:
-    name = "a number too long" if Decimal(value).is_finite() else f"{value} is no number"
-    return Unknown(f"{name} to compute with")
+    problem = "a number has too many digits" if Decimal(value).is_finite() else f"{value} is not a finite number"
+    return Unknown(problem)
 
 
 def _reduced(value: Fraction) -> int | Fraction:
@@ -141,7 +147,7 @@ def _reduced(value: Fraction) -> int | Fraction:
 
 
 def mismatch(left: Any, right: Any) -> Unknown:
-    """Why two values cannot be compared."""
+    """The cause for two values that cannot be compared."""
     if type(left) is Unknown:
         return left & right if type(right) is Unknown else left
     if type(right) is Unknown:
@@ -149,15 +155,17 @@ def mismatch(left: Any, right: Any) -> Unknown:
     for value in (left, right):
         if kind_of(value) is None:
             return null_or_invalid(value)
-    return Unknown(f"a {kind_of(left)} and a {kind_of(right)} cannot be compared")
+    return Unknown(f"a {kind_name(left)} and a {kind_name(right)} cannot be compared")
 
 
 def null_or_invalid(value: Any) -> Unknown:
-    return Unknown("a value is null" if value is None else f"a {type(value).__name__} is no value of JSON")
+    return Unknown(
+        "a value is null" if value is None else f"a value of type {type(value).__name__!r} is not a JSON value"
+    )
 
 
 def equal(left: Any, right: Any) -> Truth:
-    """Whether two values are equal: of one kind, numbers exactly, lists and mappings by what is in them."""
+    """Whether two values of one kind are equal: numbers exactly, lists and mappings by their elements."""
     if type(left) is type(right) and type(left) in PLAIN:
         return left == right  # type: ignore[no-any-return]
     kind = kind_of(left)
@@ -177,7 +185,7 @@ def equal(left: Any, right: Any) -> Truth:
 
 
 def less(left: Any, right: Any) -> Truth:
-    """Whether one number or text comes before another."""
+    """Whether a number or string is less than another."""
     if type(left) is int and type(right) is int:
         return left < right
     kind = kind_of(left)
@@ -191,11 +199,11 @@ def less(left: Any, right: Any) -> Truth:
         return first < second  # type: ignore[operator]
     if kind == "text":
         return bool(left < right)
-    return Unknown(f"a {kind} has no order")
+    return Unknown(f"a {kind_name(left)} has no order")
 
 
 def bounds_of(value: Any) -> Bounds | None:
-    """The least and the greatest that a number can be; None of what is no number, or may be any."""
+    """The minimum and maximum of a number; None for other values and unbounded numbers."""
     if type(value) is Unknown:
         return value.bounds
     number = exact(value) if kind_of(value) == "number" else None
@@ -203,7 +211,7 @@ def bounds_of(value: Any) -> Bounds | None:
 
 
 def _is_less(left: Any, right: Any) -> bool | None:
-    """Whether a number is less than another whatever they are within their bounds; None where that is not known."""
+    """Whether a number is less than another for all values within their bounds; None if it depends."""
     first, second = bounds_of(left), bounds_of(right)
     if first is None or second is None:
         return None
@@ -213,13 +221,15 @@ def _is_less(left: Any, right: Any) -> bool | None:
 
 
 def contains(item: Any, whole: Any) -> Truth:
-    """Whether an item is in a list, a text in a text, or a key in a mapping."""
+    """Whether an item is in a list, a string in a string, or a key in a mapping."""
     kind = kind_of(whole)
     if kind == "list":
         return disjunction(equal(item, one) for one in whole)
     if kind in ("text", "mapping"):
         return item in whole if kind_of(item) == "text" else mismatch(item, "")
-    return mismatch(item, whole) if kind is None else Unknown(f"a {kind} has nothing in it")
+    return (
+        mismatch(item, whole) if kind is None else Unknown(f"a {kind_name(whole)} is not a list, a string or a mapping")
+    )
 
 
 def conjunction(values: Iterable[Any]) -> Truth:
@@ -253,20 +263,24 @@ def inverse(value: Any) -> Truth:
 
 
 def not_boolean(value: Any) -> Unknown:
-    """Of a value that is asked for its truth and has none."""
+    """The unknown truth of a value that is not a boolean."""
     if type(value) is Unknown:
         return value
     return (
-        null_or_invalid(value) if kind_of(value) is None else Unknown(f"a {kind_of(value)} is neither true nor false")
+        null_or_invalid(value) if kind_of(value) is None else Unknown(f"a {kind_name(value)} is neither true nor false")
     )
 
 
 def arithmetic(left: Any, operator: str, right: Any) -> int | Fraction | Unknown:
-    """The exact result; unknown for what are no two numbers, and for a division by zero."""
+    """The exact result; unknown unless both operands are numbers, and for a division by zero."""
     if kind_of(left) != "number" or kind_of(right) != "number":
         if type(left) is Unknown or type(right) is Unknown:
             return mismatch(left, right).within(_bounds_after(left, operator, right))
-        return mismatch(left, right) if kind_of(left) != kind_of(right) else Unknown(f"a {kind_of(left)} is no number")
+        return (
+            mismatch(left, right)
+            if kind_of(left) != kind_of(right)
+            else Unknown(f"a {kind_name(left)} is not a number")
+        )
     first, second = exact(left), exact(right)
     if type(first) is Unknown or type(second) is Unknown:
         return mismatch(first, second)
@@ -290,14 +304,14 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {**_WHOLE, "/": truediv, "%"
 
 
 def length(value: Any) -> int | Unknown:
-    """Of a text, a list or a mapping."""
+    """The length of a string, a list or a mapping."""
     if kind_of(value) in ("text", "list", "mapping"):
         return len(value)
     return _of_kind(value, "has no length")
 
 
 def field_of(value: Any, name: str) -> Any:
-    """A field of a mapping, or of a text that holds one as JSON."""
+    """A field of a mapping, or of a string that contains one as JSON."""
     if type(value) is Unknown:
         return value
     if kind_of(value) == "text":
@@ -311,7 +325,7 @@ def field_of(value: Any, name: str) -> Any:
 
 
 def item_of(value: Any, index: Any) -> Any:
-    """An item of a list by its number, from 0, or of a mapping by its key; a text is read as JSON."""
+    """An item of a list by index, or of a mapping by key. A string is parsed as JSON."""
     if type(value) is Unknown or type(index) is Unknown:
         return mismatch(value, index)
     if kind_of(value) == "text":
@@ -319,7 +333,7 @@ def item_of(value: Any, index: Any) -> Any:
     if kind_of(value) == "mapping" and kind_of(index) == "text":
         return field_of(value, index)
     if kind_of(value) != "list" or kind_of(index) != "number":
-        return value if type(value) is Unknown else _of_kind(value, f"has no item by a {kind_of(index)}")
+        return value if type(value) is Unknown else _of_kind(value, f"cannot be indexed by a {kind_name(index)}")
     number = exact(index)
     if type(number) is not int or not -len(value) <= number < len(value):
         return NO_VALUE
@@ -328,16 +342,16 @@ def item_of(value: Any, index: Any) -> Any:
 
 
 def _of_kind(value: Any, problem: str) -> Unknown:
-    return value if type(value) is Unknown else Unknown(f"a {kind_of(value) or 'null'} {problem}")
+    return value if type(value) is Unknown else Unknown(f"a {kind_name(value)} {problem}")
 
 
 NO_VALUE = Unknown("a value is missing or null")
 
 
 def parsed(text: str) -> Any:
-    """The JSON value that a text holds; unknown where it holds none, or says the same key twice."""
+    """Parses a string as JSON; unknown for invalid JSON and duplicate keys."""
     if len(text) > MAX_TEXT:
-        return Unknown("a text is too long to be read as JSON")
+        return Unknown("a string is too long to parse as JSON")
     return _parsed_once(text) if len(text) < CACHED_TEXT else _parsed(text)
 
 
@@ -345,16 +359,16 @@ def _parsed(text: str) -> Any:
     try:
         return strict_json.loads(text, parse_float=Decimal)
     except ValueError:
-        return Unknown("a text is not JSON, or says a key twice")
+        return Unknown("a string is not JSON, or a key appears twice in it")
 
 
 _parsed_once = lru_cache(256)(_parsed)
 
 
 def hash_key(value: Any) -> Any:
-    """What equal values have in common, for an index, and no others; None for what cannot be indexed.
+    """The index key of a value: two values have the same key if and only if they are equal. None: not indexable.
 
-    A text is its own key.
+    A string is its own key.
     """
     if type(value) is str:
         return value
@@ -362,7 +376,7 @@ def hash_key(value: Any) -> Any:
     if kind == "text":
         return str(value)
     if kind == "truth value":
-        return kind, bool(value)  # True == 1, and is no number
+        return kind, bool(value)  # True == 1, but is not a number
     if kind == "number":
         number = exact(value)
         return None if type(number) is Unknown else number
@@ -370,5 +384,5 @@ def hash_key(value: Any) -> Any:
 
 
 def kind_of_key(key: Any) -> str:
-    """The kind of the values that a key stands for."""
+    """The kind of the values with an index key."""
     return "text" if type(key) is str else "truth value" if type(key) is tuple else "number"

@@ -1,8 +1,8 @@
-"""The letters that a formula's automaton reads: what an event can mean for its atoms, and nothing else of it.
+"""The alphabet of a formula's automaton: the sets of atoms that an event can satisfy.
 
-An event has one tool, one action and one decision, and any tags. So the letters are one class of tools for each way in
-which a tool satisfies the atoms, times the same for actions and decisions, times the subsets of the tags; and each of
-these for a step that went well and for one that did not, or whose end is not known.
+An event has one tool, one action, one decision and any number of tags. Tools that satisfy the same atoms form a class,
+and so do actions and decisions. The letters are the product of these classes and the subsets of the tags, once for
+steps that succeeded and once for all others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_LETTERS = 4096
 
 
 class LabelledEvent(Protocol):
-    """What a rule reads of an event."""
+    """The parts of an event that a propositional rule reads."""
 
     @property
     def tool(self) -> str: ...
@@ -32,21 +32,21 @@ class LabelledEvent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """The atoms that hold in a step that went well, and those of a step that ran at all."""
+    """The atoms that hold for a successful step, and those that hold for any step that ran."""
 
     ok: frozenset[str]
     ran: frozenset[str]
 
 
 class Alphabet:
-    """The letters for some atoms.
+    """The alphabet for a list of atoms.
 
     Args:
-        atoms: `tool:NAME`, `action:NAME`, `decision:NAME`, `@NAME` for a set of tools, or a bare tag.
+        atoms: `tool:NAME`, `action:NAME`, `decision:NAME`, `@NAME` for a set of tools, or a tag.
         sets: the sets of tools by name.
 
     Raises:
-        InputError: there would be too many letters; a rule with so many tags needs to be divided.
+        InputError: the atoms need too many letters.
     """
 
     def __init__(self, atoms: Iterable[str], sets: Mapping[str, frozenset[str]] | None = None) -> None:
@@ -74,7 +74,7 @@ class Alphabet:
             size *= len(part)
         if size > MAX_LETTERS:
             raise InputError(
-                f"the rule tells {size:,} kinds of steps apart; expected at most {MAX_LETTERS:,}: divide it"
+                f"the rule distinguishes {size:,} kinds of steps; expected at most {MAX_LETTERS:,}: split the rule"
             )
         strides = _strides([len(part) for part in parts])
         self._tools = _times(tool_numbers, strides[0])
@@ -87,7 +87,7 @@ class Alphabet:
             self.letters += [Letter(frozenset(), held), Letter(held, held)]
 
     def index(self, event: LabelledEvent, *, ok: bool) -> int:
-        """The letter that an event is, if it went well or not: the sum of what its fields add."""
+        """The number of the letter for an event: the sum of the offsets of its fields. `ok`: the event succeeded."""
         at = self._tools.get(event.tool, 0)
         if self._actions:
             at += self._actions.get(event.action, 0)
@@ -108,7 +108,7 @@ def _each(named: Mapping[str, str]) -> dict[str, frozenset[str]]:
 
 
 def _classes(members: Mapping[str, frozenset[str]]) -> tuple[dict[str, int], list[frozenset[str]]]:
-    """(name -> its class, the atoms that hold in each class); class 0 is every other name."""
+    """(name -> its class, the atoms of each class). Class 0 stands for all other names."""
     classes: list[frozenset[str]] = [frozenset()]
     numbers: dict[str, int] = {}
     for name in sorted(members):
@@ -123,7 +123,7 @@ def _times(numbers: Mapping[str, int], stride: int) -> dict[str | None, int]:
 
 
 def _strides(sizes: Sequence[int]) -> list[int]:
-    """How far apart neighbours of each part are; each letter is there twice, for a step that went well and one not."""
+    """The stride of each part. Every letter exists twice: for steps that succeeded and for all others."""
     strides, stride = [], 2
     for size in reversed(sizes):
         strides.append(stride)

@@ -1,9 +1,9 @@
 """Compiles a temporal formula to a minimal deterministic automaton over finite traces.
 
-A formula is first read as a nondeterministic automaton. Its states are what is still to be shown, a set of formulas for
-the rest of the trace, and one bit for each past operator. A future formula inside a past operator is guessed to hold,
-and the guess becomes one more thing to be shown: past operators are monotone here, so that a guess of less is never
-wrong. Subsets of these states are the states of the deterministic automaton, which is then minimised.
+The formula is first read as a nondeterministic automaton. Its states are the pending obligations, a set of formulas for
+the rest of the trace, and one bit for each past operator. A future formula inside of a past operator is guessed, and a
+guess that it holds adds an obligation. Past operators are monotone in negation normal form, so a guess that it does not
+hold needs no check. The subset construction makes the automaton deterministic; partition refinement minimises it.
 """
 
 from __future__ import annotations
@@ -32,35 +32,35 @@ from guardagent.policy.language.formula import (
 from guardagent.policy.monitors.alphabet import Letter
 
 MAX_STATES = 5000
-MAX_WORK = 300_000  # formulas and sets of them that are looked at: a second or two
+MAX_WORK = 300_000  # formulas and sets of formulas visited: one or two seconds
 
-Obligation = tuple[Formula, bool]  # to be shown for the rest; True where the rest must not be empty
+Obligation = tuple[Formula, bool]  # a formula for the rest of the trace; True: the rest must not be empty
 Obligations = frozenset[Obligation]
 NfaState = tuple[Obligations, tuple[bool, ...]]
 Values = dict[Formula, bool]
 
 _DONE: Obligations = frozenset()
-_DIVIDE = "divide it into several rules, write many tools as one @set, or shorten its bounds"
+_DIVIDE = "split the rule, replace many tools by one '@set', or shorten the bounds"
 
 
 class Standing(IntEnum):
-    """What can still become of a rule after some steps."""
+    """The status of a rule after some steps."""
 
-    VIOLATED = 0  # nothing that follows can mend it
-    UNMET = 1  # it is violated if the trace ends here
-    MET = 2  # it is kept if the trace ends here
-    SATISFIED = 3  # nothing that follows can break it
+    VIOLATED = 0  # no continuation satisfies the rule
+    UNMET = 1  # violated if the trace ends here
+    MET = 2  # satisfied if the trace ends here
+    SATISFIED = 3  # every continuation satisfies the rule
 
 
 @dataclass(frozen=True, slots=True)
 class Automaton:
-    """A minimal deterministic automaton. It begins in state 0, and at most one of its states is violated.
+    """A minimal deterministic automaton. State 0 is the initial state; at most one state is violated.
 
     Attributes:
         table: state -> letter -> next state.
         accepting: whether the trace may end in a state.
-        violated: whether nothing that follows can mend it.
-        satisfied: whether nothing that follows can break it.
+        violated: whether no continuation from a state satisfies the rule.
+        satisfied: whether every continuation from a state satisfies the rule.
     """
 
     table: tuple[tuple[int, ...], ...]
@@ -77,10 +77,10 @@ class Automaton:
 
 
 def compile_formula(formula: Formula, letters: Sequence[Letter]) -> Automaton:
-    """The automaton of a formula.
+    """Compiles a formula to a minimal deterministic automaton.
 
     Raises:
-        InputError: it would have too many states.
+        InputError: the automaton has too many states, or takes too much work to build.
     """
     nfa = _FormulaNfa(formula)
     start = frozenset([nfa.start])
@@ -116,13 +116,13 @@ class _FormulaNfa:
         self.start: NfaState = (_split([(formula, not _holds_on_empty_trace(formula))]), first)
 
     def spend(self, work: int) -> None:
-        """Counts what is done, which can grow much faster than the automaton."""
+        """Counts work, which can grow much faster than the automaton."""
         self._work += work
         if self._work > MAX_WORK:
-            raise InputError(f"the rule takes too much work to compile; {_DIVIDE}")
+            raise InputError(f"the rule is too complex to compile; {_DIVIDE}")
 
     def successors(self, state: NfaState, letter: Letter) -> list[NfaState]:
-        """The states after one more step."""
+        """The states after a step."""
         if (state, letter) not in self._cache:
             self._cache[state, letter] = list(self._successors(state, letter))
         return self._cache[state, letter]
@@ -138,7 +138,7 @@ class _FormulaNfa:
     def _past_values(
         self, bits: tuple[bool, ...], letter: Letter
     ) -> Iterable[tuple[Values, list[Formula], tuple[bool, ...]]]:
-        """(the value of each past operator, what was guessed to hold, the bits for the next step), for each guess."""
+        """(values of the past operators, formulas guessed to hold, bits for the next step) for each guess."""
         guessable = [child for part in self._past for child in _children(part) if child in self._future]
         guessable = list(dict.fromkeys(guessable))
         for guess in product((True, False), repeat=len(guessable)):
@@ -151,7 +151,7 @@ class _FormulaNfa:
             yield values, [body for body, held in zip(guessable, guess, strict=True) if held], tuple(following)
 
     def _past_value(self, part: Formula, letter: Letter, values: Values, *, bit: bool) -> tuple[bool, bool]:
-        """(the value of a past operator now, its bit for the next step)."""
+        """(current value of a past operator, its bit for the next step)."""
         match part:
             case Previous(body):
                 return bit, self._value(body, letter, values)
@@ -164,7 +164,7 @@ class _FormulaNfa:
         raise AssertionError(part)
 
     def _value(self, formula: Formula, letter: Letter, values: Values) -> bool:
-        """Of a formula without future operators, or of one that was guessed."""
+        """The value of a formula without future operators, or of a guessed one."""
         if formula in values:
             return values[formula]
         match formula:
@@ -179,7 +179,7 @@ class _FormulaNfa:
         raise AssertionError(formula)
 
     def _expand(self, formula: Formula, letter: Letter, values: Values) -> list[Obligations]:
-        """What must be shown from the next step on, so that a formula holds now: the alternatives."""
+        """The alternative obligations for the next step that make a formula hold now."""
         self.spend(1)
         match formula:
             case TruthConstant() | Literal() | Previous() | Since() | TriggerFormula():
@@ -212,7 +212,7 @@ def _children(part: Formula) -> list[Formula]:
 
 
 def _with_future_operators(parts: Sequence[Formula]) -> set[Formula]:
-    """The formulas that hold a future operator outside of any past one."""
+    """The formulas that contain a future operator outside of past operators."""
     found: set[Formula] = set()
     for part in parts:
         future = isinstance(part, Next | Until | Release | Within)
@@ -222,7 +222,7 @@ def _with_future_operators(parts: Sequence[Formula]) -> set[Formula]:
 
 
 def _holds_on_empty_trace(formula: Formula) -> bool:
-    """Whether the trace without any step satisfies a formula."""
+    """Whether the empty trace satisfies a formula."""
     match formula:
         case TruthConstant(value):
             return value
@@ -269,7 +269,7 @@ def _product(choices: Sequence[list[Obligations]], spend: Callable[[int], None])
 
 
 def _without_redundant(alternatives: Iterable[Obligations]) -> list[Obligations]:
-    """Without alternatives that ask for more than another one."""
+    """Drops alternatives that are supersets of another one."""
     kept: list[Obligations] = []
     for one in sorted(set(alternatives), key=len):
         if not any(other <= one for other in kept):
@@ -278,7 +278,7 @@ def _without_redundant(alternatives: Iterable[Obligations]) -> list[Obligations]
 
 
 def _reduced(states: Iterable[NfaState]) -> frozenset[NfaState]:
-    """Without states that ask for more than another one with at least its bits."""
+    """Drops states whose obligations are a superset of another state's with at least the same bits."""
     kept: list[NfaState] = []
     for obligations, bits in sorted(set(states), key=lambda state: len(state[0])):
         if not any(less <= obligations and all(map(bool.__ge__, more, bits)) for less, more in kept):
@@ -291,7 +291,7 @@ def _may_end(state: NfaState) -> bool:
 
 
 def _minimised(rows: Sequence[Sequence[int]], accepting: Sequence[bool]) -> Automaton:
-    """Merges the states that no continuation tells apart (Moore's partition refinement)."""
+    """Merges equivalent states by Moore's partition refinement."""
     block = [int(value) for value in accepting]
     while True:
         signatures: dict[tuple[int, ...], int] = {}
@@ -310,7 +310,7 @@ def _minimised(rows: Sequence[Sequence[int]], accepting: Sequence[bool]) -> Auto
 
 
 def _can_reach(table: Sequence[Sequence[int]], goals: Sequence[bool]) -> list[bool]:
-    """Which states can reach a goal, or are one."""
+    """Returns for each state whether it is a goal or can reach one."""
     sources: list[set[int]] = [set() for _ in table]
     for state, row in enumerate(table):
         for target in set(row):

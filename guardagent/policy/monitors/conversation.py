@@ -1,4 +1,4 @@
-"""One conversation as the rules see it: its calls, and what each part of a rule remembers of them."""
+"""The calls of one conversation and the memory of every monitor."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from guardagent.policy.monitors.rule import RuleMetadata
 from guardagent.policy.policies import Applicability, Policies
 from guardagent.types import Context, Decision, Event, Verdict, freeze, thaw
 
-Broken = list[tuple[RuleMetadata, MonitorResult]]  # (where a rule comes from, why it is broken)
-Memento = tuple[dict[int, Any], dict[str, set[int]]]  # (part -> what it remembers, rules that were said to be violated)
+Broken = list[tuple[RuleMetadata, MonitorResult]]  # (the rule, its violation)
+Memento = tuple[dict[int, Any], dict[str, set[int]]]  # (monitor -> memory, the reported rules)
 
 
 class Judgement:
-    """What was found of a proposed call.
+    """The judgement of a proposed call.
 
     Attributes:
-        results: of each part of a rule that is not fine, by its number.
-        broken: the rules that it would break.
-        errors: what could not be checked, and why.
-        reasons: the same for people and the model: what the author says of the rule comes first.
-        withheld: what neither says, for the operator.
+        results: the result of each unsatisfied monitor, by number.
+        broken: the rules that the call would violate.
+        errors: the checks that could not be made, with causes.
+        reasons: the errors for people and the model; the author's message comes first.
+        withheld: details for the operator that errors and reasons leave out.
         request_verdicts: the verdicts of the `request:` policies.
-        only_arguments_missing: whether arguments that the call lacks are all that kept it from being checked.
+        only_arguments_missing: whether missing arguments are the only causes of errors.
     """
 
     __slots__ = ("broken", "errors", "only_arguments_missing", "reasons", "request_verdicts", "results", "withheld")
@@ -49,7 +49,7 @@ class Judgement:
         self.only_arguments_missing = True
 
     def fail(self, problem: str, source: RuleMetadata | None = None) -> None:
-        """Something could not be checked."""
+        """Records a check that could not be made."""
         self.only_arguments_missing = False
         self._add_error(problem, source)
 
@@ -60,23 +60,23 @@ class Judgement:
         self.reasons.append(f"{line} (could not be checked: {problem})" if line else f"could not be checked: {error}")
 
     def crashed(self, source: RuleMetadata, error: Exception, *, shown: bool = False) -> None:
-        """A rule crashed. What the error says is not shown unless it is one of ours: it may hold anything."""
+        """Records the crash of a rule. Messages of foreign errors are withheld: they may contain anything."""
         ours = isinstance(error, StateFunctionError) or (shown and isinstance(error, GuardError))
-        self.fail(str(error) if ours else f"its check raised {type(error).__name__}", source)
+        self.fail(str(error) if ours else f"the check raised {type(error).__name__}", source)
         detail = error.detail if isinstance(error, StateFunctionError) else error_text(error)
         if detail != str(error):
             self.withheld.append(f"{source.id}: {detail}")
 
     def unknown(self, source: RuleMetadata, result: MonitorResult) -> None:
-        """A rule cannot be decided, and this is what would have to be found out."""
+        """Records a rule that cannot be decided, with the unknown values."""
         value = result.value
         assert isinstance(value, Unknown)
         self.only_arguments_missing = self.only_arguments_missing and value.absent
-        self._add_error(f"not known: {'; '.join(value.why)}", source)
+        self._add_error(f"unknown: {'; '.join(value.why)}", source)
         self.withheld += [f"{source.id}: {one}" for one in result.explain().withheld]
 
     def decision(self, lifted: Decision | None = None) -> Decision:
-        """The most severe one; an approval lifts what it was asked for."""
+        """The most severe decision. `lifted`: violations with this decision are approved and do not count."""
         if len(self.broken) == 1 and not self.errors and lifted is None:  # the common case
             return self.broken[0][0].on_violation
         decisions = [source.on_violation for source, _ in self.broken if source.on_violation is not lifted]
@@ -86,31 +86,29 @@ class Judgement:
 
 
 class ConversationState:
-    """The calls of a session, and the state of its rules."""
+    """The calls of a session and the state of its rules."""
 
     def __init__(self, policies: Policies, state: Any, facts: Mapping[str, Any], messages: Any = ()) -> None:
         self.policies = policies
         self.calls: list[SessionCall] = []
-        self.skipped: frozenset[int] = frozenset()  # parts of rules that are proved, for calls of the graph's tools
+        self.skipped: frozenset[int] = frozenset()  # proved monitors, skipped for calls of the graph's tools
         self.graph_tools: frozenset[str] = frozenset()
         self.context = RuleContext(facts, state, policies.history_indexes(), messages)
         self._memory = [monitor.start() for monitor in policies.monitors]
-        self._reported: dict[
-            str, set[int]
-        ] = {}  # rules of which a violation was reported -> by which calls; 0: they ran
+        self._reported: dict[str, set[int]] = {}  # violated rule -> positions of the violating calls; 0: settled
 
     def rely_on(self, tools: frozenset[str], proved: frozenset[int]) -> None:
-        """Skips parts of rules that no sequence of calls of these tools can break, while no other call takes place."""
+        """Skips proved monitors for calls of these tools, as long as no other tool is called."""
         self.graph_tools = tools
         self.skipped = proved if all(call.tool in tools for call in self.calls) else frozenset()
 
     def judge(self, call: SessionCall, applicability: Applicability, *, refresh_state: bool = True) -> Judgement | None:
-        """What is found of a proposed call; None where nothing stands against it.
+        """Judges a proposed call; returns None if every check passes.
 
         Args:
-            call: what is proposed.
-            applicability: what it has to do with the policy.
-            refresh_state: whether the state is read again; else it is as at the last call that was judged.
+            call: the proposed call.
+            applicability: the checks that apply to it.
+            refresh_state: whether to read the state again; otherwise that of the last judged call is used.
         """
         judged = self._judge_beyond_rules(call, applicability) if applicability.needs_more_checks else None
         context, memory = self.context, self._memory
@@ -122,7 +120,7 @@ class ConversationState:
                 continue
             try:
                 result = monitor.judge(context, call, memory[number])
-            except Exception as error:  # noqa: BLE001 - whatever a rule runs into, the call is denied
+            except Exception as error:  # noqa: BLE001 - any error of a rule denies the call
                 judged = judged or Judgement()
                 judged.crashed(self.policies.rule_of[number].source, error)
                 continue
@@ -134,7 +132,7 @@ class ConversationState:
         return judged
 
     def _judge_rules(self, judged: Judgement) -> None:
-        """What the findings mean for the rules that they are parts of."""
+        """Combines the results of monitors to results of rules."""
         rules = [self.policies.rule_of[number] for number in judged.results]
         for rule in rules if len(rules) == 1 else dict.fromkeys(rules):
             result = rule.combined_result(judged.results, self._memory)
@@ -146,21 +144,23 @@ class ConversationState:
                 judged.unknown(rule.source, result)
 
     def _judge_beyond_rules(self, call: SessionCall, applicability: Applicability) -> Judgement:
-        """What stands against a call whatever the temporal rules say; and what the guard programs say."""
+        """Checks names and arguments against the declarations, and runs the request policies."""
         judged = Judgement()
         if applicability.problem:
             judged.fail(applicability.problem)
         elif not applicability.listed:
-            judged.fail(f"no rule concerns {call.tool!r}, and the policy denies unlisted calls")
+            judged.fail(
+                f"no rule covers the tool {call.tool!r}, and the policy denies unlisted calls ('unlisted: deny')"
+            )
         elif applicability.arguments is not None and (undeclared := set(call.args) - applicability.arguments):
             name = min(undeclared)
-            judged.fail(f"unknown argument {name!r} of {call.tool}{name_hint(name, applicability.arguments)}")
+            judged.fail(f"unknown argument {name!r} of tool {call.tool!r}{name_hint(name, applicability.arguments)}")
         else:
             self._run_request_checks(call, judged)
         return judged
 
     def _run_request_checks(self, call: SessionCall, judged: Judgement) -> None:
-        """The guard programs see what is known so far, and the call."""
+        """Runs the request policies on the history and the call."""
         event, context = call.event(), Context(self.history(), facts=call.facts)
         for source, check in self.policies.requests:
             try:
@@ -175,7 +175,7 @@ class ConversationState:
                 judged.broken.append((source, MonitorResult(False, partial(_program_explanation, verdict))))  # noqa: FBT003 - a value
 
     def reserve(self, call: SessionCall, judged: Judgement | None) -> None:
-        """The call takes its place, and is in flight."""
+        """Appends a call to the history as in flight."""
         call.place = len(self.calls) + 1
         found = judged.results if judged is not None else {}
         for number, monitor in call.applicability.stateful:
@@ -187,13 +187,13 @@ class ConversationState:
     def settle(
         self, call: SessionCall, output: Any, status: CallStatus, commit: Callable[[], None] | None = None
     ) -> None:
-        """The outcome of a call in flight is known.
+        """Records the outcome of a call in flight.
 
         Args:
             call: the call.
-            output: what it gave back.
-            status: how it ended.
-            commit: tells others of it. Where that raises, the call is still in flight.
+            output: its output.
+            status: its final status.
+            commit: publishes the outcome. If it raises, the call stays in flight.
         """
         context, memento = self.context, self.memento(call) if commit is not None else None
         call.output, call.status = output, status
@@ -201,7 +201,7 @@ class ConversationState:
         self._update_reported(call)
         context.refresh(call.facts)
         try:
-            context.before_place = call.place  # what it is judged by is what was before it
+            context.before_place = call.place  # judge the call by the calls before it
             for number, monitor in call.applicability.stateful:
                 monitor.settled(context, call, self._memory[number])
             if commit is not None:
@@ -216,7 +216,7 @@ class ConversationState:
                 self._index_call(call)
 
     def _update_reported(self, call: SessionCall) -> None:
-        """What was said of a call stands as soon as it has run, and not if it never does."""
+        """Keeps the reported violations of a call that ran; drops those of a withdrawn call."""
         for places in self._reported.values():
             if call.place in places:
                 places.remove(call.place)
@@ -235,18 +235,18 @@ class ConversationState:
         self._restore(memento)
 
     def began(self, call: SessionCall) -> None:
-        """A call in flight is about to run."""
+        """Notes that a call in flight is about to run."""
         call.used = True
         for number, monitor in call.applicability.stateful:
             monitor.began(self._memory[number])
 
     def pending_obligations(self) -> Judgement:
-        """The rules that are broken if nothing follows, and what is not known about others."""
+        """The rules that are violated if the conversation ends now, and those that are unknown."""
         judged = Judgement()
         for rule in self.policies.rules:
             try:
                 result = rule.ended(self.context, self._memory, already_reported=rule.id in self._reported)
-            except Exception as error:  # noqa: BLE001 - as in a check
+            except Exception as error:  # noqa: BLE001 - as in judge
                 judged.crashed(rule.source, error)
                 continue
             if result is not None and result.value is False:
@@ -256,10 +256,9 @@ class ConversationState:
         return judged
 
     def permits(self, call: SessionCall) -> bool:
-        """Whether a call that a remedy names would be allowed, as far as its arguments are known.
+        """Whether a call that a remedy suggests would be allowed now, as far as its arguments are known.
 
-        It is judged at this moment of the conversation; a model is not asked, and what only a model can tell does not
-        permit it.
+        No model is called. A call whose verdict depends on a model is not permitted.
         """
         applicability = self.policies.applicability(call)
         if self.policies.asks_models or any(
@@ -284,7 +283,7 @@ class ConversationState:
         return tuple([call.event() for call in self.calls if call.status != "withdrawn"])
 
     def copied(self) -> ConversationState:
-        """A conversation of its own that has come this far."""
+        """An independent copy of the conversation."""
         context = self.context
         copy = ConversationState(self.policies, context.state_source, context.facts, context.messages)
         calls = {call: call.copied() for call in self.context.in_flight}
@@ -296,7 +295,7 @@ class ConversationState:
         return copy
 
     def dumped(self) -> dict[str, Any]:
-        """All of it as JSON."""
+        """The conversation as JSON."""
         return {
             "calls": [call.dumped() for call in self.calls],
             "memory": [monitor.dumped(one) for monitor, one in zip(self.policies.monitors, self._memory, strict=True)],
@@ -304,7 +303,7 @@ class ConversationState:
         }
 
     def load(self, data: Mapping[str, Any]) -> None:
-        """Goes on from what was dumped."""
+        """Restores a dumped conversation."""
         self.calls = [SessionCall.loaded(place, one) for place, one in enumerate(data["calls"], 1)]
         for call in self.calls:
             call.applicability = self.policies.applicability(call)
@@ -318,7 +317,7 @@ class ConversationState:
         self._reported = _loaded_reported(data["said"])
 
     def history_entry(self, call: SessionCall) -> dict[str, Any]:
-        """What others have to know of a call that has just taken its place, or was settled."""
+        """The history entry of a call that was just reserved or settled, for other processes."""
         memory = {number: monitor.dumped(self._memory[number]) for number, monitor in call.applicability.stateful}
         shared = {"memory": memory, "said": self._dumped_reported()}
         if call.status is not None:
@@ -326,7 +325,7 @@ class ConversationState:
         return {"placed": call.dumped(), **shared}
 
     def apply_entries(self, entries: Iterable[Mapping[str, Any]]) -> None:
-        """Goes on from what others have done."""
+        """Applies history entries of other processes."""
         memory: dict[int, Any] = {}
         for entry in entries:
             memory.update((int(number), dumped) for number, dumped in entry["memory"].items())
@@ -343,7 +342,7 @@ class ConversationState:
 
     def _add_reserved(self, dumped: Mapping[str, Any]) -> None:
         call = SessionCall.loaded(len(self.calls) + 1, dumped)
-        call.used = call.may_have_started = True  # by whom it was placed, if anybody
+        call.used = call.may_have_started = True  # another process may already run it
         call.applicability = self.policies.applicability(call)
         self._append(call)
 
@@ -354,12 +353,12 @@ class ConversationState:
             self.skipped = frozenset()
 
     def memento(self, call: SessionCall) -> Memento:
-        """What it takes to forget a call that takes its place next, as long as it is not settled."""
+        """The state that `forget` needs to remove the next call while it is in flight."""
         memory = {number: monitor.copied(self._memory[number], {}) for number, monitor in call.applicability.stateful}
         return memory, self._copied_reported()
 
     def forget(self, memento: Memento) -> None:
-        """The last call, which is in flight, has not been."""
+        """Removes the last call, which is in flight."""
         self.context.in_flight.remove(self.calls.pop())
         self._restore(memento)
 
@@ -379,10 +378,10 @@ class ConversationState:
 
 
 def _loaded_reported(data: Any) -> dict[str, set[int]]:
-    """What was said, as it was dumped; once that was without the calls."""
+    """The reported rules of a dump. Older dumps have no positions of calls."""
     return {rule: set(data[rule]) if isinstance(data, dict) else {0} for rule in data}
 
 
 def _program_explanation(verdict: Verdict) -> Explanation:
-    """What a guard program says: it sees the call, the history and the facts, and no state."""
+    """The reasons of a guard program, which sees the call, the history and the facts, but no state."""
     return Explanation(evidence={"reasons": list(verdict.reasons)})

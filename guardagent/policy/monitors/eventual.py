@@ -1,4 +1,4 @@
-"""`exists` and `after`, and what NOT makes of them: what has to come by the end (Agent-C's Exists and After)."""
+"""Monitors for `exists`, `after` and their negations: calls required by the end (Agent-C's Exists and After)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from guardagent.policy.language.values import (
 )
 from guardagent.types import freeze, thaw
 
-LOOKUP_THRESHOLD = 8  # open obligations, from which on the one that is meant is looked up
+LOOKUP_THRESHOLD = 8  # pending obligations from which on the matching one is looked up by key
 
 
 class ExistsMonitor:
-    """A call that has to come, and go well. Its memory: whether it did."""
+    """Requires a successful matching call by the end. Its memory: whether one was made."""
 
     def __init__(self, rule: ast.Exists, compiler: Compiler) -> None:
         self.stateful = True
@@ -47,10 +47,10 @@ class ExistsMonitor:
         return [False]
 
     def judge(self, context: RuleContext, call: SessionCall, memory: Any) -> None:
-        """Nothing is broken before the end."""
+        """Finds nothing: the rule can only be violated at the end."""
 
     def reserved(self, context: RuleContext, call: SessionCall, memory: Any, result: MonitorResult | None) -> None:
-        """Nothing: it has to go well."""
+        """Does nothing: only success counts."""
 
     def began(self, memory: Any) -> None:
         """Nothing changes by it."""
@@ -81,7 +81,7 @@ class ExistsMonitor:
 
 
 class _MissingCall:
-    """A call that has to come, ready to be put in words."""
+    """A missing call, to be explained."""
 
     def __init__(self, pattern: ast.Pattern, condition: ast.Term, compiler: Compiler, names: Names) -> None:
         self._pattern, self._names = pattern, names
@@ -98,7 +98,7 @@ class _MissingCall:
 
 
 class _Obligation:
-    """A call that obliges, the names that it bound, and whether it is known to oblige."""
+    """A pending obligation: the call that created it, its bindings, and whether it certainly exists."""
 
     __slots__ = ("call", "certainty", "env")
 
@@ -106,17 +106,17 @@ class _Obligation:
         self.call, self.env, self.certainty = call, env, certainty
 
     def among(self, calls: Mapping[SessionCall, SessionCall]) -> _Obligation:
-        """The same, where other calls stand for some."""
+        """The same obligation with some calls replaced."""
         env = [calls.get(one, one) if isinstance(one, SessionCall) else one for one in self.env]
         return _Obligation(calls.get(self.call, self.call), env, self.certainty)
 
 
 class _Obligations(dict[Any, _Obligation]):
-    """The open obligations, by what tells them apart: the texts of their variables, where these are texts.
+    """The pending obligations, by the values of their variables if these can be indexed.
 
     Attributes:
-        kinds: of the variables, as they were so far; None where they tell nothing apart.
-        pending: place -> (key, obligation) of the calls in flight: one that is withdrawn never obliged.
+        kinds: the kinds of the variables so far; None for keys that are not values.
+        pending: place -> (key, obligation) for calls in flight; withdrawing the call removes it.
     """
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class _Obligations(dict[Any, _Obligation]):
         if known is not None and known.call.place > obligation.call.place:
             return
         self.kinds.add(_kinds(key))
-        self.pop(key, None)  # what is owed again is owed from the last such call on
+        self.pop(key, None)  # a repeated obligation dates from the last call
         self[key] = obligation
 
     def all_open(self) -> list[_Obligation]:
@@ -137,10 +137,10 @@ class _Obligations(dict[Any, _Obligation]):
 
 
 class ResponseMonitor:
-    """A call that obliges another one to come later. Its memory: the obligations that are open.
+    """Requires a later partner call for each matching call. Its memory: the pending obligations.
 
     Args:
-        negated: NOT of it: some such call, gone well, has no later partner, however that went.
+        negated: the negation: some successful matching call has no later partner, successful or not.
     """
 
     def __init__(self, rule: ast.After, compiler: Compiler, *, negated: bool = False) -> None:
@@ -172,7 +172,7 @@ class ResponseMonitor:
         return _Obligations()
 
     def judge(self, context: RuleContext, call: SessionCall, _memory: Any) -> MonitorResult | None:
-        """Whether it is known if the call obliges."""
+        """Reports a call for which it is unknown whether it creates an obligation."""
         if self._negated or call.tool not in self._first:
             return None
         env = _env(context, self._size)
@@ -213,7 +213,7 @@ class ResponseMonitor:
         memory.pending[call.place] = self._key(env, call.place, sure), _Obligation(call, env, sure)
 
     def _candidates(self, call: SessionCall, memory: _Obligations) -> list[tuple[Any, _Obligation]]:
-        """The obligations that a call may discharge: one, where the partner's arguments say which."""
+        """The obligations that a call may discharge: at most one if the partner's arguments identify it."""
         if self._joined is not None and len(memory) > LOOKUP_THRESHOLD:
             key = tuple([hash_key(call.args.get(name)) for name in self._joined])
             if None not in key and memory.kinds == {_kinds(key)}:
@@ -221,7 +221,7 @@ class ResponseMonitor:
         return list(memory.items())
 
     def _key(self, env: Env, place: int, sure: Truth) -> Any:
-        """What makes two obligations the same; only of those that are certain."""
+        """The key of an obligation: equal variables for certain obligations, otherwise the position of the call."""
         if sure is not True or self._negated:
             return place
         keys = tuple(hash_key(env[slot]) for slot in self._slots)
@@ -244,7 +244,7 @@ class ResponseMonitor:
                 memory.pending[place] = key, left
 
     def _remaining(self, context: RuleContext, call: SessionCall, obligation: _Obligation) -> _Obligation | None:
-        """What is still owed after a call."""
+        """The obligation after a call; None if the call discharges it."""
         if obligation.call.place >= call.place:
             return obligation
         env = list(obligation.env)
@@ -255,7 +255,7 @@ class ResponseMonitor:
         return obligation if value is False else _Obligation(obligation.call, obligation.env, value)
 
     def _unanswered(self, context: RuleContext, memory: _Obligations) -> Truth:
-        """NOT of the rule: whether some call that went well has no partner, those in flight included."""
+        """The negated rule: whether some successful call has no partner. Calls in flight count as partners."""
         left = self.copied(memory, {})
         for call in context.in_flight:
             self._discharge(context, call, left)
@@ -309,7 +309,7 @@ class ResponseMonitor:
 
 
 def _known(value: Truth) -> Truth:
-    """True where a value is known, whichever it is."""
+    """True for a known value; an unknown value itself."""
     return value if isinstance(value, Unknown) else True
 
 

@@ -1,4 +1,4 @@
-"""`forall`, and with it `before` and `seq`: what every proposed call has to satisfy (Agent-C's Forall, Before, Seq)."""
+"""Monitor for `forall`, `before` and `seq`: conditions on each proposed call (Agent-C's Forall, Before and Seq)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from guardagent.policy.language.values import Truth, disjunction, dump_truth, in
 
 
 class ForallMonitor:
-    """A condition on every proposed call of some tools. Its memory: whether it was kept so far."""
+    """Requires a condition of every matching call. Its memory: whether all calls so far satisfied it."""
 
     def __init__(self, rule: ast.Forall, compiler: Compiler) -> None:
         names: Names = {}
-        self.stateful = False  # what was judged when it was proposed is not judged again
+        self.stateful = False  # a call is judged once, when it is proposed
         self.tools = compiler.library.tools_of(rule.pattern)
         self._match = compiler.proposed(rule.pattern, names)
         self._condition, self._explain = compile_with_evidence(rule.condition, compiler, names)
@@ -59,7 +59,7 @@ class ForallMonitor:
         return found
 
     def _undecided(self, env: Env, call: SessionCall, matched: Truth, value: Any) -> MonitorResult | None:
-        """Unknown, unless the calls in flight decide it however they end."""
+        """The result over all outcomes of the calls in flight: unknown unless they agree."""
         context, environments = env[0], [env]
         truth = disjunction((inverse(matched), value))
         if not context.in_flight:
@@ -83,7 +83,7 @@ class ForallMonitor:
             memory.open[call.place] = result.value
 
     def settled(self, _context: RuleContext, call: SessionCall, memory: _ForallMemory) -> None:
-        """It was judged when it was proposed; what was found of one that never ran says nothing."""
+        """Keeps the result of the proposal; drops that of a withdrawn call."""
         value = memory.open.pop(call.place, True)
         if call.status != "withdrawn":
             memory.take(value)
@@ -116,7 +116,7 @@ class ForallMonitor:
         return {"base": dump_truth(memory.base), "open": found}
 
     def loaded(self, data: Any, _calls: Any) -> _ForallMemory:
-        if not isinstance(data, dict):  # as it was once written
+        if not isinstance(data, dict):  # older snapshots
             return _ForallMemory(load_truth(data))
         memory = _ForallMemory(load_truth(data["base"]))
         memory.open = {place: load_truth(value) for place, value in data["open"]}
@@ -124,7 +124,7 @@ class ForallMonitor:
 
 
 class _ForallMemory:
-    """Whether the condition was kept: by the calls that ran, and by each that is in flight and did not keep it."""
+    """The results so far: `base` for settled calls, `open` for unsatisfied calls in flight."""
 
     __slots__ = ("base", "open")
 

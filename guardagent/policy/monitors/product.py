@@ -1,8 +1,7 @@
-"""Follows a trace by several propositional rules at once.
+"""Runs several propositional rules over a trace as one product automaton.
 
-Together the rules are one automaton, the product of theirs. Written down it could be huge, but a trace sees little of
-it: its letters and transitions are made when an event first needs them, and kept. After that an event costs two
-look-ups, however many rules there are.
+The full product can be huge, but a trace visits little of it. Letters and transitions are built when an event first
+needs them, and cached. After that an event costs two look-ups for any number of rules.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from guardagent.types import Event
 
 Compiled = tuple[Alphabet, Automaton]
 Parts = tuple[int, ...]  # a number for each rule
-Key = tuple[str, str | None, str | None, frozenset[str], bool]  # all that a propositional rule sees of an event
+Key = tuple[str, str | None, str | None, frozenset[str], bool]  # the parts of an event that a propositional rule reads
 
 
 class ProductLetter:
-    """What an event is to each rule. There is one object for equal letters, since objects are quickest to look up."""
+    """The letters of an event, one for each rule. Equal letters are one object, for fast look-ups."""
 
     __slots__ = ("parts",)
 
@@ -28,11 +27,11 @@ class ProductLetter:
 
 
 class ProductState(dict[ProductLetter, tuple["ProductState", Parts]]):
-    """Where all rules stand: for each letter the next state, and the rules that the step violates.
+    """A product state; maps each letter to the next state and the rules that the step violates.
 
     Attributes:
         parts: the state of each rule.
-        violated: the rules that are known to be violated.
+        violated: the rules that are violated in this state.
     """
 
     __slots__ = ("_product", "parts", "violated")
@@ -49,7 +48,7 @@ class ProductState(dict[ProductLetter, tuple["ProductState", Parts]]):
 
 
 class Letters(dict[Key, ProductLetter]):
-    """The letter of each kind of event: `letters[event.tool, event.action, event.decision, event.tags, ok]`."""
+    """Maps each kind of event to its letter: `letters[event.tool, event.action, event.decision, event.tags, ok]`."""
 
     __slots__ = ("_product",)
 
@@ -63,16 +62,16 @@ class Letters(dict[Key, ProductLetter]):
 
 
 class Product:
-    """The product of several rules. It only ever learns what it could work out again, so threads can share it.
+    """The product of several rules. Its caches only hold values that can be recomputed, so threads can share it.
 
     Args:
-        rules: each rule's alphabet and automaton.
-        keep: how much is kept, in letters and transitions, before all of it is forgotten.
+        rules: the alphabet and automaton of each rule.
+        keep: the number of cached letters and transitions after which the cache is cleared.
 
     Attributes:
-        rules: the rules; they are named by their places.
-        letters: the letter of an event.
-        start: the state before the first event.
+        rules: the rules; results refer to them by index.
+        letters: the letter of each kind of event.
+        start: the initial state.
     """
 
     def __init__(self, rules: Sequence[Compiled], keep: int = 50_000) -> None:
@@ -99,7 +98,7 @@ class Product:
         return self._states.setdefault(following, ProductState(self, following, violated))
 
     def _keep_one_more(self) -> None:
-        """Forgets everything when it is too much: names and tags are not ours to bound."""
+        """Clears the cache when it is full. Names and tags come from callers and are unbounded."""
         self._kept += 1
         if self._kept > self._keep:
             self._kept = 0
@@ -111,10 +110,10 @@ class Product:
 
 
 class ProductMonitor:
-    """One trace, as its events come.
+    """Monitors one trace event by event.
 
     Args:
-        rules: the rules, or their product where several monitors share one.
+        rules: the rules, or a product that several monitors share.
     """
 
     __slots__ = ("_letters", "_rules", "_state")
@@ -124,13 +123,13 @@ class ProductMonitor:
         self._rules, self._letters, self._state = product.rules, product.letters, product.start
 
     def step(self, event: Event, *, ok: bool) -> Parts:
-        """The places of the rules that an event violates for good; each rule is told once."""
+        """Processes an event; returns the indexes of the rules that it violates for good, each rule once."""
         letter = self._letters[event.tool, event.action, event.decision, event.tags, ok]
         self._state, violated = self._state[letter]
         return violated
 
     def run(self, events: Iterable[Event]) -> list[tuple[int, int]]:
-        """(which event, which rule) for each violation; events went well where their status says so."""
+        """Processes events; returns (event index, rule index) for each violation. Success is status "ok"."""
         state, letters, found = self._state, self._letters, []
         for at, event in enumerate(events):
             letter = letters[event.tool, event.action, event.decision, event.tags, event.status == "ok"]
@@ -142,6 +141,6 @@ class ProductMonitor:
 
     @property
     def standings(self) -> tuple[Standing, ...]:
-        """Where each rule stands now."""
+        """The current standing of each rule."""
         states = zip(self._rules, self._state.parts, strict=True)
         return tuple(automaton.standing(state) for (_, automaton), state in states)

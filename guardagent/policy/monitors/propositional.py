@@ -1,8 +1,8 @@
-"""A propositional rule while a session runs: the states that its automaton can be in.
+"""Monitor for propositional rules: the possible states of an automaton.
 
-A call that is in flight may still go well or not, so that there can be several states. What has been violated and said
-is not said again: the automaton goes on as if the step that violated it had not been, or, where any step would have
-done so because something was overdue, as if the trace began with that step.
+A call in flight can still succeed or fail, so several states are possible. A violation is reported once: afterwards the
+automaton ignores the violating step, or, if any step would have violated the rule because a deadline had passed,
+restarts with that step.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from guardagent.policy.monitors.automaton import Automaton, compile_formula
 from guardagent.types import EMPTY
 
 Effect = tuple[tuple[int, bool, bool], ...]
-"""What calls do whose outcomes are known: for each state the next one, and whether it was violated, and unforeseen."""
+"""The effect of settled calls: for each state the next state, whether it is violated, and whether unforeseen."""
 
 
 class _AutomatonMemory:
-    """The state after the calls whose outcomes are known, what came since then, and the states that are possible."""
+    """The state after the oldest settled calls, the later calls, and the possible current states."""
 
     __slots__ = ("base", "broken", "doubtful", "possible", "unforeseen", "unsettled")
 
@@ -38,9 +38,9 @@ class _AutomatonMemory:
         self.base = start
         self.unsettled: list[SessionCall | Effect] = []
         self.possible: tuple[int, ...] = (start,)
-        self.broken = False  # whether the calls whose outcomes are known have violated it
-        self.doubtful = False  # whether those since then have, in some way in which they can end
-        self.unforeseen = False  # an outcome has violated what no check could foresee
+        self.broken = False  # whether settled calls have violated the rule
+        self.doubtful = False  # whether some outcome of later calls violates it
+        self.unforeseen = False  # an outcome violated the rule although every check passed
 
     def take(self, effect: Effect) -> None:
         self.base, broken, late = effect[self.base]
@@ -48,7 +48,7 @@ class _AutomatonMemory:
 
 
 class PropositionalMonitor:
-    """One formula's automaton (Agentproof, Section 6.2)."""
+    """Monitors one formula by its automaton (Agentproof, Section 6.2)."""
 
     def __init__(self, formula: Formula, sets: Mapping[str, frozenset[str]]) -> None:
         names = atoms(formula)
@@ -70,7 +70,7 @@ class PropositionalMonitor:
         return [(state, row) for state, row in enumerate(automaton.table) if not automaton.violated[state]]
 
     def concerns(self, call: SessionCall) -> bool:
-        if self.automaton.violated[0]:  # nothing can keep it, so that every call breaks it
+        if self.automaton.violated[0]:  # unsatisfiable, so every call violates it
             return True
         return not self._inert[self.alphabet.index(call, ok=True)]
 
@@ -103,9 +103,9 @@ class PropositionalMonitor:
         self._update_possible(memory)
 
     def settled(self, _context: RuleContext, call: SessionCall, memory: _AutomatonMemory) -> None:
-        """Calls whose outcomes are known, from the oldest on, are folded into one state; those between, into one step.
+        """Folds the oldest settled calls into the base state, and later adjacent settled calls into one effect.
 
-        One that was withdrawn is no step: the states that are possible held those without it.
+        A withdrawn call is no step: the possible states already include those without it.
         """
         since: list[SessionCall | Effect] = []
         for one in memory.unsettled:
@@ -120,14 +120,14 @@ class PropositionalMonitor:
         self._update_possible(memory)
 
     def _effect(self, call: SessionCall) -> Effect:
-        """What a call whose outcome is known does to each state."""
+        """The effect of a settled call on each state."""
         key = -1 if call.status == "withdrawn" else self.alphabet.index(call, ok=True), call.status == "ok"
         if key not in self._effects:
             self._effects[key] = tuple(self._after(state, *key) for state in range(len(self._breaks)))
         return self._effects[key]
 
     def _after(self, state: int, letter: int, ok: bool) -> tuple[int, bool, bool]:  # noqa: FBT001 - a value
-        """The next state, whether this violates the rule, and whether the call was allowed because it could go well."""
+        """(next state, is violated, is unforeseen: only the failure of the call violates the rule)."""
         if letter < 0:
             return state, False, False
         unforeseen = not ok and self._breaks[state][letter - 1] and not self._breaks[state][letter]
@@ -140,7 +140,7 @@ class PropositionalMonitor:
             self._advance(memory, one)
 
     def _advance(self, memory: _AutomatonMemory, one: SessionCall | Effect) -> None:
-        """One more call, whose outcome is open; or what others have done."""
+        """Advances the possible states by a call in flight or by the effect of settled calls."""
         if isinstance(one, tuple):
             memory.doubtful |= any(one[state][1] for state in memory.possible)
             memory.possible = tuple(sorted({one[state][0] for state in memory.possible}))
@@ -192,11 +192,11 @@ class PropositionalMonitor:
         return memory
 
     def satisfied(self, memory: _AutomatonMemory) -> bool:
-        """Whether nothing that follows can break it."""
+        """Whether every continuation satisfies the rule."""
         return all(self.automaton.satisfied[state] for state in memory.possible)
 
     def _repairs(self, state: int, letter: int | None) -> tuple[CallSequence, ...]:
-        """The shortest ways to where the step is allowed, or where the trace may end: each single call, or one way."""
+        """The single calls after which the step is allowed or the trace may end; otherwise one shortest sequence."""
         key = state, -1 if letter is None else letter
         if key not in self._known_repairs:
             way = self._shortest_repair(state, letter) or []
@@ -231,12 +231,12 @@ class PropositionalMonitor:
 
 
 def _open_calls(memory: _AutomatonMemory) -> list[dict[str, Any]]:
-    """The calls whose outcomes may still matter."""
+    """The calls in flight, as evidence."""
     return [one.shown() for one in memory.unsettled if isinstance(one, SessionCall)] if memory.unsettled else []
 
 
 def _composed(first: Effect, second: Effect) -> Effect:
-    """What the one does and then the other."""
+    """The composition of two effects."""
     steps = [(*step, second[step[0]]) for step in first]
     return tuple((after[0], broken or after[1], late or after[2]) for _, broken, late, after in steps)
 
@@ -248,11 +248,11 @@ def _tools(atom: str, sets: Mapping[str, frozenset[str]]) -> frozenset[str]:
 
 
 def _resumed(automaton: Automaton, letters: int) -> list[list[int]]:
-    """For each state and letter: the state to go on from, where that letter violates the rule."""
+    """For each state and letter that violates the rule: the state to resume from."""
     table, violated = automaton.table, automaton.violated
 
     def resumed(state: int, letter: int) -> int:
-        silent = 1  # a step that went well and satisfies no atom
+        silent = 1  # a successful step that satisfies no atom
         if not violated[table[state][silent]]:
             return state
         again = table[0][letter]

@@ -1,4 +1,4 @@
-"""What would make a denied call compliant: said only where the rules would not deny it in turn."""
+"""Suggests how to make a denied call compliant. Every suggested call is first judged by the rules."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from guardagent.policy.language.values import kind_of, shown
 from guardagent.policy.monitors.conversation import ConversationState
 from guardagent.policy.monitors.rule import RuleMetadata
 
-MAX_SEQUENCES = 6  # calls that are tried, and named
+MAX_SEQUENCES = 6  # suggested calls
 _SCALARS = ("text", "number", "truth value")
 
 
 class Remedies:
-    """The remedies of one denied call.
+    """The remedies for one denied call.
 
     Args:
-        conversation: judges the calls that they name.
-        call: what was denied; None at the end of the conversation.
-        facts: what the host knows at this moment.
-        halted: whether no further call is allowed.
+        conversation: judges the suggested calls.
+        call: the denied call; None at the end of the conversation.
+        facts: the current facts of the host.
+        halted: whether the session is halted.
     """
 
     def __init__(
@@ -30,13 +30,13 @@ class Remedies:
         self._conversation, self._call, self._facts, self._halted = conversation, call, facts, halted
 
     def remedy(self, source: RuleMetadata, found: Explanation) -> str | None:
-        """What would mend a violation: the author's words, else the calls that were found, else other arguments."""
+        """The remedy for a violation: the author's remedy, else suggested calls, else changed arguments."""
         if source.remedy is not None and self._is_feasible(source.remedy, found.sequences):
             return " ".join(source.remedy.split())
         return self._calls(found.sequences) or self._changes(found.changes)
 
     def _is_feasible(self, text: str, sequences: Sequence[CallSequence]) -> bool:
-        """Whether not all of the tools that a text names are denied; the denied one itself may be named."""
+        """Whether a text names no other tool than the denied one, or at least one that is allowed."""
         named = self._conversation.policies.named_in(text) - {self._call.tool if self._call else ""}
         if not named:
             return True
@@ -63,7 +63,7 @@ class Remedies:
         return not self._halted and self._conversation.permits(self._proposed(self._conversation, tool, args))
 
     def _permits_all(self, sequence: CallSequence) -> bool:
-        """Each after the ones before it, which have gone well."""
+        """Whether the calls are allowed one after the other, each after the success of the earlier ones."""
         if self._halted:
             return False
         trial = self._conversation.copied()
@@ -86,25 +86,25 @@ class Remedies:
 
 
 def _call_text(tool: str, args: Mapping[str, Any]) -> str:
-    """A call with the arguments that are short."""
+    """A call with its scalar arguments."""
     known = [f"{name}={shown(value)}" for name, value in args.items() if kind_of(value) in _SCALARS]
-    return f"`{tool}({', '.join(known)})`" if known else f"`{tool}`"
+    return f"'{tool}({', '.join(known)})'" if known else f"'{tool}'"
 
 
 def message_of(source: RuleMetadata, found: Explanation, remedy: str | None, *, earlier: bool) -> str:
-    """What is said of a rule that is broken, in one line: what its author says of it, and the facts that break it.
+    """The message for a violated rule, in one line: the author's message and the violating facts.
 
     Args:
         source: the rule.
-        found: why it is broken.
-        remedy: what would mend it.
-        earlier: whether a call that is missing should have come before, and not still has to come.
+        found: the explanation of the violation.
+        remedy: the remedy, if there is one.
+        earlier: whether missing calls were needed before this call; otherwise by the end.
     """
     if source.message_line:
         return f"{source.message_line} ({found.because})" if found.because else source.message_line
     if found.needed:
         return f"needed: {found.needed}"
     if found.missing:
-        denied = "" if remedy else ", which is not known to be allowed"
+        denied = "" if remedy else ", but it may be denied in turn"
         return f"needed: {'an earlier' if earlier else 'a'} call {' or '.join(found.missing)}{denied}"
     return found.because or source.default_message

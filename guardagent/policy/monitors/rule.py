@@ -1,4 +1,4 @@
-"""One rule, compiled: its parts, and how AND, OR and NOT combine them."""
+"""A compiled rule: its monitors, combined by AND, OR and NOT."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from guardagent.policy.monitors.immediate import ForallMonitor
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.types import Decision
 
-Tree = int | tuple[str, tuple["Tree", ...]]  # the number of a part, or "all" or "any" of trees
+Tree = int | tuple[str, tuple["Tree", ...]]  # the number of a monitor, or "all" or "any" of trees
 
 
 @dataclass(frozen=True, eq=False)
 class RuleMetadata:
-    """What an author wrote about a rule."""
+    """The id, text, message, response and remedy of a rule, as its author wrote them."""
 
     id: str
     text: str = ""
@@ -33,12 +33,12 @@ class RuleMetadata:
 
     @cached_property
     def message_line(self) -> str:
-        """The author's message, in one line."""
+        """The author's message on one line."""
         return " ".join((self.message or "").split())
 
     @cached_property
     def default_message(self) -> str:
-        """What a person is told of it whose author wrote no message."""
+        """The message for a rule without an author's message."""
         return f"the rule is: {' '.join(self.text.split())}"
 
 
@@ -46,13 +46,13 @@ class Rule:
     """A rule of a policy.
 
     Attributes:
-        source: what its author wrote.
-        rules: the syntax of its texts, which must all hold.
-        monitors: what it is made of.
-        first_monitor: the number of its first part among those of all rules.
-        simple: whether all parts must hold; then a part that was broken earlier says nothing of the next call.
-        tools: the tools that it names.
-        labels: the actions, decisions and tags that it names.
+        source: its id, text and messages.
+        rules: the syntax trees of its formulas, all of which must hold.
+        monitors: its monitors.
+        first_monitor: the number of its first monitor among those of all rules.
+        simple: whether all monitors must be satisfied; an earlier violation then does not affect the next call.
+        tools: the tools that it refers to.
+        labels: the actions, decisions and tags that it refers to.
     """
 
     def __init__(self, source: RuleMetadata, rules: Sequence[ast.Rule], library: Library, first: int = 0) -> None:
@@ -74,11 +74,11 @@ class Rule:
         return self.source.id
 
     def combined_result(self, results: Mapping[int, MonitorResult], memory: Sequence[Any]) -> MonitorResult | None:
-        """Why a call would break the rule, or None.
+        """The result of the rule for a call, or None if it is satisfied.
 
         Args:
-            results: what was found of its parts, by their numbers; nothing of those that are fine.
-            memory: what all parts remember.
+            results: the results of its unsatisfied monitors, by number.
+            memory: the memory of all monitors.
         """
         if len(self.monitors) == 1:
             return results.get(self.first_monitor)
@@ -107,7 +107,7 @@ class Rule:
         )
 
     def ended(self, context: RuleContext, memory: Sequence[Any], *, already_reported: bool) -> MonitorResult | None:
-        """Why the rule is not kept if nothing follows; `already_reported`: a violation of it was reported."""
+        """The result at the end of the conversation, or None. `already_reported`: a violation was reported."""
         found = [monitor.ended(context, memory[at]) for at, monitor in enumerate(self.monitors, self.first_monitor)]
         wrong = [one for one in found if one is not None]
         if not wrong or (already_reported and not self.simple):
@@ -126,7 +126,7 @@ def _value_of(result: MonitorResult | None) -> Truth:
 
 
 def _worst(findings: Sequence[MonitorResult]) -> MonitorResult:
-    """The known violations where there are any."""
+    """Merges the known violations, if any; otherwise the unknown results."""
     known = [one for one in findings if one.value is False]
     if len(known) == 1:
         return known[0]
@@ -156,7 +156,7 @@ def _is_simple(tree: Tree) -> bool:
 
 
 class _Builder:
-    """Makes the parts of a rule, with NOT pushed down to them."""
+    """Builds the monitors of a rule. NOT is pushed down to them."""
 
     def __init__(self, library: Library, monitors: list[Monitor]) -> None:
         self._library, self._monitors = library, monitors
@@ -209,19 +209,19 @@ class _Builder:
         raise AssertionError(rule)
 
     def _sets(self, formula: Any) -> Mapping[str, frozenset[str]]:
-        """The sets of tools that a formula names; and its tools exist."""
+        """The sets of tools in a formula. Checks that its tools, tags and sets exist."""
         for atom in atoms(formula):
             if atom in (self._library.tools or ()):
-                raise CompileError(f"{atom!r} is a tool, and stands here for a tag; did you mean tool:{atom}?")
+                raise CompileError(f"{atom!r} is a tool, but is used as a tag; did you mean 'tool:{atom}'?")
             if atom in self._library.tags:
-                raise CompileError(f"{atom!r} is a set of tools, and stands here for a tag; did you mean @{atom}?")
+                raise CompileError(f"{atom!r} is a set of tools, but is used as a tag; did you mean '@{atom}'?")
             if atom.startswith("tool:"):
                 self._library.tools_of(ast.Pattern((atom.removeprefix("tool:"),)))
         return {atom[1:]: self._library.tools_of(ast.Pattern((atom,))) for atom in atoms(formula) if atom[0] == "@"}
 
 
 def _precondition(condition: ast.Term, partner: ast.Pattern, partner_condition: ast.Term) -> ast.Term:
-    """The condition of `before`: what says nothing of the partner stands beside it, decided once."""
+    """The condition of `before`. Conditions that do not use the partner are moved out and decided once."""
     parts = partner_condition.parts if isinstance(partner_condition, ast.And) else (partner_condition,)
     inside = {partner.label or ""} | names_in(partner)
     about = tuple(part for part in parts if names_in(part) & inside)
@@ -232,15 +232,15 @@ def _precondition(condition: ast.Term, partner: ast.Pattern, partner_condition: 
 
 
 def _require_arguments_only(pattern: ast.Pattern, condition: ast.Term) -> None:
-    """NOT exists is asked of proposed calls."""
+    """Rejects outcomes in NOT exists, which is judged on proposed calls."""
     for one in ast.walk(condition):
         if isinstance(one, ast.OfCall) and one.what != "args" and one.call == ast.Label(pattern.label or ""):
-            problem = f"NOT exists(...) is asked of proposed calls: expected args({pattern.label}) only"
+            problem = f"NOT exists(...) is checked before the call runs; expected only 'args({pattern.label})'"
             raise CompileError(problem, pattern.place)
 
 
 def _labels(rule: ast.Rule) -> set[str]:
-    """The atoms of a rule that are no tools: actions, decisions and tags."""
+    """The actions, decisions and tags of a rule."""
     match rule:
         case ast.AllOf(parts) | ast.AnyOf(parts):
             return {name for part in parts for name in _labels(part)}
