@@ -3,8 +3,8 @@
     result = enforce(agent_step, session)
 
 `agent_step(feedback)` returns the agent's next step: a call `(tool, args)`, a list of calls to run together, or None
-for no call. The first feedback is None, later feedback explains the denial of the last step. After the last replan without
-an allowed step, control returns to the user.
+for no call. The first feedback is None; later feedback explains the denial of the last step. After the last replan
+without an allowed step, control returns to the user.
 """
 
 from __future__ import annotations

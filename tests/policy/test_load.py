@@ -83,7 +83,9 @@ def test_files_are_found_in_the_folder_that_is_given(write: Write) -> None:
     tools = write("shop.py", "def price(state):\n    'The price.'\n    return 5\n")
     for given_as in ({"text": TEXT + "toolbox: shop.py\n"}, {"data": {**GOOD, "toolbox": "shop.py"}}):
         assert set(load_policies(**given_as, folder=tools.parent).functions) == {"price"}
-        with pytest.raises(InputError, match=r"toolbox|text:4.*'shop.py' is relative; expected an absolute path"):
+        with pytest.raises(
+            InputError, match=r"toolbox|text:4.*'shop.py' is a relative path; expected an absolute path"
+        ):
             load_policies(**given_as)
     assert set(load_policies(data={**GOOD, "toolbox": str(tools)}).functions) == {"price"}
 
@@ -99,29 +101,35 @@ def nested(depth: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("given_as", "says"),
     [
-        ({}, "expected one of a path, text= and data="),
-        ({"text": TEXT, "data": GOOD}, "expected one of"),
-        ({"path": "p.yaml", "folder": "."}, "folder= beside a path"),
-        ({"text": b"version: 1"}, "text= is no string"),
-        ({"data": [RULE]}, "data= is no mapping"),
-        ({"data": GOOD, "locked": "guard.lock"}, "a lock holds for files"),
+        ({}, "expected exactly one of a path, 'text=' and 'data='"),
+        ({"text": TEXT, "data": GOOD}, "expected exactly one of"),
+        ({"path": "p.yaml", "folder": "."}, "'folder=' cannot be combined with a path"),
+        ({"text": b"version: 1"}, "'text=' is not a string"),
+        ({"data": [RULE]}, "'data=' is not a mapping"),
+        ({"data": GOOD, "locked": "guard.lock"}, "'locked=' only applies to files"),
         ({"text": TEXT.replace("wipe", "wipe ->")}, "text:3: .*expected a rule"),
-        ({"text": "version: 1\n\ud800"}, "text:2: holds half a character"),
-        ({"text": "#" * 1_000_001}, "text:1: more than 1,000,000 bytes"),
+        ({"text": "version: 1\n\ud800"}, "text:2: contains half of a surrogate pair"),
+        ({"text": "#" * 1_000_001}, "text:1: has more than 1,000,000 bytes"),
         ({"data": {**GOOD, "unlistd": "deny"}}, r"data\.unlistd: unknown key 'unlistd'.*did you mean 'unlisted'"),
-        ({"data": {**GOOD, "policies": [RULE, RULE]}}, r"data\.policies\[1\]\.id: .*already data\.policies\[0\]\.id"),
-        ({"data": {**GOOD, "policies": [{**RULE, "id": 5}]}}, r"\.id: `id` is `5` \(a number\); expected a text$"),
+        (
+            {"data": {**GOOD, "policies": [RULE, RULE]}},
+            r"data\.policies\[1\]\.id: .*already used at 'data\.policies\[0\]\.id'",
+        ),
+        (
+            {"data": {**GOOD, "policies": [{**RULE, "id": 5}]}},
+            r"\.id: 'id' is '5', which is a number; expected a string$",
+        ),
         ({"data": {**GOOD, "policies": [{"id": "a", "temporal": "G a\n->"}]}}, r"data\.policies\[0\]\.temporal:2: "),
-        ({"data": {**GOOD, "policies": [{"id": "a", "temporal": ["F a", "F"]}]}}, r"\.temporal\[1\]: it ends here"),
+        ({"data": {**GOOD, "policies": [{"id": "a", "temporal": ["F a", "F"]}]}}, r"\.temporal\[1\]: unexpected end"),
         (
             {"data": {Word.VERSION: 2, "policies": [RULE]}},
-            r"data\.version: `version` is `2` .a number.; expected the number 1",
+            r"data\.version: 'version' is '2', which is a number; expected the number 1",
         ),
-        ({"data": {5: 1}}, "data: a key is a int; expected a text"),
-        ({"data": {"version": object()}}, r"data\.version: is a object; expected"),
-        ({"data": {"version": float("nan")}}, r"data\.version: is a float; expected .*a finite number"),
-        ({"data": {"version": 10**5000}}, r"data\.version: is a int; expected"),
-        ({"data": {"version": "\ud800"}}, r"data\.version: holds half a character"),
+        ({"data": {5: 1}}, "data: a key has the type 'int'; expected a string"),
+        ({"data": {"version": object()}}, r"data\.version: has the type 'object'; expected"),
+        ({"data": {"version": float("nan")}}, r"data\.version: has the type 'float'; expected .*a finite number"),
+        ({"data": {"version": 10**5000}}, r"data\.version: has the type 'int'; expected"),
+        ({"data": {"version": "\ud800"}}, r"data\.version: contains half of a surrogate pair"),
         ({"data": nested(40)}, "nested deeper than 32 levels"),
         ({"data": {**GOOD, "tools": ["a"] * 20_000}}, "more than 20,000 keys and values"),
     ],

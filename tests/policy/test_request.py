@@ -60,7 +60,7 @@ def test_without_a_program_a_model_is_asked(tmp_path: Path) -> None:
     """It writes the code for each call; what it took stands on the verdict."""
     path = tmp_path / "policies.yaml"
     path.write_text("version: 1\npolicies: [{id: pay, request: Pay no more than 100.}]")
-    with pytest.raises(InputError, match=r"policies.yaml:2: .*expected `program:`, or load_policies\(\.\.\., model="):
+    with pytest.raises(InputError, match=r"policies.yaml:2: .*expected 'program:', or 'load_policies\(\.\.\., model="):
         load_policies(path)
     model = ScriptedModel(["no plan"] * 4)
     verdict = load_policies(path, model=model).session().check("pay", {"amount": 5})

@@ -98,7 +98,7 @@ def test_no_call_gives_control_to_the_user(session: Session, nothing: Any) -> No
     """Also after a denial."""
     result, _ = enforced(session, REFUND, nothing)
     assert (result.calls, result.verdict, result.replans, result.gave_up) == ((), None, 1, False)
-    assert result.why == "the agent proposes no call"
+    assert result.why == "the agent proposed no call"
 
 
 @pytest.mark.parametrize("together", [False, True])
@@ -135,7 +135,7 @@ def test_calls_proposed_together_are_allowed_all_or_none(session: Session) -> No
     both = [("pay", {"to": "Ann"}), FIND]
     result, agent = enforced(session, [FIND, REFUND], both)
     assert "refund (call 2 of 2)" in str(agent.told[1])
-    assert "find (call 1 of 2): nothing stands against this one." in str(agent.told[1])
+    assert "find (call 1 of 2): this call alone would be allowed." in str(agent.told[1])
     assert [call.tool for call in result.calls] == ["pay", "find"]
     assert len(session.in_flight) == 2
     assert result.denied == {"known": 1}
@@ -187,7 +187,7 @@ def test_async(session: Session) -> None:
     assert ([call.tool for call in result.calls], result.replans) == (["find"], 1)
     with pytest.raises(InputError, match="aenforce"):
         enforce(step, session)
-    with pytest.raises(InputError, match="no coroutine"):
+    with pytest.raises(InputError, match="not a coroutine"):
         asyncio.run(aenforce(Agent([FIND]), session))
 
 

@@ -240,16 +240,16 @@ def test_each_cause_is_one_line_and_the_call_stands_there_once(write: Any) -> No
         'This is not allowed: act(order="W1", amount=500)',
         "- small: At most 100. (needed: amount (500) <= 100)",
         '- open: needed: (amount (500) > 900 or count(f:act(order="W1")) (0) > 0)',
-        "- sure: Ask first. (could not be checked: not known: fact sure is not known)",
+        "- sure: Ask first. (could not be checked: the fact 'sure' is unknown)",
     ]
-    assert verdict.reasons[-1] == "Ask first. (could not be checked: not known: fact sure is not known)"
+    assert verdict.reasons[-1] == "Ask first. (could not be checked: the fact 'sure' is unknown)"
 
 
 def test_a_list_that_is_no_list_is_named(write: Any) -> None:
     """By its place in the rule, and without what it is."""
     state = {"orders": {"W1": {"items": "none"}}}
     verdict = denied("forall(act(order=o), all(i in state.orders[o].items, i == 1))", args={"order": "W1"}, state=state)
-    assert verdict.errors == ('rule 1: not known: state.orders["W1"].items is no list',)
+    assert verdict.errors == ('rule 1: state.orders["W1"].items is not a list',)
 
 
 # --- remedies ---------------------------------------------------------------------------------------------------------
@@ -260,16 +260,19 @@ LOOK = "before(act(order=o), true, look(order=o), true)"
 @pytest.mark.parametrize(
     ("rules", "remedy"),
     {
-        "a call that is allowed": ([LOOK], 'call `look(order="W2")` first'),
+        "a call that is allowed": ([LOOK], "call 'look(order=\"W2\")' first"),
         "one that is denied for this order": ([LOOK, "forall(look(order=o), o != 'W2')"], None),
-        "one that is denied for another": ([LOOK, "forall(look(order=o), o != 'W1')"], 'call `look(order="W2")` first'),
+        "one that is denied for another": (
+            [LOOK, "forall(look(order=o), o != 'W1')"],
+            "call 'look(order=\"W2\")' first",
+        ),
         "one of which that is not known": ([LOOK, "forall(look(order=o), fact(zz) == o)"], None),
-        "one that needs an argument": ([LOOK, "forall(look(why=w), w != '')"], 'call `look(order="W2")` first'),
-        "one of two": (["before(act(), true, look|peek(), true)", "G !tool:look"], "call `peek` first"),
-        "both": (["before(act(), true, look|peek(), true)"], "call `look` or `peek` first"),
-        "steps": (["G(tool:act -> O tool:b) && G(tool:b -> O tool:a)"], "call `a`, then `b` first"),
+        "one that needs an argument": ([LOOK, "forall(look(why=w), w != '')"], "call 'look(order=\"W2\")' first"),
+        "one of two": (["before(act(), true, look|peek(), true)", "G !tool:look"], "call 'peek' first"),
+        "both": (["before(act(), true, look|peek(), true)"], "call 'look' or 'peek' first"),
+        "steps": (["G(tool:act -> O tool:b) && G(tool:b -> O tool:a)"], "call 'a', then 'b' first"),
         "steps of which one is denied": (["G(tool:act -> O tool:b) && G(tool:b -> O tool:a)", "G !tool:b"], None),
-        "another way": (["G(tool:act -> (O tool:a || O tool:b))", "G !tool:a"], "call `b` first"),
+        "another way": (["G(tool:act -> (O tool:a || O tool:b))", "G !tool:a"], "call 'b' first"),
     }.values(),
 )
 def test_a_remedy_is_a_call_that_the_rules_allow(rules: list[str], remedy: str | None) -> None:
@@ -287,7 +290,7 @@ def test_a_remedy_can_be_followed(
     verdict = session.check("act", args, reserve=False)
     for violation in verdict.violations:
         remedy = violation.remedy or ""
-        steps = [(tool, {"order": args["order"]}) for tool in re.findall(r"call `(\w+)", remedy)[:1]]
+        steps = [(tool, {"order": args["order"]}) for tool in re.findall(r"call '(\w+)", remedy)[:1]]
         changed = re.search(r"with: amount is (\d+)", remedy)
         steps += [("act", {**args, "amount": int(changed[1])})] if changed else []
         for step in steps:

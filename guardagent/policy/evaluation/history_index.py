@@ -335,7 +335,7 @@ class HistoryIndex:
         for _, call, value in sorted(found, key=_first_of, reverse=which == "last"):
             if value is not False:
                 return call if value is True else value
-        return Unknown(f"there is no call of {' or '.join(map(repr, sorted(self._query.tools)))} yet")
+        return Unknown(f"no call of {' or '.join(map(repr, sorted(self._query.tools)))} was made")
 
     def _matches_call(self, env: Env, call: Any) -> Truth:
         value = self._query.judge(env, call)

@@ -72,7 +72,7 @@ class Judgement:
         value = result.value
         assert isinstance(value, Unknown)
         self.only_arguments_missing = self.only_arguments_missing and value.absent
-        self._add_error(f"unknown: {'; '.join(value.why)}", source)
+        self._add_error("; ".join(value.why), source)
         self.withheld += [f"{source.id}: {one}" for one in result.explain().withheld]
 
     def decision(self, lifted: Decision | None = None) -> Decision:

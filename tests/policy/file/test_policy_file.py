@@ -130,7 +130,7 @@ def test_files_may_stand_anywhere_by_their_absolute_path(write: Write) -> None:
     assert read_policy_file(write("here/p.yaml", text)).toolbox == (tool,)
     inside = text.replace(str(tool), "./../here/./shop.py")
     write("here/shop.py", "x = 1")
-    with pytest.raises(ContentError, match=r"p\.yaml:2: .*leads out of the policy file's folder"):
+    with pytest.raises(ContentError, match=r"p\.yaml:2: .*is outside of the policy file's folder"):
         read_policy_file(write("here/p.yaml", inside))
 
 
@@ -185,8 +185,8 @@ def test_an_error_in_a_text_stands_in_its_line_and_shows_it(everything: PolicyFi
 @pytest.mark.parametrize(
     ("temporal", "hint"),
     [
-        ('forall(say(text="a #1"), true)', "what follows ` #` is a comment to YAML"),
-        ("[forall(a(), true)]", "a comma ends an unquoted text"),
+        ('forall(say(text="a #1"), true)', "text after ' #' is a YAML comment"),
+        ("[forall(a(), true)]", "a comma ends an unquoted string"),
         ("'forall(a(x=1, true)'  # as agreed", ""),
     ],
 )
@@ -195,7 +195,7 @@ def test_what_yaml_cuts_off_is_said_with_the_error(write: Write, temporal: str, 
     path = write("p.yaml", f"version: 1\npolicies:\n  - id: a\n    temporal: {temporal}\n")
     text = read_policy_file(path).rules[0].statements[0]
     assert bool(text.hint) == bool(hint)
-    assert hint in str(text.error("it ends here"))
+    assert hint in str(text.error("unexpected end"))
 
 
 def _types(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -49,7 +49,7 @@ def by_tables(text: str, start: str) -> Any:
 
 
 def test_the_tables_are_those_of_the_grammar() -> None:
-    """Who changes the grammar makes them: `python -m guardagent.policy.language.lalr_tables`."""
+    """To update them, run `python -m guardagent.policy.language.lalr_tables`."""
     assert PATH.read_text(encoding="utf-8") == tables()
 
 

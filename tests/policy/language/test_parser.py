@@ -1,4 +1,4 @@
-"""Rules over data: which texts are some, and what is said of others."""
+"""The parser of rules over data, and its error messages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def value(text: str) -> ast.Term:
     ],
 )
 def test_forms(text: str, rule: ast.Rule | None) -> None:
-    """The five, and how they combine; a comma too many is none."""
+    """The five forms and their combinations; a trailing comma is an error."""
     if rule is None:
         with pytest.raises(TemporalError):
             read_rule(text)
@@ -81,7 +81,7 @@ ONE = ast.Constant(1)
     ],
 )
 def test_conditions(text: str, term: ast.Term) -> None:
-    """What binds how tightly; both spellings."""
+    """Precedence, in both spellings of the operators."""
     assert condition(text) == term
 
 
@@ -101,52 +101,52 @@ def test_conditions(text: str, term: ast.Term) -> None:
     ],
 )
 def test_terms(text: str, term: ast.Term) -> None:
-    """And what has a value."""
+    """Terms that are values."""
     assert value(text) == term
 
 
 @pytest.mark.parametrize(
     ("text", "problem", "column"),
     [
-        ("forall(pay())", "expected ,", 13),
-        ("forall(pay)", "unexpected ')'; expected ( or : or |", 11),
+        ("forall(pay())", "expected ','", 13),
+        ("forall(pay)", "unexpected ')'; expected '(' or ':' or '|'", 11),
         ("foral(pay(), true)", "did you mean 'forall'", 6),
         ("forall(pay(), x == 1)", "unknown variable 'x'", 15),
         ("forall(pay(id=item), itm == 1)", "unknown variable 'itm'; did you mean 'item'?", 22),
         ("before(pay(), x == 1, get(id=x), True)", "unknown variable 'x'", 15),
         ("forall(pay(), any(x in [1], true) && x == 1)", "unknown variable 'x'", 38),
         ("forall(pay(), count(g:get()) == 1 && failed(g))", "unknown call 'g'", 45),
-        ("forall(f:pay(), output(f) == 1)", "of a proposed call is not known yet; expected args(f)", 24),
-        ("after(f:pay(), failed(f), get(), True)", "of a proposed call is not known yet", 23),
-        ("forall(f:pay(), f == 1)", "'f' is a call; expected output(f), args(f) or failed(f)", 17),
+        ("forall(f:pay(), output(f) == 1)", "of a proposed call does not exist yet; expected 'args(f)'", 24),
+        ("after(f:pay(), failed(f), get(), True)", "of a proposed call does not exist yet", 23),
+        ("forall(f:pay(), f == 1)", "'f' is a call; expected 'output(f)', 'args(f)' or 'failed(f)'", 17),
         ("forall(f:pay(), args(g).n == 1)", "unknown call 'g'", 22),
-        ("before(f:pay(), True, f:get(), True)", "the name 'f' is taken already", 23),
-        ("forall(pay(a=x, a=y), true)", "argument 'a' stands twice", 8),
-        ("forall(pay(n=state), true)", "'state' is no name for a variable", 14),
+        ("before(f:pay(), True, f:get(), True)", "the name 'f' is already in use", 23),
+        ("forall(pay(a=x, a=y), true)", "argument 'a' appears twice", 8),
+        ("forall(pay(n=state), true)", "'state' cannot name a variable", 14),
         ("forall(pay(n=x), all(x in [1], true))", "'x' cannot name the items here", 22),
-        ("forall(pay(n=/(/), true)", "this is no regular expression (RE2): missing ): (", 14),
-        (r"forall(pay(n=/(?=a)/), true)", "this is no regular expression (RE2)", 14),
-        (r'forall(pay(n="\q"), true)', r"there is no escape '\\q'", 14),
+        ("forall(pay(n=/(/), true)", "invalid regular expression: missing ): (", 14),
+        (r"forall(pay(n=/(?=a)/), true)", "invalid regular expression", 14),
+        (r'forall(pay(n="\q"), true)', r"unknown escape '\q'", 14),
         ("forall(pay(n=[1]), true)", "unexpected '[1]), true)'", 14),
-        ("forall(pay(), state(open()) = 1)", "did you mean `==`?", 29),
-        ('forall(pay(), "a" and "b")', "did you mean AND?", 19),
+        ("forall(pay(), state(open()) = 1)", "did you mean '=='?", 29),
+        ('forall(pay(), "a" and "b")', "did you mean 'AND'?", 19),
         ("forall(pay(), 1 < 2 < 3)", "unexpected '< 3)'", 21),
-        ("forall(pay(n=x), x matches x)", "expected /a regular expression/", 28),
-        ("forall(pay(n=x), x + 1)", "expected a condition, which is true or false", 18),
-        ("forall(pay(), true", "it ends here", 19),
+        ("forall(pay(n=x), x matches x)", "expected a regular expression between slashes", 28),
+        ("forall(pay(n=x), x + 1)", "expected a condition; 'x + 1' is neither true nor false", 18),
+        ("forall(pay(), true", "unexpected end", 19),
         ("forall(pay(), true))", "expected the end", 20),
-        ("G forall(pay(), true)", "stands inside of a temporal operator", 3),
-        ("seq(pay())", "unexpected ')'; expected ,", 10),
+        ("G forall(pay(), true)", "is inside of a temporal operator", 3),
+        ("seq(pay())", "unexpected ')'; expected ','", 10),
         ("count(pay()) == 1", "unexpected '(pay()) == 1'", 6),
-        (f"forall(pay(), {'!' * 5000}true)", "nested too deep", 1),
+        (f"forall(pay(), {'!' * 5000}true)", "nested too deeply", 1),
         # Disagreement: these are read, as a variable and as a label, which is not what was meant.
         ("forall(pay(n=null), true)", "'null'", 14),
         ("forall(pay(n=None), true)", "'None'", 14),
         ("forall(action:pay(), true)", "'action'", 8),
     ],
 )
-def test_what_is_no_rule_is_said_with_a_caret(text: str, problem: str, column: int) -> None:
-    """Under the place, with what was expected there."""
+def test_a_syntax_error_shows_a_caret(text: str, problem: str, column: int) -> None:
+    """The caret is under the place, and the message says what was expected."""
     with pytest.raises(TemporalError) as raised:
         read_rule(text)
     assert problem in str(raised.value)
@@ -155,7 +155,7 @@ def test_what_is_no_rule_is_said_with_a_caret(text: str, problem: str, column: i
 
 
 def test_the_caret_stands_in_the_line_that_is_wrong() -> None:
-    """A rule may have several."""
+    """A rule can have several lines."""
     with pytest.raises(TemporalError) as raised:
         read_rule("forall(pay(id=x),\n  x == 1 &&\n  output(first(get())).id == y)")
     assert (raised.value.line, raised.value.column) == (3, 30)

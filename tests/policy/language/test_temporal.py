@@ -1,4 +1,4 @@
-"""Temporal rules: what the forms mean, and what is said of a text that is none."""
+"""Temporal rules: the meaning of the forms, and syntax errors."""
 
 from __future__ import annotations
 
@@ -124,24 +124,24 @@ def test_operators_names_and_comments(text: str, formula: Formula) -> None:
 @pytest.mark.parametrize(
     ("text", "problem", "column"),
     [
-        ("G(a -> F b", "it ends here; expected )", 11),
-        ("tool: -> F b", "unexpected '-> F b'; expected a name or a text in quotes", 7),
-        ("a ->", "it ends here; expected a rule, such as tool:NAME", 5),
-        ("a b", "unexpected 'b'; expected -> or AND or OR", 3),
-        ("a => b", "did you mean a rule such as `tool:A -> F tool:B`", 3),
-        ("always !tool:x", "did you mean a rule such as `G !tool:NAME`", 8),
+        ("G(a -> F b", "unexpected end; expected ')'", 11),
+        ("tool: -> F b", "unexpected '-> F b'; expected a name or a string in quotes", 7),
+        ("a ->", "unexpected end; expected a rule, such as tool:NAME", 5),
+        ("a b", "unexpected 'b'; expected '->' or 'AND' or 'OR'", 3),
+        ("a => b", "did you mean a rule such as 'tool:A -> F tool:B'", 3),
+        ("always !tool:x", "did you mean a rule such as 'G !tool:NAME'", 8),
         ("F[<=] a", "expected a whole number", 5),
         ("a -> F[<=0] b", "the bound is 0; expected 1 to 1000", 10),
         ("a -> F[<=99999] b", "the bound is 99999; expected 1 to 1000", 10),
         ("G !tool:x)", "unexpected ')'; expected the end", 10),
         ("a &&\n&& b", "unexpected '&& b'", 1),
-        ("", "it ends here", 1),
-        ("!" * 5000 + "a", "nested too deep", 1),
-        ("G " * 5000 + "a", "nested too deep", 1),
+        ("", "unexpected end", 1),
+        ("!" * 5000 + "a", "nested too deeply", 1),
+        ("G " * 5000 + "a", "nested too deeply", 1),
         ("a " * 20_000, "40,000 characters", 1),
     ],
 )
-def test_what_is_no_rule_is_said_with_a_caret(text: str, problem: str, column: int) -> None:
+def test_a_syntax_error_shows_a_caret(text: str, problem: str, column: int) -> None:
     """Under the place, with what was expected there."""
     with pytest.raises(TemporalError) as raised:
         read_temporal(text)

@@ -26,16 +26,16 @@ def found(graph: Graph, policies: Path | None = None) -> dict[str, str | None]:
 @pytest.mark.parametrize(
     "source",
     [
-        "\n\ndef sink(): ...  # guardagent: ignore dead-end, livelock -- it ends here\n",
-        "\n# guardagent: ignore dead_ends, reverse-reachability -- it ends here\ndef sink(): ...\n",
-        "# guardagent: ignore dead-ends, livelock -- it ends here\n@decorated\ndef sink(): ...\n",
+        "\n\ndef sink(): ...  # guardagent: ignore dead-end, livelock -- unexpected end\n",
+        "\n# guardagent: ignore dead_ends, reverse-reachability -- unexpected end\ndef sink(): ...\n",
+        "# guardagent: ignore dead-ends, livelock -- unexpected end\n@decorated\ndef sink(): ...\n",
     ],
 )
 def test_a_comment_at_the_definition_suppresses(tmp_path: Path, source: str) -> None:
     """In its line or above, decorators included, under any of the check's names."""
     file = tmp_path / "nodes.py"
     file.write_text(source)
-    assert found(stuck(file)) == {"dead_ends": "it ends here", "reverse_reachability": "it ends here"}
+    assert found(stuck(file)) == {"dead_ends": "unexpected end", "reverse_reachability": "unexpected end"}
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ def test_a_policy_file_suppresses_too(tmp_path: Path) -> None:
     path = tmp_path / "policies.yaml"
     path.write_text(
         "version: 1\npolicies: [{id: a, temporal: G !tool:drop}]\nignore:\n"
-        "  - {check: dead-end, node: sink, reason: it ends here}\n"
-        "  - {check: livelock, node: other, reason: it ends here}\n"
+        "  - {check: dead-end, node: sink, reason: unexpected end}\n"
+        "  - {check: livelock, node: other, reason: unexpected end}\n"
     )
     graph = stuck(tmp_path / "none.py")
-    assert found(graph, path) == {"dead_ends": "it ends here", "reverse_reachability": None}
+    assert found(graph, path) == {"dead_ends": "unexpected end", "reverse_reachability": None}
     messages = [finding.message for finding in verify(graph, load_policies(path)).findings]
     assert any(f"{path}:5: the suppression of livelock at other matches no finding" in text for text in messages)
