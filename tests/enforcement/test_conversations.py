@@ -96,7 +96,7 @@ def test_a_call_runs_once() -> None:
     one.before(call)
     one.before(denied)
     one.use(call)
-    with pytest.raises(InputError, match="used already"):
+    with pytest.raises(InputError, match="already used"):
         one.use(call)
     with pytest.raises(InputError, match="is in flight"):
         one.use(denied)

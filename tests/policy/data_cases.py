@@ -1,4 +1,4 @@
-"""Rules over data, histories and calls, made up at random: small vocabularies, so that they often meet."""
+"""Random rules over data, histories and calls, with small vocabularies so that they often match."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _is_open(state: Any) -> Any:
 
 
 def _more(state: Any, left: Any, right: Any) -> Any:
-    """Without an answer for what are no two whole numbers."""
+    """Returns None unless both are whole numbers."""
     return left > right if type(left) is type(right) is int else None
 
 
@@ -101,7 +101,7 @@ Move = Step | Changed | Ended
 
 @dataclass(frozen=True)
 class Case:
-    """A rule, what happens under it, and a call that is proposed then. A step without a status is in flight."""
+    """A rule, a history and a proposed call. A step without a status is in flight."""
 
     rule: str
     facts: Mapping[str, Any]
@@ -127,7 +127,7 @@ class _Scope:
 
 
 class Maker:
-    """Makes things up.
+    """Generates random cases.
 
     Args:
         seed: the same one gives the same things.
@@ -201,7 +201,7 @@ class Maker:
     # --- patterns
 
     def _pattern(self, scope: _Scope, *, proposed: bool = False) -> str:
-        """A pattern, whose names are in the scope from then on."""
+        """A pattern; adds its names to the scope."""
         count = self._chance.choices([0, 1, 2], [25, 50, 25])[0]
         names = self._chance.choices(list(ARGUMENTS), [45, 25, 10, 10, 10], k=count)
         label = self._new("f") if self.often(0.7) else ""
@@ -339,7 +339,7 @@ class Maker:
         )
 
     def _call(self, scope: _Scope, depth: int, *, outcome: bool) -> str:
-        """A call whose outcome, or whose arguments, can be spoken of."""
+        """A reference to a call whose outcome or arguments are in scope."""
         labels = [label for label, known in scope.calls.items() if known or not outcome]
         if labels and (depth <= 0 or len(scope.calls) > 2 or self.often(0.75)):
             return self._chance.choice(labels)
@@ -358,7 +358,7 @@ class Maker:
         return f"{which}({pattern}, {condition}{summed})"
 
     def _about(self, scope: _Scope, depth: int) -> str:
-        """A condition that probably speaks of the call that was named last."""
+        """A condition that probably uses the last labelled call."""
         label = list(scope.calls)[-1] if scope.calls else ""
         if not label or not scope.calls[label] or self.often(0.3):
             return self.truth(scope, min(depth, 1))
@@ -413,7 +413,7 @@ class Maker:
         return self._chance.choice([*TOOLS, "other"]) if self.often(0.15) else self._chance.choice(named)
 
     def _proposed(self, rule: str) -> Step:
-        """A call to be proposed: of the tool that the rule speaks of first, mostly."""
+        """A proposed call, mostly of the first tool in the rule."""
         named = sorted((match.start(), tool) for tool in TOOLS if (match := re.search(rf"\b{tool}\b", rule)))
         tool = named[0][1] if named and self.often(0.85) else self._tool(rule)
         return Step(tool, self._args(), facts=self.facts() if self.often(0.1) else {})
@@ -422,7 +422,7 @@ class Maker:
         return {name: self._value(kind) for name, kind in ARGUMENTS.items() if self.often(0.85)}
 
     def _value(self, kind: str) -> Any:
-        """Mostly of the kind that is expected; or null, or nearly so, or quite another thing."""
+        """A value, mostly of the expected kind; sometimes null, similar, or of another kind."""
         odd: list[Any] = self._chance.choices([VALUES[kind], [None], NEAR.get(kind, ODD), ODD], [84, 4, 7, 5])[0]
         return self._chance.choice(odd)
 

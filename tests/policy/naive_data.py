@@ -41,7 +41,7 @@ Leaf = tuple[ast.Rule, bool]  # a rule that is no combination; false: it stands 
 
 @dataclass(frozen=True)
 class Step:
-    """A call, what came of it, and the facts and the state at its time. One that has not begun may never run."""
+    """A call with its outcome, facts and state. A call that has not begun may never run."""
 
     tool: str
     args: Mapping[str, Any]
@@ -55,7 +55,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Scene:
-    """A moment: the step that is looked at, and those before it."""
+    """A step and the steps before it."""
 
     step: Step
     earlier: Sequence[Step]
@@ -77,18 +77,18 @@ class Naive:
     # --- the answers
 
     def check(self, history: Sequence[Step], proposed: Step) -> Truth:
-        """Whether a call keeps the rule, in every way in which the calls in flight can end."""
+        """Whether a call satisfies the rule, for every outcome of the calls in flight."""
         return both(self._checked([*way, replace(proposed, status="ok")]) for way in _ways(history))
 
     def end(self, history: Sequence[Step], *, said: bool = False) -> Truth:
-        """Whether the rule is kept if nothing follows; a violation that was said is not said again.
+        """Whether the rule is satisfied at the end; a reported violation is not reported again.
 
         A call that is still in flight satisfies nothing.
         """
         return (said and not self.conjunctive) or _combined(self.rule, partial(self._ended, history))
 
     def _checked(self, steps: Sequence[Step]) -> Truth:
-        """What was broken before says nothing of a call, unless there is something to choose from."""
+        """Whether a call is allowed; an earlier violation only matters under OR."""
         judged = {id(leaf): self._judged(leaf, positive, steps) for leaf, positive in self._leaves}
         if all(values[-1] is True for values in judged.values()):
             return True
@@ -102,7 +102,7 @@ class Naive:
     # --- the forms
 
     def _judged(self, leaf: ast.Rule, positive: bool, steps: Sequence[Step]) -> list[Truth]:
-        """What is to be said of each step when it is proposed."""
+        """The result for each proposed step."""
         if isinstance(leaf, ast.Temporal):
             return self._replayed(leaf.formula, positive, steps)[0]
         scenes = [Scene(step, steps[:at]) for at, step in enumerate(steps)]
@@ -169,7 +169,7 @@ class Naive:
         return self._meets(scene, rule.pattern, alone)
 
     def _lacks_later(self, at: int, scenes: Sequence[Scene], rule: ast.After, *, ok: bool) -> Truth:
-        """Whether a call obliges another one that did not come."""
+        """Whether a call has an obligation that no later call discharged."""
         obliges, names = self._concerned(scenes[at], rule.pattern, rule.condition)
         later = [scene for scene in scenes[at + 1 :] if not ok or scene.step.status == "ok"]
         came = either(self._is_partner(scene, rule, names) for scene in later) if obliges else False
@@ -279,7 +279,7 @@ class Naive:
         return given(self._functions[function](scene.step.state, *arguments))
 
     def _selected(self, which: str, found: Sequence[tuple[Step, Truth, Names]]) -> Any:
-        """The first or last that is one, if it is known which one that is."""
+        """The first or last matching call, if known."""
         for step, value, _ in found if which == "first" else reversed(found):
             if value is not False:
                 return step if value is True else UNKNOWN
@@ -288,7 +288,7 @@ class Naive:
     # --- propositional rules
 
     def _replayed(self, formula: Formula, positive: bool, steps: Sequence[Step]) -> tuple[list[Truth], list[Letter]]:
-        """What is to be said of each step; and the steps that are left without those that broke the rule."""
+        """The result for each step, and the steps without the violating ones."""
         values: list[Truth] = []
         kept: list[Letter] = []
         for step in steps:
@@ -359,7 +359,7 @@ def _is_conjunctive(rule: ast.Rule, positive: bool = True) -> bool:  # noqa: FBT
 
 
 def _ways(history: Sequence[Step]) -> Iterator[list[Step]]:
-    """Every way in which the calls in flight can end, never having run included; what they give stays unknown."""
+    """Every outcome of the calls in flight, including withdrawal; outputs stay unknown."""
     ends: list[list[list[Step]]] = []
     for step in history:
         if step.status is not None:
@@ -375,7 +375,7 @@ def _ways(history: Sequence[Step]) -> Iterator[list[Step]]:
 
 
 def _fits(wanted: Any, value: Any, names: Names) -> Truth:
-    """Whether an argument is what a pattern asks for; a variable is bound by its first use."""
+    """Whether an argument matches; a variable is bound by its first use."""
     match wanted:
         case ast.AnyValue():
             return True
@@ -412,7 +412,7 @@ def _of_call(what: str, step: Any) -> Any:
 
 
 def _total(found: Sequence[tuple[Step, Truth, Any]]) -> Any:
-    """A sum; of a call in flight of which it is not known whether it counts, either way counts."""
+    """A sum over both possibilities of each call in flight that may count."""
     total: Any = 0
     for step, value, amount in found:
         if value is True:

@@ -1,4 +1,4 @@
-"""Values of data rules a second time, written straight from their definitions; of the library's, nothing is used."""
+"""A second implementation of the values of data rules, written straight from their definitions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Truth = bool | Unknown
 
 
 class OneOf(frozenset[Any]):
-    """A number that is one of some: how a call in flight ends decides."""
+    """A number with several possible values, depending on calls in flight."""
 
 
 def _each(function: Callable[[Any, Any], Any], left: Any, right: Any) -> set[Any]:
@@ -28,7 +28,7 @@ def _each(function: Callable[[Any, Any], Any], left: Any, right: Any) -> set[Any
 
 
 def both(values: Iterable[Any]) -> Truth:
-    """Kleene's *and*. What is neither true nor false is unknown."""
+    """Kleene's *and*. Other values are unknown."""
     found = list(values)
     if any(value is False for value in found):
         return False
@@ -45,7 +45,7 @@ def opposite(value: Any) -> Truth:
 
 
 def kind(value: Any) -> str:
-    """Empty for null, for unknown, and for what is no value."""
+    """The kind of a value; empty for null, unknown and non-JSON values."""
     for types, name in _KINDS:
         if isinstance(value, types):
             return name
@@ -70,7 +70,7 @@ def number(value: Any) -> Any:
 
 
 def ordered(left: Any, right: Any, compare: Callable[[Any, Any], bool]) -> Truth:
-    """Compares two numbers, or two texts."""
+    """Compares two numbers or two strings."""
     if isinstance(left, OneOf) or isinstance(right, OneOf):
         return _same(_each(lambda one, other: ordered(one, other, compare), left, right))
     if kind(left) == kind(right) == "text":
@@ -99,7 +99,7 @@ def equal(left: Any, right: Any) -> Truth:
 
 
 def contained(item: Any, whole: Any) -> Truth:
-    """Whether an item is in a list, a text in a text, or a key in a mapping."""
+    """Whether an item is in a list, a string in a string, or a key in a mapping."""
     if kind(whole) == "list":
         return either(equal(item, one) for one in whole)
     if kind(whole) in ("text", "mapping") and kind(item) == "text":
@@ -128,7 +128,7 @@ _COMPUTED: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def looked_up(value: Any, key: Any) -> Any:
-    """A field or an item; a text is read as JSON for it."""
+    """A field or an item; a string is parsed as JSON."""
     value = _from_json(value) if kind(value) == "text" else value
     if kind(value) == "mapping" and kind(key) == "text":
         return given(value.get(key))

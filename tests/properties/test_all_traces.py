@@ -1,4 +1,4 @@
-"""Automata agree with the definitions on every trace of up to five steps that went well, over three atoms."""
+"""Automata agree with the definitions on every trace of up to five successful steps, over three atoms."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def some_formulas() -> list[Formula]:
 
 
 def accepted(formula: Formula, length: int) -> Truths:
-    """Which traces of a length the automaton accepts; the last step changes fastest."""
+    """Returns which traces of a length the automaton accepts; the last step changes fastest."""
     automaton = compiled(formula)
     states = np.zeros(1, np.intp)
     for _ in range(length):
@@ -114,7 +114,7 @@ compiled = cache(lambda formula: compile_formula(formula, LETTERS))
 
 
 class Naive:
-    """`naive.holds` for all traces of a length at once: word for word, but with arrays for truth values.
+    """`naive.holds` for all traces of a length at once, with arrays of truth values.
 
     The trace without steps is added: no atom holds there, and there is no step before or after.
     """
@@ -174,7 +174,7 @@ def naive(request: pytest.FixtureRequest) -> Naive:
 
 
 def test_each_form_accepts_what_it_should(naive: Naive) -> None:
-    """Agentproof's seven."""
+    """The seven forms of Agentproof."""
     for text in FORMS:
         formula = read_temporal(text)
         assert np.array_equal(accepted(formula, naive.length), naive.holds(formula)), text
@@ -182,7 +182,7 @@ def test_each_form_accepts_what_it_should(naive: Naive) -> None:
 
 @pytest.mark.slow
 def test_nested_formulas_accept_what_they_should(naive: Naive) -> None:
-    """Two hundred of them, past operators included."""
+    """Two hundred formulas, including past operators."""
     for formula in some_formulas():
         assert np.array_equal(accepted(formula, naive.length), naive.holds(formula)), formula
 
@@ -197,7 +197,7 @@ def test_truth_for_all_traces_is_truth_for_each() -> None:
 
 
 def test_agentproofs_policies_compile(shared: Path) -> None:
-    """All fifteen; each can be kept, and each can be broken."""
+    """All fifteen rules; each can be satisfied and violated."""
     policies = json.loads((shared / "workflows" / "temporal_policies.json").read_text())
     assert len(policies) == 15
     for policy in policies:

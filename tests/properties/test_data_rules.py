@@ -22,10 +22,10 @@ from tests.tiers import slow_after
 TRIPLES = 500  # in each of the runs
 RUNS = 10
 LEAST = 0.07  # the share of each answer, in each of the runs
-Answers = list[tuple[str, Truth, Truth]]  # (what was asked, the naive answer, the session's)
+Answers = list[tuple[str, Truth, Truth]]  # (what was question, the naive answer, the session's)
 
 
-class Run:
+class ParallelRun:
     """A session and the naive evaluator, side by side."""
 
     def __init__(self, case: Case, *, begun: bool = True) -> None:
@@ -36,7 +36,7 @@ class Run:
         self._permits: dict[int, Any] = {}  # of the calls in flight, by their places
         self._naive = Naive(read_rule(case.rule), FUNCTIONS, TAGS)
         self._history: list[Step] = []
-        self._said = False
+        self._reported = False
         self._records = not judges_later(self._naive)
         self.answers: Answers = []
 
@@ -70,7 +70,7 @@ class Run:
 
     def _observe(self, step: Step) -> None:
         if not self._naive.conjunctive and self._naive.check(self._history, self._now(step)) is False:
-            self._said = True
+            self._reported = True
         event = Event(step.tool, step.args, step.output, step.status)
         self._session.observe(event, facts=step.facts, judge=False)
         self._history.append(self._now(step))
@@ -83,12 +83,12 @@ class Run:
             self._history[at] = replace(self._history[at], output=end.output, status=end.status)
 
     def _ask(self, call: Step) -> None:
-        """What is asked of a fork is answered as the session would."""
+        """Asserts that a fork gives the same verdict as the session."""
         expected = self._naive.check(self._history, self._now(call))
         for one in (self._session, self._session.fork()):
             verdict = one.check(call.tool, call.args, facts=call.facts, reserve=False)
             self.answers.append(("check", expected, answer(verdict)))
-        expected = self._naive.end(self._history, said=self._said)
+        expected = self._naive.end(self._history, said=self._reported)
         self.answers.append(("end", expected, answer(self._session.finish())))
 
 
@@ -114,7 +114,7 @@ def case_of(seed: int) -> Case:
 
 
 def judges_later(naive: Naive) -> bool:
-    """Whether a rule speaks of other calls when it is asked what a call was that happened long before.
+    """Whether a rule speaks of other calls when it is question what a call was that happened long before.
 
     What was in flight then may be known by now, and the definitions do not say which counts.
     """
@@ -131,9 +131,9 @@ def test_both_evaluators_agree(run: int) -> None:
     seen = {"check": Counter[Truth](), "end": Counter[Truth](), "in flight": Counter[Truth]()}
     for seed in range(run * TRIPLES, (run + 1) * TRIPLES):
         case = case_of(seed)
-        for asked, expected, found in Run(case, begun=seed % 3 > 0).play(case):
-            assert found is expected, f"{asked}, seed {seed}: {case}"
-            seen[asked][expected] += 1
+        for question, expected, found in ParallelRun(case, begun=seed % 3 > 0).play(case):
+            assert found is expected, f"{question}, seed {seed}: {case}"
+            seen[question][expected] += 1
     for counted in (seen["check"], seen["end"]):
         assert min(counted[value] for value in (True, False, UNKNOWN)) > LEAST * counted.total()
 
@@ -222,9 +222,9 @@ FOUND: dict[str, tuple[str, list[Step], Step, Truth, Truth]] = {
     ("rule", "history", "call", "kept", "ended"), [pytest.param(*one, id=name) for name, one in FOUND.items()]
 )
 def test_small_differences_count(rule: str, history: list[Step], call: Step, kept: Truth, ended: Truth) -> None:
-    """What the evaluators once disagreed on."""
-    answers = Run(case := Case(rule, {}, STATES[0], history, call)).play(case)
-    assert [(asked, *values) for asked, *values in answers[-3:]] == [
+    """Cases on which the evaluators once disagreed."""
+    answers = ParallelRun(case := Case(rule, {}, STATES[0], history, call)).play(case)
+    assert [(question, *values) for question, *values in answers[-3:]] == [
         ("check", kept, kept),
         ("check", kept, kept),
         ("end", ended, ended),

@@ -63,7 +63,7 @@ def newest(of: Sequence[Any], which: int) -> Any:
 
 @dataclass(frozen=True)
 class Call:
-    """What a host proposes."""
+    """A call that a host proposes."""
 
     id: str
     tool: str
@@ -76,7 +76,7 @@ class Call:
 
 
 @dataclass(eq=False)
-class Permit:
+class AllowedCall:
     """A call that was allowed, in the process that it was allowed in."""
 
     call: Call
@@ -86,12 +86,12 @@ class Permit:
 
 
 @dataclass
-class Model:
-    """What may run."""
+class ReferenceModel:
+    """The calls that may run."""
 
     logged_in: bool = False
     taken: Counter[str] = field(default_factory=Counter)  # order -> refunds that were allowed and not withdrawn
-    asked: dict[Call, Call] = field(default_factory=dict)  # a question -> the call that it goes back to
+    pending: dict[Call, Call] = field(default_factory=dict)  # a question -> the call that it goes back to
     rejected: set[Call] = field(default_factory=set)
     answered: set[Call] = field(default_factory=set)  # calls of which an approval was used, for ever
 
@@ -103,34 +103,34 @@ class Model:
         return Decision.ESCALATE if call.amount > NEEDS_A_PERSON else Decision.ALLOW
 
     def proposed(self, call: Call, origin: Call | None = None) -> Decision:
-        said = self.rules_say(call)
-        if said is Decision.ESCALATE:
-            root = self.asked.get(origin or call, origin or call)
+        decision = self.rules_say(call)
+        if decision is Decision.ESCALATE:
+            root = self.pending.get(origin or call, origin or call)
             if {call, root} & self.answered:
                 return Decision.DENY
-            self.asked[call] = root
+            self.pending[call] = root
             self.rejected.discard(call)
-        elif said is Decision.ALLOW:
+        elif decision is Decision.ALLOW:
             self.taken[call.order] += 1
-        return said
+        return decision
 
     def approved(self, call: Call, left: Call) -> Decision:
-        """A person was shown a call, and leaves it as it is or makes another one of it."""
-        root = self.asked.get(call)
+        """A reviewer approves a call unchanged or edited."""
+        root = self.pending.get(call)
         if root is None or call in self.rejected or {call, root} & self.answered:
             return Decision.DENY
-        said = self.proposed(left, call) if left != call else self.rules_say(call)
-        if left == call and said is Decision.ESCALATE:
+        decision = self.proposed(left, call) if left != call else self.rules_say(call)
+        if left == call and decision is Decision.ESCALATE:
             self.taken[call.order] += 1
-            said = Decision.ALLOW
-        if said is Decision.ALLOW:
+            decision = Decision.ALLOW
+        if decision is Decision.ALLOW:
             self.answered |= {call, root}
-        return said
+        return decision
 
     def ended(self) -> None:
         self.logged_in = False
         self.taken.clear()
-        self.asked.clear()
+        self.pending.clear()
         self.rejected.clear()
 
 
@@ -146,9 +146,9 @@ class Alone(RuleBasedStateMachine):
         super().__init__()
         self.conversation = f"c{next(self.numbers)}"
         self.guards = self.begun()
-        self.model = Model()
+        self.model = ReferenceModel()
         self.calls: list[Call] = []
-        self.permits: list[Permit] = []
+        self.permits: list[AllowedCall] = []
         self.paid: list[Call] = []
 
     def begun(self) -> list[ToolGuard]:
@@ -174,7 +174,7 @@ class Alone(RuleBasedStateMachine):
         if call not in self.calls:
             self.calls.append(call)
         if expected is Decision.ALLOW:
-            self.permits.append(Permit(call, process))
+            self.permits.append(AllowedCall(call, process))
 
     # proposals
 
@@ -198,43 +198,43 @@ class Alone(RuleBasedStateMachine):
 
     # people
 
-    @precondition(lambda self: self.model.asked)
+    @precondition(lambda self: self.model.pending)
     @rule(at=SOME, which=SOME, times=st.integers(1, 2))
     def approve(self, at: int, which: int, times: int) -> None:
-        """Once or twice, also what was answered."""
-        call = newest(list(self.model.asked), which)
+        """Approves a call once or twice, even if already answered."""
+        call = newest(list(self.model.pending), which)
         for more in range(times):
             self.resolve(self.one(at + more), call, call, "approve")
 
     @precondition(lambda self: self.calls)
     @rule(at=SOME, which=SOME)
-    def approve_what_nobody_asked(self, at: int, which: int) -> None:
-        """Or what somebody did."""
+    def approve_any_call(self, at: int, which: int) -> None:
+        """The call may also have been escalated."""
         call = newest(self.calls, which)
         self.resolve(self.one(at), call, call, "approve")
 
-    @precondition(lambda self: self.model.asked)
+    @precondition(lambda self: self.model.pending)
     @rule(at=SOME, which=SOME, amount=AMOUNTS)
     def edit(self, at: int, which: int, amount: int) -> None:
-        call = newest(list(self.model.asked), which)
+        call = newest(list(self.model.pending), which)
         left = replace(call, amount=amount)
         if left != call:
             self.resolve(self.one(at), call, left, "edit")
 
     def resolve(self, process: int, call: Call, left: Call, choice: Any) -> None:
         shown, args = call.host_call(self.conversation), left.host_call(self.conversation).args
-        said = Approval(choice, args if choice == "edit" else {}, of=shown.digest)
-        self.expect(process, left, self.guards[process].resolve(shown, said), self.model.approved(call, left))
+        approval = Approval(choice, args if choice == "edit" else {}, of=shown.digest)
+        self.expect(process, left, self.guards[process].resolve(shown, approval), self.model.approved(call, left))
 
     @precondition(lambda self: len(self.calls) > 1)
     @rule(at=SOME, which=SOME, other=SOME)
     def approve_something_else(self, at: int, which: int, other: int) -> None:
-        """The answer is to an older question, or the call was changed after it; or it names none."""
+        """Answers an older question, a changed call, or none."""
         call, shown = newest(self.calls, which), newest(self.calls, other)
         for of in (shown.host_call(self.conversation).digest, None):
             if shown != call or of is None:
-                said = Approval("approve", of=of)
-                verdict = self.guards[self.one(at)].resolve(call.host_call(self.conversation), said)
+                approval = Approval("approve", of=of)
+                verdict = self.guards[self.one(at)].resolve(call.host_call(self.conversation), approval)
                 assert verdict.decision is Decision.DENY
 
     @precondition(lambda self: self.calls)
@@ -250,7 +250,7 @@ class Alone(RuleBasedStateMachine):
     @precondition(lambda self: self.calls)
     @rule(at=SOME, which=SOME)
     def use(self, at: int, which: int) -> None:
-        """Also of what was not allowed, in another process, or a second time."""
+        """Uses a call, also if it was not allowed, in another process, or twice."""
         process, call = self.one(at), newest(self.calls, which)
         held = [one for one in self.permits if one.process == process and one.call.id == call.id]
         permit = next((one for one in reversed(held) if one.call == call and not one.used), None)
@@ -265,7 +265,7 @@ class Alone(RuleBasedStateMachine):
     @precondition(lambda self: not all(one.used for one in self.permits))
     @rule(which=SOME)
     def withdraw(self, which: int) -> None:
-        """It is never going to run: to the rules it has not been."""
+        """Withdraws a call that never runs: rules ignore it."""
         permit = newest([one for one in self.permits if not one.used], which)
         self.guards[permit.process].withdraw(permit.call.host_call(self.conversation), "nobody wants it any more")
         self.permits.remove(permit)
@@ -282,7 +282,7 @@ class Alone(RuleBasedStateMachine):
     @precondition(lambda self: any(one.ran for one in self.permits))
     @rule(which=SOME, ends=st.sampled_from(["ok", "ok", "failed", "cancelled"]))
     def record(self, which: int, ends: str) -> None:
-        """What was cancelled stays in flight."""
+        """A cancelled call stays in flight."""
         ready = [one for one in self.permits if one.ran]
         permit = newest(ready, which)
         outcome = {"ok": Outcome("done"), "failed": Outcome("no", failed=True)}.get(ends)
@@ -305,7 +305,7 @@ class Alone(RuleBasedStateMachine):
         self.paid.clear()
 
     def teardown(self) -> None:
-        """What may run is not denied for good."""
+        """Checks that an allowed call is not denied for good."""
         self.log_in()
         self.propose_refund(0, "W1", 50)
 
@@ -337,6 +337,6 @@ class Shared(Alone):
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("machine", [Alone, Shared])
 def test_whatever_comes_in_whatever_order(machine: type[RuleBasedStateMachine]) -> None:
-    """What the model allows runs, and nothing else."""
+    """Exactly the calls run that the model allows."""
     many = settings(max_examples=examples(150), stateful_step_count=30, suppress_health_check=list(HealthCheck))
     run_state_machine_as_test(machine, settings=many)

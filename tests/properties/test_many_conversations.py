@@ -75,7 +75,7 @@ async def ahappens(one: ToolGuard, proposed: Proposed, seen: Seen) -> None:
 
 
 def alone(proposals: Sequence[Proposed]) -> Seen:
-    """What each conversation sees under a guard of its own."""
+    """The verdicts of each conversation under its own guard."""
     seen: Seen = {}
     guards: dict[str, ToolGuard] = {}
     for proposed in proposals:

@@ -47,7 +47,7 @@ LETTERS = {tool: letter_of(tool) for tool in TOOLS}
 ANY_LETTER = [*LETTERS.values(), Letter(frozenset(), frozenset())]
 
 
-class Case:
+class ProofCase:
     """A graph, a rule, and what is said of it."""
 
     def __init__(self, seed: int, rule: Callable[[Maker], str]) -> None:
@@ -59,7 +59,7 @@ class Case:
         self.paths = Paths(self.graph)
 
     def _compiled(self, rule: Callable[[Maker], str]) -> Policies:
-        """What is refused is made anew: NOT exists(...) of an outcome, and seq(...) of a step twice."""
+        """Compiles a random rule; retries rules that are refused."""
         while True:
             try:
                 return compile_rules([rule(self.maker)], tags=SETS)
@@ -73,16 +73,16 @@ class Case:
         return rule.formula
 
     def breaks(self, trace: Trace, *, ends: bool) -> bool:
-        """Whether a session says that a trace breaks the rule, whatever else is drawn for its calls."""
+        """Whether a session reports a violation of the rule in a trace."""
         session = self.policies.session(facts={"sure": self.maker.truth()})
-        told = [session.observe(self.event(tool)).violations for tool in trace]
-        return any(told) or (ends and bool(session.finish().violations))
+        reports = [session.observe(self.event(tool)).violations for tool in trace]
+        return any(reports) or (ends and bool(session.finish().violations))
 
     def may_run(self, trace: Trace, *, ends: bool) -> bool:
-        """Whether a session says nothing against it, not even that something is unknown."""
+        """Whether a session allows a trace, without violations and unknown results."""
         session = self.policies.session(facts={"sure": self.maker.truth()})
-        told = [session.observe(self.event(tool)).label for tool in trace]
-        return not any(told) and not (ends and session.finish().label)
+        reports = [session.observe(self.event(tool)).label for tool in trace]
+        return not any(reports) and not (ends and session.finish().label)
 
     def event(self, tool: str) -> Event:
         action, decision = self.maker.one_of((None, None), ("write", None), (None, "yes"))
@@ -92,25 +92,25 @@ class Case:
 
 
 def calls(result: RuleResult) -> Trace:
-    return tuple(tool for said in result.emitted for tool in said)
+    return tuple(tool for tools in result.emitted for tool in tools)
 
 
 def unrolled(result: RuleResult) -> tuple[Trace, Trace]:
     """(the calls on the way into the cycle, those of going around it several times)."""
     into = len(result.witness) - len(result.cycle)
-    around = tuple(tool for said in result.emitted[into:] for tool in said)
-    return tuple(tool for said in result.emitted[:into] for tool in said), around * TIMES
+    around = tuple(tool for tools in result.emitted[into:] for tool in tools)
+    return tuple(tool for tools in result.emitted[:into] for tool in tools), around * TIMES
 
 
-def can_be_called(paths: Paths, node: str, said: Sequence[str]) -> bool:
+def can_be_called(paths: Paths, node: str, tools: Sequence[str]) -> bool:
     """Whether a run can call these tools in a node, and no others."""
-    return all(tool in paths.calls(node, called=at > 0) for at, tool in enumerate(said)) and (
-        bool(said) or paths.may_leave(node, called=False)
+    return all(tool in paths.calls(node, called=at > 0) for at, tool in enumerate(tools)) and (
+        bool(tools) or paths.may_leave(node, called=False)
     )
 
 
-def check_witness(case: Case) -> None:
-    """It is a path that a run can take, and sessions say that it breaks the rule, however its calls are made."""
+def check_witness(case: ProofCase) -> None:
+    """Checks that the witness is a possible path that violates the rule, whatever its arguments."""
     result, graph = case.result, case.graph
     assert result.witness[0] == graph.entry_id
     assert len(result.witness) == 1 or is_path(graph, result.witness)
@@ -149,7 +149,7 @@ def can_be_kept(formula: Formula, trace: Trace) -> bool:
 def test_propositional_rules(batch: int) -> None:
     """Proved: each trace of up to five calls keeps the rule. Violated: on a shortest path, in the way that is said."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
-        case = Case(seed, Maker.rule)
+        case = ProofCase(seed, Maker.rule)
         if case.result.status == "proved":
             traces = case.paths.traces(LONGEST)
             assert all(keeps(case.formula, trace) for trace, ended in traces if ended), (seed, case.text)
@@ -159,7 +159,7 @@ def test_propositional_rules(batch: int) -> None:
         check_against_all_paths(case)
 
 
-def check_by_definition(case: Case) -> None:
+def check_by_definition(case: ProofCase) -> None:
     trace = calls(case.result)
     assert not keeps(case.formula, trace)
     if case.result.mechanism == "bad_prefix":
@@ -167,8 +167,8 @@ def check_by_definition(case: Case) -> None:
         assert not trace or case.breaks(trace, ends=False)
 
 
-def check_against_all_paths(case: Case) -> None:
-    """What is said is what follows when all paths are gone call by call."""
+def check_against_all_paths(case: ProofCase) -> None:
+    """Compares the result with a search over all paths, call by call."""
     rule = PropositionalMonitor(case.formula, SETS)
     letters = {tool: rule.alphabet.index(SessionCall(tool, {}), ok=True) for tool in TOOLS}
     truth, result = found(case.graph, rule.automaton, letters), case.result
@@ -177,10 +177,10 @@ def check_against_all_paths(case: Case) -> None:
     assert truth.steps is None or len(result.witness) == truth.steps
 
 
-# --- other rules: what is said is so
+# --- other rules: the result is sound
 
 
-def check_that_it_is_so(case: Case) -> None:
+def check_that_it_is_so(case: ProofCase) -> None:
     if case.result.status == "violated":
         check_witness(case)
     if case.result.status == "proved":
@@ -193,20 +193,20 @@ def check_that_it_is_so(case: Case) -> None:
 def test_rules_over_data(batch: int) -> None:
     """Whatever the arguments, outputs and facts are."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
-        check_that_it_is_so(Case(seed, partial(Maker.rule_over_data, plain=False)))
+        check_that_it_is_so(ProofCase(seed, partial(Maker.rule_over_data, plain=False)))
 
 
 @pytest.mark.parametrize("batch", slow_after(1, range(2)))
 def test_rules_with_labels(batch: int) -> None:
     """Whatever actions, decisions and tags a host gives."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
-        check_that_it_is_so(Case(seed, Maker.rule_with_labels))
+        check_that_it_is_so(ProofCase(seed, Maker.rule_with_labels))
 
 
 @pytest.mark.parametrize("batch", slow_after(1, range(2)))
 def test_rules_over_data_that_depend_on_none(batch: int) -> None:
     """They are never undecidable."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
-        case = Case(seed, partial(Maker.rule_over_data, plain=True))
+        case = ProofCase(seed, partial(Maker.rule_over_data, plain=True))
         assert case.result.status != "undecidable", case.text
         check_that_it_is_so(case)

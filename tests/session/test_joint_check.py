@@ -1,4 +1,4 @@
-"""Calls that are proposed together take their places all or none, and the most severe one is not hidden by others."""
+"""Calls proposed together are all in flight or none is, and the most severe verdict is not hidden by others."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ FIND, REFUND, PAY, CLOSE, DELETE = CALLS
 
 @pytest.fixture
 def session(write: Callable[..., Path]) -> Session:
-    """In which nothing has happened."""
+    """A new session."""
     return load_policies(write("shop.yaml", RULES)).session()
 
 
 @pytest.mark.parametrize("calls", [[FIND, DELETE], [CLOSE, DELETE], [FIND, REFUND, DELETE], [REFUND, FIND, DELETE]])
 def test_a_halt_holds_whatever_it_comes_with(session: Session, calls: list[ProposedCall]) -> None:
-    """Beside a call that waits for a person, and beside one that is denied."""
-    asked, (verdict,) = judge_jointly(session, calls, {})
-    assert (asked, verdict.decision, session.halted, session.history) == ([DELETE], Decision.HALT, True, ())
+    """It does so next to a call that escalates, and next to one that is denied."""
+    judged, (verdict,) = judge_jointly(session, calls, {})
+    assert (judged, verdict.decision, session.halted, session.history) == ([DELETE], Decision.HALT, True, ())
 
 
 def test_an_escalated_call_can_be_approved(session: Session) -> None:
-    """Nothing of its turn has taken a place."""
-    asked, (verdict,) = judge_jointly(session, [FIND, CLOSE], {})
-    assert (asked, verdict.decision) == ([CLOSE], Decision.ESCALATE)
+    """No other call of the turn is recorded."""
+    judged, (verdict,) = judge_jointly(session, [FIND, CLOSE], {})
+    assert (judged, verdict.decision) == ([CLOSE], Decision.ESCALATE)
     assert session.approve(verdict).label == 0
 
 
-def test_what_escalates_only_in_company_is_denied(session: Session) -> None:
-    """There is nothing that a person could approve: by itself it may run."""
+def test_a_call_that_escalates_only_with_others_is_denied(session: Session) -> None:
+    """There is nothing to approve: the call is allowed by itself."""
     calls, verdicts = judge_jointly(session, [PAY, PAY], {})
     assert [verdict.decision for verdict in verdicts] == [Decision.ALLOW, Decision.DENY]
     assert session.history == ()
     assert judge_jointly(session, calls[1:], {})[1][0].label == 0
 
 
-def test_calls_that_comply_take_their_places(session: Session) -> None:
-    """In the given order."""
+def test_calls_that_comply_are_recorded(session: Session) -> None:
+    """They are recorded in the given order."""
     assert [verdict.label for verdict in judge_jointly(session, [PAY, FIND], {})[1]] == [0, 0]
     assert [event.tool for event in session.history] == ["pay", "find"]

@@ -1,4 +1,4 @@
-"""A denied step goes back to the agent with what would mend it, a bounded number of times."""
+"""A denied step goes back to the agent with a remedy, a bounded number of times."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ TOO_MUCH = ("refund", {"amount": 500})
 
 @pytest.fixture
 def session(write: Callable[..., Path]) -> Session:
-    """Of a shop, the customer not yet found."""
+    """A session of a shop; the customer is not found yet."""
     return load_policies(write("shop.yaml", RULES)).session()
 
 
 class Agent:
-    """Takes its steps from a list, and keeps what it was told."""
+    """Takes its steps from a list, and records the feedback."""
 
     def __init__(self, steps: Iterable[Any]) -> None:
         self._steps = iter(list(steps))
-        self.told: list[str | None] = []
+        self.feedback: list[str | None] = []
 
     def __call__(self, feedback: str | None) -> Any:
-        self.told.append(feedback)
+        self.feedback.append(feedback)
         return next(self._steps)
 
 
@@ -66,26 +66,26 @@ def test_an_allowed_call_comes_with_its_permit(session: Session) -> None:
     result, agent = enforced(session, FIND)
     (call,) = result.calls
     assert (call.tool, dict(call.args), session.use(call.permit)) == ("find", {"name": "Ann"}, {"name": "Ann"})
-    assert (result.replans, result.denied, result.gave_up, agent.told) == (0, {}, False, [None])
+    assert (result.replans, result.denied, result.gave_up, agent.feedback) == (0, {}, False, [None])
     session.record("Ann", permit=call.permit)
     assert len(session.history) == 1
 
 
-def test_the_agent_is_told_why_and_how_to_comply(session: Session) -> None:
-    """Its second step is taken; the denials are counted by rule."""
+def test_the_feedback_has_the_reasons_and_the_remedy(session: Session) -> None:
+    """The second step is allowed; the denials are counted by rule."""
     result, agent = enforced(session, TOO_MUCH, FIND)
     assert [call.tool for call in result.calls] == ["find"]
     assert (result.replans, result.denied, result.why) == (1, {"known": 1, "small": 1}, "allowed")
-    assert agent.told[0] is None
-    assert "Find the customer first." in str(agent.told[1])
-    assert "To comply: Refund less." in str(agent.told[1])
+    assert agent.feedback[0] is None
+    assert "Find the customer first." in str(agent.feedback[1])
+    assert "To comply: Refund less." in str(agent.feedback[1])
 
 
 @pytest.mark.parametrize("max_replans", [0, 1, 3])
 def test_after_the_last_replan_control_returns_to_the_user(session: Session, max_replans: int) -> None:
-    """So the agent takes one step more than it may replan, and nothing has happened."""
+    """The agent takes one step more than its replans, and no call is recorded."""
     result, agent = enforced(session, *[REFUND] * 10, max_replans=max_replans)
-    assert (len(agent.told), result.replans, result.gave_up) == (max_replans + 1, max_replans, True)
+    assert (len(agent.feedback), result.replans, result.gave_up) == (max_replans + 1, max_replans, True)
     assert result.denied == {"known": max_replans + 1}
     assert result.verdict is not None
     assert result.verdict.decision is Decision.DENY
@@ -95,7 +95,7 @@ def test_after_the_last_replan_control_returns_to_the_user(session: Session, max
 
 @pytest.mark.parametrize("nothing", [None, [], ()])
 def test_no_call_gives_control_to_the_user(session: Session, nothing: Any) -> None:
-    """Also after a denial."""
+    """The same holds after a denial."""
     result, _ = enforced(session, REFUND, nothing)
     assert (result.calls, result.verdict, result.replans, result.gave_up) == ((), None, 1, False)
     assert result.why == "the agent proposed no call"
@@ -103,10 +103,10 @@ def test_no_call_gives_control_to_the_user(session: Session, nothing: Any) -> No
 
 @pytest.mark.parametrize("together", [False, True])
 def test_a_halt_ends_it_at_once(session: Session, together: bool) -> None:
-    """And holds from then on; nothing that was proposed beside it has happened."""
+    """The halt persists; no other proposed call is recorded."""
     step: Any = [FIND, ("delete", {})] if together else ("delete", {})
     result, agent = enforced(session, step, FIND)
-    assert (len(agent.told), result.calls, result.denied) == (1, (), {"gone": 1})
+    assert (len(agent.feedback), result.calls, result.denied) == (1, (), {"gone": 1})
     assert result.verdict is not None
     assert result.verdict.decision is Decision.HALT
     assert session.halted
@@ -114,28 +114,28 @@ def test_a_halt_ends_it_at_once(session: Session, together: bool) -> None:
 
 
 def test_a_session_that_was_halted_ends_it_at_once(session: Session) -> None:
-    """Nothing that the agent could try would help."""
+    """The agent gets no other step."""
     session.check("delete")
     result, agent = enforced(session, FIND, FIND)
-    assert (len(agent.told), result.calls, result.why) == (1, (), "the session is halted")
+    assert (len(agent.feedback), result.calls, result.why) == (1, (), "the session is halted")
 
 
 @pytest.mark.parametrize("together", [False, True])
 def test_an_escalated_call_goes_back_to_the_host(session: Session, together: bool) -> None:
-    """Who may have it approved."""
+    """The host can have it approved."""
     step: Any = [FIND, ("close", {}), FIND] if together else ("close", {})
     result, agent = enforced(session, step, FIND)
-    assert (len(agent.told), result.calls, result.gave_up) == (1, (), False)
+    assert (len(agent.feedback), result.calls, result.gave_up) == (1, (), False)
     assert result.verdict is not None
     assert session.approve(result.verdict).decision is Decision.ALLOW
 
 
 def test_calls_proposed_together_are_allowed_all_or_none(session: Session) -> None:
-    """Their feedback names each of them."""
+    """The feedback names each call."""
     both = [("pay", {"to": "Ann"}), FIND]
     result, agent = enforced(session, [FIND, REFUND], both)
-    assert "refund (call 2 of 2)" in str(agent.told[1])
-    assert "find (call 1 of 2): this call alone would be allowed." in str(agent.told[1])
+    assert "refund (call 2 of 2)" in str(agent.feedback[1])
+    assert "find (call 1 of 2): this call alone would be allowed." in str(agent.feedback[1])
     assert [call.tool for call in result.calls] == ["pay", "find"]
     assert len(session.in_flight) == 2
     assert result.denied == {"known": 1}
@@ -144,16 +144,16 @@ def test_calls_proposed_together_are_allowed_all_or_none(session: Session) -> No
 @pytest.mark.parametrize(
     "step", ["find", 7, {}, ("find",), ("find", "Ann"), [FIND, "find"], [[FIND]], ("", {}), object()]
 )
-def test_what_is_no_step_is_a_denial(session: Session, step: Any) -> None:
-    """The agent is told what was expected."""
+def test_an_invalid_step_is_denied(session: Session, step: Any) -> None:
+    """The feedback says what was expected."""
     result, agent = enforced(session, step, FIND)
     assert (result.replans, result.unchecked, result.denied) == (1, 1, {})
-    assert "expected" in str(agent.told[1])
+    assert "expected" in str(agent.feedback[1])
     assert len(result.calls) == 1
 
 
-def test_what_the_agent_raises_passes_through(session: Session) -> None:
-    """And nothing is in flight then."""
+def test_errors_of_the_agent_propagate(session: Session) -> None:
+    """No call is in flight then."""
 
     def broken(feedback: str | None) -> Any:
         raise ConnectionError("no model")
@@ -165,19 +165,19 @@ def test_what_the_agent_raises_passes_through(session: Session) -> None:
 
 @pytest.mark.parametrize("max_replans", [-1, 1.0, True, None, "3"])
 def test_the_number_of_replans_is_checked(session: Session, max_replans: Any) -> None:
-    """Before the agent is asked."""
+    """An invalid number raises before the first step."""
     with pytest.raises(InputError, match="max_replans"):
         enforced(session, max_replans=max_replans)
 
 
-def test_nothing_is_only_asked(session: Session) -> None:
-    """What is allowed is to run."""
+def test_reserve_is_not_an_option(session: Session) -> None:
+    """Allowed calls are always reserved."""
     with pytest.raises(InputError, match="reserve"):
         enforce(Agent([FIND]), session, reserve=False)
 
 
 def test_async(session: Session) -> None:
-    """The same, of a coroutine function; and each of the two refuses the other's."""
+    """It works for a coroutine function; each variant rejects functions of the other kind."""
 
     async def step(feedback: str | None) -> Any:
         await asyncio.sleep(0)
@@ -192,7 +192,7 @@ def test_async(session: Session) -> None:
 
 
 def test_the_facts_of_the_step_are_the_calls(write: Callable[..., Path]) -> None:
-    """Options go to the check."""
+    """Options are passed to the check."""
     rule = "version: 1\npolicies:\n  - id: sure\n    temporal: forall(pay(), fact(confirmed) == true)\n"
     session = load_policies(write("facts.yaml", rule)).session()
     assert enforce(Agent([("pay", {})] * 4), session).unchecked == 4

@@ -1,4 +1,4 @@
-"""A session: what has happened, what is in flight, and what a call needs before it may run."""
+"""Sessions: history, calls in flight, permits, decisions, forks and snapshots."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Write = Callable[[str], Policies]
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Policies of a YAML text."""
+    """Loads policies from a YAML string."""
 
     def policies(text: str) -> Policies:
         (tmp_path / "policies.yaml").write_text(f"version: 1\n{text}")
@@ -46,7 +46,7 @@ def write(tmp_path: Path) -> Write:
 
 
 def test_a_second_refund_is_denied_before_the_first_is_recorded() -> None:
-    """It may still go well; and the host is told what it forgot."""
+    """The first refund may still succeed; a note reminds the host to record it."""
     session = session_of(ONE_REFUND)
     assert session.check("refund").label == 0
     verdict = session.check("refund")
@@ -57,7 +57,7 @@ def test_a_second_refund_is_denied_before_the_first_is_recorded() -> None:
 
 @pytest.mark.parametrize(("failed", "label"), [(False, 1), (True, 0), (None, 1)])
 def test_recording_settles_it(failed: bool | None, label: int) -> None:
-    """Where the first one failed there can be another."""
+    """If the first refund failed, another one is allowed."""
     session = session_of(ONE_REFUND)
     session.check("refund")
     session.record("done", failed=failed)
@@ -68,23 +68,23 @@ def test_recording_settles_it(failed: bool | None, label: int) -> None:
     "rule", ["!(tool:refund && X F tool:refund) && G(tool:refund -> !X F tool:refund)", ONE_REFUND]
 )
 def test_only_one_of_two_refunds_that_are_proposed_together_is_allowed(rule: str) -> None:
-    """Whatever the order in which they would run."""
+    """This holds for every order in which they could run."""
     session = session_of(rule)
     verdicts = session.check_all([("refund", {"order": 1}), ("refund", {"order": 2})])
     assert [verdict.label for verdict in verdicts] == [0, 1]
     assert len(session.in_flight) == 1
 
 
-def test_calls_proposed_together_must_be_fine_in_every_order() -> None:
-    """Read before send is fine in the order given, and not in the other."""
+def test_calls_proposed_together_must_comply_in_every_order() -> None:
+    """The given order complies, but the other one does not."""
     session = session_of("G(tool:wipe -> !O tool:send)")
     together: list[tuple[str, Any]] = [("wipe", {}), ("send", {})]
     assert [verdict.label for verdict in session.check_all(together)] == [0, 1]
     assert [verdict.label for verdict in session_of("G !tool:x").check_all(together)] == [0, 0]
 
 
-def test_a_call_that_halts_or_escalates_does_so_among_others_too(write: Write) -> None:
-    """A halt holds, and an escalated call can be approved."""
+def test_a_call_halts_or_escalates_among_others_too(write: Write) -> None:
+    """The halt takes effect, and the escalated call can be approved."""
     policies = write("""policies:
 - {id: never, temporal: "G !tool:delete", on_violation: halt}
 - {id: ask, temporal: "G !tool:refund", on_violation: escalate}
@@ -92,19 +92,19 @@ def test_a_call_that_halts_or_escalates_does_so_among_others_too(write: Write) -
     halted = policies.session()
     assert [str(verdict.decision) for verdict in halted.check_all([("find", {}), ("delete", {})])] == ["allow", "halt"]
     assert halted.halted
-    asked = policies.session()
-    _, verdict = asked.check_all([("find", {}), ("refund", {})])
-    assert asked.approve(verdict).label == 0
+    escalated = policies.session()
+    _, verdict = escalated.check_all([("find", {}), ("refund", {})])
+    assert escalated.approve(verdict).label == 0
 
 
-def test_of_many_calls_only_the_given_order_is_judged() -> None:
-    """Seven orders are too many."""
+def test_many_calls_are_judged_in_the_given_order_only() -> None:
+    """Seven calls have too many orders."""
     session = session_of("forall(refund(), count(f:refund()) < 5)")
     assert [verdict.label for verdict in session.check_all([("refund", {})] * 7)] == [0] * 5 + [1] * 2
 
 
 def test_a_call_that_is_interrupted_stays_in_flight() -> None:
-    """Nobody knows what it did."""
+    """Its effect is unknown."""
 
     def interrupted() -> None:
         raise KeyboardInterrupt
@@ -118,7 +118,7 @@ def test_a_call_that_is_interrupted_stays_in_flight() -> None:
 
 
 def test_a_cancelled_task_stays_in_flight() -> None:
-    """Of a coroutine as well."""
+    """The same holds for a coroutine."""
     session = session_of(ONE_REFUND)
 
     async def run() -> None:
@@ -131,8 +131,8 @@ def test_a_cancelled_task_stays_in_flight() -> None:
     assert session.check("refund").label == 1
 
 
-def test_two_threads_cannot_both_take_the_only_place() -> None:
-    """Checking and taking the place is one step."""
+def test_two_threads_cannot_both_reserve_the_only_call() -> None:
+    """Checking and reserving is one atomic step."""
     session = session_of(ONE_REFUND)
     barrier, labels = threading.Barrier(8), []
 
@@ -178,17 +178,17 @@ def play(session: Session, step: tuple[int, int]) -> Any:
     st.randoms(),
 )
 def test_sessions_never_see_each_other(plans: list[list[tuple[int, int]]], order: random.Random) -> None:
-    """Fifty of them, interleaved at random, say what each says alone."""
+    """Fifty sessions, interleaved at random, give the same verdicts as each one alone."""
     policies = compile_rules(RULES)
     together: list[Session] = [policies.session() for _ in plans]
-    said: list[list[Any]] = [[] for _ in plans]
+    verdicts: list[list[Any]] = [[] for _ in plans]
     turns = [number for number, plan in enumerate(plans) for _ in plan]
     order.shuffle(turns)
     for turn in turns:
-        said[turn].append(play(together[turn], plans[turn][len(said[turn])]))
-    for plan, heard, session in zip(plans, said, together, strict=True):
+        verdicts[turn].append(play(together[turn], plans[turn][len(verdicts[turn])]))
+    for plan, expected, session in zip(plans, verdicts, together, strict=True):
         alone = policies.session()
-        assert [play(alone, step) for step in plan] == heard
+        assert [play(alone, step) for step in plan] == expected
         assert alone.finish().violations == session.finish().violations
 
 
@@ -199,8 +199,8 @@ AUTHENTICATED = ["before(read(), True, f:authenticate(), True)", "G(tool:read ->
 
 @pytest.mark.parametrize("rule", AUTHENTICATED)
 @pytest.mark.parametrize(("outcome", "failed", "label"), [("ok", False, 0), ("no", True, 1), ("?", None, 1)])
-def test_only_what_went_well_is_a_precondition(rule: str, outcome: str, failed: bool | None, label: int) -> None:
-    """An authentication that failed, or of which nothing is known, opens nothing."""
+def test_only_a_successful_call_is_a_precondition(rule: str, outcome: str, failed: bool | None, label: int) -> None:
+    """A failed or unknown authentication does not count."""
     session = session_of(rule)
     session.check("authenticate")
     assert session.check("read", reserve=False).label == 1
@@ -209,8 +209,8 @@ def test_only_what_went_well_is_a_precondition(rule: str, outcome: str, failed: 
 
 
 @pytest.mark.parametrize("rule", AUTHENTICATED)
-def test_what_was_denied_never_happened(rule: str) -> None:
-    """A denied authentication is no authentication."""
+def test_a_denied_call_is_not_in_the_history(rule: str) -> None:
+    """A denied authentication does not count."""
     session = session_of(rule, "G !tool:authenticate")
     assert session.check("authenticate").label == 1
     assert session.history == ()
@@ -219,8 +219,8 @@ def test_what_was_denied_never_happened(rule: str) -> None:
 
 @pytest.mark.parametrize("rule", AUTHENTICATED)
 @pytest.mark.parametrize("answer", ["No such user", {"error": "No such user"}])
-def test_an_answer_can_say_that_a_call_failed(write: Write, rule: str, answer: Any) -> None:
-    """By the pattern of the policy, whatever the host says."""
+def test_an_output_can_mark_a_call_as_failed(write: Write, rule: str, answer: Any) -> None:
+    """The policy's pattern overrides the host."""
     session = write(f"failed_output: 'No such user'\npolicies: [{{id: a, temporal: {rule!r}}}]").session()
     session.check("authenticate")
     session.record(answer, failed=False)
@@ -235,7 +235,7 @@ LIMIT = "forall(refund(amount=a), a <= 100)"
     "rule", [LIMIT, "forall(refund(amount=50), False)", "before(refund(amount=50), True, f:x(), True)"]
 )
 def test_an_argument_of_another_kind_is_never_a_silent_mismatch(rule: str, amount: Any) -> None:
-    """It is not known what is meant, and so the call is denied."""
+    """The comparison is unknown, so the call is denied."""
     verdict = session_of(rule).check("refund", {"amount": amount})
     assert (verdict.decision, verdict.rules) == (Decision.DENY, ())
     assert verdict.errors
@@ -255,33 +255,33 @@ def test_an_argument_of_another_kind_is_never_a_silent_mismatch(rule: str, amoun
     ],
 )
 def test_a_missing_or_misspelt_name_is_never_a_silent_mismatch(rule: str, tool: str, args: dict[str, Any]) -> None:
-    """A missing argument, another case, 1 for true."""
+    """A missing argument, another case and 1 for true are unknown."""
     verdict = session_of(rule).check(tool, args)
     assert (verdict.decision, verdict.rules) == (Decision.DENY, ())
     assert verdict.errors
 
 
 @pytest.mark.parametrize(
-    ("option", "given"), [("action", "Deploy"), ("decision", "GO"), ("tags", {"Secret"}), ("tags", {"secret "})]
+    ("option", "label"), [("action", "Deploy"), ("decision", "GO"), ("tags", {"Secret"}), ("tags", {"secret "})]
 )
-def test_labels_in_another_case_are_refused(option: str, given: Any) -> None:
-    """As tools are."""
+def test_labels_in_another_case_are_refused(option: str, label: Any) -> None:
+    """They are refused like names of tools."""
     session = session_of("G !action:deploy", "G !decision:go", "G !secret")
-    verdict = session.check("x", **{option: given})
+    verdict = session.check("x", **{option: label})
     assert "only in case or space" in verdict.errors[0]
     assert session.check("x", action="other", decision="other", tags={"other"}).label == 0
 
 
 def test_a_regular_expression_takes_linear_time() -> None:
-    """One that other engines would backtrack over for ever."""
+    """Other engines would backtrack exponentially on it."""
     session = session_of("forall(send(to=/(a+)+b/), False)", "forall(send(to=t), !(t matches /(x*)*y/))")
     started = time.process_time()
     assert session.check("send", {"to": "a" * 50_000 + "x" * 50_000}).label == 0
     assert time.process_time() - started < 5
 
 
-def test_a_state_function_that_raises_denies_with_its_name() -> None:
-    """And the kind of what it raised; the rest may be anything of the state."""
+def test_a_state_function_that_raises_denies() -> None:
+    """The error has the call and the type; the rest is withheld, since it may come from the state."""
 
     def owner(state: Any, order: str) -> Any:
         return state["orders"][order]["owner"]
@@ -295,8 +295,8 @@ def test_a_state_function_that_raises_denies_with_its_name() -> None:
     assert verdict.withheld == ("rule 1: state(owner(\"7\")) raised KeyError: '7'",)
 
 
-def test_a_state_function_must_give_a_value() -> None:
-    """A set is none; None is no answer."""
+def test_a_state_function_must_return_a_value() -> None:
+    """A set is not a JSON value; None is unknown."""
     functions = {"odd": lambda state: {1}, "none": lambda state: None}
     session = session_of(
         "forall(a(), state(odd()) == 1)", "forall(b(), state(none()) == 1)", state={}, functions=functions
@@ -306,16 +306,16 @@ def test_a_state_function_must_give_a_value() -> None:
 
 
 def test_the_state_is_read_when_it_is_needed() -> None:
-    """Once for each check, from a callable; a mapping is looked at as it is."""
-    asked = []
+    """A callable is read at most once per check."""
+    reads: list[int] = []
 
     def state() -> dict[str, Any]:
-        asked.append(1)
-        return {"open": len(asked) < 2}
+        reads.append(1)
+        return {"open": len(reads) < 2}
 
     session = session_of("forall(a(), state.open == true && state.open == true)", state=state)
     assert session.check("b").label == 0
-    assert not asked
+    assert not reads
     assert [session.check("a", reserve=False).label for _ in range(2)] == [0, 1]
 
 
@@ -323,7 +323,7 @@ def test_the_state_is_read_when_it_is_needed() -> None:
 
 
 def test_a_permit_is_for_one_call_once() -> None:
-    """With the arguments that were judged, in time."""
+    """It needs the judged arguments, and expires."""
     now = [0.0]
     session = compile_rules([LIMIT]).session(clock=lambda: now[0], permit_seconds=60)
     args = {"amount": 50, "to": ["a"]}
@@ -341,7 +341,7 @@ def test_a_permit_is_for_one_call_once() -> None:
 
 
 def test_nothing_else_can_be_recorded() -> None:
-    """Neither without a call, nor with the permit of another session, nor twice."""
+    """Recording fails without a call, with the permit of another session, and twice."""
     session, other = session_of(LIMIT), session_of(LIMIT)
     with pytest.raises(InputError, match="nothing to record"):
         session.record("x")
@@ -357,15 +357,15 @@ def test_nothing_else_can_be_recorded() -> None:
     assert [event.status for event in session.history] == ["ok", None]
 
 
-def test_asking_takes_no_place() -> None:
-    """And gives no permit."""
+def test_a_check_without_reserve_records_nothing() -> None:
+    """It has no permit."""
     session = session_of(ONE_REFUND)
     assert [session.check("refund", reserve=False).permit for _ in range(3)] == [None] * 3
     assert session.check("refund").permit is not None
 
 
-def test_the_tool_receives_what_was_judged() -> None:
-    """With the defaults of the function, as a copy of its own."""
+def test_the_tool_receives_the_judged_arguments() -> None:
+    """They include the defaults of the function, and are a copy."""
     seen = []
 
     def refund(amount: int, to: str = "card", **more: Any) -> str:
@@ -382,8 +382,8 @@ def test_the_tool_receives_what_was_judged() -> None:
     assert len(seen) == 1
 
 
-def test_what_a_tool_raises_is_a_failure() -> None:
-    """It passes through."""
+def test_an_error_of_a_tool_is_a_failure() -> None:
+    """The error propagates."""
 
     def broken() -> None:
         raise OSError("down")
@@ -398,14 +398,14 @@ def test_what_a_tool_raises_is_a_failure() -> None:
     ("tool", "args", "problem"),
     [("", {}, "the tool is ''"), (5, {}, "the tool is 5"), ("x", [1], "are a list"), ("x", {1: 2}, "is named 1")],
 )
-def test_what_is_no_call_is_denied(tool: Any, args: Any, problem: str) -> None:
-    """With what was expected."""
+def test_an_invalid_call_is_denied(tool: Any, args: Any, problem: str) -> None:
+    """The error says what is wrong."""
     verdict = session_of(LIMIT).check(tool, args)
     assert (verdict.label, problem in verdict.errors[0]) == (1, True)
 
 
-def test_values_that_are_nested_too_deep_are_refused() -> None:
-    """Arguments and facts deny; an output has to be recorded otherwise, and the call stays in flight until then."""
+def test_values_that_are_nested_too_deeply_are_refused() -> None:
+    """Such arguments and facts deny; such an output raises, and the call stays in flight."""
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
@@ -426,8 +426,8 @@ LEVELS = "".join(
 )
 
 
-def test_each_level_does_what_it_says(write: Write) -> None:
-    """After a halt everything is denied."""
+def test_each_response_gives_its_decision(write: Write) -> None:
+    """After a halt every call is denied."""
     session = write(f"policies:\n{LEVELS}").session()
     assert [session.check(tool).decision for tool in ("warn", "block", "escalate", "halt")] == [
         Decision.WARN,
@@ -444,7 +444,7 @@ def test_each_level_does_what_it_says(write: Write) -> None:
 
 
 def test_an_approval_lifts_what_was_escalated_and_nothing_else(write: Write) -> None:
-    """Once, and only while nothing else has happened."""
+    """It counts once, and only without later calls."""
     text = f"policies:\n{LEVELS}  - {{id: cap, temporal: 'forall(escalate(n=n), n < 5)'}}\n"
     session = write(text).session()
     verdict = session.check("escalate", {"n": 1})
@@ -463,7 +463,7 @@ def test_an_approval_lifts_what_was_escalated_and_nothing_else(write: Write) -> 
 
 
 def test_unlisted_calls_can_be_denied(write: Write) -> None:
-    """And tools that do not exist always are."""
+    """Undeclared tools are always denied."""
     rule = "policies: [{id: a, temporal: 'tool:a -> F[<=3] tool:b'}]"
     assert write(f"unlisted: deny\n{rule}").session().check("c").errors == (
         "no rule covers the tool 'c', and the policy denies unlisted calls ('unlisted: deny')",
@@ -473,8 +473,8 @@ def test_unlisted_calls_can_be_denied(write: Write) -> None:
     assert verdict.errors == ("unknown tool 'bb'; did you mean 'b'? known: a, b",)
 
 
-def test_a_denial_says_what_would_make_it_compliant() -> None:
-    """In a text fit for the model that proposed the call."""
+def test_a_denial_has_a_remedy() -> None:
+    """The feedback for the model contains it."""
     session = session_of("before(read(id=x), True, f:find_user_id_by_email(), True)")
     verdict = session.check("read", {"id": 1})
     assert verdict.violations[0].remedy == "call 'find_user_id_by_email' first"
@@ -490,8 +490,8 @@ def test_a_denial_says_what_would_make_it_compliant() -> None:
         ("G !tool:c", None),
     ],
 )
-def test_the_remedy_of_a_temporal_rule_is_the_shortest_way(rule: str, remedy: str | None) -> None:
-    """Where there is one."""
+def test_the_remedy_of_a_temporal_rule_is_the_shortest_sequence(rule: str, remedy: str | None) -> None:
+    """Without such a sequence there is no remedy."""
     session = session_of(rule)
     session.check("c")
     if session.in_flight:
@@ -499,8 +499,8 @@ def test_the_remedy_of_a_temporal_rule_is_the_shortest_way(rule: str, remedy: st
     assert session.check("c").violations[0].remedy == remedy
 
 
-def test_a_session_that_is_stuck_says_what_holds_it() -> None:
-    """The call whose outcome is missing, and what is owed."""
+def test_a_session_reports_pending_obligations_and_calls() -> None:
+    """It reports the obligations and the call without an outcome."""
     session = session_of("tool:draft -> F tool:review", "after(pay(), True, f:receipt(), True)", "F tool:log")
     session.check("draft")
     session.record("x")
@@ -512,7 +512,7 @@ def test_a_session_that_is_stuck_says_what_holds_it() -> None:
 
 
 def test_rules_are_satisfied_violated_or_open() -> None:
-    """Three-valued, as monitors are."""
+    """The status has three values, as in runtime verification."""
     session = session_of("tool:a U tool:b", "exists(b())", "G !tool:c")
     assert set(session.status.values()) == {"open"}
     session.observe(Event("b", status="ok"))
@@ -532,20 +532,20 @@ def test_rules_are_satisfied_violated_or_open() -> None:
     ],
 )
 def test_an_older_violation_is_not_reported_again(rule: str, past: list[str], label: int) -> None:
-    """Only the proposed call is judged: here one that does nothing; and a new violation is one."""
+    """Only the proposed call is judged; a new violation is reported."""
     session = session_of(rule)
-    said = [session.observe(Event(tool, status="ok")).label for tool in past]
-    assert said[-1] == 1
+    verdicts = [session.observe(Event(tool, status="ok")).label for tool in past]
+    assert verdicts[-1] == 1
     assert session.check("y", reserve=False).label == label
     if rule != "tool:p -> F[<=2] tool:q":
         assert session.check(past[-1]).label == 1
 
 
-# --- trying things out, and on paper ----------------------------------------------------------------------------------
+# --- forks and snapshots ----------------------------------------------------------------------------------------------
 
 
-def test_what_is_known_however_a_call_ends_is_known_while_it_is_in_flight() -> None:
-    """Whether it failed will be known either way; which of the two, not yet."""
+def test_a_condition_with_one_value_for_all_outcomes_is_known() -> None:
+    """It is known that the failure will be known, but not its value."""
     session = compile_rules(["forall(pay(), known(failed(last(get()))))"]).session()
     permit = session.check("get").permit
     assert session.check("pay", reserve=False).label == 1  # it may never run
@@ -557,7 +557,7 @@ def test_what_is_known_however_a_call_ends_is_known_while_it_is_in_flight() -> N
 
 
 def test_a_fork_changes_nothing() -> None:
-    """It knows what happened, and what is tried there never did."""
+    """A fork has the history of its session, and its calls do not affect the session."""
     session = session_of(ONE_REFUND, "after(pay(), True, f:receipt(), True)")
     session.check("pay")
     fork = session.fork()
@@ -567,8 +567,8 @@ def test_a_fork_changes_nothing() -> None:
     assert session.obligations == {"rule 2": "call 'receipt'"}
 
 
-def test_a_fork_is_rolled_back_to_what_happened() -> None:
-    """And not further: the call in flight in the session itself stays."""
+def test_a_fork_is_rolled_back_to_the_history() -> None:
+    """The rollback stops at the call in flight of the session itself."""
     session = session_of(ONE_REFUND, "tool:draft -> F tool:send")
     session.check("pay")
     fork = session.fork()
@@ -585,10 +585,10 @@ def test_a_fork_is_rolled_back_to_what_happened() -> None:
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=8),
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=5),
 )
-def test_a_restored_session_goes_on_as_if_nothing_had_been(
+def test_a_restored_session_behaves_as_the_original(
     before: list[tuple[int, int]], after: list[tuple[int, int]]
 ) -> None:
-    """The same verdicts, the same calls in flight, the same obligations."""
+    """It has the same verdicts, calls in flight and obligations."""
     policies = compile_rules(RULES)
     plain, kept = policies.session(), policies.session()
     for step in before:
@@ -601,8 +601,8 @@ def test_a_restored_session_goes_on_as_if_nothing_had_been(
     assert kept.check("login", {"user": 1}).errors == ("the session was halted by the restoration of its snapshot",)
 
 
-def test_a_snapshot_says_its_format() -> None:
-    """One of before is read; one that is not known is refused, with what to do, and says nothing of its own."""
+def test_a_snapshot_contains_its_format() -> None:
+    """The older format is read; an unknown format is refused with a remedy."""
     policies = compile_rules(["forall(refund(), count(f:refund()) < 2)"])
     session = policies.session(id="formats")
     session.check("refund")
@@ -624,16 +624,16 @@ def test_a_snapshot_says_its_format() -> None:
     assert restored.check("refund").label == 1
 
 
-def test_a_snapshot_that_is_not_restored_takes_nothing_over() -> None:
-    """Under another policy it is refused, and the session goes on."""
+def test_a_refused_snapshot_does_not_retire_the_session() -> None:
+    """A restore under another policy is refused, and the session continues."""
     session = compile_rules(["G !tool:wire"]).session(id="goes-on")
     with pytest.raises(InputError, match="another policy"):
         compile_rules(["G !tool:pay"]).restore(session.snapshot(KEY), KEY)
     assert session.check("look").label == 0
 
 
-def test_a_snapshot_is_authentic_and_never_goes_back() -> None:
-    """Neither changed, nor of another key or policy, nor older than what is known."""
+def test_a_snapshot_is_authentic_and_not_outdated() -> None:
+    """Changed and outdated snapshots, and those of another key, are refused."""
     policies = compile_rules([ONE_REFUND])
     session = policies.session()
     old = session.snapshot(KEY)

@@ -1,4 +1,4 @@
-"""Calls that were allowed and never ran: to the rules they have not been."""
+"""Allowed calls that never ran: rules ignore them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def open_session(*rules: str, now: list[float] | None = None) -> Session:
     return compile_rules(rules).session(clock=lambda: now[0] if now else 0.0)
 
 
-def told(verdict: Verdict) -> tuple[object, ...]:
+def summary(verdict: Verdict) -> tuple[object, ...]:
     return verdict.label, verdict.rules, len(verdict.errors)
 
 
@@ -42,48 +42,48 @@ def told(verdict: Verdict) -> tuple[object, ...]:
     st.lists(st.integers(0, 7), max_size=8),
     st.booleans(),
 )
-def test_it_is_as_if_they_had_never_been_proposed(  # noqa: C901 - three ways to end, in two sessions
+def test_withdrawn_calls_leave_no_trace(  # noqa: C901 - three ways to end, in two sessions
     steps: list[tuple[str, int, str]], order: list[int], restored: bool
 ) -> None:
-    """Whenever they are withdrawn, and whatever was judged in between; in a restored session as well."""
+    """This holds for every time of withdrawal and all calls in between, also in a restored session."""
     session, plain = open_session(*RULES), open_session(*RULES)
-    placed = []
+    reserved = []
     for tool, number, end in steps:
         verdict = session.check(tool, {"n": number})
         if not verdict.label:
-            placed.append((verdict.permit, tool, number, end))
-    ranked = sorted(range(len(placed)), key=lambda at: order[at] if at < len(order) else 9)
+            reserved.append((verdict.permit, tool, number, end))
+    ranked = sorted(range(len(reserved)), key=lambda at: order[at] if at < len(order) else 9)
     if restored:
         session = session.policies.restore(session.snapshot(KEY), KEY)
-        permits = dict(zip([one[0].place for one in placed], session.in_flight, strict=True))
-        placed = [(permits[permit.place], *rest) for permit, *rest in placed]
+        permits = dict(zip([one[0].place for one in reserved], session.in_flight, strict=True))
+        reserved = [(permits[permit.place], *rest) for permit, *rest in reserved]
     for at in ranked:
-        permit, _, _, end = placed[at]
+        permit, _, _, end = reserved[at]
         if end == "w":
             session.withdraw(permit, "not wanted")
         elif end != "s":
             session.record("x", failed=end == "f", permit=permit)
-    ran = [one for one in placed if one[3] != "w"]
+    ran = [one for one in reserved if one[3] != "w"]
     calls = []
     for _, tool, number, _ in ran:
         verdict = plain.check(tool, {"n": number})
         if verdict.label:
-            return  # it was allowed because of what came to nothing: possible where obligations were met
+            return  # a withdrawn call had discharged an obligation
         calls.append(verdict.permit)
     for at in ranked:
-        if placed[at] in ran and placed[at][3] != "s":
-            plain.record("x", failed=placed[at][3] == "f", permit=calls[ran.index(placed[at])])
+        if reserved[at] in ran and reserved[at][3] != "s":
+            plain.record("x", failed=reserved[at][3] == "f", permit=calls[ran.index(reserved[at])])
     assert [event.tool for event in session.history] == [event.tool for event in plain.history]
     for tool in TOOLS:
         for number in range(3):
-            asked = [one.check(tool, {"n": number}, reserve=False) for one in (session, plain)]
-            assert told(asked[0]) == told(asked[1])
-    assert told(session.finish()) == told(plain.finish())
+            verdicts = [one.check(tool, {"n": number}, reserve=False) for one in (session, plain)]
+            assert summary(verdicts[0]) == summary(verdicts[1])
+    assert summary(session.finish()) == summary(plain.finish())
     assert session.status == plain.status
 
 
 def test_what_was_allowed_holds_if_another_call_never_runs() -> None:
-    """A call is judged as if those that have not begun might never run; then as if they ran."""
+    """Calls that have not started may never run; started calls count as run."""
     for rule, first in (
         ("forall(pay(), count(quote()) >= 1)", "quote"),
         ("G(tool:pay -> Y Y tool:quote)", "other"),
@@ -99,7 +99,7 @@ def test_what_was_allowed_holds_if_another_call_never_runs() -> None:
 
 
 def test_a_permit_that_expired_unused_is_void_and_its_call_withdrawn() -> None:
-    """Never both withdrawn and run; one that was used stays in flight."""
+    """A call is never both withdrawn and run; a call with a used permit stays in flight."""
     now = [0.0]
     session = open_session("forall(pay(), count(pay()) == 0)", now=now)
     first = session.check("pay").permit
@@ -117,8 +117,8 @@ def test_a_permit_that_expired_unused_is_void_and_its_call_withdrawn() -> None:
     assert [event.status for event in session.history] == [None]
 
 
-def test_a_call_whose_permit_nobody_took_may_have_run() -> None:
-    """So it stays in flight, until the host says what became of it."""
+def test_a_call_whose_permit_was_never_requested_may_have_run() -> None:
+    """It stays in flight until the host records its outcome."""
     now = [0.0]
     session = open_session("forall(pay(), count(pay()) == 0)", now=now)
     assert session.check("pay").label == 0
@@ -128,8 +128,8 @@ def test_a_call_whose_permit_nobody_took_may_have_run() -> None:
     assert session.check("pay").label == 0
 
 
-def test_who_ran_a_call_without_using_its_permit_can_still_say_so() -> None:
-    """Then it happened after all, and counts."""
+def test_a_call_that_ran_without_using_its_permit_can_be_recorded() -> None:
+    """It counts as a call from then on."""
     now = [0.0]
     session = open_session("forall(pay(), count(pay()) == 0)", now=now)
     slow = session.check("pay").permit
@@ -141,8 +141,8 @@ def test_who_ran_a_call_without_using_its_permit_can_still_say_so() -> None:
     assert session.check("pay").label == 1
 
 
-def test_what_may_have_begun_in_another_process_does_not_expire() -> None:
-    """A snapshot does not tell whether a permit was used since."""
+def test_a_call_that_another_process_may_run_does_not_expire() -> None:
+    """A snapshot does not show later uses of a permit."""
     now = [0.0]
     session = open_session("forall(pay(), count(pay()) == 0)", now=now)
     session.check("pay")

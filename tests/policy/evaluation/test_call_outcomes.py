@@ -1,4 +1,4 @@
-"""Calls in flight: what is said of a rule is what trying every way in which they can end gives."""
+"""Calls in flight: the verdict equals the worst verdict over all of their outcomes."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ Call = tuple[str, int, bool]  # a tool, its amount, and whether it has begun to 
 UNKNOWN = "unknown"
 
 
-def said(verdict: Verdict) -> bool | str:
+def truth_of(verdict: Verdict) -> bool | str:
     return True if not verdict.label else False if verdict.rules else UNKNOWN
 
 
-def every_way(policies: Policies, past: list[Event], calls: list[Call], outputs: list[Any]) -> bool | str:
-    """The worst of all verdicts on `buy` after the calls have ended in each way."""
+def every_outcome(policies: Policies, past: list[Event], calls: list[Call], outputs: list[Any]) -> bool | str:
+    """The worst verdict on `buy` over all outcomes of the calls."""
     ran = [(status, output) for status in ("ok", "failed") for output in outputs]
     ends: list[list[Any]] = [ran if begun else [*ran, None] for _, _, begun in calls]
     found = set()
-    for way in product(*ends):
+    for outcome in product(*ends):
         session = policies.session()
-        events = [Event(call[0], {"n": call[1]}, end[1], end[0]) for call, end in zip(calls, way, strict=True) if end]
+        events = [
+            Event(call[0], {"n": call[1]}, end[1], end[0]) for call, end in zip(calls, outcome, strict=True) if end
+        ]
         for event in (*past, *events):
             session.observe(event, judge=False)
-        found.add(said(session.check("buy", {"n": 2}, reserve=False)))
+        found.add(truth_of(session.check("buy", {"n": 2}, reserve=False)))
     return False if False in found else UNKNOWN if UNKNOWN in found else True
 
 
@@ -44,7 +46,7 @@ def in_flight(policies: Policies, past: list[Event], calls: list[Call]) -> bool 
         permit = session.check(tool, {"n": amount}).permit
         if begun:
             session.use(permit)
-    return said(session.check("buy", {"n": 2}, reserve=False))
+    return truth_of(session.check("buy", {"n": 2}, reserve=False))
 
 
 def about(conditions: list[str]) -> st.SearchStrategy[str]:
@@ -88,32 +90,34 @@ PAST = st.lists(
 
 @settings(max_examples=examples(150))
 @given(about(BY_STATUS), st.sampled_from(["{}", "({}) AND ({})"]), PAST, st.lists(CALLS, max_size=4))
-@example(  # what the one is when it went well the other is when it never ran
+@example(  # a success of one call has the same effect as the withdrawal of the other
     "count(f:pay(), failed(f)) > sum(f:pay(), true, args(f).n) || count(f:pay(), failed(f)) > 0",
     "{}",
     [],
     [("pay", 0, False), ("pay", -1, False)],
 )
-def test_it_is_as_if_every_way_were_tried(condition: str, form: str, past: list[Event], calls: list[Call]) -> None:
+def test_the_verdict_covers_every_outcome(condition: str, form: str, past: list[Event], calls: list[Call]) -> None:
     """Counts, sums of amounts of any sign, the first and the last call; combined, and in rules that are combined."""
     policies = compile_rules([form.format(f"forall(b:buy(), {condition})", "forall(b:buy(), count(f:pay()) < 3)")])
-    assert in_flight(policies, past, calls) == every_way(policies, past, calls, [None])
+    assert in_flight(policies, past, calls) == every_outcome(policies, past, calls, [None])
 
 
 @given(about(BY_STATUS), PAST, st.lists(CALLS, max_size=4))
 @example("count(f:pay(), true) > 0", [], [("pay", 0, False)] * 3)
-def test_of_rules_joined_by_or_one_holds_in_every_way(condition: str, past: list[Event], calls: list[Call]) -> None:
-    """Each is decided by itself: where now the one and now the other would hold, the call is denied."""
+def test_of_rules_joined_by_or_one_holds_for_every_outcome(
+    condition: str, past: list[Event], calls: list[Call]
+) -> None:
+    """Each rule is decided by itself: if different outcomes satisfy different rules, the call is denied."""
     policies = compile_rules([f"(forall(b:buy(), {condition})) OR (forall(b:buy(), count(f:pay()) < 3))"])
     if in_flight(policies, past, calls) is True:
-        assert every_way(policies, past, calls, [None]) is True
+        assert every_outcome(policies, past, calls, [None]) is True
 
 
 @settings(max_examples=examples(15))
 @given(about(BY_STATUS), PAST, st.lists(CALLS, min_size=5, max_size=6))
-def test_six_calls_are_tried_in_every_way(condition: str, past: list[Event], calls: list[Call]) -> None:
+def test_six_calls_are_tried_with_every_outcome(condition: str, past: list[Event], calls: list[Call]) -> None:
     policies = compile_rules([f"forall(b:buy(), {condition})"])
-    assert in_flight(policies, past, calls) == every_way(policies, past, calls, [None])
+    assert in_flight(policies, past, calls) == every_outcome(policies, past, calls, [None])
 
 
 @settings(max_examples=examples(60))
@@ -122,20 +126,20 @@ def test_six_calls_are_tried_in_every_way(condition: str, past: list[Event], cal
     PAST,
     st.lists(CALLS, max_size=3),
 )
-def test_what_depends_on_outputs_is_said_where_it_is_so_whatever_they_are(
+def test_a_verdict_that_depends_on_outputs_is_unknown_unless_all_agree(
     condition: str, past: list[Event], calls: list[Call]
 ) -> None:
-    """Else it is not known."""
+    """Otherwise the verdict is unknown."""
     policies = compile_rules([f"forall(b:buy(), {condition})"])
     past = [Event(one.tool, one.args, {"done": True}, one.status) for one in past]
     found = in_flight(policies, past, calls)
-    assert found in (every_way(policies, past, calls, [{"done": True}, {"done": False}]), UNKNOWN)
+    assert found in (every_outcome(policies, past, calls, [{"done": True}, {"done": False}]), UNKNOWN)
 
 
 @pytest.mark.parametrize("begun", [True, False])
 @pytest.mark.parametrize("condition", ["!failed(f)", "true", "output(f).done == true"])
 def test_harmless_calls_run_beside_each_other(condition: str, begun: bool) -> None:
-    """As many as the rule allows, and not one more; of a sum as of a count."""
+    """As many calls run as the rule allows, and not one more, for sums and counts."""
     for rule in (f"count(f:pay(), {condition}) < 40", f"sum(f:pay(), {condition}, args(f).n) < 40 * args(b).n"):
         session = compile_rules([f"forall(b:pay(), {rule})"]).session()
         for _ in range(40):
@@ -147,7 +151,7 @@ def test_harmless_calls_run_beside_each_other(condition: str, begun: bool) -> No
 
 
 def test_calls_that_timed_out_end_no_conversation() -> None:
-    """They stay in flight, and count as what may have happened."""
+    """They stay in flight and count as possible calls."""
     session = compile_rules(["forall(pay(), count(f:pay(), !failed(f)) < 8)"]).session()
     for _ in range(7):
         session.use(session.check("pay").permit)
@@ -155,16 +159,16 @@ def test_calls_that_timed_out_end_no_conversation() -> None:
     assert session.check("get").label == 0
 
 
-def test_what_rises_and_falls_at_once_is_tried() -> None:
-    """More alike calls than could be tried one by one; and where there are too many ways, it is not known."""
+def test_a_condition_that_is_not_monotone_is_tried() -> None:
+    """Interchangeable calls are grouped; with too many combinations the verdict is unknown."""
     rule = "forall(buy(), count(f:pay(), !failed(f)) == 3 -> count(f:pay(), failed(f)) == 27)"
     session = compile_rules([rule]).session()
     for at in range(30):
         session.use(session.check("pay", {"n": at}).permit)
     assert session.check("buy", reserve=False).label == 0
     session.use(session.check("pay").permit)
-    assert said(session.check("buy", reserve=False)) is False
+    assert truth_of(session.check("buy", reserve=False)) is False
     session = compile_rules(["forall(buy(), sum(f:pay(), !failed(f), args(f).n) != 0.5)"]).session()
     for at in range(30):
         session.use(session.check("pay", {"n": 3**at}).permit)
-    assert said(session.check("buy", reserve=False)) == UNKNOWN
+    assert truth_of(session.check("buy", reserve=False)) == UNKNOWN

@@ -61,7 +61,7 @@ def may_pay(session: Session) -> bool:
     ("output", "well"), [*((one, False) for one in FAILED.values()), *((one, True) for one in WELL.values())]
 )
 def test_a_part_that_matches_is_a_failure(guard: ToolGuard, output: Any, well: bool) -> None:
-    """What a function gives back, what a session is told, and what a file says, as far as that can hold it."""
+    """An output returned by a function, recorded in a session and written in a file, as far as JSON allows."""
     session = guard.policies.session()
     session.call(lambda: output, "find")
     assert may_pay(session) is well

@@ -1,4 +1,4 @@
-"""Values of data rules: what is equal, what comes before what, and what is not known."""
+"""Values of data rules: equality, order and unknown results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UNKNOWN = "unknown"
 DEEP = "[" * 100_000
 
 
-def told(value: Any) -> Any:
+def outcome(value: Any) -> Any:
     return UNKNOWN if isinstance(value, Unknown) else value
 
 
@@ -67,8 +67,8 @@ def told(value: Any) -> Any:
     ],
 )
 def test_values_are_equal_in_kind_and_exactly(left: Any, right: Any, same: Any) -> None:
-    """Numbers as they print, no truth value a number, no text coerced; and whichever stands first."""
-    assert told(equal(left, right)) == told(equal(right, left)) == same
+    """Numbers are compared as printed, booleans are not numbers, strings are not coerced; equality is symmetric."""
+    assert outcome(equal(left, right)) == outcome(equal(right, left)) == same
     one, other = hash_key(left), hash_key(right)
     if None not in (one, other):
         assert (one == other) == (same is True)
@@ -90,8 +90,8 @@ def test_values_are_equal_in_kind_and_exactly(left: Any, right: Any, same: Any) 
     ],
 )
 def test_order_is_of_numbers_and_of_texts(left: Any, right: Any, before: Any) -> None:
-    """Nothing else comes before anything."""
-    assert told(less(left, right)) == before
+    """Other values have no order."""
+    assert outcome(less(left, right)) == before
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,8 @@ def test_order_is_of_numbers_and_of_texts(left: Any, right: Any, before: Any) ->
     ],
 )
 def test_arithmetic_is_exact(left: Any, operator: str, right: Any, result: Any) -> None:
-    """And unknown where there are no two numbers."""
-    assert told(arithmetic(left, operator, right)) == result
+    """Results are unknown unless both operands are numbers."""
+    assert outcome(arithmetic(left, operator, right)) == result
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ def test_arithmetic_is_exact(left: Any, operator: str, right: Any, result: Any) 
     ],
 )
 def test_a_text_is_json_or_unknown(text: str, value: Any) -> None:
-    """Duplicate keys, constants of JavaScript, and what is too deep or too long are no JSON."""
-    assert told(parsed(text)) == value
+    """Duplicate keys, JavaScript constants, and text that is too deep or too long are not JSON."""
+    assert outcome(parsed(text)) == value
 
 
 @pytest.mark.parametrize(
@@ -157,15 +157,15 @@ def test_a_text_is_json_or_unknown(text: str, value: Any) -> None:
     ],
 )
 def test_items(value: Any, index: Any, found: Any) -> None:
-    """Of a list by their numbers, of a mapping by their keys, of a text as JSON."""
-    assert told(item_of(value, index)) == found
+    """Items are read by index or key; a string is parsed as JSON."""
+    assert outcome(item_of(value, index)) == found
 
 
 def test_fields() -> None:
-    """One that is null is as unknown as one that is missing."""
+    """A null field and a missing field are unknown."""
     assert field_of('{"a": "{}"}', "a") == "{}"
     without: list[Any] = [{"a": None}, {}, "[]", '{"a": null}', [], 5, None]
-    assert [told(field_of(one, "a")) for one in without] == [UNKNOWN] * 7
+    assert [outcome(field_of(one, "a")) for one in without] == [UNKNOWN] * 7
 
 
 @pytest.mark.parametrize(
@@ -183,19 +183,19 @@ def test_fields() -> None:
     ],
 )
 def test_what_is_in_what(item: Any, whole: Any, inside: Any) -> None:
-    """An item in a list, a text in a text, a key in a mapping."""
-    assert told(contains(item, whole)) == inside
+    """An item in a list, a string in a string, a key in a mapping."""
+    assert outcome(contains(item, whole)) == inside
 
 
 def test_lengths() -> None:
-    """A text is as long as its characters, whatever JSON is in it."""
+    """The length of a string is its number of characters, even if it contains JSON."""
     values: list[Any] = ["[1]", "é", [1], {}, 5, True, None]
-    assert [told(length(one)) for one in values] == [3, 1, 1, 0, UNKNOWN, UNKNOWN, UNKNOWN]
+    assert [outcome(length(one)) for one in values] == [3, 1, 1, 0, UNKNOWN, UNKNOWN, UNKNOWN]
 
 
 # Disagreement: a float is no place for it (OverflowError), and the violation becomes an error.
 def test_a_fraction_is_shown_however_great_it_is() -> None:
-    """What is known to be broken is said to be, with evidence."""
+    """A known violation is reported with evidence."""
     assert shown(Fraction(10**400, 3))
     session = compile_rules(["forall(f:pay(), args(f).n / 3 == 5)"]).session()
     assert session.check("pay", {"n": 10**400}, reserve=False).rules == ("rule 1",)

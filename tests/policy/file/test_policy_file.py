@@ -65,7 +65,7 @@ def everything(write: Write) -> PolicyFile:
 
 
 def test_every_key_arrives(everything: PolicyFile) -> None:
-    """What the file says is what the library has."""
+    """The policy file holds the values of all keys."""
     folder = everything.path.parent
     assert everything.toolbox == (folder / "shop.py",)
     assert everything.tags == {"writes": {"refund", "cancel"}}
@@ -88,8 +88,8 @@ def test_every_key_arrives(everything: PolicyFile) -> None:
     assert decisions == [Decision.ESCALATE, Decision.WARN, Decision.HALT, Decision.DENY, Decision.DENY]
 
 
-def test_what_is_not_said_has_its_default(write: Write) -> None:
-    """Any tool may exist, calls that no rule concerns are allowed, and a violation denies."""
+def test_absent_keys_have_defaults(write: Write) -> None:
+    """Any tool is allowed to exist, unlisted calls are allowed, and a violation denies."""
     path = write("p.yaml", "version: 1\npolicies: [{id: a, temporal: 'G !tool:x'}]\n")
     file = read_policy_file(str(path))
     assert (file.toolbox, dict(file.tags), file.tools, file.failed_output) == ((), {}, None, None)
@@ -100,7 +100,7 @@ def test_what_is_not_said_has_its_default(write: Write) -> None:
 
 
 def test_tools_may_be_a_list(write: Write) -> None:
-    """Then nothing is known of their arguments."""
+    """Their arguments are then not declared."""
     path = write("p.yaml", "version: 1\ntools: [a, b]\npolicies: [{id: a, temporal: 'G !tool:a'}]\n")
     assert read_policy_file(path).tools == {"a": None, "b": None}
 
@@ -115,7 +115,7 @@ def test_a_file_cannot_be_changed_once_read(everything: PolicyFile) -> None:
 
 @pytest.mark.parametrize("name", ["policies.yaml", "shop.py", "polite.py", "limits.smt2"])
 def test_the_digest_is_of_all_files(everything: PolicyFile, name: str) -> None:
-    """A permit given under one policy is none under another, and a changed function is a changed policy."""
+    """A permit is void under another policy, and a changed function is a changed policy."""
     assert everything.digest == read_policy_file(everything.path).digest
     assert len(everything.digest) == len(hashlib.sha256().hexdigest())
     changed = everything.path.with_name(name)
@@ -123,7 +123,7 @@ def test_the_digest_is_of_all_files(everything: PolicyFile, name: str) -> None:
     assert read_policy_file(everything.path).digest != everything.digest
 
 
-def test_files_may_stand_anywhere_by_their_absolute_path(write: Write) -> None:
+def test_an_absolute_path_can_lie_anywhere(write: Write) -> None:
     """Only a relative path must stay in the policy file's folder."""
     tool = write("elsewhere/shop.py", "x = 1")
     text = f"version: 1\ntoolbox: {tool}\npolicies: [{{id: a, temporal: 'G !tool:a'}}]\n"
@@ -136,7 +136,7 @@ def test_files_may_stand_anywhere_by_their_absolute_path(write: Write) -> None:
 
 @pytest.mark.parametrize("name", ["missing.yaml", "", "x\0.yaml", "x" * 5000])
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
-    """As any other wrong input, and not as an error of the system."""
+    """It is an input error, not an error of the system."""
     with pytest.raises(InputError, match="expected"):
         read_policy_file(tmp_path / name)
 
@@ -160,7 +160,7 @@ SCALARS = [
 
 @pytest.mark.parametrize("breaks", ["\n", "\r\n"])
 @pytest.mark.parametrize(("scalar", "lines"), SCALARS)
-def test_a_place_in_a_text_is_found_in_the_file(write: Write, scalar: str, lines: list[int], breaks: str) -> None:
+def test_a_place_in_a_string_is_found_in_the_file(write: Write, scalar: str, lines: list[int], breaks: str) -> None:
     """However YAML quotes, folds or indents it."""
     whole = f"version: 1\npolicies:\n  - id: a\n    {scalar}\n".replace("\n", breaks)
     (rule,) = read_policy_file(write("p.yaml", whole.encode())).rules
@@ -176,8 +176,8 @@ def _place(text: str, at: int) -> tuple[int, int]:
     return text[:at].count("\n") + 1, at - text.rfind("\n", 0, at)
 
 
-def test_an_error_in_a_text_stands_in_its_line_and_shows_it(everything: PolicyFile) -> None:
-    """The first line of the message is located; what shows the place follows."""
+def test_an_error_in_a_string_has_its_line_and_shows_it(everything: PolicyFile) -> None:
+    """The first line of the message has the location; the next lines show the place."""
     error = everything.rules[1].statements[1].error("unexpected 'F'; expected b\n  tool:a -> F\n            ^", 1, 16)
     assert str(error).startswith(f"{everything.path}:20: unexpected 'F'; expected b\n  tool:a")
 
@@ -190,8 +190,8 @@ def test_an_error_in_a_text_stands_in_its_line_and_shows_it(everything: PolicyFi
         ("'forall(a(x=1, true)'  # as agreed", ""),
     ],
 )
-def test_what_yaml_cuts_off_is_said_with_the_error(write: Write, temporal: str, hint: str) -> None:
-    """The rest of a formula that seems to end too early is in the file, before its author's eyes."""
+def test_a_likely_misreading_by_yaml_is_shown_with_the_error(write: Write, temporal: str, hint: str) -> None:
+    """The author sees the rest of the formula in the file, but YAML has cut it off."""
     path = write("p.yaml", f"version: 1\npolicies:\n  - id: a\n    temporal: {temporal}\n")
     text = read_policy_file(path).rules[0].statements[0]
     assert bool(text.hint) == bool(hint)
@@ -199,7 +199,7 @@ def test_what_yaml_cuts_off_is_said_with_the_error(write: Write, temporal: str, 
 
 
 def _types(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A schema, or the types it may be."""
+    """A schema, or its alternatives."""
     if any("required" not in inner for inner in schema.get("oneOf", ())):
         for inner in schema["oneOf"]:
             yield from _types(inner)
@@ -208,7 +208,7 @@ def _types(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _differences(key: Key, schema: dict[str, Any]) -> Iterator[str]:
-    """Where the table of keys and the JSON Schema say different things."""
+    """The differences between the table of keys and the JSON Schema."""
     types = list(_types(schema))
     if key.keys:
         (mapping,) = types
@@ -225,7 +225,7 @@ def _differences(key: Key, schema: dict[str, Any]) -> Iterator[str]:
         yield from _differences(key.item, next(filter(None, inside), {}))
 
 
-def test_the_schema_for_editors_says_what_the_library_accepts() -> None:
+def test_the_schema_for_editors_matches_the_reader() -> None:
     """The same keys at every level, the same required ones, the same choices."""
     assert list(_differences(POLICY_FILE, SCHEMA)) == []
     policy = SCHEMA["properties"]["policies"]["items"]
@@ -238,12 +238,12 @@ def test_the_schema_for_editors_says_what_the_library_accepts() -> None:
 
 
 def test_the_schema_for_editors_is_generated() -> None:
-    """The file in the package is the one that `policy_schema` makes of the table of keys."""
+    """The schema file equals the schema that `policy_schema` generates."""
     assert policy_schema() == SCHEMA, "run: python -m guardagent.policy.file.policy_schema > .../policy.schema.json"
 
 
 def test_the_schema_accepts_good_files_and_refuses_bad_ones(write: Write) -> None:
-    """As editors do, which follow it."""
+    """Editors validate files by it."""
     validator = pytest.importorskip("jsonschema").Draft202012Validator
     yaml = pytest.importorskip("yaml")
     validator.check_schema(SCHEMA)

@@ -1,4 +1,4 @@
-"""Policy files that are wrong: each is refused as a whole, with the line, what is wrong there and what was expected."""
+"""Invalid policy files: each is refused as a whole, with the line, the problem and the expected content."""
 
 import os
 import re
@@ -19,12 +19,12 @@ QUOTE = "quote the whole string"
 
 
 def file(head: str) -> str:
-    """A file that is right but for what stands in its second line and those after it."""
+    """A file that is valid except for its second line and the lines after it."""
     return f"version: 1\n{head}\n{GOOD}"
 
 
 def policy(body: str, head: str = "") -> str:
-    """A file that is right but for what stands in its fourth line and those after it."""
+    """A file that is valid except for its fourth line and the lines after it."""
     return f"version: 1{head}\npolicies:\n  - id: a\n    {body}\n"
 
 
@@ -331,7 +331,7 @@ def owns(state, order_id):
 def clock():
     "Looks at no state."
 """
-# Each stands in the eighth line.
+# Each rule is in the eighth line.
 FORMULAS: list[tuple[str, str]] = [
     ("G(tool:refund -> F tool:cancel", "unexpected end; expected ')'"),
     ("((tool:refund) AND (tool:cancel)", "unexpected end; expected ')'"),
@@ -441,7 +441,7 @@ FORMULAS: list[tuple[str, str]] = [
 
 
 def formula(text: str) -> str:
-    """A file with such a rule in its eighth line."""
+    """A file with a rule in its eighth line."""
     tools = "tools: {refund: [order_id, amount], cancel: [order_id], get_order: [order_id], ping: }"
     head = f"\ntoolbox: shop.py\ntags: {{writes: [refund, cancel]}}\n{tools}"
     return policy(f"temporal: |\n      {text}", head)
@@ -488,7 +488,7 @@ TABLE = {
     "formulas": [(formula(text), 8, says) for text, says in FORMULAS] + PLACES,
     "limits": LIMITS + DEEP,
 }
-# What an author probably meant.
+# Likely corrections.
 MEANT: list[tuple[str, str]] = [
     ("not tool:refund", "did you mean 'NOT'?"),
     ("tol:refund", "did you mean 'tool:'?"),
@@ -528,7 +528,7 @@ CASES = [
 
 
 def message_of(path: Path) -> str:
-    """What is said of a wrong file; it has to be said soon, and by the error for wrong content."""
+    """The message for an invalid file. It must come within two seconds, as a ContentError."""
     before = time.process_time()
     with pytest.raises(ContentError) as error:
         load_policies(path)
@@ -546,7 +546,7 @@ def outcome(path: Path) -> str:
 
 @pytest.mark.parametrize(("content", "line", "says"), CASES)
 def test_a_wrong_file_is_refused_with_its_line(write: Write, content: str | bytes, line: int, says: str) -> None:
-    """Whatever is wrong, the message says where, and what was expected."""
+    """The message has the place and the expected content."""
     write("shop.py", SHOP)
     write("notes.txt", "x")
     write("folder.py/x", "x")
@@ -559,7 +559,7 @@ def test_a_wrong_file_is_refused_with_its_line(write: Write, content: str | byte
 
 
 @pytest.mark.parametrize(("text", "says"), MEANT)
-def test_what_was_probably_meant_is_said(write: Write, text: str, says: str) -> None:
+def test_the_likely_correction_is_suggested(write: Write, text: str, says: str) -> None:
     """The first line of the message helps the author of such a rule."""
     write("shop.py", SHOP)
     message = outcome(write("p.yaml", formula(text).encode()))
@@ -568,16 +568,16 @@ def test_what_was_probably_meant_is_said(write: Write, text: str, says: str) -> 
 
 
 def test_there_are_many() -> None:
-    """At least one hundred and ten wrong files, in every category, and none twice."""
+    """At least 110 invalid files, some in every category, without duplicates."""
     assert all(len(cases) >= 15 for cases in TABLE.values())
     contents = [case[0] for cases in TABLE.values() for case in cases]
     assert len(set(contents)) == len(contents) >= 110
 
 
 @pytest.mark.parametrize("place", range(0, len(file("tags: {w: [x]}")), 3))
-@pytest.mark.parametrize("sign", ["\0", "\t", "&", "*", "!", "{", "]", '"', ":", "\x85", "\ud7ff"])
-def test_a_sign_too_many_is_an_error_or_none(write: Write, place: int, sign: str) -> None:
-    """Nothing but an error of ours comes out of a file with a slip of the pen."""
+@pytest.mark.parametrize("character", ["\0", "\t", "&", "*", "!", "{", "]", '"', ":", "\x85", "\ud7ff"])
+def test_a_stray_character_never_crashes_the_reader(write: Write, place: int, character: str) -> None:
+    """A file with a stray character loads or gives a located error."""
     text = file("tags: {w: [x]}")
-    path = write("p.yaml", (text[:place] + sign + text[place:]).encode())
+    path = write("p.yaml", (text[:place] + character + text[place:]).encode())
     assert re.match(rf"{re.escape(str(path))}:|loaded", outcome(path))

@@ -1,4 +1,4 @@
-"""A formula's automaton agrees with its definition, is minimal, and knows what can no longer change."""
+"""The automaton of a formula agrees with its definition, is minimal, and detects final states."""
 
 import itertools
 
@@ -67,7 +67,7 @@ def ends(automaton: Automaton, trace: tuple[int, ...]) -> int:
 @settings(max_examples=examples(150))
 @given(formulas, st.lists(st.integers(0, len(THREE) - 1), min_size=4, max_size=7).map(tuple))
 def test_an_automaton_agrees_with_the_definition(formula: Formula, longer: tuple[int, ...]) -> None:
-    """On all traces up to length three of steps that went well, and on a longer one of any steps."""
+    """They agree on all traces of up to three successful steps, and on a longer trace of any steps."""
     automaton = compile_formula(formula, THREE)
     for trace in TRACES:
         letters = [WENT_WELL[at] for at in trace]
@@ -77,7 +77,7 @@ def test_an_automaton_agrees_with_the_definition(formula: Formula, longer: tuple
 
 @given(formulas)
 def test_a_negation_accepts_the_rest(formula: Formula) -> None:
-    """On steps that went well; there a literal and its negation are opposites."""
+    """On successful steps a literal and its negation are complementary."""
     automata = [compile_formula(one, WENT_WELL) for one in (formula, negation(formula))]
     assert len(automata[0].table) == len(automata[1].table)
     for trace in TRACES:
@@ -120,7 +120,7 @@ def test_automata_are_small(formula: Formula, states: int) -> None:
 
 
 def test_the_trace_without_steps_can_be_judged() -> None:
-    """Nothing forbidden happened, and nothing that was asked for."""
+    """The empty trace satisfies G and violates F."""
     accepts_nothing = [globally(negation(atom("a"))), negation(atom("a")), Release(atom("a"), atom("b"))]
     for formula in accepts_nothing:
         assert compile_formula(formula, THREE).accepting[0]
@@ -139,7 +139,7 @@ def test_a_step_that_failed_satisfies_nothing_and_violates_all_the_same() -> Non
 
 
 def test_the_alphabet_tells_apart_what_a_rule_does() -> None:
-    """An event has one tool, action and decision, and any tags: so there are few letters."""
+    """There are few letters, since an event has one tool, one action and one decision."""
     atoms = [*(f"tool:t{number}" for number in range(40)), "@group", "action:write", "decision:yes", "urgent"]
     alphabet = Alphabet(atoms, {"group": frozenset({"t0", "t1", "other"})})
     assert len(alphabet.letters) == 2 * 42 * 2 * 2 * 2
@@ -153,7 +153,7 @@ def test_the_alphabet_tells_apart_what_a_rule_does() -> None:
 
 @pytest.mark.slow
 def test_rules_that_are_too_large_are_refused() -> None:
-    """With what to do."""
+    """The error says what to do."""
     with pytest.raises(InputError, match="divide it"):
         Alphabet([f"tag{number}" for number in range(12)])
     with pytest.raises(InputError, match="divide it"):
@@ -161,7 +161,7 @@ def test_rules_that_are_too_large_are_refused() -> None:
 
 
 def test_a_letter_is_the_sum_of_what_the_fields_add() -> None:
-    """So that columns of events can be read one by one."""
+    """Columns of events can be read one by one."""
     alphabet = Alphabet(["tool:a", "@group", "action:write", "urgent", "urn:x"], {"group": frozenset({"a", "b"})})
     for tool, action, tags in itertools.product("abc", ("write", None), ({"urgent"}, {"urn:x", "urgent"}, set())):
         event = Event(tool, action=action, tags=frozenset(tags))
@@ -174,7 +174,7 @@ def test_a_letter_is_the_sum_of_what_the_fields_add() -> None:
 
 
 def test_where_a_rule_stands() -> None:
-    """Settled for good or bad, or open and kept or not if the trace ends."""
+    """A rule is satisfied or violated for good, or open and satisfied or not at the end."""
     automaton = compile_formula(Until(atom("a"), atom("b")), THREE)
     letters = {letter.ok: number for number, letter in enumerate(THREE)}
     for steps, standing in (("", "UNMET"), ("a", "UNMET"), ("ab", "SATISFIED"), ("ac", "VIOLATED")):

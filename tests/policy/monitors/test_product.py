@@ -16,12 +16,12 @@ from tests.policy.rules import RULES, chosen_rules, events, rule, stepped
 
 @given(chosen_rules, st.lists(events, max_size=12))
 def test_all_rules_together_agree_with_each_alone(rules: list[Compiled], trace: list[Event]) -> None:
-    """Where they stand, and which event violated which, each told once."""
+    """They agree on the standings and on which event violated which rule, each reported once."""
     monitor = ProductMonitor(rules)
-    told = monitor.run(trace)
+    reported = monitor.run(trace)
     alone = [stepped(one, trace) for one in rules]
     assert monitor.standings == tuple(standing for standing, _ in alone)
-    assert told == sorted((event, at) for at, (_, event) in enumerate(alone) if event >= 0)
+    assert reported == sorted((event, at) for at, (_, event) in enumerate(alone) if event >= 0)
 
 
 @given(chosen_rules, st.lists(events, max_size=12))
@@ -29,11 +29,11 @@ def test_steps_are_a_run(rules: list[Compiled], trace: list[Event]) -> None:
     """One event at a time, and a run can be continued."""
     product = Product(rules)
     whole, halves, single = ProductMonitor(product), ProductMonitor(product), ProductMonitor(product)
-    told = whole.run(trace)
+    reported = whole.run(trace)
     half = len(trace) // 2
     continued = halves.run(trace[:half]) + [(event + half, at) for event, at in halves.run(trace[half:])]
     steps = [single.step(event, ok=event.status == "ok") for event in trace]
-    assert told == continued == [(event, at) for event, places in enumerate(steps) for at in places]
+    assert reported == continued == [(event, at) for event, places in enumerate(steps) for at in places]
 
 
 def test_what_helps_must_have_worked_and_what_harms_must_not() -> None:
