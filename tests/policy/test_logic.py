@@ -22,7 +22,7 @@ from guardagent.session.session import Session
 from tests.policy.data_cases import FUNCTIONS, STATES, TAGS, Maker
 from tests.policy.naive_data import Step
 from tests.policy.naive_values import UNKNOWN, Truth
-from tests.properties.test_data_rules import Run, answer, case_of
+from tests.properties.test_data_rules import ParallelRun, answer, case_of
 from tests.tiers import slow_after
 
 TRIPLES = 300  # in each of the runs
@@ -34,7 +34,7 @@ DOMAIN: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
-class Played(Run):
+class Played(ParallelRun):
     """A session after all moves of a case, and the call that is proposed then."""
 
     session: Session

@@ -23,7 +23,7 @@ from guardagent.workflow.reports import render
 from tests.frameworks.simulated_runs import Called, session
 from tests.policy.naive import holds
 from tests.properties.test_all_traces import Naive
-from tests.properties.test_soundness import Case, letter_of
+from tests.properties.test_soundness import ProofCase, letter_of
 from tests.tiers import slow_after
 from tests.workflow.any_cases import Maker
 from tests.workflow.graphs import graph_of
@@ -160,7 +160,7 @@ def keeps(formula: Formula, calls: Sequence[Called]) -> bool:
 def test_propositional_rules(batch: int) -> None:
     """By the definitions of formulas."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
-        case = Case(seed, Maker.rule)
+        case = ProofCase(seed, Maker.rule)
         found, told = case.result.every_run, {tool for node in case.graph.nodes for tool in node.tools}
         assert found.status != "undecidable"
         if found.status == "proved":
@@ -170,7 +170,7 @@ def test_propositional_rules(batch: int) -> None:
             assert not keeps(case.formula, [(call.tool, call.failed) for call in found.calls]), (seed, case.text)
 
 
-def says_nothing(case: Case, calls: Sequence[Called]) -> bool:
+def says_nothing(case: ProofCase, calls: Sequence[Called]) -> bool:
     """Whether a session that records these calls says nothing against any of them, whatever else is drawn."""
     running = case.policies.session(facts={"sure": case.maker.truth()})
     events = [replace(case.event(tool), status="failed" if failed else "ok") for tool, failed in calls]
@@ -185,7 +185,7 @@ OTHERS: list[Callable[[Maker], str]] = [partial(Maker.rule_over_data, plain=Fals
 def test_rules_over_data_and_with_labels(batch: int, made: Callable[[Maker], str]) -> None:
     """By sessions: whatever arguments, outputs, facts, actions and tags there are."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
-        case = Case(seed, made)
+        case = ProofCase(seed, made)
         found = case.result.every_run
         if found.status == "proved":
             assert all(says_nothing(case, session(case.graph, at)) for at in range(SESSIONS)), (seed, case.text)

@@ -112,7 +112,7 @@ def test_a_report_is_no_proof() -> None:
     policies, graph = compile_rules([AT_MOST_ONE]), chain(["refund"])
     report = verify(graph, policies)
     assert report.rules[0].status == "proved"
-    with pytest.raises(InputError, match="a Report proves nothing for every run"):
+    with pytest.raises(InputError, match="has the type 'Report'"):
         policies.session().rely_on(report, graph)  # type: ignore[arg-type]
 
 
@@ -127,10 +127,10 @@ def test_proofs_of_another_graph_source_or_policy_are_refused(tmp_path: Path) ->
     policies, graph = compile_rules([NEVER]), chain(["a"], file=str(source), line=1)
     proofs = prove(graph, policies)
     policies.session().rely_on(proofs, graph)
-    with pytest.raises(InputError, match="prove them again"):
+    with pytest.raises(InputError, match="do not match the current graph"):
         policies.session().rely_on(proofs, chain(["a"], ["b"]))
-    with pytest.raises(InputError, match="prove them again"):
+    with pytest.raises(InputError, match="do not match the current graph"):
         other_policy().session().rely_on(proofs, graph)
     source.write_text("def a(): return 1")
-    with pytest.raises(InputError, match="prove them again"):
+    with pytest.raises(InputError, match="do not match the current graph"):
         policies.session().rely_on(proofs, graph)
