@@ -126,8 +126,8 @@ class Compiler:
 
     def add_query(self, pattern: ast.Pattern, condition: ast.Term, names: Names, **options: Any) -> int:
         """Adds a history query; returns its number."""
-        spec = self.history_query(pattern, condition, names, **options)
-        self.library.history_queries.append(spec)
+        query = self.history_query(pattern, condition, names, **options)
+        self.library.history_queries.append(query)
         return len(self.library.history_queries) - 1
 
     def history_query(

@@ -290,7 +290,7 @@ class ConversationState:
         copy.skipped, copy.graph_tools = self.skipped, self.graph_tools
         copy.calls = [calls.get(call, call) for call in self.calls]
         copy.context.in_flight = list(calls.values())
-        copy.context.indexes = [view.copied() for view in self.context.indexes]
+        copy.context.indexes = [index.copied() for index in self.context.indexes]
         copy._memory, copy._reported = self._copied_memory(calls), self._copied_reported()
         return copy
 

@@ -125,14 +125,14 @@ def _value_of(result: MonitorResult | None) -> Truth:
     return True if result is None else result.value
 
 
-def _worst(findings: Sequence[MonitorResult]) -> MonitorResult:
+def _worst(results: Sequence[MonitorResult]) -> MonitorResult:
     """Merges the known violations, if any; otherwise the unknown results."""
-    known = [one for one in findings if one.value is False]
+    known = [one for one in results if one.value is False]
     if len(known) == 1:
         return known[0]
     if known:
         return MonitorResult.merged(False, known, " and ")  # noqa: FBT003 - a value
-    return MonitorResult(conjunction(one.value for one in findings))
+    return MonitorResult(conjunction(one.value for one in results))
 
 
 def _tree_result(tree: Tree, values: Sequence[Truth], wrong: Sequence[MonitorResult]) -> MonitorResult | None:
