@@ -1,4 +1,4 @@
-"""Texts of others, before a person sees them: without what drives a terminal."""
+"""Makes strings from other sources safe to print on a terminal."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def strip_control_characters(text: str) -> str:
-    """A text without the colours of libraries, and without all control characters but line breaks."""
+    """Returns a string without escape sequences and without control characters but line breaks and tabs."""
     return text if text.isprintable() else _CONTROLS.sub("", _ESCAPES.sub("", text))
 
 
 def printable(text: str) -> str:
-    """A text with a mark in the place of each control character, and of all others that are not seen."""
+    """Returns a string with a replacement mark for each control character and each invisible one."""
     return "".join(char if char.isprintable() or char in "\n\t" else "�" for char in text)

@@ -1,22 +1,22 @@
 """Every error this library raises.
 
     GuardError
-    ├── InputError              something the caller gave is wrong; nothing was checked
-    │   ├── ContentError        a toolbox, memory or program file: says file, line and what was expected
-    │   ├── UnknownNameError    a name that does not exist: says the nearest that does
+    ├── InputError              the caller's input is wrong; nothing was checked
+    │   ├── ContentError        a toolbox, memory or program file is wrong: names file, line and expectation
+    │   ├── UnknownNameError    a name does not exist: suggests the nearest that does
     │   └── SessionBusyError    another check of the conversation is under way
-    ├── ToolDenied              a call may not run; carries its verdict. Raised only by what had to stop the call
-    ├── LogError                the audit log cannot be written; what was to be logged is not acknowledged
-    ├── LedgerError             the ledger cannot be read or written; what was to be kept there does not happen
+    ├── ToolDenied              a call may not run; carries its verdict. Raised only to stop the call
+    ├── LogError                the audit log cannot be written; the record is not acknowledged
+    ├── LedgerError             the ledger cannot be read or written; the action does not happen
     ├── ModelError              no model is configured, or it did not answer
-    │   ├── UnsentError         it was not asked: its key or its URL is missing or wrong
-    │   └── AnswerError         it answered, and the answer is of no use: empty, cut off, no plan, no code
+    │   ├── UnsentError         the request was not sent: the key or the URL is missing or invalid
+    │   └── AnswerError         the answer is unusable: empty, cut off, no plan, no code
     └── SandboxError            a guard program did not run to its end
-        ├── ProgramError        it is not valid, raised, or returned something that is no answer
-        └── LimitError          it went over its time, memory, call or size limit
+        ├── ProgramError        the program is invalid, raised, or returned an invalid result
+        └── LimitError          the program exceeded its time, memory, call or size limit
 
-A denial is no error: it is a `Verdict`, and `ToolDenied` only carries it. What only the compiler raises stands in its
-room: `NotCompiledError`, beside the report that it carries.
+A denial is not an error: it is a `Verdict`, and `ToolDenied` only carries it. `NotCompiledError`, which only the
+compiler raises, is defined beside the report that it carries.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 
 class GuardError(Exception):
-    """The base of all errors raised here; its text is written for the person who can mend the cause."""
+    """The base of all errors raised here; its message addresses the person who can fix the cause."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(strip_control_characters(message))
 
 
 class InputError(GuardError):
-    """Something the caller gave is wrong: a file, a value, a combination of options."""
+    """The caller's input is wrong: a file, a value, or a combination of options."""
 
 
 class ContentError(InputError):
@@ -53,7 +53,7 @@ class ContentError(InputError):
 
 
 class UnknownNameError(InputError):
-    """A name that does not exist; the message says which do, and the nearest one."""
+    """A name does not exist; the message suggests the nearest one and lists those that do."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], where: str = "") -> None:
         place = f"{where}: " if where else ""
@@ -61,35 +61,35 @@ class UnknownNameError(InputError):
 
 
 class SessionBusyError(InputError):
-    """Another check of the conversation is under way, and took too long to wait for."""
+    """Another check of the conversation is under way and did not end within the time limit."""
 
 
 class ToolDenied(GuardError):  # noqa: N818 - the public contract names it so
-    """A call may not run; `verdict` says why, and its text is fit to hand back to the model."""
+    """A call may not run; `verdict` has the reasons, and the message is safe to return to the model."""
 
     def __init__(self, tool: str, verdict: Verdict) -> None:
-        super().__init__(verdict.feedback() or f"{tool} may not run")
+        super().__init__(verdict.feedback() or f"the tool {tool!r} may not run")
         self.tool, self.verdict = tool, verdict
 
 
 class LogError(GuardError):
-    """The audit log cannot be written, so that what was to be logged must not be taken as logged."""
+    """The audit log cannot be written, so the record is not acknowledged."""
 
 
 class LedgerError(GuardError):
-    """The ledger cannot be read or written, so that what was to be kept in it must not happen."""
+    """The ledger cannot be read or written, so the action that it should record does not happen."""
 
 
 class ModelError(GuardError):
-    """A model is needed and none is configured, or it did not give a usable answer."""
+    """A model is needed and none is configured, or it gave no usable answer."""
 
 
 class UnsentError(ModelError):
-    """Nothing was asked of a model: it has no key, or none that can be sent, or its URL is none."""
+    """The request was not sent to a model: its key or its URL is missing or invalid."""
 
 
 class AnswerError(ModelError):
-    """A model answered, and its answer is of no use for what was asked; `usage` is what it took all the same."""
+    """A model's answer is unusable; `usage` is the usage that it still cost."""
 
     def __init__(self, message: str, usage: object = None) -> None:
         super().__init__(message)
@@ -101,15 +101,15 @@ class SandboxError(GuardError):
 
 
 class ProgramError(SandboxError):
-    """The program is not valid, raised, or returned something that is no answer."""
+    """The program is invalid, raised, or returned an invalid result."""
 
 
 class LimitError(SandboxError):
-    """The program went over one of its limits."""
+    """The program exceeded one of its limits."""
 
 
 def name_hint(name: str, known: Iterable[str]) -> str:
-    """Says which known name was probably meant, and which there are: the tail of an error message."""
+    """Returns the tail of an error message: the known name that was probably meant, and the known names."""
     names = sorted(known)
     if not names:
         return "; none is defined"
@@ -120,7 +120,7 @@ def name_hint(name: str, known: Iterable[str]) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """The kind of an error and its text, whatever that text does when it is asked for."""
+    """Returns the type and message of an error, even if the error's own `__str__` fails."""
     try:
         return strip_control_characters(f"{type(error).__name__}: {error}")
     except Exception:  # noqa: BLE001 - an error of somebody else's

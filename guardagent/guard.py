@@ -1,7 +1,7 @@
-"""The guard: judges a finished run of a target agent, its input and its output log.
+"""The guard: judges a finished run of a target agent from its input and its output log.
 
-For a known agent that has a guard program, the program decides, in the sandbox. Without one a model writes the code for
-the run at hand (paper, Sections 4.2 and 4.3). The checks that the agent's specification requires are made either way.
+For a known agent with a guard program, the program decides, in the sandbox. Otherwise a model writes the code for this
+run (paper, Sections 4.2 and 4.3). Either way, the checks that the agent's specification requires are run.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _CONTENT = (".py", ".md", ".jsonl", ".url")
 
 
 class GuardOptions(TypedDict, total=False):
-    """The options of GuardAgent that `guard` passes on."""
+    """The options of `GuardAgent` that `guard` passes on."""
 
     timeout: float | None
     toolbox: Toolbox | Path | str | Sequence[Path | str] | None
@@ -80,32 +80,32 @@ class GuardAgent:
     """A guard for one target agent. Immutable after it is made, and safe to share between threads.
 
     Args:
-        request: the guard request, in words. May be empty where `agent` has one.
-        specification: what the target agent does, reads and writes.
+        request: the guard request in natural language. May be empty if `agent` has one.
+        specification: a description of the target agent: its task, input and output.
         agent: the name of a known agent: a folder under `memory`, then under the shipped memory.
-        model: the model that writes code where there is no program: a name such as `openai/gpt-4.1`, or an object with
-            its `complete`; default: `GUARDAGENT_MODEL`, else none.
-        timeout: seconds for one answer of a model that is named, with all waits and retries; default: 120.
+        model: the model that writes code if there is no program: a name such as `openai/gpt-4.1`, or an object with
+            a method `complete`; default: `GUARDAGENT_MODEL`, else none.
+        timeout: seconds for one answer of a model given by name, including waits and retries; default: 120.
         toolbox: a Toolbox, or one or more folders of functions to add to the shipped ones.
         memory: a folder with one folder per agent.
-        shots: how many demonstrations a model is shown.
-        max_distance: how far from the run they may be, as a share of the greatest possible distance, from 0 (equal) to
-            1 (nothing alike); what is farther is not shown, and the verdict's story says so.
-        debug_rounds: how often a model may mend an answer that is of no use, or code that does not run.
-        votes: how many plans a model makes; the most severe verdict that at least half of them reach stands.
+        shots: the number of demonstrations in a prompt.
+        max_distance: the greatest distance between run and demonstration, from 0 (equal) to 1 (nothing in common);
+            more distant ones are left out, which the verdict's story records.
+        debug_rounds: the number of attempts of a model to correct an unusable answer, or code that does not run.
+        votes: the number of plans; the most severe verdict that at least half of them reach stands.
         prompts: a folder of templates that override the shipped ones.
         redact: patterns of values that no model may see: a list, or name -> regular expression.
-        max_cost: US dollars that the models may take for one check.
-        cache: a folder that keeps the models' answers, so that the same question is paid for once.
-        remember: add what a model wrote to the agent's demonstrations once it was executed: `no`, `review` (after a
-            person has confirmed it: `guardagent memory review`) or `always`.
-        sandbox: the engine that runs programs: a name, `auto`, or an object of your own.
-        mode: `program` never asks a model, `generate` always does, `auto` only where no program is there.
-        on_error: what a run that could not be checked is: `deny`, `escalate` (to a person) or `raise`.
-        require_hardening: deny where the operating system cannot confine the sandbox's workers (`guardagent doctor`).
-        locked: a lock file (`guardagent lock`): nothing runs that does not stand in it as it is.
-        shadow: the share of runs, from 0 to 1, that the other side judges again in the background: what a program
-            decided a model, and the reverse. No verdict changes; disagreements wait for `guardagent memory review`.
+        max_cost: the cap on the model cost of one check, in US dollars.
+        cache: a folder for the models' answers, so that the same request is paid for once.
+        remember: add a model's code to the agent's demonstrations after its execution: `no`, `review` (once a reviewer
+            has confirmed it: `guardagent memory review`) or `always`.
+        sandbox: the engine that runs programs: a name, `auto`, or the caller's own object.
+        mode: `program` never calls a model, `generate` always does, `auto` only if there is no program.
+        on_error: the treatment of a run that could not be checked: `deny`, `escalate` (to a reviewer) or `raise`.
+        require_hardening: deny if the operating system cannot confine the sandbox's workers (`guardagent doctor`).
+        locked: a lock file (`guardagent lock`): content that differs from it does not run.
+        shadow: the share of runs, from 0 to 1, that are judged again in the background: by a model if a program
+            decided, and the reverse. No verdict changes; disagreements go to `guardagent memory review`.
 
     Raises:
         InputError: the agent, a content file or an option is wrong.
@@ -152,7 +152,7 @@ class GuardAgent:
             self.known_agent.specification if self.known_agent else ""
         )
         if not self.request:
-            raise InputError("no guard request; expected one in words, or the name of a known agent")
+            raise InputError("no guard request; expected one in natural language, or the name of a known agent")
         self.mode = mode
         self.on_error = on_error
         templates = Prompts(prompts)
@@ -179,41 +179,41 @@ class GuardAgent:
         self._learn = learner(remember, self.known_agent)
         for required in self.known_agent.required if self.known_agent else ():
             required.bind(self.toolbox)
-        _ = self.toolbox.functions  # a toolbox file that fails must fail now, not in a check
+        _ = self.toolbox.functions  # a toolbox file must fail now, not in a check
         self._shadow = self._make_shadow(shadow, model, timeout)
 
     def guard(self, input: str, output_log: str, facts: Mapping[str, Any] | None = None) -> Verdict:  # noqa: A002
-        """Judges one run: label 0 and the answer if it may pass, label 1 and the reasons if not.
+        """Judges one run: label 0 and the answer if it may pass, else label 1 and the reasons.
 
         Args:
-            input: what the agent was asked.
-            output_log: what it did and answered.
-            facts: what the host knows of the user (a role, a profile); wins over anything in the texts.
+            input: the user's request to the agent.
+            output_log: the agent's steps and answer.
+            facts: the host's knowledge of the user (a role, a profile), which overrides anything in the strings.
 
         Returns:
-            The verdict. Whatever could not be checked is denied, with the cause in `errors`.
+            The verdict. A run that could not be checked is denied, with the cause in `errors`.
 
         Raises:
-            GuardError: only with `on_error="raise"`, for a run that could not be checked.
+            GuardError: the run could not be checked; only with `on_error="raise"`.
         """
         verdict = drive(deny_on_crash_flow(self._flow(input, output_log, facts)), self.meter())
         return self._apply_on_error(self._shadowed(verdict, input, output_log, facts))
 
     async def aguard(self, input: str, output_log: str, facts: Mapping[str, Any] | None = None) -> Verdict:  # noqa: A002
-        """As `guard`, without blocking the event loop."""
+        """Judges one run like `guard`, without blocking the event loop."""
         verdict = await adrive(deny_on_crash_flow(self._flow(input, output_log, facts)), self.meter())
         return self._apply_on_error(self._shadowed(verdict, input, output_log, facts))
 
     @property
     def program(self) -> str | None:
-        """The guard program that decides, or None where a model is needed."""
+        """The guard program that decides, or None if a model is needed."""
         if self.mode == "generate" or self.known_agent is None or self._differs_from_known or self.stale:
             return None
         return self.known_agent.program
 
     @cached_property
     def stale(self) -> str:
-        """Why the agent's program may not decide any more, in words; empty where it may, or there is none."""
+        """The reason why the agent's program may no longer decide; empty if it may, or there is none."""
         stored = self.known_agent.stored if self.known_agent else None
         if self.known_agent is None or stored is None or stored.header is None:
             return stored.problem if stored else ""
@@ -221,7 +221,7 @@ class GuardAgent:
 
     @cached_property
     def sources(self) -> tuple[Path, ...]:
-        """The files and folders that this guard was made of."""
+        """The files and folders that this guard was built from."""
         folders = {tool.path.parent for tool in self.toolbox.values()} | (
             {self.known_agent.path} if self.known_agent else set()
         )
@@ -247,21 +247,21 @@ class GuardAgent:
         accept_disputes: Iterable[str] = (),
         properties: bool = True,
     ) -> CompiledProgram:
-        """Has the model write one program for all runs of the agent, and tests it: a checker that asks no model.
+        """Compiles one program for all runs of the agent, written by the model and tested: it calls no model.
 
         Args:
             examples: labelled runs, as a JSON Lines file or as records.
-            candidates: how many programs are written and compared.
-            rounds: how often one that fails goes back to the model.
+            candidates: the number of programs that are written and compared.
+            rounds: the number of times that a failing program goes back to the model.
             without: transformations of the examples to leave out.
-            inputs: on how many random runs properties are tried.
-            crosshair: seconds for CrossHair, where it is installed, to break a property.
-            divide: whether the request is compiled in parts: "always", "never", or "auto" where it is long.
-            accept_disputes: the ids of disputes in which the model is right: these examples and clauses are left out.
+            inputs: the number of random runs on which properties are tested.
+            crosshair: seconds for CrossHair, if it is installed, to refute a property.
+            divide: whether the request is compiled in parts: "always", "never", or "auto" if it is long.
+            accept_disputes: the ids of disputes decided for the model: these examples and clauses are left out.
             properties: whether each clause must have a property, or a reason why it has none.
 
         Raises:
-            NotCompiledError: none passed; its report says what failed.
+            NotCompiledError: no program passed; its report has the failures.
             InputError: an example or an option is wrong.
             ModelError: no model is configured, or it did not answer.
         """
@@ -282,7 +282,7 @@ class GuardAgent:
     def close(self) -> None:
         """Ends the sandbox workers that are kept warm; the guard can be used again afterwards.
 
-        Waits for the runs that `shadow` still has judged again.
+        Waits for the runs that `shadow` still judges again.
         """
         if self._shadow is not None:
             self._shadow.wait()
@@ -298,15 +298,15 @@ class GuardAgent:
         self.close()
 
     def meter(self) -> Meter:
-        """A new account with the model, for one check."""
+        """Returns a new usage account for one check."""
         return Meter(self.model, self._max_cost, self._cache)
 
     def _flow(self, agent_input: str, output_log: str, facts: Mapping[str, Any] | None) -> Flow:
-        """Judges a run: by the program where there is one, else by code that a model writes for it."""
+        """Judges a run with the program if there is one, else with code that a model writes for it."""
         _require_text("input", agent_input)
         _require_text("output_log", output_log)
         if not isinstance(facts, Mapping | None):
-            raise InputError(f"facts is a {type(facts).__name__}; expected a mapping of names to values")
+            raise InputError(f"'facts' is a {type(facts).__name__}; expected a mapping of names to values")
         run = Event(
             _RUN,
             args={"input": agent_input},
@@ -342,39 +342,39 @@ class GuardAgent:
 
     @cached_property
     def _differs_from_known(self) -> bool:
-        """Whether the request or specification is not the one that the known agent's program was written for."""
+        """Whether the request or specification differs from the one that the known agent's program implements."""
         assert self.known_agent is not None
         same_request = _normalized(self.request) == _normalized(self.known_agent.request)
         return not same_request or _normalized(self.specification) != _normalized(self.known_agent.specification)
 
     @property
     def obstacle(self) -> str:
-        """Why nothing can judge, and what to do about it; empty where there is a program, or a model to ask."""
+        """The reason why no run can be judged, and the fix; empty if there is a program or a model."""
         if self.program is not None or (self.model and self.mode != "program"):
             return ""
         if self.known_agent is None:
-            cause = "this request names no known agent, so it has no guard program"
+            cause = "no agent is named, so there is no guard program"
         elif self.mode == "generate":
-            cause = "mode 'generate' asks a model and uses no program"
+            cause = "mode 'generate' calls a model and uses no program"
         elif self._differs_from_known:
             cause = (
                 f"the program of agent {self.known_agent.name!r} was written for another request or specification; "
-                f"leave them out to use those in {self.known_agent.path}"
+                f"leave them out to use those in '{self.known_agent.path}'"
             )
         elif self.stale:
             cause = (
                 f"the program of agent {self.known_agent.name!r} is stale and does not decide: {self.stale}; "
-                f"compile it again: guardagent compile --agent {self.known_agent.name} --examples FILE "
-                f"-o {self.known_agent.program_path}"
+                f"compile it again: 'guardagent compile --agent {self.known_agent.name} --examples FILE "
+                f"-o {self.known_agent.program_path}'"
             )
         else:
-            cause = f"agent {self.known_agent.name!r} has no program; expected {self.known_agent.program_path}"
+            cause = f"agent {self.known_agent.name!r} has no program; expected '{self.known_agent.program_path}'"
         if self.mode == "program":
-            return f"{cause}; mode 'program' asks no model"
-        return f"{cause}; and no model is configured: name one as `model` or in GUARDAGENT_MODEL"
+            return f"{cause}; mode 'program' calls no model"
+        return f"{cause}; and no model is configured: pass 'model' or set 'GUARDAGENT_MODEL'"
 
     def _require_locked(self, lock: Lock, templates: Prompts, *, asks: bool) -> None:
-        """Before anything of it runs."""
+        """Makes sure that the content matches the lock file, before any of it runs."""
         lock.require(toolboxes(self.toolbox))
         if self.known_agent is not None:
             lock.require(agents(self.known_agent.path))
@@ -382,21 +382,21 @@ class GuardAgent:
             lock.require(templates_of(*templates.effective_files))
 
     def _make_shadow(self, rate: float, model: Model | str | None, timeout: float | None) -> Shadow | None:
-        """What has runs judged again, by a copy of this guard in another mode; None where nothing is to be."""
+        """Returns the judge that repeats runs with a copy of this guard in another mode; None if it is off."""
         folder = watched_folder(rate, self.known_agent)
         if folder is None:
             return None
         self._active_model = self.model or _model("generate", model, timeout, later=True)
         program, generated = self._in_mode("program", None), self._in_mode("generate", self._active_model)
         if self.stale:
-            _log.warning("no run is judged again: the program is stale (%s)", self.stale)
+            _log.warning("shadow is off: the program is stale (%s)", self.stale)
             return None
         if obstacle := program.obstacle or generated.obstacle:
-            raise InputError(f"shadow compares a program with a model: {obstacle}")
+            raise InputError(f"'shadow' needs both a program and a model: {obstacle}")
         return Shadow(folder, rate, {"program": program.guard, "generated": generated.guard}, self.setup.redactor)
 
     def _in_mode(self, mode: Mode, model: Model | None) -> GuardAgent:
-        """This guard in another mode, which remembers and watches nothing."""
+        """Returns a copy of this guard in another mode, without learning or shadow."""
         other = copy.copy(self)
         vars(other).update(mode=mode, model=model, on_error="deny", _learn=learner("no", None), _shadow=None)
         return other
@@ -404,7 +404,7 @@ class GuardAgent:
     def _shadowed(
         self, verdict: Verdict, agent_input: str, output_log: str, facts: Mapping[str, Any] | None
     ) -> Verdict:
-        """The verdict as it is; a sample of the runs is judged again later."""
+        """Returns the verdict unchanged, and schedules a sample of the runs to be judged again."""
         if self._shadow is not None:
             decided_by = "generated" if verdict.story or self.program is None else "program"
             self._shadow.watch(agent_input, output_log, facts, decided_by, verdict)
@@ -429,7 +429,7 @@ def guard(
     mode: Mode = "auto",
     **options: Unpack[GuardOptions],
 ) -> Verdict:
-    """Judges one run of a target agent; see `GuardAgent`, whose other options it takes by name."""
+    """Judges one run of a target agent; `options` are the other options of `GuardAgent`."""
     return _cached_guard(request, specification, agent, model, mode, options).guard(input, output_log, facts)
 
 
@@ -444,16 +444,16 @@ async def aguard(
     mode: Mode = "auto",
     **options: Unpack[GuardOptions],
 ) -> Verdict:
-    """As `guard`, without blocking the event loop."""
+    """Judges one run like `guard`, without blocking the event loop."""
     shared = await asyncio.to_thread(_cached_guard, request, specification, agent, model, mode, options)
     return await shared.aguard(input, output_log, facts)
 
 
 def judge_with(program: str, sandbox: Sandbox, toolbox: Toolbox) -> Callable[[str, str, Mapping[str, Any]], Verdict]:
-    """A function of (input, output log, facts) that judges runs with one program.
+    """Returns a function of (input, output log, facts) that judges runs with one program.
 
     Raises:
-        ContentError: a toolbox file fails when it is run.
+        ContentError: a toolbox file fails when it runs.
     """
     _ = toolbox.functions
     check = deny_on_crash(program_check(program, sandbox, toolbox))
@@ -470,7 +470,7 @@ _MAX_GUARDS = 64
 
 
 def _cached_guard(*key: Any) -> GuardAgent:
-    """The guard for these arguments of `guard`, made once and again only when its files have changed."""
+    """Returns the guard for these arguments of `guard`, and rebuilds it only if its files have changed."""
     request, specification, agent, model, mode, options = key
     name = _identity((key, os.environ.get("GUARDAGENT_MODEL")))
     with _guards_lock:
@@ -489,8 +489,8 @@ def _cached_guard(*key: Any) -> GuardAgent:
 
 
 def _identity(value: Any) -> Any:
-    """Stands for an argument: a plain one by its value, any other by itself, which lives as long as its guard."""
-    if value is None or type(value) is str:  # most of them; asking for a Mapping is slow
+    """Returns a cache key for an argument: its value if it is plain, else the id of the object."""
+    if value is None or type(value) is str:  # most of them; a check for Mapping is slow
         return (type(value).__name__, value)
     if isinstance(value, Mapping):
         return ("mapping", tuple((_identity(key), _identity(item)) for key, item in value.items()))
@@ -500,7 +500,7 @@ def _identity(value: Any) -> Any:
 
 
 def _fingerprint(agent: GuardAgent) -> tuple[tuple[int, int] | None, ...]:
-    """(time of the last change, size) of each file that the guard was made of; None for one that is gone."""
+    """Returns (modification time, size) of each source file of the guard; None for a missing one."""
     return tuple(map(_stat, agent.source_names))
 
 
@@ -524,14 +524,16 @@ def _require_choice(option: str, value: str, known: tuple[str, ...]) -> None:
 
 
 def _model(mode: Mode, model: Model | str | None, timeout: float | None, *, later: bool) -> Model | None:
-    """The model that may be asked where there is no program, or where that cannot decide: then it is loaded later."""
+    """Returns the model for runs that no program decides; with `later` it loads at the first request."""
     if timeout is not None:
         require_timeout(timeout)
     if mode == "program":
         return None
     chosen = model or os.environ.get("GUARDAGENT_MODEL") or None
     if timeout is not None and not isinstance(chosen, str):
-        raise InputError("timeout is for a model that is named; give a model of your own its time itself")
+        raise InputError(
+            "'timeout' is for a model given by name; set the timeout of a custom model on the model itself"
+        )
     if not isinstance(chosen, str):
         return chosen
     load = partial(load_model, chosen, **({} if timeout is None else {"timeout": timeout}))
@@ -540,27 +542,27 @@ def _model(mode: Mode, model: Model | str | None, timeout: float | None, *, late
 
 def _require_int(name: str, value: object, least: int) -> None:
     if not isinstance(value, int) or value < least:
-        raise InputError(f"{name} is {value!r}; expected a whole number of at least {least}")
+        raise InputError(f"{name!r} is {value!r}; expected an integer of at least {least}")
 
 
 def _require_cost(name: str, value: object) -> None:
-    """No cap that is never reached by mistake: not even NaN passes."""
+    """Rejects a cap that would never be reached, NaN included."""
     if value is not None and not (isinstance(value, int | float) and 0 <= value < math.inf):
-        raise InputError(f"{name} is {value!r}; expected US dollars, or None for no cap")
+        raise InputError(f"{name!r} is {value!r}; expected US dollars, or None for no cap")
 
 
 def _require_share(name: str, value: object) -> None:
     if value is not None and not (isinstance(value, int | float) and 0 <= value <= 1):
-        raise InputError(f"{name} is {value!r}; expected a number from 0 to 1, or None for no limit")
+        raise InputError(f"{name!r} is {value!r}; expected a number from 0 to 1, or None for no limit")
 
 
 def _require_text(name: str, value: Any) -> None:
     if not isinstance(value, str):
-        raise InputError(f"{name} is a {type(value).__name__}; expected text")
+        raise InputError(f"{name!r} is a {type(value).__name__}; expected a string")
     if not value.strip():
-        raise InputError(f"{name} is empty; expected some text")
+        raise InputError(f"{name!r} is empty; expected text")
     if len(value) > MAX_BYTES:
-        raise InputError(f"{name} has {len(value):,} characters; expected at most {MAX_BYTES:,}")
+        raise InputError(f"{name!r} has {len(value):,} characters; expected at most {MAX_BYTES:,}")
 
 
 def _normalized(text: str) -> str:

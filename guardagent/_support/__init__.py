@@ -1,6 +1,6 @@
-"""General helpers, which know nothing of guards.
+"""General helpers that know nothing of guards.
 
-Reading files with errors that say where, file locks, strict JSON, linear-time regular expressions, plug-ins, parsing
-Python in many threads, a Ctrl-C that is not lost. `fold.py` has the outermost layer of every guard: the most severe
-of several answers stands, and a check that crashes denies.
+They read files with located errors, lock files, parse strict JSON and linear-time regular expressions, find plug-ins,
+parse Python in many threads, and preserve a Ctrl-C. `fold.py` is the outermost layer of every guard: the most severe
+verdict stands, and a check that crashes denies.
 """

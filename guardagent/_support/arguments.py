@@ -1,4 +1,4 @@
-"""The arguments of a proposed call, as its tool will get them."""
+"""The arguments of a proposed call, as its tool will receive them."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ _VARIADIC = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 
 
 def label_problem(action: Any, decision: Any, tags: Any) -> str | None:
-    """What is wrong with what else a call is said to be; None where nothing is."""
+    """Returns the problem with the action, decision and tags of a call; None if they are valid."""
     for name, value in (("action", action), ("decision", decision)):
         if value is not None and not isinstance(value, str):
-            return f"{name} is {value!r}; expected a text"
+            return f"{name!r} is {value!r}; expected a string"
     if isinstance(tags, str) or not isinstance(tags, Iterable):
-        return f"tags is {tags!r}; expected a set of texts"
+        return f"'tags' is {tags!r}; expected a set of strings"
     odd = [tag for tag in tags if not isinstance(tag, str)]
-    return f"a tag is {odd[0]!r}; expected a text" if odd else None
+    return f"a tag is {odd[0]!r}; expected a string" if odd else None
 
 
 def call_problem(tool: Any, args: Any, facts: Any) -> str | None:
-    """What is wrong with the form of a call; None where nothing is."""
+    """Returns the problem with the form of a call; None if it is valid."""
     if type(tool) is not str or not tool:
-        return f"the tool is {tool!r}; expected the name of one"
+        return f"the tool is {tool!r}; expected a tool name"
     if type(args) is not dict and not isinstance(args, Mapping):
-        return f"the arguments of {tool} are a {type(args).__name__}; expected a mapping of names to values"
+        return f"the arguments of {tool!r} are a {type(args).__name__}; expected a mapping of names to values"
     for name in args:
         if type(name) is not str:
-            return f"an argument of {tool} is named {name!r}; expected a text"
+            return f"an argument name of {tool!r} is {name!r}; expected a string"
     if facts is not None and not isinstance(facts, Mapping):
-        return f"facts is a {type(facts).__name__}; expected a mapping of names to values"
+        return f"'facts' is a {type(facts).__name__}; expected a mapping of names to values"
     try:
         ambiguous = ambiguous_names(args)
     except RecursionError:
-        return f"the arguments of {tool} are nested too deep"
-    return f"the arguments of {tool} have {ambiguous}; expected one of them" if ambiguous is not None else None
+        return f"the arguments of {tool!r} are nested too deep"
+    return f"the arguments of {tool!r} have {ambiguous}; expected only one of them" if ambiguous is not None else None
 
 
 def ambiguous_names(value: Any, place: str = "") -> str | None:
-    """The first two names of one object that some reader takes for the same name, and where; None where there are none.
+    """Returns the first two names of one object that some reader treats as equal, with their path; or None.
 
-    Readers of JSON differ: many match names without regard to case, and to these the last one counts, or the first.
+    JSON readers differ: many match names case-insensitively, and then use the last one, or the first.
     """
     if type(value) is dict or isinstance(value, Mapping):
         if len(value) > 1 and not _are_distinct(value):
@@ -62,7 +62,7 @@ def ambiguous_names(value: Any, place: str = "") -> str | None:
 
 
 def normalized_name(name: Any) -> str:
-    """A name without regard to case, width and spaces around it."""
+    """Returns a name without differences in case, width and surrounding space."""
     text = name if type(name) is str else str(name)
     if text.isascii():
         return text.strip().lower()
@@ -72,7 +72,7 @@ def normalized_name(name: Any) -> str:
 def _are_distinct(names: Mapping[Any, Any]) -> bool:
     try:
         text = "".join(names)
-    except TypeError:  # a name that is no text
+    except TypeError:  # a name is not a string
         text = ""
     if text.isidentifier() and text.islower() and text.isascii():  # most are; folding takes time
         return True
@@ -83,9 +83,9 @@ def _ambiguous_pair(names: Iterable[Any], place: str) -> str:
     seen: dict[str, Any] = {}
     for name in names:
         if normalized_name(name) in seen:
-            return f"both {seen[normalized_name(name)]!r:.80} and {name!r:.80}{f' in {place}' if place else ''}"
+            return f"both {seen[normalized_name(name)]!r:.80} and {name!r:.80}{f' in {place!r}' if place else ''}"
         seen[normalized_name(name)] = name
-    raise AssertionError("a pair was seen")
+    raise AssertionError("there is a pair")
 
 
 def _child_path(place: str, name: Any) -> str:
@@ -93,7 +93,7 @@ def _child_path(place: str, name: Any) -> str:
 
 
 def bind_arguments(fn: Callable[..., Any], tool: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments as a function will get them, with its defaults.
+    """Returns the arguments as a function will receive them, with its defaults.
 
     Raises:
         InputError: they do not fit the function.
@@ -105,7 +105,7 @@ def bind_arguments(fn: Callable[..., Any], tool: str, args: Mapping[str, Any]) -
     try:
         arguments = signature.bind(**args)
     except TypeError as error:
-        raise InputError(f"the arguments of {tool}: {error}") from None
+        raise InputError(f"the arguments of {tool!r} do not fit: {error}") from None
     arguments.apply_defaults()
     kinds = {name: one.kind for name, one in signature.parameters.items()}
     named = {name: value for name, value in arguments.arguments.items() if kinds[name] not in _VARIADIC}

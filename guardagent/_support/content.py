@@ -1,4 +1,4 @@
-"""Where the shipped content (toolbox, memory, benchmarks) lies: inside a wheel, or beside the package in a checkout."""
+"""Locates the shipped content (toolbox, memory, benchmarks): inside a wheel, or beside the package in a checkout."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def shipped_folder(name: str) -> Path:
-    """The folder of the shipped content `name`.
+    """Returns the folder of the shipped content `name`.
 
     Raises:
-        InputError: it is not part of this installation.
+        InputError: this installation does not have it.
     """
     if (bundled := _PACKAGE / "_content" / name).is_dir():
         return bundled
     root = _PACKAGE.parent
     if (root / "pyproject.toml").is_file() and (root / name).is_dir():
         return root / name
-    raise InputError(f"{name}/ is not part of this installation; it comes with a checkout of the project; run it there")
+    raise InputError(f"the folder '{name}/' is not part of this installation; run this in a checkout of the project")

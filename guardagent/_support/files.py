@@ -1,4 +1,4 @@
-"""Reads the files people give us. Every mistake is an error that says which file, which line and what was expected."""
+"""Reads users' files. Every mistake is an error that names the file, the line and what was expected."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from guardagent.errors import ContentError, InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MAX_BYTES = 1_000_000  # of one agent input or output log; larger than any real one we know of
+MAX_BYTES = 1_000_000  # of one agent input or output log; larger than any known real one
 MAX_DATA_BYTES = 1_000_000_000
 
 
 def read_text(path: Path | str, *, limit: int = MAX_BYTES) -> str:
-    """The text of a file, or of standard input for `-`.
+    """Returns the text of a file, or of standard input for `-`.
 
     Raises:
         InputError: it is missing, a folder, unreadable, empty, larger than `limit` bytes, or not UTF-8 text.
@@ -26,21 +26,21 @@ def read_text(path: Path | str, *, limit: int = MAX_BYTES) -> str:
     data = _standard_input(limit) if str(path) == "-" else _bytes(Path(path), limit)
     name = "standard input" if str(path) == "-" else str(path)
     if len(data) > limit:
-        raise ContentError(f"more than {limit:,} bytes; expected a text of at most that size", name)
+        raise ContentError(f"has more than {limit:,} bytes; expected at most that many", name)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise ContentError(f"byte {error.start} is not UTF-8; expected UTF-8 text", name, line) from None
     if "\0" in text:
-        raise ContentError("holds zero bytes; expected text, not binary data", name)
+        raise ContentError("contains zero bytes; expected text, not binary data", name)
     if not text.strip():
-        raise ContentError("empty; expected some text", name)
+        raise ContentError("is empty; expected text", name)
     return text
 
 
 def save_text(path: Path | str, text: str) -> None:
-    """Writes a file aside and renames it.
+    """Writes a temporary file and renames it.
 
     Raises:
         InputError: it cannot be written.
@@ -54,12 +54,12 @@ def save_text(path: Path | str, text: str) -> None:
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise InputError(f"{path}: cannot be written: {error.strerror}; expected a file in a folder of yours") from None
+        raise InputError(f"{path}: cannot be written: {error.strerror}; expected a writable folder") from None
 
 
 def _standard_input(limit: int) -> bytes:
     if sys.stdin is None:
-        raise InputError("standard input: is closed; expected a text")
+        raise InputError("standard input: is closed; expected text")
     return sys.stdin.buffer.read(limit + 1)
 
 
@@ -76,7 +76,7 @@ def _bytes(path: Path, limit: int) -> bytes:
 
 
 def parse_json(text: str, path: Path | str, line: int | None = None) -> Any:
-    """The JSON value of a text. It must be strict: see `strict_json`."""
+    """Returns the value of a strict JSON string: see `strict_json`."""
     try:
         return strict_json.loads(text)
     except json.JSONDecodeError as error:
@@ -87,20 +87,20 @@ def parse_json(text: str, path: Path | str, line: int | None = None) -> Any:
 
 
 def read_json_lines(path: Path | str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(line number, object) of each line of a JSON Lines file; blank lines are passed over."""
+    """Yields (line number, object) for each line of a JSON Lines file and skips blank lines."""
     text = read_text(path, limit=MAX_DATA_BYTES)
-    # Only "\n" separates JSON Lines: strings may hold U+2028 and the like, which splitlines() would cut at.
+    # Only "\n" separates JSON Lines: strings may hold U+2028 and the like, at which splitlines() would split.
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         value = parse_json(line, path, number)
         if not isinstance(value, dict):
-            raise ContentError(f"expected a JSON object, got {type(value).__name__}", path, number)
+            raise ContentError(f"is a JSON {type(value).__name__}; expected an object", path, number)
         yield number, value
 
 
 def parse_yaml(text: str, path: Path | str, first_line: int = 1) -> Any:
-    """The value of a YAML text (safe subset). A key given twice is an error."""
+    """Returns the value of a YAML string (safe subset). A duplicate key is an error."""
     import yaml
 
     class Loader(yaml.SafeLoader):
@@ -111,7 +111,7 @@ def parse_yaml(text: str, path: Path | str, first_line: int = 1) -> Any:
         for key_node, _ in node.value:
             key = str(key_node.value)
             if key in seen:
-                raise ContentError(f"key {key!r} is given twice", path, key_node.start_mark.line + first_line)
+                raise ContentError(f"key {key!r} appears twice", path, key_node.start_mark.line + first_line)
             seen.add(key)
         return loader.construct_mapping(node, deep=True)
 
@@ -122,5 +122,5 @@ def parse_yaml(text: str, path: Path | str, first_line: int = 1) -> Any:
         mark = getattr(error, "problem_mark", None)
         at = mark.line + first_line if mark else first_line
         raise ContentError(f"not YAML: {getattr(error, 'problem', None) or error}", path, at) from None
-    except (ValueError, RecursionError) as error:  # a date that is none, a number that is none, endless nesting
+    except (ValueError, RecursionError) as error:  # an invalid date or number, or endless nesting
         raise ContentError(f"not acceptable YAML: {error}", path, first_line) from None

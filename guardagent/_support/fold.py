@@ -1,4 +1,4 @@
-"""Folds Checks into one: the most severe answer stands, and a check that crashes denies."""
+"""Folds Checks into one: the most severe verdict stands, and a check that crashes denies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Response = TypeVar("Response")
 
 
 def fold(checks: Iterable[Check]) -> Check:
-    """One Check out of many. All of them are asked; none of them denies too, since nothing was checked."""
+    """Combines checks into one that runs all of them. With no checks it denies, since nothing was checked."""
     all_checks = tuple(checks)
 
     def folded(event: Event, context: Context) -> Verdict:
@@ -28,9 +28,9 @@ def fold(checks: Iterable[Check]) -> Check:
 
 
 def deny_on_crash(check: Check) -> Check:
-    """The outermost layer of every guard: whatever goes wrong inside is a denial with its cause.
+    """Turns any failure of a check into a denial with its cause: the outermost layer of every guard.
 
-    The time that the check took stands on the verdict.
+    The verdict carries the time that the check took.
     """
 
     def guarded(event: Event, context: Context) -> Verdict:
@@ -42,7 +42,7 @@ def deny_on_crash(check: Check) -> Check:
 
 
 def verdict_or_denial(judge: Callable[[], object]) -> Verdict:
-    """What is answered; a denial where it raises or answers anything but a verdict."""
+    """Returns the verdict of a call; a denial if it raises or returns anything else."""
     try:
         answer = judge()
     except Exception as error:  # noqa: BLE001 - this is the layer that turns any crash into a denial
@@ -51,7 +51,7 @@ def verdict_or_denial(judge: Callable[[], object]) -> Verdict:
 
 
 def deny_on_crash_flow(flow: Generator[Request, Response, object]) -> Generator[Request, Response, Verdict]:
-    """The same layer around a generator, which asks on its way."""
+    """Turns any failure of a generator into a denial, like `deny_on_crash`."""
     started = time.perf_counter()
     try:
         verdict = _as_verdict((yield from flow))
@@ -63,19 +63,19 @@ def deny_on_crash_flow(flow: Generator[Request, Response, object]) -> Generator[
 def _as_verdict(verdict: object) -> Verdict:
     if isinstance(verdict, Verdict):
         return verdict
-    return unchecked_verdict(f"a check returned {type(verdict).__name__}; expected a Verdict")
+    return unchecked_verdict(f"a check returned a {type(verdict).__name__}; expected a Verdict")
 
 
 def crash_denial(error: BaseException) -> Verdict:
-    """The denial that a crash is."""
+    """Returns the denial for an exception."""
     return unchecked_verdict(str(error) if isinstance(error, GuardError) else error_text(error))
 
 
 def combine(first: Verdict, second: Verdict) -> Verdict:
-    """The more severe of two verdicts, with the reasons, violations, errors and details of both."""
+    """Returns the more severe of two verdicts, with the reasons, violations, errors and details of both."""
     severe = max(first, second, key=lambda verdict: verdict.decision.severity)
     new = tuple(violation for violation in second.violations if violation not in first.violations)
-    known = bool(second.violations) and not new  # what it found has its reasons already
+    known = bool(second.violations) and not new  # its reasons are included already
     return severe.changed(
         reasons=first.reasons if known else _merge(first.reasons, second.reasons),
         violations=first.violations + new,

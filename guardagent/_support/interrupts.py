@@ -1,4 +1,4 @@
-"""Remembers a Ctrl-C: a sandbox engine may swallow it, or make a verdict of it, which must not be kept."""
+"""Preserves a Ctrl-C that a sandbox engine may swallow or turn into a verdict, which must not be kept."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import FrameType
 
 @contextlib.contextmanager
 def remember_interrupts() -> Iterator[Callable[[], None]]:
-    """Gives a function that raises KeyboardInterrupt again where one came. Who has a handler of their own keeps it."""
+    """Gives a function that raises KeyboardInterrupt again if one occurred. A custom handler stays in place."""
     signals: list[int] = []
 
     def handler(number: int, frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""JSON Schema with patterns that take linear time: schemas come from servers, and the texts from models."""
+"""JSON Schema with linear-time patterns, since schemas come from servers and strings from models."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from guardagent.errors import InputError
 
 
 def linear_time_validator(kind: Any) -> Any:
-    """A validator class of jsonschema whose patterns are RE2's. One that is none of RE2's everything matches."""
+    """Returns a jsonschema validator class with RE2 patterns. A pattern that RE2 rejects matches everything."""
     import jsonschema
 
     extend: Any = jsonschema.validators.extend
@@ -27,7 +27,7 @@ def linear_time_validator(kind: Any) -> Any:
 
 
 def without_unevaluated(kind: Any) -> Any:
-    """For a schema with `patternProperties`: `unevaluatedProperties` would match these by Python's engine."""
+    """Drops `unevaluatedProperties`, which would match `patternProperties` with Python's engine."""
     import jsonschema
 
     extend: Any = jsonschema.validators.extend
@@ -35,25 +35,25 @@ def without_unevaluated(kind: Any) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def compile_pattern(pattern: str, where: str = "a pattern") -> Any:
-    """A pattern of a schema.
+def compile_pattern(pattern: str, where: str = "pattern") -> Any:
+    """Compiles a pattern of a schema.
 
     Raises:
-        InputError: it is none of RE2's.
+        InputError: it is not an RE2 regular expression.
     """
     try:
         return patterns.compile_pattern(pattern)
     except patterns.PatternError:
-        raise InputError(f"{where}: {pattern!r} is no regular expression of RE2; expected one") from None
+        raise InputError(f"{where}: {pattern!r} is not an RE2 regular expression; expected one") from None
 
 
 def matches(pattern: str, text: str) -> bool | None:
-    """Whether a text has what a pattern looks for; None where RE2 cannot compile the pattern."""
+    """Returns whether a pattern occurs in a string; None if RE2 cannot compile the pattern."""
     try:
         return compile_pattern(pattern).search(text) is not None
     except InputError:
         return None
-    except UnicodeEncodeError:  # half a character
+    except UnicodeEncodeError:  # a lone surrogate
         return False
 
 
@@ -69,7 +69,7 @@ def _pattern_properties(validator: Any, patterns: Mapping[str, Any], value: Any,
         return
     for pattern, schema in patterns.items():
         for name, item in value.items():
-            if matches(pattern, name):  # where that is not known, the tool itself sees to it
+            if matches(pattern, name):  # if that is unknown, the tool itself decides
                 yield from validator.descend(item, schema, path=name, schema_path=pattern)
 
 
@@ -89,7 +89,7 @@ def _additional_properties(validator: Any, others: Any, value: Any, schema: Mapp
 
 
 def _nullable_type(validate: Any) -> Any:
-    """`type`, with the `nullable` of OpenAPI, which many servers write."""
+    """Returns `type` with the `nullable` of OpenAPI, which many servers use."""
 
     def checked(validator: Any, types: Any, value: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
         if value is not None or schema.get("nullable") is not True:

@@ -1,4 +1,4 @@
-"""Names of a package that come from a module of it, which is imported when the first of them is asked for."""
+"""Exports names of a package from a module that is imported at the first access."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def lazy_getattr(package: str, module: str, names: Collection[str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package: gives some names from its module `module`."""
+    """Returns a `__getattr__` for a package that loads `names` from its module `module`."""
 
     def get(name: str) -> Any:
         if name not in names:

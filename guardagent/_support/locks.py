@@ -1,4 +1,4 @@
-"""One writer at a time, among threads and processes."""
+"""File locks: one writer at a time among threads and processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAME = ".lock"
 
 @contextlib.contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """Holds a folder's lock. The system takes it back when its holder ends, however it ends.
+    """Holds a folder's lock. The system releases it when the holder ends, however it ends.
 
     Raises:
         InputError: the folder cannot be written.
@@ -31,7 +31,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Writes a file aside and renames it: a crash, of the machine too, leaves the old one or the new one."""
+    """Writes a temporary file and renames it: a crash, even of the machine, leaves the old or the new file."""
     temporary = path.with_suffix(".new")
     with temporary.open("w", encoding="utf-8") as file:
         file.write(text)
@@ -42,7 +42,7 @@ def replace_file(path: Path, text: str) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """What was renamed in a folder is there after a crash of the machine."""
+    """Flushes a folder to disk, so that its renames survive a crash of the machine."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

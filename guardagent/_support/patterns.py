@@ -1,4 +1,4 @@
-"""Regular expressions of RE2, which match in linear time."""
+"""RE2 regular expressions, which match in linear time."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 
 class PatternError(ValueError):
-    """It is no regular expression of RE2; with what RE2 says."""
+    """A pattern is not an RE2 regular expression; the message is RE2's."""
 
 
 def compile_pattern(pattern: object) -> Any:
-    """A regular expression.
+    """Compiles a regular expression.
 
     Raises:
-        PatternError: it is none.
+        PatternError: it is not an RE2 regular expression.
     """
     import re2
 
@@ -25,4 +25,4 @@ def compile_pattern(pattern: object) -> Any:
         message = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
         raise PatternError(message) from None
     except (TypeError, UnicodeError):
-        raise PatternError("expected a text") from None
+        raise PatternError("expected a string") from None

@@ -1,8 +1,8 @@
 """Plug-ins: the modules of a folder, and those that other packages register by entry points.
 
-Names are told without importing anything, and only the plug-in that is asked for is loaded. A shipped name is the
-shipped module's: a package that registers it too is refused, and so are two packages that register one name, since
-else it would be left to chance which of them guards.
+Listing names imports nothing, and only the requested plug-in is loaded. A shipped name belongs to the shipped module:
+a package that registers it too is rejected, and so are two packages with the same name, since otherwise chance would
+decide which of them guards.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Plugins:
     """One kind of plug-in.
 
     Attributes:
-        kind: what one is called in messages.
-        package: the package whose modules are the shipped ones; those with a leading underscore are none.
-        needs: the names that each has to define.
-        group: the entry points of other packages' ones; empty where there can be none.
-        part: the module of a plug-in that is meant, where one is a package.
+        kind: the kind's name in messages.
+        package: the package whose modules are the shipped plug-ins, except those with a leading underscore.
+        required_names: the names that each plug-in has to define.
+        group: the entry point group of other packages; empty if they cannot register any.
+        submodule: the module to load if a plug-in is a package.
     """
 
     kind: str
@@ -40,14 +40,14 @@ class Plugins:
     submodule: str = ""
 
     def shipped(self) -> tuple[str, ...]:
-        """The names of those that come with this package."""
+        """Returns the names of the plug-ins in this package."""
         return _module_names(self.package)
 
     def __iter__(self) -> Iterator[str]:
-        """The names of all: the shipped ones, then those of other packages.
+        """Iterates over all names: the shipped ones, then those of other packages.
 
         Raises:
-            InputError: two have one name.
+            InputError: two plug-ins have the same name.
         """
         return iter((*self.shipped(), *self._entry_point_plugins()))
 
@@ -55,11 +55,11 @@ class Plugins:
         return name in self.shipped() or name in self._entry_point_plugins()
 
     def load(self, name: str, where: str = "") -> Any:
-        """The plug-in of a name; `where` says where the name stands.
+        """Loads a plug-in by name; `where` is the location of the name for messages.
 
         Raises:
-            UnknownNameError: there is none.
-            InputError: two have this name, or another package's cannot be loaded or lacks what its kind needs.
+            UnknownNameError: no plug-in has this name.
+            InputError: two have this name, or another package's cannot be loaded or lacks a required name.
         """
         if name in self.shipped():
             return self._require_complete(name, self._import(f"{self.package}.{name}"), "this package")
@@ -69,14 +69,14 @@ class Plugins:
         entry = others[name]
         try:
             loaded = self._import(entry.module) if self.submodule else entry.load()
-        except Exception as error:  # what others wrote can fail in any way
+        except Exception as error:  # external code can fail in any way
             raise InputError(
-                f"{self.kind} {name!r} of {_owner(entry)} cannot be loaded: {error_text(error)}; mend or uninstall it"
+                f"{self.kind} {name!r} of {_owner(entry)} cannot be loaded: {error_text(error)}; fix or uninstall it"
             ) from error
         return self._require_complete(name, loaded, _owner(entry))
 
     def load_all(self) -> Iterator[tuple[str, Any]]:
-        """All with their names, each loaded when it comes: the shipped ones, then those of other packages.
+        """Yields all names and plug-ins, loading each in turn: the shipped ones, then those of other packages.
 
         Raises:
             InputError: as `load`.
@@ -91,8 +91,8 @@ class Plugins:
         missing = [needed for needed in self.required_names if not hasattr(loaded, needed)]
         if missing:
             raise InputError(
-                f"{self.kind} {name!r} of {owner} has no {', '.join(missing)}; "
-                f"expected {', '.join(self.required_names)}: mend or uninstall it"
+                f"{self.kind} {name!r} of {owner} lacks {', '.join(map(repr, missing))}; "
+                f"expected {', '.join(map(repr, self.required_names))}: fix or uninstall it"
             )
         return loaded
 
@@ -102,8 +102,8 @@ class Plugins:
             if entry.name in self.shipped() or entry.name in found:
                 other = _owner(found[entry.name]) if entry.name in found else "this package"
                 raise InputError(
-                    f"{self.kind} {entry.name!r} is both of {other} and of {_owner(entry)}; uninstall one of them, or "
-                    f"have it registered under another name (entry points {self.group!r})"
+                    f"{self.kind} {entry.name!r} is registered by both {other} and {_owner(entry)}; uninstall one "
+                    f"of them, or register it under another name (entry points {self.group!r})"
                 )
             found[entry.name] = entry
         return found
@@ -118,7 +118,7 @@ def _module_names(package: str) -> tuple[str, ...]:
 
 @cache
 def _entry_points(group: str) -> tuple[EntryPoint, ...]:
-    """The entry points of installed packages, read once: it takes longer than a check does."""
+    """Returns the entry points of installed packages, cached: reading them takes longer than a check."""
     if not group:
         return ()
     from importlib.metadata import entry_points

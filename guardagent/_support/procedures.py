@@ -1,4 +1,4 @@
-"""A generator that yields what is to be done, so that its sync and its async twin are one."""
+"""Generators that yield operations, so that one generator has a sync and an async driver."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Something to be done: without await, or with it. What it raises is raised where it was yielded."""
+    """A call in its sync and its async form. What it raises is raised where it was yielded."""
 
     sync_call: Callable[[], Any]
     async_call: Callable[[], Awaitable[Any]]
@@ -22,7 +22,7 @@ Procedure = Generator[Operation, Any, T]
 
 
 def drive(steps: Procedure[T]) -> T:
-    """Does one step after the other; what the generator returns."""
+    """Runs each operation in turn and returns the generator's result."""
     advance: Callable[[], Operation] = partial(next, steps)
     thrown: BaseException | None = None
     while True:
@@ -32,16 +32,16 @@ def drive(steps: Procedure[T]) -> T:
             return stop.value  # type: ignore[no-any-return]
         except RuntimeError as error:
             if isinstance(thrown, StopIteration) and error.__cause__ is thrown:
-                raise thrown from None  # a generator cannot pass one through
+                raise thrown from None  # a generator cannot raise StopIteration itself
             raise
         try:
             advance = partial(steps.send, step.sync_call())
-        except BaseException as error:  # noqa: BLE001 - it is the generator's to deal with
+        except BaseException as error:  # noqa: BLE001 - the generator handles it
             advance, thrown = partial(steps.throw, error), error
 
 
 async def adrive(steps: Procedure[T]) -> T:
-    """As `drive`, with await."""
+    """Runs each operation in turn with await."""
     advance: Callable[[], Operation] = partial(next, steps)
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Whether what a part of this package works with is installed, in a version that it was tried with."""
+"""Checks that optional dependencies are installed in a tested version."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from guardagent.errors import InputError
 
 
 def require(distributions: Mapping[str, str], extra: str) -> None:
-    """Makes sure that distributions are installed, each at least in a version.
+    """Makes sure that distributions are installed, each in at least a minimum version.
 
     Raises:
-        InputError: one is missing or older; the text says what to install.
+        InputError: one is missing or older; the message has the command that installs it.
     """
     from importlib.metadata import PackageNotFoundError, version
 
@@ -26,7 +26,7 @@ def require(distributions: Mapping[str, str], extra: str) -> None:
 
 
 def version_problem(name: str, minimum: str, installed: str | None) -> str:
-    """Why an installed version, where None is none, will not do; empty where it will."""
+    """Returns the problem with an installed version (None if it is missing); empty if it is recent enough."""
     if installed is None:
         return f"{name} is not installed"
     return f"{name} {installed} is too old" if _numbers(installed) < _numbers(minimum) else ""

@@ -1,6 +1,6 @@
-"""JSON that every reader takes for the same: no key twice, no NaN or infinity, no number that only becomes infinite.
+"""JSON that every reader understands alike: no duplicate keys, no NaN or infinity, no overflowing number.
 
-A text that is refused raises a ValueError in plain words, a `json.JSONDecodeError` where it is no JSON at a place.
+Rejected input raises a ValueError, or a `json.JSONDecodeError` for a syntax error at a position.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 
 
 def loads(text: str | bytes | bytearray, **hooks: Any) -> Any:
-    """The value of a JSON text; bytes are UTF-8.
+    """Returns the value of a JSON string; bytes are UTF-8.
 
     Raises:
-        ValueError: it has none, or none that can be read in one way only.
+        ValueError: it is not JSON, or ambiguous.
     """
     try:
         return decoder(**hooks).decode(text if isinstance(text, str) else text.decode("utf-8-sig"))
@@ -23,13 +23,13 @@ def loads(text: str | bytes | bytearray, **hooks: Any) -> Any:
 
 
 def decoder(**hooks: Any) -> json.JSONDecoder:
-    """Reads values strictly; `hooks` as of `json.JSONDecoder`, in place of those here."""
+    """Returns a strict decoder; `hooks` override those of `json.JSONDecoder` that are set here."""
     strict = {"object_pairs_hook": unique_keys, "parse_constant": _no_constant, "parse_float": _finite}
     return json.JSONDecoder(**strict | hooks)
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Of a key that is given twice, nobody knows which value counts elsewhere."""
+    """Rejects a duplicate key, since readers differ in which value counts."""
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -38,7 +38,7 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def duplicate_key_message(key: str) -> str:
-    return f"key {key!r} is given twice; expected it once"
+    return f"key {key!r} appears twice; expected it once"
 
 
 def _no_constant(name: str) -> Any:

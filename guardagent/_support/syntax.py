@@ -1,8 +1,8 @@
-"""Parses Python, for several threads at once.
+"""Parses Python in several threads at once.
 
-Some releases of Python (3.11.7 is one) keep one count of the nesting for all threads that build syntax trees, and may
-raise SystemError when two do so at once (python/cpython#106905). Here one does at a time; and since others may call
-`ast.parse` themselves, what fails for that reason is tried again.
+Some releases of Python (such as 3.11.7) share one nesting count among all threads that build syntax trees, and may
+raise SystemError when two do so at once (python/cpython#106905). This module parses in one thread at a time and
+retries, since others may call `ast.parse` themselves.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ def parse(source: str, filename: str = ...) -> ast.Module: ...
 @overload
 def parse(source: str, filename: str = ..., *, mode: Literal["eval"]) -> ast.Expression: ...
 def parse(source: str, filename: str = "<unknown>", *, mode: Literal["exec", "eval"] = "exec") -> ast.AST:
-    """The syntax tree of a text, without warnings about what it holds.
+    """Returns the syntax tree of a string, without warnings about its content.
 
     Raises:
-        SyntaxError, ValueError, RecursionError, MemoryError: it is no Python, or too deep.
+        SyntaxError, ValueError, RecursionError, MemoryError: it is not Python, or nested too deep.
     """
     for attempt in range(_TRIES):
         try:

@@ -1,4 +1,4 @@
-"""Work that nobody waits for: one piece at a time, in a thread that ends when nothing is left, with a bound."""
+"""Runs jobs in the background: one at a time, in a thread that ends when the bounded queue is empty."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Work = Callable[[], None]
 
 
 class WorkerThread:
-    """Does pieces of work in their order.
+    """Runs jobs in their order.
 
     Args:
-        most: how many may wait; what comes while so many do is not taken.
+        capacity: the number of jobs that may wait; further ones are rejected.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -23,7 +23,7 @@ class WorkerThread:
         self._thread: threading.Thread | None = None
 
     def submit(self, work: Work) -> bool:
-        """Takes a piece of work, which must not raise; False where too many wait already."""
+        """Queues a job, which must not raise; returns False if the queue is full."""
         with self._lock:
             if len(self._queue) >= self._capacity:
                 return False
@@ -34,7 +34,7 @@ class WorkerThread:
         return True
 
     def wait(self) -> None:
-        """Until all of it is done."""
+        """Waits until all jobs are done."""
         while (thread := self._thread) is not None and thread.is_alive():
             thread.join()
 

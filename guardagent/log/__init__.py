@@ -1,11 +1,11 @@
-"""The audit log: what a guard has decided, appended to a file in which nothing can be changed unseen.
+"""The audit log: an append-only file of a guard's decisions that reveals any change.
 
-    AuditLog         appends; what it has acknowledged outlives any crash
-    verify_log       reads a log through, and says what is wrong with it
-    verdict_record   what is written of a verdict; outcome_record of what came of a call
+    AuditLog         appends; acknowledged entries survive any crash
+    verify_log       reads a log and reports any damage
+    verdict_record   the record of a verdict; outcome_record the record of a call's outcome
 
-Every entry holds the hash of the one before it, and with a key nobody else can make such hashes. That the end is
-missing shows only by a `Head` that is kept elsewhere. A store is a module of `stores/`, known by the suffixes it takes.
+Every entry holds the hash of the one before it, and with a key nobody else can compute these hashes. Only a `Head` kept
+in another place reveals a missing end. A store is a module of `stores/`, selected by the file's suffix.
 """
 
 from guardagent.errors import LogError

@@ -1,8 +1,8 @@
-"""Appends to a log: from threads, event loops, several processes, and on in what a process forks.
+"""Appends to a log: from threads, event loops, several processes, and forks.
 
-Whoever appends puts the text of an entry into a queue. Then one of those who wait takes all that is there, chains it
-to the end of the file, and commits it for everybody: so many who append at once share one commit, and one who appends
-alone waits for nobody.
+An append puts the content of an entry into a queue. Then one of the waiting threads takes the whole queue, chains it to
+the end of the file, and commits it for all of them: concurrent appends share one commit, and a single one waits for
+nobody.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _open: WeakSet[AuditLog] = WeakSet()
 
 
 class _PendingEntry:
-    """An entry that is to be committed: then it has its number, or the error that kept it from being."""
+    """An entry to be committed: afterwards it has a number, or an error."""
 
     __slots__ = ("error", "seq", "text")
 
@@ -47,20 +47,20 @@ class _PendingEntry:
 
 
 class AuditLog:
-    """A log to which entries are appended. Made where there is none; its folder must be there.
+    """A log to which entries are appended. The file is created if it is missing; its folder must exist.
 
     Args:
         path: `.db` or `.sqlite` is an SQLite file, `.jsonl` JSON Lines.
-        redact: paths of values that are not to be written, such as `args.card.number`, `args.*.ssn`, `output.token`.
-        key: at least 16 random bytes; hashes are HMACs then.
-        head: a file that holds the log's head after every commit; best on another volume.
-        durable: whether entries are written through to the disk before they are acknowledged. If not, they survive
-            the end of this process, however it ends, but no loss of power.
-        clock: gives seconds since the epoch.
+        redact: paths of values to redact, such as `args.card.number`, `args.*.ssn`, `output.token`.
+        key: at least 16 random bytes, which turn hashes into HMACs.
+        head: a file for the log's head, updated after every commit; best on another volume.
+        durable: whether entries are flushed to disk before they are acknowledged. Otherwise they survive the end of
+            this process, however it ends, but no loss of power.
+        clock: returns seconds since the epoch.
 
     Raises:
-        InputError: the key or a path is none.
-        LogError: the log cannot be written, was changed, was made with another key, or is shorter than its head says.
+        InputError: the key or a path is invalid.
+        LogError: the log cannot be written, was changed, has another key, or is shorter than its head records.
     """
 
     def __init__(
@@ -78,10 +78,12 @@ class AuditLog:
         self._entries = RecordEncoder(redact, self._chain, clock)
         self._head_file = HeadFile(Path(head), self._chain) if head is not None else None
         self._store = open_store(self.path, durable=durable)
-        self._last_seen: Entry | None = None  # the last entry that was seen
+        self._last_seen: Entry | None = None  # the last entry seen
         self._require_head()
         self._closed = False
-        self._lock_held = self._forked_mid_commit = False  # by a fork: before it, and by one in the middle of a commit
+        self._lock_held = self._forked_mid_commit = (
+            False  # by a fork: the lock is held before it; one happened during a commit
+        )
         self._start()
         _open.add(self)
 
@@ -100,12 +102,12 @@ class AuditLog:
             Its sequence number, from 1.
 
         Raises:
-            LogError: it could not be written, or nobody knows whether it was.
+            LogError: it could not be written, or it is unknown whether it was.
         """
         return self.append_prepared(self.prepare(record))
 
     def prepare(self, record: Mapping[str, Any]) -> str:
-        """A record as it is going to be written, now or later: redacted, with the time as it is now.
+        """Returns the JSON of a record, to be written now or later: redacted, with the current time.
 
         Raises:
             LogError: it cannot be logged.
@@ -113,16 +115,16 @@ class AuditLog:
         return self._entries.encode(record)
 
     def append_prepared(self, text: str) -> int:
-        """As `append`, of what `prepared` gave."""
+        """Appends the result of `prepare`, like `append`."""
         return self._wait_for_commit(self._enqueue(text))
 
     @property
     def seen(self) -> int:
-        """The number of the last entry that was seen here; 0 before the first."""
+        """The number of the last entry seen here; 0 if there is none."""
         return self._last_seen.seq if self._last_seen is not None else 0
 
     def since(self, seq: int) -> list[str]:
-        """The texts of the entries after one, by its number.
+        """Returns the contents of the entries after the one with this number.
 
         Raises:
             GuardError: the log cannot be read.
@@ -130,18 +132,18 @@ class AuditLog:
         return [entry.text for entry in takewhile(lambda one: one.seq > seq, open_reader(self.path).backwards())]
 
     async def aappend(self, record: Mapping[str, Any]) -> int:
-        """As `append`, while the event loop goes on. An entry is written also if the task is cancelled."""
+        """Appends without blocking the event loop. The entry is written even if the task is cancelled."""
         waiting = self._enqueue(self.prepare(record))
         if self._workers is None:
             self._workers = ThreadPoolExecutor(max_workers=1, thread_name_prefix="guardagent-log")
         try:
             future = self._workers.submit(self._wait_for_commit, waiting)
-        except RuntimeError as error:  # it was closed meanwhile, or the interpreter ends
+        except RuntimeError as error:  # the log was closed, or the interpreter is exiting
             raise LogError(f"{self.path}: the log cannot be written: {error}") from None
         return await asyncio.shield(asyncio.wrap_future(future))
 
     def head(self) -> Head:
-        """Where the log ends now: what an operator keeps elsewhere.
+        """Returns the current end of the log, to be kept in another place.
 
         Raises:
             LogError: the log cannot be read, or was changed.
@@ -153,7 +155,7 @@ class AuditLog:
             return Head.after(last, self._chain)
 
     def close(self) -> None:
-        """Commits what is waiting. Nothing can be appended any more."""
+        """Commits the queue. Nothing can be appended afterwards."""
         with self._committing:
             if not self._closed:
                 while self._pending:
@@ -187,14 +189,14 @@ class AuditLog:
         return waiting.seq
 
     def _commit_batch(self) -> None:
-        """What waits now, in its order."""
+        """Commits the queued entries in order, up to the size of a batch."""
         batch = [self._pending.popleft() for _ in range(min(len(self._pending), _BATCH_SIZE))]
         try:
             self._commit(batch)
         except LogError as error:
             _fail(batch, str(error))
         except BaseException:
-            _fail(batch, f"{self.path}: interrupted; nobody knows whether this was logged")
+            _fail(batch, f"{self.path}: interrupted; it is unknown whether this was logged")
             raise
 
     def _commit(self, batch: list[_PendingEntry]) -> None:
@@ -214,20 +216,20 @@ class AuditLog:
             one.seq = entry.seq
 
     def _require_end(self, last: Entry | None) -> None:
-        """Makes sure that the end of the file is one to go on from, where it is not what was written here."""
+        """Makes sure that the end of the file is valid, unless this process wrote it."""
         known = self._last_seen
         if last == known and known is not None:
             return
         if known is not None and (last is None or last.seq <= known.seq):
             raise LogError(f"{self.path}: entry {known.seq:,} was cut off or changed; nothing is added to the log")
         if last is not None and last.keyed and not self._chain.keyed:
-            raise LogError(f"{self.path}: was made with a key; expected that key")
+            raise LogError(f"{self.path}: was written with a key; expected that key")
         if last is not None and (wrong := self._chain.entry_problem(last)):
             raise LogError(f"{self.path}: entry {last.seq:,} {wrong}; nothing is added to the log")
         self._last_seen = last
 
     def _require_head(self) -> None:
-        """The head is read first: others may append meanwhile."""
+        """Makes sure that the log is no shorter than its head, which is read first: others may append meanwhile."""
         kept = self._head_file.read() if self._head_file is not None else None
         last = self._store.last()
         self._require_end(last)
@@ -238,24 +240,24 @@ class AuditLog:
         if self._closed:
             raise LogError(f"{self.path}: the log is closed")
         if self._forked_mid_commit:
-            raise LogError(f"{self.path}: this process was forked in the middle of a commit; open the log anew")
+            raise LogError(f"{self.path}: this process was forked during a commit; open the log again")
 
-    # --- forks: nothing of SQLite may be open in one, since its locks are not inherited and its notes of them are
+    # --- forks: SQLite must be closed, since a child inherits its record of its locks but not the locks
 
     def before_fork(self) -> None:
-        """Waits for the commit that is going on, and leaves nothing open."""
+        """Waits for the current commit, and closes the file."""
         self._lock_held = self._committing.acquire(timeout=_FORK_WAITS)
         if self._lock_held:
             self._store.close()
 
     def after_fork(self) -> None:
-        """In the parent: goes on."""
+        """Continues in the parent."""
         if self._lock_held:
             self._lock_held = False
             self._committing.release()
 
     def after_fork_in_child(self) -> None:
-        """What was waiting is the parent's."""
+        """Leaves the queue to the parent."""
         self._forked_mid_commit, self._lock_held = not self._lock_held, False
         self._start()
 

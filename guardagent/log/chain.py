@@ -1,9 +1,9 @@
-"""The chain: each entry's hash covers its text, its sequence number and the hash before it.
+"""The hash chain: each entry's hash covers its content, its sequence number and the previous hash.
 
-    {"entry":{…},"prev":"sha256:…","seq":2}      what is hashed: JSON, its keys sorted, in ASCII, without space
+    {"entry":{…},"prev":"sha256:…","seq":2}      the hashed JSON: sorted keys, ASCII, no spaces
 
-With a key, hashes are HMACs. Keys are derived, one for each use: what an agent writes into its arguments is hashed too,
-and must never come out as the hash of an entry.
+With a key, hashes are HMACs. A separate key is derived for each use: an agent's arguments are hashed too, and their
+hash must never equal that of an entry.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _KEYED = "hmac-sha256:"
 
 
 class Entry(NamedTuple):
-    """One entry: its sequence number from 1, its text (a JSON object), the hash before it and its own."""
+    """One entry: its sequence number from 1, its content (a JSON object), the previous hash and its own."""
 
     seq: int
     text: str
@@ -27,7 +27,7 @@ class Entry(NamedTuple):
 
     @property
     def line(self) -> str:
-        """The entry as a line of JSON Lines: what is hashed, with the hash added at its end."""
+        """The entry as a line of JSON Lines: the hashed JSON, with the hash added at its end."""
         return f'{_hash_input(self.seq, self.text, self.prev)[:-1]},"hash":"{self.hash}"}}'
 
     @property
@@ -36,14 +36,14 @@ class Entry(NamedTuple):
 
 
 class DamagedLogError(Exception):
-    """A log cannot be read on here: it was changed."""
+    """A log cannot be read further, since it was changed."""
 
 
 class Chain:
-    """Makes and checks hashes.
+    """Computes and checks hashes.
 
     Args:
-        key: what makes them HMACs.
+        key: makes them HMACs.
     """
 
     def __init__(self, key: bytes | None = None) -> None:
@@ -53,14 +53,14 @@ class Chain:
         self._head = _hasher(key, b"guardagent log head")
 
     def value_hash(self, text: str) -> str:
-        """The hash of a value's canonical text."""
+        """Returns the hash of a value's canonical JSON."""
         return self._value(text)
 
     def head_hash(self, count: int, digest: str) -> str:
         return self._head(f"{count} {digest}")
 
     def link(self, last: Entry | None, contents: Sequence[str]) -> list[Entry]:
-        """Entries with these texts, after the last one."""
+        """Returns entries with these contents, following the last one."""
         seq, prev = (last.seq, last.hash) if last is not None else (0, FIRST)
         entries = []
         for text in contents:
@@ -71,18 +71,18 @@ class Chain:
         return entries
 
     def entry_problem(self, entry: Entry) -> str | None:
-        """What is wrong with an entry by itself; None where nothing is."""
+        """Returns the problem with an entry by itself; None if it is intact."""
         if type(entry.text) is str and self._entry(_hash_input(entry.seq, entry.text, entry.prev)) == entry.hash:
             return None
         if self.keyed and not entry.keyed:
-            return "its hash was made without the key"
-        return "was changed, or made with another key" if self.keyed else "was changed"
+            return "has a hash that was computed without the key"
+        return "was changed, or written with another key" if self.keyed else "was changed"
 
     def link_problem(self, entry: Entry, before: Entry | None) -> str | None:
-        """What is wrong with an entry that stands after another one; None where nothing is."""
+        """Returns the problem with an entry as the successor of another; None if it is intact."""
         expected = before.seq + 1 if before else 1
         if entry.seq != expected:
-            return f"is missing or was moved: entry {entry.seq} stands in its place"
+            return f"is missing or was moved: entry {entry.seq} is in its place"
         if altered := self.entry_problem(entry):
             return altered
         if entry.prev != (before.hash if before else FIRST):

@@ -1,4 +1,4 @@
-"""Writes a log in another form: as JSON Lines, which can be verified as the log itself, or as a table."""
+"""Exports a log as JSON Lines, which can be verified like the log itself, or as a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def export_entries(form: Literal["jsonl", "csv"], entries: Iterable[ParsedEntry], to: TextIO) -> int:
-    """Writes entries, and says how many."""
+    """Writes entries and returns their number."""
     return _write_table(entries, to) if form == "csv" else _write_lines(entries, to)
 
 
@@ -26,7 +26,7 @@ def _write_lines(entries: Iterable[ParsedEntry], to: TextIO) -> int:
 
 
 def _write_table(entries: Iterable[ParsedEntry], to: TextIO) -> int:
-    """A row for each; what has no column of its own stands together in `other`."""
+    """Writes a row for each entry; fields without a column go into `other`."""
     writer = csv.writer(to, lineterminator="\n")
     writer.writerow(COLUMNS)
     return sum(writer.writerow(_row(one)) > 0 for one in entries)
@@ -40,7 +40,7 @@ def _row(one: ParsedEntry) -> list[Any]:
 
 
 def _cell(value: Any) -> Any:
-    """No text that an agent wrote is a formula to a spreadsheet."""
+    """Quotes strings that a spreadsheet would treat as a formula."""
     if value is None or isinstance(value, bool | int | float):
         return value
     text = value if isinstance(value, str) else json.dumps(value)

@@ -1,7 +1,7 @@
-"""Paths to values in an entry, such as `args.card.number`: which of them are redacted.
+"""Paths to values in an entry, such as `args.card.number`, which select the values to redact.
 
-`*` is any one name or position, `**` any number of them. Names are compared without case. A path goes through lists as
-if they were not there: `args.people.ssn` is that of everyone in the list.
+`*` matches any one name or position, `**` any number of them. Names are case-insensitive. A path skips lists:
+`args.people.ssn` matches that of everyone in the list.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from guardagent.errors import InputError, UnknownNameError
 
 FieldPath = tuple[str, ...]
 FieldPaths = tuple[FieldPath, ...]
-"""What is left of the paths at some place; an empty one ends there."""
+"""The remainders of paths at some position; an empty one ends there."""
 
 
 def parse_paths(paths: Iterable[str], fields: Iterable[str]) -> FieldPaths:
-    """Paths, each beginning with the name of a field of an entry.
+    """Parses paths, each beginning with the name of a field of an entry.
 
     Raises:
-        InputError: one of them is none.
+        InputError: a path is invalid.
     """
     if isinstance(paths, str):
-        raise InputError(f"redact is the text {paths!r}; expected a list of paths")
+        raise InputError(f"'redact' is the string {paths!r}; expected a list of paths")
     return tuple(_parse_path(text, frozenset(fields)) for text in paths)
 
 
 def descend(paths: FieldPaths, name: str) -> FieldPaths:
-    """What is left of paths one level deeper, at a name."""
+    """Returns the remainders of paths after a name, one level deeper."""
     folded = _casefolded(name)
     return tuple(left for path in paths for left in _descend(path, folded))
 
@@ -48,7 +48,9 @@ def _descend(path: FieldPath, name: str) -> Iterable[FieldPath]:
 
 def _parse_path(text: str, fields: frozenset[str]) -> FieldPath:
     if not isinstance(text, str) or not all(part.strip() for part in text.split(".")):
-        raise InputError(f"redact: {text!r} is no path; expected names and dots, such as args.card.number")
+        raise InputError(
+            f"redact: {text!r} is not a path; expected names separated by dots, such as 'args.card.number'"
+        )
     path = tuple(map(_casefolded, text.split(".")))
     if path[0] not in fields and path[0] != "**":
         raise UnknownNameError("field", path[0], fields, where=f"redact: {text!r}")

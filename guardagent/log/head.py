@@ -1,4 +1,4 @@
-"""The head of a log: how many entries it has, and the hash of the last one. Kept elsewhere, it shows what was cut off.
+"""The head of a log: its number of entries and its last hash. Kept in another place, it reveals a truncated log.
 
 {"guardagent_log_head": 1, "count": 42, "digest": "sha256:…", "mac": null}
 """
@@ -22,12 +22,12 @@ _MAX_BYTES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where a log ends.
+    """The end of a log.
 
     Attributes:
-        count: how many entries it has.
-        digest: the hash of the last of them.
-        mac: authenticates both, where the log has a key.
+        count: the number of entries.
+        digest: the hash of the last one.
+        mac: authenticates both, if the log has a key.
     """
 
     count: int
@@ -36,16 +36,16 @@ class Head:
 
     @classmethod
     def after(cls, last: Entry | None, chain: Chain) -> Head:
-        """The head of a log that ends with an entry."""
+        """Returns the head of a log that ends with an entry."""
         count, digest = (last.seq, last.hash) if last is not None else (0, FIRST)
         return cls(count, digest, chain.head_hash(count, digest) if chain.keyed else None)
 
     @classmethod
     def load(cls, path: Path | str) -> Head:
-        """The head in a file.
+        """Reads the head from a file.
 
         Raises:
-            InputError: it is missing, or no head.
+            InputError: it is missing, or not a head.
         """
         return _parse_head(parse_json(read_text(path, limit=_MAX_BYTES), path), path)
 
@@ -56,28 +56,28 @@ class Head:
         return json.dumps(self.to_dict())
 
     def mac_problem(self, chain: Chain) -> str | None:
-        """What is wrong with it by itself; None where nothing is. Without the key, that cannot be known."""
+        """Returns the problem with the head by itself; None if it is intact, or cannot be checked without the key."""
         if not chain.keyed:
             return None
         if self.mac is None:
-            return "the head was made without the key"
+            return "the head was written without the key"
         if hmac.compare_digest(self.mac.encode(), chain.head_hash(self.count, self.digest).encode()):
             return None
-        return "the head was changed, or made with another key"
+        return "the head was changed, or written with another key"
 
 
 class HeadFile:
-    """Keeps the head of a log in a file, which may lie on another volume."""
+    """Keeps the head of a log in a file, which may be on another volume."""
 
     def __init__(self, path: Path, chain: Chain) -> None:
         self._path = path
         self._chain = chain
 
     def read(self) -> Head | None:
-        """What was written down last; None where nothing was yet.
+        """Returns the stored head; None if there is none yet.
 
         Raises:
-            LogError: it is no head, or not of this key.
+            LogError: it is not a head, or has another key.
         """
         if not self._path.exists():
             return None
@@ -90,7 +90,7 @@ class HeadFile:
         return head
 
     def update(self, head: Head) -> None:
-        """Writes it down, unless another process has written down a later one.
+        """Stores a head, unless another process has stored a later one.
 
         Raises:
             LogError: it cannot be written, or is another log's.
@@ -108,23 +108,25 @@ class HeadFile:
             raise LogError(f"the head cannot be written: {error}") from None
 
     def require_not_shorter(self, known: Head, now: Head) -> None:
-        """Makes sure that a log is no shorter than was written down.
+        """Makes sure that a log is no shorter than its stored head.
 
         Raises:
             LogError: it is, or it is another log.
         """
         if known.count > now.count:
-            raise LogError(f"{self._path}: knows {known.count:,} entries, and the log has {now.count:,}: some were cut")
+            raise LogError(
+                f"{self._path}: records {known.count:,} entries, but the log has {now.count:,}: some were removed"
+            )
         if known.count == now.count and known.digest != now.digest:
             raise LogError(f"{self._path}: is the head of another log, or entry {now.count} was changed")
 
 
 def _parse_head(value: Any, path: Path | str) -> Head:
     if not isinstance(value, dict) or value.keys() != {"guardagent_log_head", "count", "digest", "mac"}:
-        raise ContentError("is no head of a log; expected what `AuditLog` or `guardagent log verify` gives", path)
+        raise ContentError("is not the head of a log; expected one from 'AuditLog' or 'guardagent log verify'", path)
     version, count, digest, mac = (value[key] for key in ("guardagent_log_head", "count", "digest", "mac"))
     if version != _VERSION:
-        raise ContentError(f"is of version {version!r}; expected version {_VERSION}", path)
+        raise ContentError(f"has version {version!r}; expected version {_VERSION}", path)
     if type(count) is not int or count < 0 or type(digest) is not str or not isinstance(mac, str | None):
-        raise ContentError("is no head of a log: expected a count, a digest and a mac", path)
+        raise ContentError("is not the head of a log; expected 'count', 'digest' and 'mac'", path)
     return Head(count, digest, mac)

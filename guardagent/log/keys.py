@@ -1,4 +1,4 @@
-"""The key of a log: it makes hashes that nobody else can make. It is never shown."""
+"""The key of a log, without which nobody can compute its hashes. It is never shown."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _MAX_BYTES = 4096
 
 
 def load_key(path: Path | str | None = None) -> bytes | None:
-    """The key in a file, else that in the environment variable GUARDAGENT_LOG_KEY; None where neither is given.
+    """Returns the key in a file, else that in the environment variable GUARDAGENT_LOG_KEY, else None.
 
-    A line break at the end is no part of it.
+    A line break at the end is ignored.
 
     Raises:
         InputError: the file cannot be read, or the key is too short.
@@ -27,16 +27,16 @@ def load_key(path: Path | str | None = None) -> bytes | None:
         with Path(path).open("rb") as file:
             key = file.read(_MAX_BYTES)
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}; expected a file with the key of a log") from None
+        raise InputError(f"{path}: cannot be read: {error.strerror}; expected the key file of a log") from None
     return checked_key(key.rstrip(b"\r\n"), str(path))
 
 
 def checked_key(key: bytes, name: str) -> bytes:
-    """A key that is long enough.
+    """Returns a key that is long enough.
 
     Raises:
-        InputError: it is not.
+        InputError: it is too short.
     """
     if not isinstance(key, bytes) or len(key) < MIN_KEY:
-        raise InputError(f"{name}: is no key of a log; expected at least {MIN_KEY} random bytes")
+        raise InputError(f"{name}: is not a log key; expected at least {MIN_KEY} random bytes")
     return key

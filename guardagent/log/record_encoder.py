@@ -1,4 +1,4 @@
-"""What is written of a record: its time, its values without the secret ones, their hashes; all of bounded size."""
+"""Encodes a record: with its time, its redacted values and their hashes, all of bounded size."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from guardagent.log.field_paths import FieldPaths, descend, parse_paths
 from guardagent.log.redaction import MAX_VALUES, OccurrenceRedactor, leaf_values
 from guardagent.log.values import canonical_json, is_json_value, json_value
 
-MAX_WHOLE = 8 * 2**10  # a field of at most so many bytes is written as it is; of longer ones each text is cut
-MAX_STRING = 1024  # how much of a text is left then
-MAX_FIELD = 64 * 2**10  # a field that is still longer is cut itself
+MAX_WHOLE = 8 * 2**10  # bytes of a field that is written unchanged; strings of longer fields are truncated
+MAX_STRING = 1024  # characters of a truncated string
+MAX_FIELD = 64 * 2**10  # bytes; a field that is still longer is truncated itself
 
 _HASHED = ("args", "output", "facts")
 _RESERVED_FIELDS = frozenset({"time", *(f"{name}_hash" for name in _HASHED)})
@@ -23,24 +23,24 @@ _STRUCTURE = frozenset(
     "kind time conversation agent tool call_id decision label rules policy permit status checked_by elapsed_ms "
     "args_hash output_hash facts_hash".split()
 )
-"""Fields of which no value is taken for a redacted one that is equal to it."""
+"""Fields whose values are never redacted for being equal to a redacted value."""
 _NAMES = ("conversation", "agent", "call_id")
 REDACTED = (*"args output facts state reasons violations errors details answer approver".split(), *_NAMES)
-"""Fields that a path may begin with."""
+"""The fields at which a path may begin."""
 _FIELDS = _STRUCTURE.union(REDACTED)
 _UNKEYED = "without a key there is no digest"
 
 
 class RecordEncoder:
-    """Makes texts of records.
+    """Encodes records as JSON.
 
     Args:
-        redact: paths of values that are not to be written.
+        redact: paths of values to redact.
         chain: hashes values.
-        clock: gives seconds since the epoch.
+        clock: returns seconds since the epoch.
 
     Raises:
-        InputError: one of the paths is none.
+        InputError: a path is invalid.
     """
 
     def __init__(self, redact: Iterable[str], chain: Chain, clock: Callable[[], float]) -> None:
@@ -50,17 +50,17 @@ class RecordEncoder:
         self._clock = clock
 
     def encode(self, record: Mapping[str, Any]) -> str:
-        """The canonical JSON of a record.
+        """Returns the canonical JSON of a record.
 
         Raises:
-            LogError: it is none.
+            LogError: it is not a valid record.
         """
         try:
             return self._encode(record)
         except LogError:
             raise
-        except Exception as error:  # noqa: BLE001 - values are a host's objects, and may do anything when looked at
-            raise LogError(f"this cannot be logged: {type(error).__name__}: {error}") from None
+        except Exception as error:  # noqa: BLE001 - a host's objects may run any code when they are read
+            raise LogError(f"the record cannot be logged: {type(error).__name__}: {error}") from None
 
     def _encode(self, record: Mapping[str, Any]) -> str:
         _require_record(record)
@@ -73,7 +73,7 @@ class RecordEncoder:
         return canonical_json({name: self._bounded(value) for name, value in written.items()})
 
     def _hash(self, value: Any, written: Any, name: str) -> str:
-        """With a key, of the value as it was. Without one, a hash would tell what was redacted: of what is written."""
+        """Hashes the original value with a key; without one, the redacted value, which a hash would reveal."""
         redacts = self._chain.keyed and bool(self._by_field[name])
         return self._chain.value_hash(canonical_json(json_value(value) if redacts else written))
 
@@ -98,7 +98,7 @@ class RecordEncoder:
         return (() if name in _STRUCTURE else descend(self._paths, name)) if found is None else found
 
     def _placeholder(self, value: Any) -> dict[str, str]:
-        """A keyed digest tells whether two values are equal, and nothing else; one without a key could be guessed."""
+        """Returns the mark of a redacted value. Its digest is keyed, since one without a key could be guessed."""
         keyed = self._chain.keyed
         return {"redacted": self._chain.value_hash(canonical_json(json_value(value))) if keyed else _UNKEYED}
 
@@ -126,11 +126,11 @@ class RecordEncoder:
 
 def _require_record(record: Mapping[str, Any]) -> None:
     if not isinstance(record, Mapping) or not (record.keys() <= _FIELDS or all(map(_is_name, record))):
-        raise LogError("this is no record; expected a mapping of field names to values")
+        raise LogError("this is not a record; expected a mapping of field names to values")
     if not isinstance(record.get("kind"), str):
-        raise LogError(f"the record has the kind {record.get('kind')!r}; expected a text, such as 'verdict'")
+        raise LogError(f"the record has the kind {record.get('kind')!r}; expected a string such as 'verdict'")
     if taken := _RESERVED_FIELDS & record.keys():
-        raise LogError(f"the record has the field {min(taken)!r}, which the log itself writes")
+        raise LogError(f"the record has the field {min(taken)!r}, which is reserved for the log")
 
 
 def _plain_fields(record: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -142,5 +142,5 @@ def _is_name(name: Any) -> bool:
 
 
 def timestamp(seconds: float) -> str:
-    """A time as it stands in entries: UTC, to the millisecond."""
+    """Returns a time in the format of entries: UTC, to the millisecond."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

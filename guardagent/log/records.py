@@ -1,4 +1,4 @@
-"""What is written of a verdict, and of what came of a call: plain mappings, for `AuditLog.append`."""
+"""Builds the records of verdicts and of call outcomes: plain mappings, for `AuditLog.append`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class PermitFields(Protocol):
-    """What is written of a permit; see `guardagent.Permit`."""
+    """The logged fields of a permit; see `guardagent.Permit`."""
 
     @property
     def policy(self) -> str: ...
@@ -39,18 +39,18 @@ def verdict_record(
     permit: PermitFields | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What is written of a verdict.
+    """Returns the record of a verdict.
 
     Args:
         verdict: the verdict.
-        tool: what was proposed.
-        args: the arguments that were judged; the log adds their hash.
+        tool: the proposed tool.
+        args: the checked arguments; the log adds their hash.
         conversation: the session's id.
-        agent: which agent of the session proposed it.
-        call_id: the host's own name for the call.
-        policy: the digest of the policy; that of the permit where it is not given.
-        permit: what an allowed call may run with; its nonce is not written, only the nonce's hash.
-        facts: what the host knew at this call; the log adds their hash.
+        agent: the agent of the session that proposed the call.
+        call_id: the host's own id for the call.
+        policy: the digest of the policy; default: that of the permit.
+        permit: the permit of an allowed call; only the hash of its nonce is written.
+        facts: the host's facts for this call; the log adds their hash.
     """
     return {
         "kind": "verdict",
@@ -86,18 +86,18 @@ def outcome_record(
     elapsed_ms: float | None = None,
     why: str | None = None,
 ) -> dict[str, Any]:
-    """What is written of the outcome of a call.
+    """Returns the record of the outcome of a call.
 
     Args:
-        tool: what ran.
-        status: how it ended; `withdrawn` where it was allowed and never ran.
+        tool: the tool that ran.
+        status: how it ended; `withdrawn` if it was allowed and never ran.
         conversation: the session's id.
-        output: what it gave back; the log adds its hash.
-        agent: which agent of the session had proposed it.
-        call_id: the host's own name for the call.
-        permit: what it ran with: its place names the verdict that this is the outcome of.
-        elapsed_ms: how long it ran.
-        why: why it never ran.
+        output: its output; the log adds its hash.
+        agent: the agent of the session that proposed it.
+        call_id: the host's own id for the call.
+        permit: its permit, whose place identifies the verdict of this outcome.
+        elapsed_ms: its duration.
+        why: the reason why it never ran.
     """
     return {
         "kind": "outcome",

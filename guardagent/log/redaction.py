@@ -1,7 +1,7 @@
-"""Redacted values where they stand a second time: in reasons, in the evidence of a violation, in other arguments.
+"""Redacts further occurrences of redacted values: in reasons, in the evidence of a violation, in other arguments.
 
-Numbers and short texts are found as whole words, longer texts anywhere. A value that is written in another way there (a
-card number with spaces) is not found.
+Numbers and short strings are found as whole words, longer strings anywhere. A value in another notation (a card number
+with spaces) is not found.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 from guardagent.log.values import canonical_json
 
 MARK = "[redacted]"
-MAX_VALUES = 100  # redacted values that are looked for; where there are more, everything is redacted
-_LONG = 6  # characters from which a text is looked for within words, too
+MAX_VALUES = 100  # redacted values to search for; with more, everything is redacted
+_LONG = 6  # strings of at least this length are also found within words
 
 
 def leaf_values(value: Any) -> Iterable[Any]:
-    """The texts and numbers in a JSON value."""
+    """Yields the strings and numbers in a JSON value."""
     if isinstance(value, dict):
         if value.keys() == {"$object"}:
-            yield from leaf_values(value["$object"][1:])  # the type's name is no secret
+            yield from leaf_values(value["$object"][1:])  # the type's name is not secret
             return
         for item in value.values():
             yield from leaf_values(item)
@@ -33,10 +33,10 @@ def leaf_values(value: Any) -> Iterable[Any]:
 
 
 class OccurrenceRedactor:
-    """Takes some values out of others.
+    """Removes some values from others.
 
     Args:
-        hidden: text or number -> what stands for it where it is a value of its own; in texts that is `[redacted]`.
+        hidden: string or number -> its replacement as a whole value; within strings that is `[redacted]`.
     """
 
     def __init__(self, hidden: Mapping[Any, Any]) -> None:
@@ -47,7 +47,7 @@ class OccurrenceRedactor:
         self._short = re.compile("|".join(short)) if short else None
 
     def redact(self, value: Any) -> Any:
-        """A JSON value without them."""
+        """Returns a JSON value without them."""
         if isinstance(value, dict):
             return value if value.keys() == {"redacted"} else self._mapping(value)
         if isinstance(value, list):
@@ -74,7 +74,7 @@ class OccurrenceRedactor:
 
 
 def _forms(leaf: Any) -> Iterable[str]:
-    """How a value may stand in a text."""
+    """Returns the notations in which a value may occur in a string."""
     text = str(leaf)
     return {text, canonical_json(text)[1:-1], repr(text)[1:-1]}
 

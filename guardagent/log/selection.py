@@ -1,4 +1,4 @@
-"""Chooses entries of a log: of a conversation, a tool, a decision, a time."""
+"""Selects entries of a log by conversation, tool, decision and time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from guardagent.types import Decision
 
 
 class ParsedEntry(NamedTuple):
-    """An entry, and the fields in it."""
+    """An entry and its fields."""
 
     entry: Entry
     fields: dict[str, Any]
@@ -27,12 +27,12 @@ class ParsedEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is asked for; None asks for any.
+    """The criteria for entries; None matches any.
 
     Attributes:
-        since: the first moment, as it stands in entries.
-        until: the last one.
-        last: how many at most, from the end.
+        since: the earliest time, in the format of entries.
+        until: the latest time.
+        last: the maximum number, from the end.
     """
 
     conversation: str | None = None
@@ -43,10 +43,10 @@ class Selection:
     last: int | None = None
 
     def entries(self, path: Path) -> Iterator[ParsedEntry]:
-        """These entries, in their order; they are not verified.
+        """Iterates over the matching entries, in order and not verified.
 
         Raises:
-            InputError: the file cannot be read, or is no log, or damaged so that it cannot be read on.
+            InputError: the file cannot be read, is not a log, or is damaged.
         """
         if self.last is None:
             return self._matching(path)
@@ -54,9 +54,7 @@ class Selection:
 
     def _matching(self, path: Path, *, backwards: bool = False) -> Iterator[ParsedEntry]:
         log, wanted, entry = open_reader(path), self._criteria(), None
-        parts = [
-            f'"{name}":{canonical_json(value)}' for name, value in wanted.items()
-        ]  # stand in the text of all of them
+        parts = [f'"{name}":{canonical_json(value)}' for name, value in wanted.items()]  # each occurs in every match
         try:
             for entry in log.backwards() if backwards else log:
                 if all(part in entry.text for part in parts):
@@ -64,8 +62,10 @@ class Selection:
                     if self._matches(fields, wanted):
                         yield ParsedEntry(entry, fields)
         except DamagedLogError as damaged:
-            near = f"{'before' if backwards else 'after'} entry {entry.seq}" if entry else "at its beginning"
-            raise ContentError(f"the log cannot be read on, {near}: {damaged}; see `log verify`", path) from None
+            near = f"{'before' if backwards else 'after'} entry {entry.seq}" if entry else "at the beginning"
+            raise ContentError(
+                f"the log cannot be read further, {near}: {damaged}; run 'guardagent log verify'", path
+            ) from None
 
     def _criteria(self) -> dict[str, str]:
         named = {"conversation": self.conversation, "tool": self.tool, "decision": self.decision}
@@ -80,10 +80,10 @@ class Selection:
 
 
 def decision_name(name: str | None) -> str | None:
-    """The name of a decision.
+    """Returns the name of a decision.
 
     Raises:
-        UnknownNameError: there is none of this name.
+        UnknownNameError: there is no such decision.
     """
     if name is not None and name not in set(Decision):
         raise UnknownNameError("decision", name, [str(one) for one in Decision])
@@ -91,10 +91,10 @@ def decision_name(name: str | None) -> str | None:
 
 
 def parse_time(text: str | None, option: str) -> str | None:
-    """A time that a person wrote, as it stands in entries; in UTC where it names no zone.
+    """Converts a time to the format of entries; the default zone is UTC.
 
     Raises:
-        InputError: it is none.
+        InputError: it is not a time.
     """
     if text is None:
         return None
@@ -102,12 +102,14 @@ def parse_time(text: str | None, option: str) -> str | None:
         time = datetime.fromisoformat(text)
         return timestamp((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp())
     except (ValueError, OverflowError):
-        raise InputError(f"{option} {text!r} is no time; expected one such as 2026-11-02T10:30:00Z") from None
+        raise InputError(f"{option!r}: {text!r} is not a time; expected one such as '2026-11-02T10:30:00Z'") from None
 
 
 def _fields(entry: Entry, path: Path) -> dict[str, Any]:
     try:
         fields = {"time": "", **json.loads(entry.text)}
     except (ValueError, TypeError, RecursionError) as error:
-        raise ContentError(f"entry {entry.seq} is no JSON object: {error}; see `log verify`", path) from None
+        raise ContentError(
+            f"entry {entry.seq} is not a JSON object: {error}; run 'guardagent log verify'", path
+        ) from None
     return fields

@@ -1,8 +1,8 @@
-"""A local file for what cannot be written to the log now. The log catches up, in order, before its next record.
+"""A local file for records that the log cannot take now. The log catches up, in order, before its next record.
 
-A line holds an entry as it is to be written, redacted already; a line without its end was never acknowledged. How far
-the log has caught up stands in a file beside it, after every entry. Where that could not be written any more, the log
-itself tells: an entry that it has is not written again.
+A line holds an entry in its final form, already redacted; a line without a line break was never acknowledged. A file
+beside the spool records after every entry how far the log has caught up. If that file is not current, the log itself is
+searched: an entry that it contains is not written again.
 """
 
 from __future__ import annotations
@@ -26,15 +26,17 @@ _log = logging.getLogger("guardagent")
 
 
 class RecordSink(Protocol):
+    """Anything that records can be appended to."""
+
     def append(self, record: Mapping[str, Any]) -> Any: ...
 
 
 class Spool:
-    """Appends to a log, else to a file, in which it waits for the log.
+    """Appends to a log, or to a file from which the log catches up later.
 
     Args:
-        log: where records belong.
-        path: the file; None stands for one beside the log's own.
+        log: the destination of records.
+        path: the file; by default beside the log's own.
 
     Raises:
         InputError: no file is named, and the log has none; or it cannot be written.
@@ -43,7 +45,7 @@ class Spool:
     def __init__(self, log: RecordSink, path: Path | str | None = None) -> None:
         beside = getattr(log, "path", None)
         if path is None and not isinstance(beside, Path):
-            raise InputError("the log is no file beside which a spool could lie; expected log_spool=FILE")
+            raise InputError("the log is not a file, so its spool has no default path; expected 'log_spool=FILE'")
         self.path = Path(path) if path is not None else Path(f"{beside}.spool")
         self._position_file = Path(f"{self.path}.at")
         self._target = _AuditLogTarget(log) if isinstance(log, AuditLog) else _RecordTarget(log)
@@ -51,13 +53,13 @@ class Spool:
             with self._locked_file() as handle:
                 self._catch_up(handle)
         except (OSError, LogError) as error:
-            raise InputError(f"there can be no spool: {self.path}: {error}") from None
+            raise InputError(f"{self.path}: cannot be used as a spool: {error}") from None
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Returns once the record is in the log or in the file.
+        """Appends a record to the log or to the file.
 
         Raises:
-            LogError: it is in neither, or nobody knows.
+            LogError: it is in neither, or it is unknown whether it is.
         """
         entry, seen = self._target.prepared(record), self._target.seen
         try:
@@ -68,13 +70,13 @@ class Spool:
                 if empty or not self._catch_up(handle) or not self._append_to_log(entry):
                     self._write(handle, [seen, entry])
         except OSError as error:
-            raise LogError(f"neither the log nor {self.path} can be written: {error}") from None
+            raise LogError(f"neither the log nor its spool '{self.path}' can be written: {error}") from None
 
     def _append_to_log(self, entry: Any) -> bool:
         try:
             self._target.append(entry)
-        except Exception as error:  # noqa: BLE001 - as above
-            _log.error("the audit log cannot be written, and %s is written instead: %s", self.path, error)
+        except Exception as error:  # noqa: BLE001 - a log may raise anything
+            _log.error("the audit log cannot be written, so the record went to '%s': %s", self.path, error)
             return False
         return True
 
@@ -86,7 +88,7 @@ class Spool:
 
     @contextlib.contextmanager
     def _locked_file(self) -> Iterator[int]:
-        """The file, which nobody else looks at meanwhile."""
+        """Gives the file, locked against others."""
         handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -97,7 +99,7 @@ class Spool:
     def _write(self, handle: int, line: list[Any]) -> None:
         lines = self._lines(handle)
         whole = sum(len(line) + 1 for line in lines)
-        os.ftruncate(handle, whole)  # what a killed writer left unfinished
+        os.ftruncate(handle, whole)  # an unfinished line of a killed writer
         begin = [] if lines else [{"spool": secrets.token_hex(8)}]
         data = b"".join(json.dumps(one).encode() + b"\n" for one in [*begin, line])
         try:
@@ -113,7 +115,7 @@ class Spool:
             raise
 
     def _catch_up(self, handle: int) -> bool:
-        """Whether the log has all that waited; as much of it as can be is written there, in its order."""
+        """Writes the waiting entries to the log in order, and returns whether all are there."""
         lines = self._lines(handle)
         if not lines:
             return True
@@ -122,7 +124,7 @@ class Spool:
             at = self._position(name)
             waiting = [(seen, entry) for seen, entry in map(json.loads, lines[1:][at:])]
         except (ValueError, TypeError, KeyError) as error:
-            raise LogError(f"{self.path}: is no spool, or was changed: {error}") from None
+            raise LogError(f"{self.path}: is not a spool, or was changed: {error}") from None
         try:
             there = self._target.since(min(seen for seen, _ in waiting)) if waiting else []
             for done, (_, entry) in enumerate(waiting, at + 1):
@@ -131,8 +133,8 @@ class Spool:
                 else:
                     self._target.append(entry)
                 self._keep_position(name, done)
-        except Exception as error:  # noqa: BLE001 - as above
-            _log.error("the audit log cannot catch up with %s: %s", self.path, error)
+        except Exception as error:  # noqa: BLE001 - a log may raise anything
+            _log.error("the audit log cannot catch up with '%s': %s", self.path, error)
             return False
         os.ftruncate(handle, 0)
         os.fsync(handle)
@@ -144,7 +146,7 @@ class Spool:
         return data.split(b"\n")[:-1]
 
     def _position(self, name: str) -> int:
-        """How many entries of the spool of this name are in the log."""
+        """Returns how many entries of the spool of this name are in the log."""
         with contextlib.suppress(OSError, ValueError):
             of, at = self._position_file.read_text(encoding="ascii").split()
             return int(at) if of == name else 0
@@ -160,7 +162,7 @@ class Spool:
 
 
 class _AuditLogTarget:
-    """Entries are texts, which the log can find again."""
+    """An audit log: its entries are strings, which it can find again."""
 
     def __init__(self, log: AuditLog) -> None:
         self._log = log

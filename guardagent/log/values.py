@@ -1,13 +1,12 @@
-"""Any value as JSON, in one way only: equal values have equal texts, and nothing looks like what it is not.
+"""Encodes any value as JSON in exactly one way: equal values have equal encodings, and none imitates another.
 
 | value | becomes |
 |---|---|
-| texts, integers, finite floats, booleans, None, lists, mappings with texts as keys | themselves, a tuple as a list |
-| what JSON has not: NaN, bytes, sets, dates, decimals, mappings with other keys, objects | `{"$object": [type, …]}` |
-| what is redacted, what is too long | `{"redacted": …}`, `{"cut": …}` |
+| strings, integers, finite floats, booleans, None, lists, mappings with string keys | themselves, a tuple as a list |
+| NaN, bytes, sets, dates, decimals, mappings with other keys, objects | `{"$object": [type, …]}` |
+| redacted values, oversized values | `{"redacted": …}`, `{"cut": …}` |
 
-A mapping that has such a key and no other is written as one with other keys: no agent can make what it writes look
-redacted.
+A mapping with one of these keys alone is encoded as one with other keys: no agent can make its output look redacted.
 """
 
 from __future__ import annotations
@@ -31,23 +30,23 @@ _MAX_DEPTH = 100
 _MAX_VALUES = 100_000
 _TEXT = frozenset({str})
 _WIDE = 2**63
-_MAX_BITS = 10_000  # of an integer: Python refuses to print longer ones
-_STRING_TYPES = (Decimal, datetime, date, time, UUID, PurePath)  # types whose texts say all there is
+_MAX_BITS = 10_000  # of an integer; Python refuses to print longer ones
+_STRING_TYPES = (Decimal, datetime, date, time, UUID, PurePath)  # types that are fully described by their string
 _MAPPINGS = (dict, MappingProxyType)
-_ATOMS = frozenset({str, bool, type(None)})  # most values: what is asked of them is asked quickly
+_ATOMS = frozenset({str, bool, type(None)})  # most values; tests for them must be fast
 
 Redact = Callable[[Any], Any]
 
 canonical_json = json.JSONEncoder(
     sort_keys=True, allow_nan=False, separators=(",", ":"), check_circular=False, default=dict
 ).encode
-"""The text of a JSON value, which may hold tuples and frozen mappings: keys sorted, no space, in ASCII."""
+"""Encodes a JSON value, also with tuples and frozen mappings: sorted keys, no spaces, ASCII."""
 
 
 def is_json_value(value: Any) -> bool:
-    """Whether a value has the text that `plain` of it has: quickly, and false where that is not plain to see."""
+    """Whether a value is certainly its own encoding: a quick test that may return False for one that is."""
     inside = [value]
-    for one in inside:  # it grows while it is gone through
+    for one in inside:  # the list grows during the iteration
         kind = type(one)
         if kind in _MAPPINGS:
             if not _TEXT.issuperset(map(type, one)) or (len(one) == 1 and not _TAGS.isdisjoint(one)):
@@ -63,18 +62,18 @@ def is_json_value(value: Any) -> bool:
 
 
 def json_value(value: Any, paths: FieldPaths = (), redact: Redact | None = None) -> Any:
-    """A value as JSON.
+    """Returns a value as JSON.
 
     Args:
-        value: anything; what has neither end nor bound is cut off.
-        paths: what in it is redacted.
-        redact: what stands for a value that is redacted.
+        value: anything; an endless or oversized one is truncated.
+        paths: the values in it to redact.
+        redact: returns the replacement for a redacted value.
     """
     return value if type(value) in _ATOMS and not paths else _ValueEncoder(redact).encode(value, paths, 0)
 
 
 class _ValueEncoder:
-    """One walk through a value."""
+    """Encodes one value."""
 
     __slots__ = ("_left", "_redact")
 
@@ -121,12 +120,12 @@ class _ValueEncoder:
         return _object("dict", sorted(pairs, key=canonical_json))
 
     def _items(self, value: Sequence[Any], paths: FieldPaths, depth: int) -> list[Any]:
-        """A path reaches into the items of a list as if it named each of them."""
+        """Encodes a list; a path matches its items as if it named each of them."""
         self._left -= len(value)
         if not paths:
             return [item if type(item) in _ATOMS else self.encode(item, (), depth + 1) for item in value]
         return [
-            self.encode(item, (*paths, *descend(paths, str(at))), depth + 1)  # what a path goes on with after a list
+            self.encode(item, (*paths, *descend(paths, str(at))), depth + 1)  # a path may continue after a list
             for at, item in enumerate(value)
         ]
 
@@ -151,7 +150,7 @@ class _ValueEncoder:
 
 
 def _fields(value: Any) -> Mapping[str, Any] | None:
-    """What an object of declared fields holds; None for any other: no code of its own is run to describe it."""
+    """Returns the declared fields of an object; None for any other: none of its own code runs to describe it."""
     if is_dataclass(value):
         return {one.name: getattr(value, one.name, None) for one in fields(value)}
     declared = getattr(type(value), "model_fields", None)  # of Pydantic

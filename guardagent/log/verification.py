@@ -1,4 +1,4 @@
-"""Reads a log through, and says whether every entry is there and as it was written."""
+"""Verifies that every entry of a log is present and unchanged."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from guardagent.log.stores import open_reader
 
 @dataclass(frozen=True, slots=True)
 class LogReport:
-    """What was found.
+    """The result of a verification.
 
     Attributes:
-        status: `whole`; `tampered`, from entry `first_bad` on; `unchecked` where a key is needed.
-        entries: how many were read and are whole.
-        head: the log's head, where it is whole.
-        first_bad: the sequence number of the first entry that is not as it was, or not there.
-        problem: what is wrong with it.
-        notes: what is worth knowing, and no damage.
+        status: `whole`; `tampered`, from entry `first_bad` on; `unchecked` if a key is needed.
+        entries: the number of intact entries that were read.
+        head: the log's head, if it is whole.
+        first_bad: the sequence number of the first entry that is changed or missing.
+        problem: the problem with it.
+        notes: remarks that are not damage.
     """
 
     path: str
@@ -54,15 +54,15 @@ class LogReport:
 
 
 def verify_log(path: Path | str, *, key: bytes | None = None, head: Head | None = None) -> LogReport:
-    """Reads a log through, in constant memory, and changes nothing. Others may append to it meanwhile.
+    """Reads a log in constant memory, and changes nothing. Others may append to it meanwhile.
 
     Args:
         path: the log.
-        key: the one it was made with.
-        head: one of this log that was kept elsewhere, however old: what it knows of must still be there.
+        key: the log's key.
+        head: an earlier head of this log, however old: the entries it covers must still be there.
 
     Raises:
-        InputError: the file is missing, cannot be read, or is no log.
+        InputError: the file is missing, cannot be read, or is not a log.
     """
     return _Verification(Path(path), Chain(key), head).report()
 
@@ -81,12 +81,12 @@ class _Verification:
 
     def report(self) -> LogReport:
         if self._head is not None and self._head.mac is not None and not self._chain.keyed:
-            return self._report("unchecked", problem="the head was made with a key; expected that key")
+            return self._report("unchecked", problem="the head was written with a key; expected that key")
         if self._head is not None and (forged := self._head.mac_problem(self._chain)):
             return self._report("tampered", problem=forged)
         problem = self._first_problem()
         if self._keyless:
-            return self._report("unchecked", problem="it was made with a key; expected that key")
+            return self._report("unchecked", problem="it was written with a key; expected that key")
         if problem is not None:
             return self._report("tampered", self._count + 1, problem)
         return self._report("whole")
@@ -107,14 +107,14 @@ class _Verification:
         except DamagedLogError as damaged:
             return str(damaged)
         if self._head_unmatched and self._head is not None:
-            return f"is missing: the log was cut, since its head knows {self._head.count:,} entries"
+            return f"is missing: the log was cut off, since its head records {self._head.count:,} entries"
         return None
 
     def _differs_from_head(self, entry: Entry) -> str | None:
         if self._head is None or entry.seq != self._head.count:
             return None
         self._head_unmatched = False
-        return None if entry.hash == self._head.digest else "is not the one that the head knows: this is another log"
+        return None if entry.hash == self._head.digest else "differs from the one in the head: this is another log"
 
     def _report(
         self,

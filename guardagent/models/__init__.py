@@ -1,8 +1,8 @@
-"""The models seam: one protocol, one file per backend.
+"""Language models: one protocol, one file per backend.
 
 A backend is a module of `backends/` with a class `Backend(name)`; its name is the module's name. A model is named
 `backend/name`: `openai/gpt-4.1` is `gpt-4.1` at the OpenAI-compatible endpoint that the environment names. A name
-without a backend is meant for `openai`, and one with another provider before its slash for `litellm`.
+without a backend uses `openai`, and one with another provider before its slash uses `litellm`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BACKENDS = Plugins("model backend", "guardagent.models.backends", ("Backend",), 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A model's answer: its text, and what it took (`calls` and `seconds` are counted by who asks)."""
+    """A model's answer: its text and usage (the caller counts `calls` and `seconds`)."""
 
     text: str
     usage: Usage = field(default_factory=Usage)
@@ -33,27 +33,27 @@ class Completion:
 class Model(Protocol):
     """Answers a conversation.
 
-    A model of your own needs this one method. Further ones are used where it has them: `acomplete`, a coroutine of the
-    same shape, by `aguard` (otherwise `complete` is called in a thread); a parameter `temperature`, where several
-    plans vote; `prices` (US dollars per million prompt and completion tokens) and `max_tokens`, for a cap on the cost.
+    A custom model needs this one method. Optional members: `acomplete`, a coroutine of the same shape for `aguard`
+    (otherwise `complete` is called in a thread); a parameter `temperature`, if several plans vote; `prices` (US dollars
+    per million prompt and completion tokens) and `max_tokens`, for a cap on the cost.
     """
 
     def complete(self, messages: Sequence[Message]) -> Completion:
-        """The answer to a conversation, at temperature 0.
+        """Returns the answer to a conversation, at temperature 0.
 
         Raises:
-            ModelError: there is none, or it is no text.
+            ModelError: there is no answer, or it is not a string.
         """
         ...
 
 
 def backend_names() -> list[str]:
-    """The backends of this installation."""
+    """Returns the backends of this installation."""
     return list(BACKENDS)
 
 
 def load_model(name: str, **options: Any) -> Model:
-    """The model of a name such as `openai/gpt-4.1`; options are those of its backend.
+    """Loads the model of a name such as `openai/gpt-4.1`; options are those of its backend.
 
     Raises:
         InputError: the name is empty, or its backend is not installed or cannot be set up.
@@ -62,7 +62,7 @@ def load_model(name: str, **options: Any) -> Model:
     if backend not in BACKENDS:
         backend, rest = ("litellm", name.strip()) if slash else ("openai", name.strip())
     if not rest.strip("/ "):
-        raise InputError(f"model {name!r} names no model; expected a name such as openai/gpt-4.1")
+        raise InputError(f"model {name!r} has no model name; expected a name such as 'openai/gpt-4.1'")
     module = BACKENDS.load(backend)
     try:
         return cast("Model", module.Backend(rest, **options))
@@ -71,15 +71,15 @@ def load_model(name: str, **options: Any) -> Model:
 
 
 def require_timeout(seconds: object) -> None:
-    """Makes sure that some seconds can end.
+    """Makes sure that a timeout is positive and finite.
 
     Raises:
-        InputError: they are no number above 0, or endless.
+        InputError: it is not.
     """
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
-        raise InputError(f"timeout is {seconds!r}; expected seconds, more than 0")
+        raise InputError(f"'timeout' is {seconds!r}; expected a finite number of seconds above 0")
 
 
 def model_name(model: object) -> str:
-    """What a model is called, for people and for a cache."""
+    """Returns a model's name, for messages and cache keys."""
     return str(getattr(model, "name", type(model).__name__))

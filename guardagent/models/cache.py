@@ -1,7 +1,7 @@
-"""The response cache: a model's answers on disk, so that the same question is paid for once.
+"""The response cache: a model's answers on disk, so that the same request is paid for once.
 
-A question is the same when model, messages, temperature and sample are; the random marks of a prompt do not count.
-The files hold what was asked about, and nobody but their owner can read them.
+Requests are equal if model, messages, temperature and sample are; the random marks of a prompt do not count. The files
+hold the content of requests, so only their owner can read them.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class ResponseCache:
-    """The answers in a folder, which is made if need be. Safe to use from several threads and processes.
+    """The answers in a folder, which is created if missing. Safe to use from several threads and processes.
 
     Raises:
-        InputError: the folder cannot be made, or (when read) holds a file that is no answer.
+        InputError: the folder cannot be created, or (on reading) a file holds no answer.
     """
 
     def __init__(self, folder: Path | str) -> None:
@@ -34,10 +34,12 @@ class ResponseCache:
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"{folder}: cannot be made a folder for the response cache: {error.strerror}") from None
+            raise InputError(
+                f"{folder}: cannot be created as the folder of the response cache: {error.strerror}"
+            ) from None
 
     def get(self, model: Model, call: ModelCall) -> Completion | None:
-        """The answer to a question that was asked before."""
+        """Returns the stored answer to an equal request, or None."""
         path = self._path(model, call)
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
@@ -45,10 +47,10 @@ class ResponseCache:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path}: is no answer of a model ({error}); delete it") from None
+            raise InputError(f"{path}: does not contain a model answer ({error}); delete it") from None
 
     def put(self, model: Model, call: ModelCall, answer: Completion) -> None:
-        """Keeps an answer; written aside and renamed, so that nobody reads half of it."""
+        """Stores an answer; the file is renamed into place, so that nobody reads half of it."""
         path = self._path(model, call)
         stored = {"text": _without_marks(answer.text, call), "usage": asdict(answer.usage)}
         temporary = path.with_suffix(f".{secrets.token_hex(4)}")

@@ -1,4 +1,4 @@
-"""Chat with tools: what a model that is offered tools answers. Nothing of its calls is parsed or judged here."""
+"""Chat with tools: a model's answers, with its tool calls unparsed and unjudged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from guardagent.types import Usage
 
 MAX_CALLS = 32  # in one answer
 _ENDED_EARLY = {
-    "length": "it is longer than the limit of tokens allows, and cut off",
+    "length": "it exceeds the token limit and is cut off",
     "content_filter": "a content filter stopped it",
 }
 
@@ -23,8 +23,8 @@ class WrittenCall:
     Attributes:
         name: of the tool.
         arguments: their text, which should be JSON.
-        id: the model's name for the call; empty where it gave none.
-        problem: why it is no call of a function at all; empty where it is one.
+        id: the model's id for the call; empty if it has none.
+        problem: the reason why it is not a function call; empty if it is one.
     """
 
     name: str
@@ -35,10 +35,10 @@ class WrittenCall:
 
 @dataclass(frozen=True, slots=True)
 class ChatCandidate:
-    """One of the answers that a model gave to the same question: a text, calls, or both.
+    """One of a model's answers to the same request: text, calls, or both.
 
     Attributes:
-        problem: why it is of no use as a whole; empty where nothing is wrong with it.
+        problem: the reason why the answer is unusable as a whole; empty if it is usable.
     """
 
     text: str = ""
@@ -48,7 +48,7 @@ class ChatCandidate:
 
 @dataclass(frozen=True, slots=True)
 class ChatAnswer:
-    """What a model answered: one candidate or several, and what all of them took."""
+    """A model's answer: one or more candidates, and their usage together."""
 
     candidates: tuple[ChatCandidate, ...]
     usage: Usage = field(default_factory=Usage)
@@ -56,10 +56,9 @@ class ChatAnswer:
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """Answers a conversation in which it is offered tools.
+    """Answers a conversation, with tools to call.
 
-    Further methods are used where a model has them: `achat`, a coroutine of the same shape (otherwise `chat` is called
-    in a thread).
+    Optional: `achat`, a coroutine of the same shape (otherwise `chat` is called in a thread).
     """
 
     def chat(
@@ -71,17 +70,17 @@ class ChatModel(Protocol):
         stream: bool,
         temperature: float,
     ) -> ChatAnswer:
-        """The answer to a conversation.
+        """Returns the answer to a conversation.
 
         Args:
-            messages: as the chat completions API has them.
-            tools: the same.
-            candidates: how many answers are wanted; there may be fewer.
-            stream: whether the endpoint is to send it bit by bit. What comes back is whole all the same.
-            temperature: of the choice of words.
+            messages: in the format of the chat completions API.
+            tools: in the same format.
+            candidates: the number of requested answers; there may be fewer.
+            stream: whether the endpoint streams the answer. The result is complete either way.
+            temperature: the sampling temperature.
 
         Raises:
-            ModelError: there is none.
+            ModelError: there is no answer.
         """
         ...
 
@@ -89,11 +88,11 @@ class ChatModel(Protocol):
 def checked_candidate(
     text: object, calls: Sequence[WrittenCall], finish_reason: object, max_characters: int
 ) -> ChatCandidate:
-    """An answer whose form is checked: a text that is none, one that was cut off, or too much of it, is a problem."""
+    """Returns an answer with its form checked: a non-string, a truncated or an oversized one has a `problem`."""
     if isinstance(finish_reason, str) and finish_reason in _ENDED_EARLY:
         return ChatCandidate(problem=_ENDED_EARLY[finish_reason])
     if text is not None and not isinstance(text, str):
-        return ChatCandidate(problem="its content is no text")
+        return ChatCandidate(problem="its content is not a string")
     size = len(text or "") + sum(len(call.name) + len(call.arguments) for call in calls)
     if size > max_characters:
         return ChatCandidate(problem=f"it has {size:,} characters; expected at most {max_characters:,}")
@@ -104,12 +103,12 @@ def checked_candidate(
         return ChatCandidate(problem=f"it has {len(calls)} calls; expected at most {MAX_CALLS} at once")
     if not calls and not (text or "").strip():
         return ChatCandidate(problem="it is empty")
-    valid_text = (text or "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half a character is none
+    valid_text = (text or "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # without lone surrogates
     return ChatCandidate(scrub(valid_text), tuple(calls))
 
 
 def written_calls(message: Any) -> list[WrittenCall]:
-    """The calls of an answer that came as a whole, one of the form before `tool_calls` too."""
+    """Returns the calls of a complete answer, including the form before `tool_calls`."""
     legacy = getattr(message, "function_call", None)
     written = [_call(one) for one in _list(getattr(message, "tool_calls", None))]
     return written + ([_function(legacy, "")] if legacy else [])
@@ -119,14 +118,14 @@ def _call(one: Any) -> WrittenCall:
     name = _text(getattr(one, "id", None))
     function = getattr(one, "function", None)
     if getattr(one, "type", "function") not in ("function", None) or function is None:
-        return WrittenCall("", "", name, "it is no call of a function")
+        return WrittenCall("", "", name, "it is not a function call")
     return _function(function, name)
 
 
 def _function(function: Any, call_id: str) -> WrittenCall:
     name, arguments = getattr(function, "name", None), getattr(function, "arguments", None)
-    problem = "" if isinstance(name, str) else "its name is no text"
-    problem = problem or ("" if isinstance(arguments, str) else "its arguments are no text that holds JSON")
+    problem = "" if isinstance(name, str) else "its name is not a string"
+    problem = problem or ("" if isinstance(arguments, str) else "its arguments are not a JSON string")
     return WrittenCall(_text(name), _text(arguments), call_id, problem)
 
 

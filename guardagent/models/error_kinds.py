@@ -1,4 +1,4 @@
-"""What kind of error stopped a program: those that the paper counts (Appendix K), and those of a sandbox."""
+"""The kinds of errors that stop a program: those that the paper counts (Appendix K), and those of a sandbox."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import re
 from guardagent.errors import LimitError, SandboxError
 
 NO_PROGRAM = "no program"
-"""The model's answer held none."""
+"""The model's answer contains no program."""
 
 _RAISED = re.compile(r"\b([A-Z][A-Za-z]*?)(?:Error|Exception)\b: ")
 _CONTRACT = re.compile(r"\b(?:check returned|returned a|called no check|a check failed)\b")
 
 
 def error_kind(error: SandboxError, *, passed_gate: bool) -> str:
-    """`name`, `type`, `value` and so on for what a program raised; otherwise what refused it.
+    """Returns `name`, `type`, `value` and so on for an exception of a program; otherwise the layer that rejected it.
 
     Args:
-        error: what stopped the program.
-        passed_gate: whether the static gate had let it pass before.
+        error: the error that stopped the program.
+        passed_gate: whether the program had passed the static gate.
 
     Returns:
-        `syntax` where it is no Python, `gate` for what the gate or an engine does not take, `limit` for what it used
-        too much of, `contract` for an answer that is none, or the kind of the exception, in small letters.
+        `syntax` if it is not Python, `gate` if the gate or an engine rejects it, `limit` if it exceeded a limit,
+        `contract` for an invalid result, or the kind of the exception in lower case.
     """
     text = str(error)
     if not passed_gate:

@@ -1,6 +1,6 @@
-"""Flows: generators that yield what they ask a model and end with a verdict, so that sync and async exist once.
+"""Flows: generators that yield model calls and end with a verdict, with one sync and one async driver.
 
-A model that does not answer is an error in the flow, at the place where it asked.
+A failed model call is raised in the flow, at the point of the call.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Flow = Generator[ModelCall, Completion, Verdict]
 
 
 def drive(flow: Flow, meter: Meter) -> Verdict:
-    """The verdict of a flow, with what its model took."""
+    """Runs a flow and returns its verdict, with the model usage."""
     turn = _FlowState(flow)
     try:
         turn.start()
@@ -38,7 +38,7 @@ def drive(flow: Flow, meter: Meter) -> Verdict:
 
 
 async def adrive(flow: Flow, meter: Meter) -> Verdict:
-    """As `drive`, without blocking the event loop: what the flow does itself, it does in a thread."""
+    """Runs a flow without blocking the event loop: its own work runs in a thread."""
     turn = _FlowState(flow)
     try:
         await _in_thread(turn.start)
@@ -53,7 +53,7 @@ async def adrive(flow: Flow, meter: Meter) -> Verdict:
 
 
 class _FlowState:
-    """Where a flow stands: it asks something (`call`), or has ended."""
+    """The state of a flow: it waits for a model call (`call`), or has ended."""
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
@@ -92,7 +92,7 @@ def _options(call: ModelCall) -> dict[str, Any]:
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
-    """The result of work in a thread. Who is cancelled, even twice, waits for its end: nothing is left running."""
+    """Runs work in a thread. On cancellation, even a second one, it waits for the end: nothing is left running."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(task)

@@ -1,4 +1,4 @@
-"""A model that is loaded when it is first asked: for a guard whose program decides, and only sometimes cannot."""
+"""A model that loads at its first use, for a guard whose program rarely needs one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from guardagent.models import Model
 
 
 class LazyModel:
-    """Stands for the model that `load` gives: whatever is asked of it is asked of that one.
+    """A proxy for the model that `load` returns.
 
     Raises:
-        UnsentError: it cannot be loaded, so that nothing was asked of it.
+        UnsentError: the model cannot be loaded, so no request was sent.
     """
 
     def __init__(self, load: Callable[[], Model]) -> None:
@@ -32,7 +32,7 @@ class LazyModel:
         return getattr(self._loaded, name)
 
     def close(self) -> None:
-        """Closes the model, if it was ever loaded and can be closed."""
+        """Closes the model, if it was loaded and can be closed."""
         close = getattr(self._loaded, "close", None)
         if close is not None:
             close()

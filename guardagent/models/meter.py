@@ -1,4 +1,4 @@
-"""One check's account with a model: what its answers took, the cap on their cost, and the response cache."""
+"""The model account of one check: usage, the cap on the cost, and the response cache."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from guardagent.types import Usage
 
 
 class MeteredCall:
-    """Around one question: looks it up, lets it be asked where it is `wanted`, and puts what came of it on the account.
+    """The context of one model call: looks it up in the cache, and records its usage.
 
-    Whatever goes wrong inside becomes the `error`. Whoever asks the model sets the `answer`.
+    If `needs_model` is set, the block calls the model and sets `answer`. An exception in the block becomes the `error`.
     """
 
     def __init__(self, meter: Meter, call: ModelCall) -> None:
@@ -49,17 +49,17 @@ class MeteredCall:
         self._meter.record(used if isinstance(used, Usage) else Usage(), time.perf_counter() - self._started)
         if self.error is None:
             self._store()
-        return error is None or isinstance(error, Exception)  # a cancellation or an interrupt goes on
+        return error is None or isinstance(error, Exception)  # a cancellation or an interrupt is not suppressed
 
     @property
     def outcome(self) -> Completion | ModelError:
-        return self.error or self.answer or ModelError("the model gave nothing")
+        return self.error or self.answer or ModelError("the model returned nothing")
 
     def _problem(self, error: BaseException | None) -> ModelError | None:
         if isinstance(error, Exception):
             return _as_model_error(error)
         if not isinstance(self.answer, Completion) or not isinstance(self.answer.text, str):
-            return ModelError(f"the model gave a {type(self.answer).__name__}; expected a Completion with a text")
+            return ModelError(f"the model returned a {type(self.answer).__name__}; expected a Completion with a string")
         return None
 
     def _store(self) -> None:
@@ -75,10 +75,10 @@ class Meter:
     """The account.
 
     Attributes:
-        model: who is asked.
-        max_cost: US dollars that the answers may take together. A question that could go over it is not asked.
-        cache: where answers are looked up first, and kept.
-        usage: what was taken so far.
+        model: the model that is called.
+        max_cost: US dollars that the answers may cost together. A call that could exceed it is not made.
+        cache: where answers are looked up first, and stored.
+        usage: the usage so far.
     """
 
     model: Model | None
@@ -90,13 +90,13 @@ class Meter:
         return MeteredCall(self, call)
 
     def look_up(self, call: ModelCall) -> Completion | None:
-        """The answer that the cache has; None where the model is to be asked.
+        """Returns the cached answer; None if the model has to be called.
 
         Raises:
-            ModelError: there is no model, or its answer could cost more than the cap leaves.
+            ModelError: there is no model, or its answer could exceed the cap.
         """
         if self.model is None:
-            raise ModelError("no model is configured: name one as `model` or in GUARDAGENT_MODEL")
+            raise ModelError("no model is configured: pass 'model' or set 'GUARDAGENT_MODEL'")
         found = self.cache.get(self.model, call) if self.cache else None
         if found is None:
             self._require_affordable(self.model, call)
@@ -112,17 +112,19 @@ class Meter:
             self.cache.put(self.model, call, answer)
 
     def _require_affordable(self, model: Model, call: ModelCall) -> None:
-        """The prompt, at three bytes a token, and the longest answer must fit under the cap."""
+        """Makes sure that the prompt, at three bytes a token, and the longest answer fit under the cap."""
         if self.max_cost is None:
             return
         prices, limit = getattr(model, "prices", None), getattr(model, "max_tokens", None)
         if prices is None or limit is None or self.usage.cost is None:
-            raise ModelError(f"what model {model_name(model)!r} costs is not known, and a cap on the cost is set")
+            raise ModelError(
+                f"the price of model {model_name(model)!r} is unknown; set its prices, or remove the cost cap"
+            )
         prompt = sum(len(message.content.encode(errors="surrogatepass")) for message in call.prompt.messages) / 3
         worst = (prices[0] * prompt + prices[1] * limit) / 1_000_000
         if self.usage.cost + worst > self.max_cost:
             raise ModelError(
-                f"the next question to the model could cost ${worst:.4f}, ${self.usage.cost:.4f} are spent, "
+                f"the next model call could cost ${worst:.4f}, ${self.usage.cost:.4f} is spent, "
                 f"and the cap for one check is ${self.max_cost:g}"
             )
 

@@ -1,13 +1,13 @@
-"""Prompts: Jinja2 templates in `prompts/`, one per question to a model; a user's own folder overrides any of them.
+"""Prompts: Jinja2 templates in `prompts/`, one per model call; a user's own folder overrides any of them.
 
-A template has two blocks, `system` and `user`. What the operator wrote (request, specification, the toolbox) stands in
-the prompt as it is. What others wrote (the run of the target agent, demonstrations, errors, a model's earlier answers)
-reaches a template fenced already, so that no template can forget to: between two lines that carry a random mark,
-which occurs in none of these texts.
+A template has two blocks, `system` and `user`. The operator's content (request, specification, the toolbox) appears in
+the prompt unchanged. Other content (the run of the target agent, demonstrations, errors, a model's earlier answers)
+reaches a template already fenced, so that no template can forget it: between two lines with a random mark that occurs
+in none of these strings.
 
-The mark is made for each prompt. Texts that many prompts repeat (demonstrations, examples) have a mark of their own,
-which stays the same while no text holds it: so they are the same in every prompt, and a provider's prompt cache serves
-them. For its sake a template begins with what never changes, and ends with the data of the one prompt.
+Each prompt has its own mark. Strings that many prompts repeat (demonstrations, examples) have a separate mark, which
+stays the same while no string contains it: so they are identical in every prompt, and a provider's prompt cache serves
+them. For the same reason a template begins with constant content and ends with the data of the one prompt.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Prompt:
     """A rendered prompt, and the marks of its fences.
 
     Attributes:
-        mark: made for this prompt.
-        shared_mark: of the texts that other prompts repeat; empty where it has none.
+        mark: the mark of this prompt.
+        shared_mark: the mark of strings that other prompts repeat; empty if it has none.
     """
 
     messages: tuple[Message, ...]
@@ -44,7 +44,7 @@ class Prompt:
 
     @property
     def unmarked(self) -> str:
-        """The question without its marks: two prompts that ask the same are equal here."""
+        """The prompt without its marks: equal for two prompts with the same content."""
         text = "\0".join(message.content for message in self.messages)
         for mark in filter(None, (self.mark, self.shared_mark)):
             text = text.replace(mark, "")
@@ -53,13 +53,13 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """A question to a model.
+    """A request to a model.
 
     Attributes:
-        prompt: the question.
+        prompt: the prompt.
         temperature: 0 for the likeliest answer.
-        sample: which of several answers to the same question this is.
-        nonce: another random text in the prompt that means nothing.
+        sample: the index among several answers to the same request.
+        nonce: another random string in the prompt that cache keys ignore.
     """
 
     prompt: Prompt
@@ -72,11 +72,11 @@ class Prompts:
     """The templates of a folder, then the shipped ones. Safe to share between threads.
 
     Args:
-        folder: a folder of your own, with any of the files that the shipped one has.
-        new_mark: makes the marks; by default random ones.
+        folder: a folder with any of the files that the shipped one has.
+        new_mark: makes the marks; random by default.
 
     Raises, when made:
-        InputError: the folder is none, or holds no template.
+        InputError: the folder does not exist, or holds no template.
     """
 
     def __init__(self, folder: Path | str | None = None, *, new_mark: Callable[[], str] | None = None) -> None:
@@ -85,29 +85,29 @@ class Prompts:
         self._shared_mark = ""
         for path in self._folders:
             if not path.is_dir() or not any(path.glob("*.j2")):
-                raise InputError(f"{path}: no templates here; expected a folder with files such as plan.j2")
+                raise InputError(f"{path}: contains no templates; expected a folder with files such as 'plan.j2'")
 
     @property
     def sources(self) -> list[Path]:
-        """The template files, those of a user's folder too."""
+        """All template files, including those of a user's folder."""
         return sorted(file for folder in self._folders for file in folder.glob("*.j2"))
 
     @property
     def effective_files(self) -> list[Path]:
-        """The template files that stand for a name: of two, that of the user's folder."""
+        """The template file for each name: that of the user's folder if it has one."""
         found = {file.name: file for folder in reversed(self._folders) for file in folder.glob("*.j2")}
         return [found[name] for name in sorted(found)]
 
     def render(
         self, name: str, data: Mapping[str, Any], shared: Mapping[str, Any] | None = None, **trusted: Any
     ) -> Prompt:
-        """The messages of a template.
+        """Returns the messages of a template.
 
         Args:
             name: the template, without its `.j2`.
-            data: what others wrote: texts, or lists and mappings of texts.
-            shared: the same, where other prompts repeat it.
-            trusted: what the operator wrote.
+            data: untrusted strings, or lists and mappings of strings.
+            shared: untrusted strings that other prompts repeat.
+            trusted: the operator's content.
 
         Raises:
             ContentError: the template is missing or wrong.
@@ -123,7 +123,7 @@ class Prompts:
             context = template.new_context(values)
             blocks = {block: "".join(template.blocks[block](context)).strip() for block in _BLOCKS}
         except KeyError as error:
-            raise ContentError(f"has no block {error}; expected system and user", str(template.filename)) from None
+            raise ContentError(f"has no block {error}; expected 'system' and 'user'", str(template.filename)) from None
         except jinja2.TemplateSyntaxError as error:
             raise ContentError(f"not a template: {error.message}", error.filename or name, error.lineno) from None
         except jinja2.TemplateError as error:
@@ -131,7 +131,7 @@ class Prompts:
         return Prompt(tuple(Message(block, blocks[block]) for block in _BLOCKS if blocks[block]), mark, shared_mark)
 
     def _marks(self, data: Mapping[str, Any], shared: Mapping[str, Any]) -> tuple[str, str]:
-        """(mark, shared mark) that differ and stand in none of the texts."""
+        """Returns (mark, shared mark), which differ and occur in none of the strings."""
         repeated = list(filter(None, _strings(shared)))
         texts = [*_strings(data), *repeated]
         if not repeated:
@@ -142,19 +142,19 @@ class Prompts:
         return self._mark([*texts, shared_mark]), shared_mark
 
     def _mark(self, texts: Sequence[str]) -> str:
-        """A new mark that stands in none of the texts."""
+        """Returns a new mark that occurs in none of the strings."""
         for _ in range(100):
             mark = self._new_mark()
             if not any(mark in text for text in texts):
                 return mark
-        raise InputError("no mark was found that the texts do not hold; expected random marks")
+        raise InputError("every new mark occurs in the data; expected random marks")
 
     @cached_property
     def _environment(self) -> Environment:
         import jinja2
         from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-        return ImmutableSandboxedEnvironment(  # a template is text to fill in, and runs nothing
+        return ImmutableSandboxedEnvironment(  # a template only fills in text and executes nothing
             loader=jinja2.FileSystemLoader(self._folders),
             undefined=jinja2.StrictUndefined,
             autoescape=False,

@@ -1,7 +1,7 @@
-"""Redaction: values that match a pattern are replaced before a text leaves for a model.
+"""Redaction: values that match a pattern are replaced before a string is sent to a model.
 
-A value becomes a placeholder such as `[patient 1 3f9c2d10]`, the same one wherever the value stands in the run. The
-model, and the code that it writes, see the redacted run; in the verdict the values stand again.
+A value becomes a placeholder such as `[patient 1 3f9c2d10]`, the same one wherever the value occurs in the run. The
+model and the code that it writes see the redacted run; the verdict has the original values.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from guardagent._support.patterns import PatternError, compile_pattern
 from guardagent.errors import InputError
 from guardagent.types import thaw
 
-_UNREDACTED_FACTS = ("now",)  # the clock of a check is no value of the run
+_UNREDACTED_FACTS = ("now",)  # the clock of a check is not data of the run
 
 
 class Redactor:
-    """The patterns of an operator.
+    """The operator's redaction patterns.
 
     Args:
         patterns: regular expressions (RE2 syntax: linear time), or name -> regular expression.
 
     Raises:
-        InputError: one of them is none.
+        InputError: a pattern is invalid.
     """
 
     def __init__(self, patterns: Mapping[str, str] | Sequence[str] | str = ()) -> None:
@@ -38,12 +38,12 @@ class Redactor:
         self._patterns = [(name, _compiled(text)) for name, text in named.items()] if patterns else []
 
     def redaction(self) -> Redaction:
-        """A redaction of one run, with placeholders of its own."""
+        """Returns a redaction for one run, with its own placeholders."""
         return Redaction(self._patterns)
 
 
 class Redaction:
-    """What was replaced in one run."""
+    """The replaced values of one run."""
 
     def __init__(self, patterns: Sequence[tuple[str, Any]]) -> None:
         self._patterns = patterns
@@ -53,11 +53,11 @@ class Redaction:
 
     @property
     def nonce(self) -> str:
-        """What all placeholders of this run have in common; empty where nothing is redacted."""
+        """The string that all placeholders of this run contain; empty if nothing is redacted."""
         return self._nonce if self._patterns else ""
 
     def redact(self, value: Any) -> Any:
-        """A JSON value with the placeholders in its texts."""
+        """Returns a JSON value with placeholders in its strings."""
         if not self._patterns:
             return value
         if isinstance(value, str):
@@ -69,7 +69,7 @@ class Redaction:
         return value
 
     def restore(self, value: Any) -> Any:
-        """A JSON value with the values where their placeholders stood, also in keys."""
+        """Returns a JSON value with the original values for their placeholders, also in keys."""
         if not self._values:
             return value
         if isinstance(value, str):
@@ -91,7 +91,7 @@ class Redaction:
         )
         parts, at = [], 0
         for start, minus_end, name in found:
-            if start >= at:  # else it lies in one that was replaced
+            if start >= at:  # else it lies within a replaced one
                 parts += [text[at:start], self._placeholder(name, text[start:-minus_end])]
                 at = -minus_end
         return "".join([*parts, text[at:]])
@@ -107,4 +107,4 @@ def _compiled(pattern: object) -> Any:
     try:
         return compile_pattern(pattern)
     except PatternError as error:
-        raise InputError(f"redaction pattern {pattern!r} is no regular expression (RE2 syntax): {error}") from None
+        raise InputError(f"redaction pattern {pattern!r} is not a regular expression (RE2 syntax): {error}") from None

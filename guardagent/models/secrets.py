@@ -1,4 +1,4 @@
-"""Keeps the keys, tokens and passwords of the environment out of what is kept, shown, raised or logged."""
+"""Keeps the keys, tokens and passwords of the environment out of files, output, errors and logs."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ import os
 import re
 
 _NAMES = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
-_extra_variables: set[str] = set()  # variables of other names that hold a key
+_extra_variables: set[str] = set()  # variables with other names that contain a key
 _SHORTEST = 6
 _CLIENTS = re.compile(r"(openai|httpx2?|httpcore2?|litellm)\b", re.IGNORECASE)
 
 
 def register_secret(variable: str) -> None:
-    """Counts a variable of the environment among those, whatever its name."""
+    """Treats an environment variable as a secret, whatever its name."""
     _extra_variables.add(variable)
 
 
 def scrub(text: str) -> str:
-    """A text without the values of those variables."""
+    """Returns a string without the values of secret environment variables."""
     values = [value for name, value in os.environ.items() if name in _extra_variables or _NAMES.search(name)]
     parts = {part for value in values for part in (value, value.strip()) if len(part) >= _SHORTEST}
-    for part in sorted(parts, key=len, reverse=True):  # one may be the beginning of another
+    for part in sorted(parts, key=len, reverse=True):  # one may be a prefix of another
         text = text.replace(part, "[secret]")
     return text
 
 
 def hide_secrets_in_logs() -> None:
-    """Cuts them out of what the client libraries log, which at the level DEBUG is all that they send and receive.
+    """Removes secrets from the logs of client libraries, which at DEBUG hold all requests and responses.
 
-    Their loggers come into being bit by bit, so this is done before each request.
+    Their loggers are created over time, so this runs before each request.
     """
     for name in filter(_CLIENTS.match, list(logging.root.manager.loggerDict)):
         logger = logging.getLogger(name)

@@ -1,9 +1,9 @@
-"""The sandbox seam: one protocol, one file per engine.
+"""The sandbox: one protocol, one file per engine.
 
-An engine is a module of `engines/` with a class `Engine(limits)`, and a function `problem()` that says why it cannot
-work on this machine (empty where it can); its name is the module's name. It runs one guard program with fresh names, in
-a process of its own, and gives back what `check` returned. What a program may be written with is decided before, by the
-static gate (`gate.py`).
+An engine is a module of `engines/` with a class `Engine(limits)`, and a function `problem()` that returns why it cannot
+work on this machine (empty if it can); its name is the module's name. It runs one guard program with fresh names, in
+its own process, and returns the result of `check`. The static gate (`gate.py`) decides before that which syntax a
+program may use.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ENGINES = Plugins("sandbox engine", "guardagent.sandbox.engines", ("Engine", "pr
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one run of a program may use."""
+    """The resource limits of one run of a program."""
 
     seconds: float = 2.0
     memory_bytes: int = 32 * 1024 * 1024
@@ -45,35 +45,34 @@ class Sandbox(Protocol):
     ) -> Any:
         """Runs `check(**inputs)` of a program that can call `functions`, and nothing else.
 
-        Its clock stands still at `now` (with a zone; default: the time of the call), its random numbers are always
-        the same.
+        The clock stands still at `now` (with a zone; default: the time of the call). Random numbers never vary.
 
-        What a function is called with is the host's own copy: nothing that the program does later changes it.
-        What a function raises reaches the program as a ValueError with the same message.
+        The arguments of a function are the host's own copy: the program cannot change them later.
+        An exception of a function reaches the program as a ValueError with the same message.
 
         Returns:
-            What `check` returned, as plain Python values; nothing it printed counts.
+            The result of `check`, as plain Python values; printed output is discarded.
 
         Raises:
-            ProgramError: the program is not valid, has no `check`, or raised.
-            LimitError: it went over a limit, or its interpreter died.
+            ProgramError: the program is invalid, has no `check`, or raised.
+            LimitError: it exceeded a limit, or its interpreter died.
         """
         ...
 
     def close(self) -> None:
-        """Ends what is kept warm. The sandbox can be used again afterwards."""
+        """Ends the processes that are kept warm. The sandbox can be used again afterwards."""
         ...
 
 
 def engine_names() -> list[str]:
-    """The engines of this installation."""
+    """Returns the engines of this installation."""
     return list(ENGINES)
 
 
 def load_sandbox(name: str = "auto", limits: Limits | None = None, *, require_hardening: bool = False) -> Sandbox:
-    """The engine of a name. `auto` takes Monty, and for syntax that Monty lacks RestrictedPython.
+    """Loads the engine of a name. `auto` uses Monty, and RestrictedPython for syntax that Monty lacks.
 
-    With `require_hardening` every run is refused where a hardening layer cannot work on this machine.
+    With `require_hardening`, every run is refused if a hardening layer cannot work on this machine.
 
     Raises:
         UnknownNameError: there is no such engine.
@@ -83,7 +82,7 @@ def load_sandbox(name: str = "auto", limits: Limits | None = None, *, require_ha
 
 
 def load_engine(sandbox: Sandbox | str, *, require_hardening: bool = False) -> Sandbox:
-    """The engine of a name, or an object of the caller's own.
+    """Loads the engine of a name, or wraps the caller's own object.
 
     Raises:
         UnknownNameError: there is no such engine.
@@ -94,11 +93,11 @@ def load_engine(sandbox: Sandbox | str, *, require_hardening: bool = False) -> S
 
 
 class Engines:
-    """The engines that one guard runs programs in, each made when it is first named.
+    """The engines of one guard, each created at its first use.
 
     Args:
-        sandbox: `auto`, where a program's author may name another one; the name of an engine, which then runs
-            everything; or an object of the caller's own, which does too.
+        sandbox: `auto`, which lets a program's author choose another engine; the name of an engine, or the caller's own
+            object, which then runs everything.
         require_hardening: as for `load_sandbox`.
 
     Raises:
@@ -113,7 +112,7 @@ class Engines:
         self._lock = threading.Lock()
 
     def get(self, name: str) -> Sandbox:
-        """The engine for a program whose author named this one."""
+        """Returns the engine for a program whose author named this one."""
         if not self._selectable:
             return self._default
         with self._lock:
@@ -122,13 +121,13 @@ class Engines:
             return self._by_name[name]
 
     def close(self) -> None:
-        """Ends what they keep warm."""
+        """Ends the processes that the engines keep warm."""
         for engine in list(self._by_name.values()):
             engine.close()
 
 
 class _HardenedSandbox:
-    """An engine that runs nothing where a hardening layer is missing."""
+    """An engine that refuses every run if a hardening layer is missing."""
 
     def __init__(self, engine: Sandbox) -> None:
         self._engine = engine
@@ -142,11 +141,11 @@ class _HardenedSandbox:
     ) -> Any:
         from guardagent.sandbox.hardening import problems
 
-        unconfined = getattr(self._engine, "unconfined", lambda: "this engine does not say whether it is confined")
+        unconfined = getattr(self._engine, "unconfined", lambda: "this engine does not report whether it is confined")
         found = {**problems(), "engine": unconfined()}
         missing = [f"{layer}: {problem}" for layer, problem in found.items() if problem]
         if missing:
-            raise SandboxError(f"hardening is required and not complete here; {'; '.join(missing)}")
+            raise SandboxError(f"hardening is required but incomplete on this machine; {'; '.join(missing)}")
         return self._engine.run(program, inputs, functions, now)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What protects this machine: which hardening layers and which sandbox engines work, tried and not assumed."""
+"""Tests which hardening layers and sandbox engines work on this machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PROGRAM = "def check(agent_input, agent_output, facts):\n    return agent_input
 
 @dataclass(frozen=True, slots=True)
 class ComponentStatus:
-    """One layer or engine. `problem` is empty where it works, and else says what to do."""
+    """The status of one layer or engine. `problem` is empty if it works, else it has the fix."""
 
     kind: str
     name: str
@@ -25,11 +25,11 @@ class ComponentStatus:
 def examine() -> list[ComponentStatus]:
     """Tries every layer and every engine of this installation."""
     layers = [ComponentStatus("layer", name, problem) for name, problem in hardening.problems().items()]
-    return layers + [_engine(name) for name in ENGINES if name != "auto"]  # which is two of them
+    return layers + [_engine(name) for name in ENGINES if name != "auto"]  # which combines two of them
 
 
 def to_dict(statuses: list[ComponentStatus]) -> dict[str, Any]:
-    """As one JSON object: `{"platform", "python", "hardened", "layers": {name: problem}, "engines": {…}}`."""
+    """Returns one JSON object: `{"platform", "python", "hardened", "layers": {name: problem}, "engines": {…}}`."""
     return {
         "platform": platform.platform(),
         "python": platform.python_version(),
@@ -58,5 +58,5 @@ def _trial(engine: Any) -> str:
     finally:
         engine.close()
     if answer != "works":
-        return "it gave a wrong answer; install guardagent again"
+        return "it returned a wrong result; reinstall guardagent"
     return f"works, but not confined: {unconfined}" if unconfined else ""

@@ -1,7 +1,7 @@
-"""The static gate: what a program may be written with, decided on its syntax tree before any of it runs.
+"""The static gate: decides on a program's syntax tree, before any of it runs, whether its syntax is allowed.
 
-One visitor method per kind of syntax node; a kind without one is refused. The walk uses no recursion, so that no
-program can exhaust the host's stack.
+There is one visitor method per kind of syntax node; a kind without one is rejected. The walk is not recursive, so that
+no program can exhaust the host's stack.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ METHODS = frozenset(
     "__and__".split()
 )
 READABLE = frozenset({"__name__", "__doc__", "__init__"})
-"""Special attributes that may be read, by their own name."""
+"""Special attributes that may be read by name."""
 _REFUSED_NAMES = frozenset(
     "eval exec compile open input globals locals vars dir breakpoint exit quit help memoryview "
     "copyright credits license".split()
 )
 _CONTEXTS = (ast.Load, ast.Store, ast.Del)
 _ALTERNATIVES = {
-    "async": "write plain functions; toolbox calls answer at once",
-    "TryStar": "catch exceptions with plain `except`",
+    "async": "write plain functions; toolbox calls are synchronous",
+    "TryStar": "catch exceptions with plain 'except'",
     "TypeAlias": "leave type aliases and type parameters out",
 }
 _ALTERNATIVE_KEYS = {
@@ -51,10 +51,10 @@ _ALTERNATIVE_KEYS = {
 
 @lru_cache(maxsize=256)
 def admit(program: str, functions: frozenset[str]) -> ast.Module:
-    """The syntax tree of a program that may run with these toolbox functions.
+    """Returns the syntax tree of a program that may run with these toolbox functions.
 
     Raises:
-        ProgramError: it may not; the message says where, and what to write instead.
+        ProgramError: it may not; the message has the line and an alternative.
     """
     tree = parse(program)
     _Gate(functions).walk(tree)
@@ -62,10 +62,10 @@ def admit(program: str, functions: frozenset[str]) -> ast.Module:
 
 
 def parse(program: str) -> ast.Module:
-    """The syntax tree of a program.
+    """Returns the syntax tree of a program.
 
     Raises:
-        ProgramError: it is too long, or no Python.
+        ProgramError: it is too long, or not Python.
     """
     if len(program) > MAX_CHARACTERS:
         raise ProgramError(f"the program has {len(program):,} characters; expected at most {MAX_CHARACTERS:,}")
@@ -88,7 +88,7 @@ class _Gate:
         self._class_of: set[int] = set()
 
     def walk(self, tree: ast.Module) -> None:
-        """Visits every node, then settles what needs all of them.
+        """Visits every node, then checks the names.
 
         Raises:
             ProgramError: the program may not run.
@@ -97,7 +97,7 @@ class _Gate:
         while level:
             nodes, depth = nodes + len(level), depth + 1
             if depth > MAX_DEPTH or nodes > MAX_NODES:
-                bounds = f"deeper than {MAX_DEPTH} or has more than {MAX_NODES:,} parts"
+                bounds = f"deeper than {MAX_DEPTH} or has more than {MAX_NODES:,} nodes"
                 self.refuse(level[0], f"the program is nested {bounds}; shorten it")
             below: list[Any] = []
             for node in level:
@@ -119,9 +119,9 @@ class _Gate:
         instead = _ALTERNATIVES.get(
             _ALTERNATIVE_KEYS.get(kind, kind), "write it with plain functions, loops and conditions"
         )
-        self.refuse(node, f"{kind} is not supported; {instead}")
+        self.refuse(node, f"{kind!r} is not supported; {instead}")
 
-    # What holds only other nodes, which are visited in their turn.
+    # Nodes that only contain other nodes, which are visited in turn.
 
     def _plain(self, node: ast.AST) -> None:
         pass
@@ -139,11 +139,11 @@ class _Gate:
     visit_LShift = visit_RShift = visit_BitOr = visit_BitXor = visit_BitAnd = visit_MatMult = visit_Eq = _plain
     visit_NotEq = visit_Lt = visit_LtE = visit_Gt = visit_GtE = visit_Is = visit_IsNot = visit_In = visit_NotIn = _plain
 
-    # What binds or reads a name.
+    # Nodes that bind or read a name.
 
     def visit_Module(self, node: ast.Module) -> None:
         if not any(isinstance(item, ast.FunctionDef) and item.name == "check" for item in node.body):
-            self.refuse(node, f"no function 'check' is defined; expected def check({', '.join(INPUTS)})")
+            self.refuse(node, f"no function 'check' is defined; expected 'def check({', '.join(INPUTS)})'")
 
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load):
@@ -158,7 +158,7 @@ class _Gate:
     def visit_Attribute(self, node: ast.Attribute) -> None:
         if node.attr in READABLE:
             if node.attr == "__name__" and isinstance(node.value, ast.Attribute) and node.value.attr == "__class__":
-                self._class_of.add(id(node.value))  # `x.__class__.__name__` is the name of type(x), which is no secret
+                self._class_of.add(id(node.value))  # `x.__class__.__name__` is the name of type(x), which is harmless
             return
         if id(node) in self._class_of:
             return
@@ -223,7 +223,7 @@ class _Gate:
 
     def visit_alias(self, node: ast.alias) -> None:
         if node.name == "*":
-            self.refuse(node, "`import *` is not supported; name what you import")
+            self.refuse(node, "'import *' is not supported; list the imported names")
         self._bind(node, (node.asname or node.name).partition(".")[0])
 
     # The rules.
@@ -237,13 +237,13 @@ class _Gate:
             if name != "__name__":
                 self._require_unreserved(node, name)
         for name, node in self._bound.items():
-            # A name of the program's own may be that of a function it does not call; a check is never bound.
+            # The program may bind the name of a function that it does not call, but never that of a check.
             if name in self._functions and (name.startswith("check_") or name in self._called - self._imported):
                 self.refuse(node, f"{name!r} is a toolbox function and cannot be defined again; use another name")
             if name in INPUTS:
                 self.refuse(node, f"{name!r} is an input and cannot be set again; use another name")
         for name in (_REFUSED_NAMES & self._read.keys()) - self._bound.keys():
-            self.refuse(self._read[name], f"{name!r} is not available; work on agent_input, agent_output and facts")
+            self.refuse(self._read[name], f"{name!r} is not available; use 'agent_input', 'agent_output' and 'facts'")
 
     def _require_unreserved(self, node: ast.AST, name: str) -> None:
         reserved = name.startswith("__") or (name[:1] == "_" == name[-1:] and len(name) > 1)

@@ -1,4 +1,4 @@
-"""Runs the tests of a proposed function, which a person has read: in a process of its own, without the sandbox."""
+"""Runs the tests of a proposed function that a reviewer has read: in a separate process, without the sandbox."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 SECONDS = 60.0
-_SHOWN = 2000  # characters of what the tests printed
+_SHOWN = 2000  # characters of the tests' output
 
 _RUNNER = """\
 import importlib, sys
@@ -26,22 +26,22 @@ sys.stdout.write(f"\\n{sys.argv[3]} {len(tests)}")
 
 
 def failure_report(files: Mapping[str, str], tests: str) -> str:
-    """Why the tests of a function do not pass; empty where all of them do.
+    """Returns why the tests of a function fail; empty if all pass.
 
     They get none of this process's environment but PATH.
 
     Args:
-        files: name -> text of the function's file and of the tests' file.
+        files: name -> content of the function's file and of the tests' file.
         tests: the name of the latter; its functions `test_…` are called without arguments.
     """
-    done = f"passed-{os.urandom(8).hex()}"  # what the files print cannot stand for it
+    done = f"passed-{os.urandom(8).hex()}"  # the files cannot print it
     with tempfile.TemporaryDirectory() as folder:
         for name, text in files.items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
         command = [sys.executable, "-I", "-B", "-c", _RUNNER, folder, Path(tests).stem, done]
         environment = {name: value for name, value in os.environ.items() if name in ("PATH", "SYSTEMROOT")}
         try:
-            ran = subprocess.run(  # noqa: S603 - what a person has agreed to
+            ran = subprocess.run(  # noqa: S603 - a reviewer has approved it
                 command,
                 capture_output=True,
                 text=True,
@@ -53,7 +53,7 @@ def failure_report(files: Mapping[str, str], tests: str) -> str:
                 timeout=SECONDS,
             )
         except subprocess.TimeoutExpired:
-            return f"they did not end within {SECONDS:g} seconds"
+            return f"the tests did not end within {SECONDS:g} seconds"
     if ran.returncode == 0 and ran.stdout.rpartition("\n")[2].startswith(done):
         return ""
-    return (ran.stderr or ran.stdout).strip()[-_SHOWN:] or f"they ended with status {ran.returncode}, before their end"
+    return (ran.stderr or ran.stdout).strip()[-_SHOWN:] or f"the tests stopped early, with exit status {ran.returncode}"

@@ -1,15 +1,15 @@
 """The toolbox: functions that guard programs and rules may call, found in folders of Python files.
 
-A public top-level function is a tool. Its signature and docstring describe it; they are read from the
-source, so listing a toolbox runs none of it. The files run when the functions are first asked for, in this
-process: a toolbox is code of the operator.
+A public top-level function is a tool. Its signature and docstring describe it; they are read from the source, so
+listing a toolbox executes none of it. The files run in this process when a function is first needed: a toolbox is code
+of the operator.
 
-Files whose names begin with `_` hold no tools; the others of their folder may import from them
-(`from ._tables import LIMITS`). What can be imported from the folder is what such imports name, as source: a lock file
-then covers all of it (see `toolbox_imports.py`).
+Files whose names begin with `_` hold no tools; the other files of the folder may import from them
+(`from ._tables import LIMITS`). Only the source files that such imports name can be imported, so that a lock file
+covers all of them (see `toolbox_imports.py`).
 
-A function whose name begins with `check_` is a *check*: it returns `(denied, evidence)`, and a denial
-by it cannot be overridden by the program that called it.
+A function whose name begins with `check_` is a *check*: it returns `(denied, evidence)`, and the program that called it
+cannot override its denial.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from guardagent._support.files import read_text
 from guardagent.errors import ContentError, InputError, UnknownNameError
 from guardagent.sandbox.toolbox_imports import module_spec, package_name
 
-# Two toolboxes of one folder share the name of its package, so that files are run by one thread at a time.
+# Two toolboxes of one folder share its package name, so files run in one thread at a time.
 _load_lock = threading.RLock()
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One function of a toolbox, as its source describes it."""
+    """One function of a toolbox, described by its source."""
 
     name: str
     signature: str
@@ -55,7 +55,7 @@ class Tool:
         return self.name.startswith("check_")
 
     def describe(self) -> str:
-        """Signature and docstring, as a model or a person reads them."""
+        """Returns the signature and docstring for a model or a reader."""
         return f"{self.signature}\n{self.doc}"
 
 
@@ -63,7 +63,7 @@ class Toolbox(Mapping[str, Tool]):
     """The tools by name. Immutable, and safe to share between threads.
 
     Raises, when made:
-        ContentError: a file is no Python, or a function has no docstring or the name of another one.
+        ContentError: a file is not Python, or a function has no docstring or a duplicate name.
     """
 
     def __init__(self, paths: list[Path]) -> None:
@@ -73,7 +73,7 @@ class Toolbox(Mapping[str, Tool]):
                 if other := self._tools.get(tool.name):
                     raise ContentError(
                         f"function {tool.name!r} is already defined in {other.path}:{other.line}; "
-                        "expected a name of its own",
+                        "expected a unique name",
                         path,
                         tool.line,
                     )
@@ -81,7 +81,7 @@ class Toolbox(Mapping[str, Tool]):
 
     @classmethod
     def load(cls, *folders: Path | str) -> Toolbox:
-        """The shipped toolbox together with the functions of `folders` (or of single Python files)."""
+        """Loads the shipped toolbox together with the functions of `folders` (or of single Python files)."""
         paths = _python_files(shipped_folder("toolbox"))
         for folder in folders:
             paths += _python_files(Path(folder))
@@ -106,20 +106,20 @@ class Toolbox(Mapping[str, Tool]):
         return id(self)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Calls a function by its name.
+        """Calls a function by its name; its exceptions pass through.
 
         Raises:
-            UnknownNameError: there is none of that name; what the function raises passes through.
+            UnknownNameError: there is no function of that name.
         """
         tool = self[name]
         return self.functions[tool.name](*args, **kwargs)
 
     @property
     def functions(self) -> Mapping[str, Callable[..., Any]]:
-        """The functions themselves, by name. The files run on the first use.
+        """The functions by name. The files run on the first use.
 
         Raises:
-            ContentError: a file fails when it is run.
+            ContentError: a file fails when it runs.
         """
         if "_functions" in self.__dict__:
             return self._functions
@@ -138,10 +138,10 @@ def _python_files(folder: Path) -> list[Path]:
     if folder.is_file() and folder.suffix == ".py":
         return [folder]
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such toolbox; expected a folder of Python files, or one such file")
+        raise InputError(f"{folder}: no such toolbox; expected a folder of Python files, or a Python file")
     paths = sorted(path for path in folder.glob("*.py") if not path.name.startswith("_"))
     if not paths:
-        raise InputError(f"{folder}: holds no Python file; expected at least one toolbox function")
+        raise InputError(f"{folder}: contains no Python file; expected at least one toolbox function")
     return paths
 
 
@@ -157,7 +157,7 @@ def _tools_of(path: Path) -> Iterator[Tool]:
             continue
         if node.name in seen:
             raise ContentError(
-                f"function {node.name!r} is already defined in line {seen[node.name]}", path, node.lineno
+                f"function {node.name!r} is already defined on line {seen[node.name]}", path, node.lineno
             )
         seen[node.name] = node.lineno
         yield _tool(node, path)
@@ -169,7 +169,7 @@ def _tool(node: ast.FunctionDef | ast.AsyncFunctionDef, path: Path) -> Tool:
     doc = ast.get_docstring(node)
     if not doc:
         raise ContentError(
-            f"function {node.name!r} has no docstring; expected one that says what goes in and out, "
+            f"function {node.name!r} has no docstring; expected one that describes its input and output, "
             "or a name that begins with '_'",
             path,
             node.lineno,
@@ -182,7 +182,7 @@ def _run_file(path: Path, package: str) -> ModuleType:
     name = f"{package}.{path.stem}"
     spec = module_spec(name, path)
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses, among others, look their module up there
+    sys.modules[name] = module  # dataclasses, for example, look up their module there
     try:
         spec.loader.exec_module(module)  # type: ignore[union-attr]
     except (Exception, SystemExit) as error:

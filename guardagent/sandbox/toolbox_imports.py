@@ -1,7 +1,7 @@
 """Imports within a toolbox folder: from source alone, and only of files that an import in the folder names.
 
-What may run is then what can be read, and what a lock file covers: no native module beside a file takes its place, no
-compiled one in `__pycache__` either, and no file comes in that no import shows.
+So only code that can be read, and that a lock file covers, can run: neither a native module beside a file nor a
+compiled one in `__pycache__` takes its place.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _ToolboxPackage(ModuleType):
 
 class _ToolboxLoader(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
-        """The code of the source, whatever stands in `__pycache__`."""
+        """Returns the code of the source, ignoring `__pycache__`."""
         path = self.get_filename(fullname)
         return self.source_to_code(self.get_data(path), path)
 
@@ -42,7 +42,7 @@ class _ToolboxFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """A module of a toolbox folder; None for any other name.
+        """Returns the spec of a module in a toolbox folder; None for any other name.
 
         Raises:
             ModuleNotFoundError: it may not be imported.
@@ -58,12 +58,12 @@ class _ToolboxFinder(MetaPathFinder):
                 return module_spec(fullname, file)
         if any(file.is_relative_to(place) for file in root.sources):
             return ModuleSpec(fullname, None, is_package=True)
-        message = f"{place}: no Python source that an import in this toolbox folder names; nothing else is imported"
+        message = f"{place}: is not a Python source file that an import in this toolbox folder names"
         raise ModuleNotFoundError(message, name=fullname)
 
 
 def module_spec(name: str, file: Path) -> ModuleSpec:
-    """How a source file of a toolbox is loaded."""
+    """Returns the import spec of a toolbox source file."""
     inside = [str(file.parent)] if file.name == "__init__.py" else None
     loader = _ToolboxLoader(name, str(file))
     spec = spec_from_file_location(name, file, loader=loader, submodule_search_locations=inside)
@@ -72,7 +72,7 @@ def module_spec(name: str, file: Path) -> ModuleSpec:
 
 
 def package_name(folder: Path, files: Iterable[Path]) -> str:
-    """The name of a package for a folder, so that its files can import its private ones: `from ._x import y`."""
+    """Registers a package for a folder, whose files can then import private ones, and returns its name."""
     name = f"{_PREFIX}{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]}"
     for loaded in [loaded for loaded in sys.modules if loaded.startswith(f"{name}.")]:
         del sys.modules[loaded]  # a file may have changed since

@@ -1,4 +1,4 @@
-"""The source that a toolbox file may run: its own, and the files of its folder that it imports."""
+"""Lists the source files that a toolbox file may run: itself, and those of its folder that it imports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from guardagent._support import syntax
 
 
 def source_files(path: Path) -> tuple[Path, ...]:
-    """A toolbox file and the files of its folder that it imports, directly or by others, sorted."""
+    """Returns a toolbox file and the files of its folder that it imports, also indirectly, sorted."""
     found, waiting = {path}, [path]
     while waiting:
         at = waiting.pop()
@@ -31,7 +31,7 @@ def _imported_by(path: Path) -> Iterator[Path]:
 
 @lru_cache(maxsize=256)
 def _imports(source: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
-    """(level, dotted name) of each relative import: the module itself, those above it, and the names taken from it."""
+    """Returns (level, dotted name) of each relative import: the module, its parents, and the imported names."""
     found = []
     for node in ast.walk(syntax.parse(source)):
         if isinstance(node, ast.ImportFrom) and node.level:

@@ -1,7 +1,7 @@
-"""What a model reads of a verdict on a step that it proposed: the step once, and a line for each cause.
+"""Formats a verdict for the model that proposed the step: the step once, then a line for each cause.
 
-A line begins with what the rule's author says. What follows are values that the conversation has seen or the caller
-gave; whoever made the verdict has left out all others.
+A line begins with the message of the rule's author. Only values that the conversation has seen, or that the caller
+passed, follow it: the maker of the verdict has left out all others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HEADS = {
     Decision.ALLOW: "This is allowed",
     Decision.WARN: "This is allowed, with a warning",
     Decision.DENY: "This is not allowed",
-    Decision.ESCALATE: "This is not allowed unless a person approves it",
+    Decision.ESCALATE: "This is not allowed unless a reviewer approves it",
     Decision.HALT: "This is not allowed, and the run is halted",
 }
 _RULE_EVIDENCE = {
@@ -36,11 +36,11 @@ _RULE_EVIDENCE = {
 
 
 def denial_message(verdict: Verdict, *, call: bool = True) -> str:
-    """The message; empty where the step may proceed and nothing is to be said of it.
+    """Returns the message; empty when the step may proceed and there is nothing to report.
 
     Args:
-        verdict: on the step.
-        call: whether the step is named; not where the model sees it anyway.
+        verdict: the verdict on the step.
+        call: whether to name the step, which is redundant if the model sees it anyway.
     """
     lines = list(dict.fromkeys(map(_one_line, _lines(verdict))))
     if not lines:
@@ -51,7 +51,7 @@ def denial_message(verdict: Verdict, *, call: bool = True) -> str:
 
 
 def call_text(tool: str, args: Mapping[str, Any]) -> str:
-    """A call in one line, long values cut."""
+    """Returns a call in one line, with long values truncated."""
     return _truncate(_one_line(f"{tool}({', '.join(f'{name}={format_value(value)}' for name, value in args.items())})"))
 
 
@@ -73,7 +73,7 @@ def _violation(violation: Violation) -> str:
 
 
 def _evidence_lines(violation: Violation) -> Iterator[str]:
-    """What the evidence adds to the message."""
+    """Yields the facts that the evidence adds to the message."""
     evidence = violation.evidence
     if not isinstance(evidence, Mapping) or not evidence.keys() <= _RULE_EVIDENCE:
         if evidence:
@@ -87,7 +87,7 @@ def _evidence_lines(violation: Violation) -> Iterator[str]:
 
 
 def _error(error: str, reasons: tuple[str, ...]) -> str:
-    """What could not be checked; with what the rule's author says of it, which is in the reason."""
+    """Returns a line on a rule that could not be checked, with its author's message where a reason holds one."""
     rule, _, problem = error.partition(": ")
     text = next(
         (reason for reason in reasons if problem and reason.endswith(f" (could not be checked: {problem})")), None

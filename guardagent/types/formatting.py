@@ -1,4 +1,4 @@
-"""Values in a line of text: as JSON, exact numbers as people write them."""
+"""Formats values for messages: JSON, with exact numbers in decimal notation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_DIGITS = 400  # of a decimal, before or after its point
 
 
 def format_value(value: Any, limit: int = 60) -> str:
-    """A value as a person reads it."""
+    """Returns a value as readable text of at most `limit` characters."""
     if type(value) is str:  # the common case
         text = encode_basestring(value)
     elif isinstance(value, Fraction):

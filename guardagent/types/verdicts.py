@@ -1,4 +1,4 @@
-"""The central types: what is checked (`Event`, `Context`), by what (`Check`), and the answer (`Verdict`)."""
+"""The central types: `Event` and `Context` are checked by a `Check`, which answers with a `Verdict`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 class Decision(StrEnum):
-    """What happens to a step. Ordered by severity: allow < warn < deny < escalate < halt."""
+    """The outcome for a step. Ordered by severity: allow < warn < deny < escalate < halt."""
 
     ALLOW = "allow"
     WARN = "warn"
@@ -74,7 +74,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a check may look at besides the event: earlier events, the state, and facts the host knows."""
+    """The information besides the event: earlier events, the state, and facts that the host knows."""
 
     history: tuple[Event, ...] = ()
     state: Any = None
@@ -86,7 +86,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One rule that is broken: its id, a message for people, the evidence, and what would mend it."""
+    """One violated rule: its id, a message for people, the evidence, and a remedy when one is known."""
 
     policy: str
     message: str
@@ -104,7 +104,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One recorded call of a toolbox function: who made it, what went in and what came out, or the error."""
+    """One recorded call of a toolbox function: its caller, arguments, and result or error."""
 
     name: str
     args: tuple[Any, ...]
@@ -145,16 +145,16 @@ StepName = Literal["retrieve", "plan", "code", "debug", "run", "judge"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step on the way to a generated verdict (paper, Sections 4.2 and 4.3), for whoever must debug a decision.
+    """One step in generating a verdict (paper, Sections 4.2 and 4.3), for debugging a decision.
 
     Attributes:
-        name: what was done.
-        prompt: what a model was asked, where one was.
-        text: what came of it: the demonstrations that were retrieved, a model's answer, or the code that ran.
-        error: what was wrong with it.
-        kind: what kind of error that is, for code.
+        name: the kind of step.
+        prompt: the messages sent to a model, if any.
+        text: the result: the retrieved demonstrations, a model's answer, or the code that ran.
+        error: the error in the result, if any.
+        kind: the kind of that error, for code.
         calls: the toolbox calls of a run.
-        vote: which of several plans it belongs to, from 0.
+        vote: the index of the plan that the step belongs to, from 0.
     """
 
     name: StepName
@@ -179,13 +179,13 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What models were asked for a verdict, and what that took.
+    """The model usage of a verdict.
 
     Attributes:
-        calls: answers that were asked for, whether or not they came.
-        cached: how many of them a response cache gave.
-        prompt_tokens, completion_tokens: as the models count them; None where one did not say.
-        cost: in US dollars; None where a price is not known.
+        calls: requests for an answer, whether or not it came.
+        cached: the number of them that a response cache answered.
+        prompt_tokens, completion_tokens: as the models count them; None if one did not report them.
+        cost: in US dollars; None if a price is unknown.
         seconds: the time spent waiting for models.
     """
 
@@ -212,10 +212,10 @@ def _known_sum(first: _Number | None, second: _Number | None) -> _Number | None:
 
 
 class Denial(NamedTuple):
-    """What a session keeps of a call that it has something to say of, besides the verdict's own parts.
+    """A call and its withheld values, which a session keeps beside the verdict.
 
     Attributes:
-        tool, args: the call; empty where it is about no call.
+        tool, args: the call; empty if the verdict is about no call.
         withheld: values that the rules looked at and that no model may see.
     """
 
@@ -226,12 +226,12 @@ class Denial(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer of every check: a decision and its reasons.
+    """The result of every check: a decision and its reasons.
 
-    `errors` names what could not be checked (which denies). `details` is what the check has to say for
-    machines, `answer` the agent's answer where it may pass, `risk` a risk level where the rule has one.
-    `calls` are the toolbox calls that were made, and `story` what happened where a model wrote the code: both are for
-    whoever must explain the verdict, and no part of its JSON unless that is asked for. `usage` is what models took.
+    `errors` names what could not be checked, which denies. `details` is machine-readable output of the check,
+    `answer` the agent's answer if it may pass, `risk` a risk level if the rule has one. `calls` are the toolbox calls,
+    and `story` the steps in which a model wrote the code: both explain the verdict, and its JSON has them only on
+    request. `usage` is the model usage.
     """
 
     decision: Decision
@@ -251,23 +251,23 @@ class Verdict:
 
     @property
     def withheld(self) -> tuple[str, ...]:
-        """What the rest of the verdict leaves out, since it goes to a model: for the operator alone."""
+        """Values left out of the rest of the verdict, which goes to a model: for the operator alone."""
         return self.denial.withheld if self.denial is not None else ()
 
     @property
     def permit(self) -> Any:
-        """What the host shows to have the outcome of an allowed call recorded; None where nothing is in flight."""
+        """The permit with which the host records the outcome of the allowed call; None if none is in flight."""
         return self.grant.permit() if self.grant is not None else None
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """The ids of the policies that are violated, sorted."""
+        """The sorted ids of the violated policies."""
         return tuple(sorted({violation.policy for violation in self.violations}))
 
     def feedback(self) -> str:
-        """What to hand back to the model that proposed the step: why it does not proceed, and what would mend it.
+        """Returns the message for the model that proposed the step: why it does not proceed, and a remedy.
 
-        Empty where the step may proceed and nothing is to be said of it.
+        Empty when the step may proceed and there is nothing to report.
         """
         from guardagent.types.denial_message import denial_message
 
@@ -283,9 +283,9 @@ class Verdict:
         return 0 if self.decision <= Decision.WARN else 1
 
     def to_dict(self, *, explain: bool = False) -> dict[str, Any]:
-        """The verdict as plain JSON values, in the public key order.
+        """Returns the verdict as plain JSON values, in the public key order.
 
-        Where a model was asked, `usage` is added; with `explain` also `withheld`, `calls` and `story`.
+        Adds `usage` if a model was called; with `explain` also `withheld`, `calls` and `story`.
         """
         verdict = {
             "label": self.label,
@@ -310,15 +310,15 @@ class Verdict:
 
     def to_json(self, *, explain: bool = False) -> str:
         text = json_text(self.to_dict(explain=explain))
-        return text.encode("utf-8", "backslashreplace").decode()  # half a character becomes its escape, which JSON has
+        return text.encode("utf-8", "backslashreplace").decode()  # a lone surrogate becomes its JSON escape
 
     def timed(self, elapsed_ms: float) -> Verdict:
         return self.changed(elapsed_ms=elapsed_ms)
 
     def changed(self, **values: Any) -> Verdict:
-        """A copy with other values; as `dataclasses.replace`, in less than half of the time."""
+        """Returns a copy with other values, like `dataclasses.replace` in less than half the time."""
         if not values.keys() <= _NAME_SET:
-            raise TypeError(f"a verdict has no {', '.join(sorted(values.keys() - _NAME_SET))}")
+            raise TypeError(f"a verdict has no field {', '.join(map(repr, sorted(values.keys() - _NAME_SET)))}")
         return quick_verdict(*map(values.get, _NAMES, _values_of(self)))
 
 
@@ -328,7 +328,7 @@ def _default_of(one: Field[Any]) -> dict[str, Any]:
 
 
 def _mutable_twin(kind: type) -> Any:
-    """A dataclass with the same slots that is not frozen."""
+    """Returns a dataclass with the same slots that is not frozen."""
     return make_dataclass(
         f"_{kind.__name__}", [(one.name, Any, field(**_default_of(one))) for one in fields(kind)], slots=True
     )
@@ -341,10 +341,10 @@ _VerdictTwin, _ViolationTwin = _mutable_twin(Verdict), _mutable_twin(Violation)
 
 
 def quick_verdict(*values: Any) -> Verdict:
-    """A Verdict of all its values, made in a third of the time: for sessions, which make one at every call.
+    """Makes a Verdict from all its values in a third of the time, for sessions, which make one per call.
 
-    A frozen dataclass sets each field by a call of its own. Here a twin that is not frozen is filled and then becomes
-    the verdict, which is possible as both have the same slots.
+    A frozen dataclass sets each field by a separate call. This fills a mutable twin and changes its class, which works
+    because both have the same slots.
     """
     twin: Any = _VerdictTwin(*values)
     twin.__class__ = Verdict
@@ -352,14 +352,14 @@ def quick_verdict(*values: Any) -> Verdict:
 
 
 def quick_violation(*args: Any) -> Violation:
-    """A Violation, in the same way."""
+    """Makes a Violation in the same way."""
     twin: Any = _ViolationTwin(*args)
     twin.__class__ = Violation
     return twin  # type: ignore[no-any-return]
 
 
 class Grant(Protocol):
-    """What a session keeps of a call that it allowed."""
+    """A session's record of an allowed call."""
 
     def permit(self) -> Any: ...
 
@@ -367,7 +367,7 @@ class Grant(Protocol):
 def json_text(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
-    except ValueError:  # a number with so many digits that Python does not print it
+    except ValueError:  # Python refuses to print an integer with so many digits
         return json.dumps(_printable(value), ensure_ascii=False, default=str)
 
 
@@ -380,11 +380,11 @@ def _printable(value: Any) -> Any:
 
 
 Check = Callable[[Event, Context], Verdict]
-"""The one shape of everything that judges: policies, guard programs, structural checks."""
+"""The common type of policies, guard programs and structural checks."""
 
 
 def unchecked_verdict(error: str, **values: Any) -> Verdict:
-    """The denial of a step that could not be checked; `error` is the cause."""
+    """Returns the denial of a step that could not be checked; `error` is the cause."""
     error = strip_control_characters(error)
     return Verdict(Decision.DENY, reasons=(f"could not be checked: {error}",), errors=(error,), **values)
 
@@ -394,8 +394,8 @@ _MAPPINGS = frozenset({dict, MappingProxyType})
 
 
 def freeze(value: Any) -> Any:
-    """A read-only deep copy of a JSON-like value."""
-    if type(value) in _ATOMS:  # most values; asking for a Mapping is slow
+    """Returns a read-only deep copy of a JSON-like value."""
+    if type(value) in _ATOMS:  # most values; a check for Mapping is slow
         return value
     if type(value) in _MAPPINGS or isinstance(value, Mapping):
         copy = dict(value)
@@ -410,7 +410,7 @@ def freeze(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrozenMapping(Mapping[str, Any]):
-    """A mapping that was frozen already, all of it, so that nobody has to copy it again to keep it."""
+    """A mapping that is frozen at every level, so that it can be kept without another copy."""
 
     value: Mapping[str, Any]
 
@@ -425,7 +425,7 @@ class FrozenMapping(Mapping[str, Any]):
 
 
 def thaw(value: Any) -> Any:
-    """The plain JSON value of a frozen one: always a copy."""
+    """Returns the plain JSON value of a frozen one, always as a copy."""
     if type(value) in _ATOMS:
         return value
     if type(value) in _MAPPINGS or isinstance(value, Mapping):
@@ -440,7 +440,7 @@ def thaw(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """JSON values of what went through a toolbox function, which may be anything: the rest as its text."""
+    """Returns the arguments or result of a toolbox function as JSON values; anything else becomes its string."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

@@ -70,7 +70,7 @@ def test_an_unknown_name_is_said_with_the_nearest(registered: Install) -> None:
 
 def test_what_lacks_something_is_refused(registered: Install) -> None:
     """The error names the package, and what is missing."""
-    with pytest.raises(InputError, match=r"picture 'neat' of acme 1\.0 has no render; expected render"):
+    with pytest.raises(InputError, match=r"picture 'neat' of acme 1\.0 lacks 'render'; expected 'render'"):
         registered(acme={"neat": "json"}).load("neat")
 
 
@@ -78,14 +78,14 @@ def test_a_shipped_name_is_never_replaced(registered: Install) -> None:
     """The shipped one is loaded; where all are wanted, the package that says it has that name is refused."""
     kind = registered(acme={"svg": "json"})
     assert kind.load("svg").__name__ == f"{SHIPPED}.svg"
-    with pytest.raises(InputError, match=r"'svg' is both of this package and of acme 1\.0; uninstall"):
+    with pytest.raises(InputError, match=r"'svg' is registered by both this package and acme 1\.0; uninstall"):
         list(kind.load_all())
 
 
 def test_two_packages_with_one_name_are_refused(registered: Install) -> None:
     """Both are named, and neither is loaded."""
     kind = registered(acme={"neat": "json"}, other={"neat": "html"})
-    with pytest.raises(InputError, match=r"'neat' is both of (acme|other) 1\.0 and of (acme|other) 1\.0"):
+    with pytest.raises(InputError, match=r"'neat' is registered by both (acme|other) 1\.0 and (acme|other) 1\.0"):
         kind.load("neat")
 
 

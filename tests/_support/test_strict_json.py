@@ -9,7 +9,7 @@ from guardagent._support import strict_json
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('{"a": 1, "b": {"c": 1, "c": 1}}', "key 'c' is given twice"),
+        ('{"a": 1, "b": {"c": 1, "c": 1}}', "key 'c' appears twice"),
         ("[NaN]", "NaN is not a JSON value"),
         ("-Infinity", "-Infinity is not a JSON value"),
         ("1e999", "1e999 is too large"),

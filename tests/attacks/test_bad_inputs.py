@@ -14,8 +14,8 @@ Cli = Callable[..., CommandResult]
 Write = Callable[..., Path]
 
 BAD_FILES = {
-    "empty": (b"", "empty; expected some text"),
-    "blank": (b" \n\t\n", "empty; expected some text"),
+    "empty": (b"", "is empty; expected text"),
+    "blank": (b" \n\t\n", "is empty; expected text"),
     "large": (b"x" * 2_000_000, "more than 1,000,000 bytes"),
     "binary": (b"\x00\x01\x02" * 10, "expected text, not binary"),
     "latin-1": ("Identité".encode("latin-1"), "not UTF-8"),
@@ -55,7 +55,7 @@ def test_unknown_names_come_with_the_nearest(cli: Cli, write: Write) -> None:
             ["bench", "eicu", "--data", write("d.jsonl", "{}"), "--out", write("o/x", "").parent],
             "did you mean 'eicu-ac'",
         ),
-        (["guard", *files], "expected one in words, or the name of a known agent"),
+        (["guard", *files], "expected one in natural language, or the name of a known agent"),
         (["gaurd"], "gaurd"),
         (["guard", "--agent", "ehragent", "--input", "-", "--output-log", "-"], "named twice"),
     ):

@@ -96,7 +96,7 @@ def test_verify_compares_with_a_head(cli: Cli, path: Path) -> None:
     assert cli("log", "verify", path).status == 0
     cut = cli("log", "verify", path, "--head", head)
     assert cut.status == 1
-    assert "entry 12 is missing: the log was cut, since its head knows 13 entries" in cut.out
+    assert "entry 12 is missing: the log was cut off, since its head records 13 entries" in cut.out
     head.write_text("{}")
     assert cli("log", "verify", path, "--head", head).status == 2
 

@@ -68,7 +68,7 @@ def test_a_damaged_file_is_a_denial_that_names_it(tmp_path: Path, content: str) 
         file.write_text(content)
     verdict = guard.guard(ehr_input("nursing"), ehr_log())
     assert verdict.label == 1
-    assert "is no answer of a model" in verdict.errors[0]
+    assert "does not contain a model answer" in verdict.errors[0]
 
 
 @pytest.mark.slow
@@ -83,5 +83,5 @@ def test_many_threads_may_write_the_same_answer(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     """At once."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot be made a folder"):
+    with pytest.raises(InputError, match="cannot be created as the folder"):
         GuardAgent("Nothing secret.", cache=tmp_path / "file" / "cache")

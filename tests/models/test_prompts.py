@@ -200,7 +200,7 @@ def test_a_wrong_template_denies_and_says_where(template: str, problem: str, wri
 
 def test_a_folder_without_templates_is_refused(tmp_path: Path) -> None:
     """At once."""
-    with pytest.raises(InputError, match="no templates"):
+    with pytest.raises(InputError, match="contains no templates"):
         GuardAgent("Nothing secret.", prompts=tmp_path)
 
 

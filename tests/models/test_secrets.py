@@ -110,6 +110,6 @@ def test_a_key_may_end_with_a_line_break(serve: Serve, monkeypatch: pytest.Monke
 def test_a_base_url_with_a_secret_is_refused_without_it(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     """A key belongs into the environment."""
     monkeypatch.setenv("OPENAI_BASE_URL", url)
-    with pytest.raises(ModelError, match="a base URL that is none") as raised:
+    with pytest.raises(ModelError, match="an invalid base URL") as raised:
         Backend("test").complete([Message("user", "hi")])
     assert "secret-word" not in str(raised.value)

@@ -55,7 +55,7 @@ def test_every_run_starts_fresh(sandbox: Sandbox) -> None:
         (body("x = 1\nreturn 1 / 0"), "line 3: ZeroDivisionError"),
         (body("return undefined"), "undefined"),
         (body("raise ValueError('what is missing')"), "what is missing"),
-        ("check = 1", "expected def check"),
+        ("check = 1", "expected 'def check"),
     ],
 )
 def test_a_program_that_does_not_run_is_an_error_with_its_line(sandbox: Sandbox, source: str, says: str) -> None:

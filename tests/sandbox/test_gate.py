@@ -19,7 +19,7 @@ HEAD = "def check(agent_input, agent_output, facts):\n"
     [
         ("import os", "'os' is not available"),
         ("import maths", "did you mean 'math'"),
-        ("from math import *", "name what you import"),
+        ("from math import *", "list the imported names"),
         ("check_access = len", "'check_access' is a toolbox function"),
         ("for check_access in []: pass", "toolbox function"),
         ("with f() as check_access: pass", "toolbox function"),
@@ -39,7 +39,7 @@ HEAD = "def check(agent_input, agent_output, facts):\n"
         ("class A(metaclass=f): pass", "'metaclass' is not supported"),
         ("async def f(): pass", "write plain functions"),
         ("match f:\n        case object(__globals__=g): pass", "'__globals__' is reserved"),
-        ("try: pass\n    except* ValueError: pass", "TryStar is not supported"),
+        ("try: pass\n    except* ValueError: pass", "'TryStar' is not supported"),
         ("x = 1 +", "not Python"),
     ],
 )
@@ -71,7 +71,7 @@ def test_size_is_bounded() -> None:
     """Before the parser sees it, and after."""
     with pytest.raises(ProgramError, match="at most 100,000"):
         admit(HEAD + "    x = 1\n" * 20_000, FUNCTIONS)
-    with pytest.raises(ProgramError, match="more than 20,000 parts"):
+    with pytest.raises(ProgramError, match="more than 20,000 nodes"):
         admit(HEAD + "    x = [" + "1," * 30_000 + "]\n", FUNCTIONS)
 
 

@@ -39,11 +39,11 @@ def test_a_users_function_stands_beside_the_shipped_ones(write: Write) -> None:
     ("source", "says"),
     [
         ("def f():\n    return 1\n", "a.py:1: function 'f' has no docstring"),
-        ("\ndef f():\n    'x'\n\ndef f():\n    'y'\n", "a.py:5: function 'f' is already defined in line 2"),
+        ("\ndef f():\n    'x'\n\ndef f():\n    'y'\n", "a.py:5: function 'f' is already defined on line 2"),
         ("def check_access(a, b):\n    'x'\n", "already defined in"),
         ("async def f():\n    'x'\n", "expected a plain function"),
         ("def f(:\n", "a.py:1: not Python"),
-        ("", "empty"),
+        ("", "is empty"),
     ],
 )
 def test_a_wrong_file_is_an_error_at_load(write: Write, source: str, says: str) -> None:

@@ -164,4 +164,4 @@ def test_a_machine_without_the_interpreter_is_told_so(tmp_path: Path) -> None:
     program = f"{nowhere}; from guardagent.cli.main import main; main(['doctor'])"
     command = [sys.executable, "-c", program]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, env=bare)
-    assert (ran.returncode, "`monty` is neither beside Python nor on PATH" in " ".join(ran.stdout.split())) == (1, True)
+    assert (ran.returncode, "'monty' is neither beside Python nor on PATH" in " ".join(ran.stdout.split())) == (1, True)

@@ -1,7 +1,7 @@
-"""Where entries are kept: one file per store, with a `Store` that appends and a `LogReader`.
+"""The stores of entries: one file each, with a `Store` that appends and a `LogReader`.
 
-A store is named by the suffix of its files: `run.jsonl` is of the store `jsonl`. A store is imported when a log
-with its suffix is opened.
+A store is named by the suffix of its files: `run.jsonl` belongs to the store `jsonl`. It is imported when a log with
+its suffix is opened.
 """
 
 from __future__ import annotations
@@ -18,67 +18,67 @@ STORES = Plugins("kind of log", __name__, ("LogReader", "Store"), group="guardag
 _SUFFIX_ALIASES = {"db": "sqlite", "sqlite3": "sqlite"}
 
 EntryFactory = Callable[[Entry | None, int], Sequence[Entry]]
-"""The entries to append, given the last one, and how many bytes of an unfinished write were dropped after it."""
+"""Returns the entries to append, from the last one and the number of unfinished bytes dropped after it."""
 
 
 class Store(Protocol):
     """Appends entries to a file. One thread uses it at a time; other processes may use the same file."""
 
     def __init__(self, path: Path, *, durable: bool) -> None:
-        """Opens a file, and makes it where there is none.
+        """Opens a file, and creates it if it is missing.
 
         Raises:
-            LogError: it cannot be written, or is no log.
+            LogError: it cannot be written, or is not a log.
         """
 
     def last(self) -> Entry | None:
-        """The last entry."""
+        """Returns the last entry."""
         ...
 
     def append(self, make: EntryFactory) -> None:
-        """Appends all or none; when it returns, they are there, and were written through to the disk if `durable`.
+        """Appends all entries or none; on return they are in the file, and on the disk if `durable`.
 
         Raises:
-            LogError: nothing was appended, or nobody knows.
+            LogError: nothing was appended, or it is unknown whether it was.
         """
 
     def close(self) -> None:
-        """Leaves nothing open; what is appended afterwards opens the file again."""
+        """Closes the file; a later append opens it again."""
 
 
 class LogReader(Protocol):
     """Reads a file without changing it, in constant memory, while others may append."""
 
     notes: list[str]
-    """What is worth saying of it, and no damage."""
+    """Remarks that are not damage."""
 
     def __iter__(self) -> Iterator[Entry]:
-        """The entries in their order.
+        """Iterates over the entries in order.
 
         Raises:
-            Damaged: it cannot be read on; entries were changed.
-            InputError: it is missing, cannot be read, or is no log.
+            DamagedLogError: the file cannot be read further; entries were changed.
+            InputError: it is missing, cannot be read, or is not a log.
         """
         ...
 
     def backwards(self) -> Iterator[Entry]:
-        """The entries, the last one first."""
+        """Iterates over the entries from the last one."""
         ...
 
 
 def open_store(path: Path, *, durable: bool) -> Store:
-    """The store of a file, by its suffix.
+    """Opens the store of a file, by its suffix.
 
     Raises:
         UnknownNameError: no store has this suffix.
-        LogError: it cannot be written, or is no log.
+        LogError: it cannot be written, or is not a log.
     """
     store: Store = _module(path).Store(path, durable=durable)
     return store
 
 
 def open_reader(path: Path) -> LogReader:
-    """What reads a file, by its suffix.
+    """Opens the reader of a file, by its suffix.
 
     Raises:
         UnknownNameError: no store has this suffix.

@@ -1,8 +1,8 @@
-"""A log as JSON Lines: each line is an entry, with its hash at its end. Several processes may append, under its lock.
+"""A log as JSON Lines: each line is an entry that ends with its hash. Several processes may append, under its lock.
 
-A batch is one write, followed by one fsync. Who is killed in the middle of it leaves an unfinished line at the end,
-which nobody was told is there; whoever appends next drops it and says so in the log. A whole entry that is followed by
-anything but the end of its line is no unfinished one: it was changed.
+A batch is one write, followed by one fsync. A process killed in between leaves an unfinished line at the end, which was
+never acknowledged; the next append drops it and records that in the log. A complete entry followed by anything but a
+line break is not unfinished: it was changed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BEGINNING = b'{"entry":'
 _LINE = re.compile(rb'\{"entry":(\{.*\}),"prev":"([^"]*)","seq":([1-9][0-9]{0,17}),"hash":"([^"]*)"\}', re.DOTALL)
 _MAX_LINE = 64 * 2**20
 _BLOCK = 64 * 2**10
-_LOCK_TIMEOUT = 20.0  # seconds that one waits for another process
+_LOCK_TIMEOUT = 20.0  # seconds
 _PAUSE = 0.0005
 
 
@@ -36,20 +36,20 @@ class Store:
         self._durable = durable
         self._handle: int | None = None
         self._seen = False
-        self._size, self._last = -1, None  # as of the last time that the end was read or written here
+        self._size, self._last = -1, None  # when the end was last read or written here
         with self._writing() as handle:
             self._read_end(handle)
 
     _last: Entry | None
 
     def last(self) -> Entry | None:
-        """The last entry."""
+        """Returns the last entry."""
         with self._writing() as handle:
             self._read_end(handle)
             return self._last
 
     def append(self, make: EntryFactory) -> None:
-        """One write, and one fsync."""
+        """Appends with one write and one fsync."""
         with self._writing() as handle:
             torn = self._read_end(handle)
             entries = make(self._last, torn)
@@ -66,7 +66,7 @@ class Store:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[int]:
-        """The file, locked."""
+        """Gives the locked file."""
         import fcntl
 
         try:
@@ -87,7 +87,7 @@ class Store:
         if self._handle is None:
             new = not self._path.exists()
             if new and self._seen:
-                raise LogError(f"{self._path}: is gone: the log was moved or removed")
+                raise LogError(f"{self._path}: no longer exists: the log was moved or removed")
             self._handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             self._seen = True
             if new:
@@ -97,10 +97,10 @@ class Store:
     def _require_same_file(self, handle: int) -> None:
         opened, there = os.fstat(handle), os.stat(self._path)  # noqa: PTH116 - quicker
         if (opened.st_dev, opened.st_ino) != (there.st_dev, there.st_ino):
-            raise LogError(f"{self._path}: is not the file that was opened: the log was moved or replaced")
+            raise LogError(f"{self._path}: is another file than the one opened: the log was moved or replaced")
 
     def _read_end(self, handle: int) -> int:
-        """Finds the last entry, where others have written since; gives how many bytes after it are unfinished."""
+        """Finds the last entry if others have written since; returns the number of unfinished bytes after it."""
         size = os.fstat(handle).st_size
         if size == self._size:
             return 0
@@ -120,7 +120,7 @@ class Store:
             if self._durable:
                 os.fsync(handle)
         except BaseException:
-            with contextlib.suppress(OSError):  # else the next one drops what was written of it
+            with contextlib.suppress(OSError):  # otherwise the next append drops the partial write
                 os.ftruncate(handle, self._size)
             raise
 
@@ -141,7 +141,7 @@ class LogReader:
                     yield from self._end(line)
 
     def backwards(self) -> Iterator[Entry]:
-        """From the end."""
+        """Iterates from the end."""
         with self._open() as file:
             size = file.seek(0, os.SEEK_END)
             for number, line in enumerate(_lines_backwards(file, size)):
@@ -162,7 +162,7 @@ class LogReader:
             with self._path.open("rb") as file:
                 beginning = file.peek(len(_BEGINNING))[: len(_BEGINNING)]
                 if not _BEGINNING.startswith(beginning):
-                    raise ContentError("is no log; expected entries of one", self._path, 1)
+                    raise ContentError("is not a log; expected log entries", self._path, 1)
                 yield file
         except FileNotFoundError:
             raise InputError(f"{self._path}: no such file") from None
@@ -171,14 +171,14 @@ class LogReader:
 
 
 def _is_complete(tail: bytes) -> bool:
-    """Whether what follows the last end of a line is an entry that lacks nothing but its own.
+    """Whether the bytes after the last line break are an entry that lacks only its own line break.
 
     Raises:
-        Damaged: it is one, and something else follows it: no write that was cut short ends so.
+        DamagedLogError: something else follows the entry, which no interrupted write leaves behind.
     """
     found = _LINE.match(tail)
     if len(tail) >= _MAX_LINE or (found and found.end() < len(tail)):
-        raise DamagedLogError("the end of its line was changed")
+        raise DamagedLogError("has a changed end of line")
     return found is not None
 
 
@@ -189,12 +189,12 @@ def _entry(line: bytes) -> Entry:
     except UnicodeDecodeError:
         found = None
     if found is None:
-        raise DamagedLogError("its line was changed")
+        raise DamagedLogError("has a changed line")
     return Entry(int(seq), text, prev, digest)
 
 
 def _lines_backwards(file: BufferedReader, size: int) -> Iterator[bytes]:
-    """The lines without their ends, the last first: that is what follows the last end of a line, often nothing."""
+    """Yields the lines without line breaks from the last; the first result follows the last line break, often empty."""
     kept, at = b"", size
     while at:
         begin = max(0, at - _BLOCK)
@@ -203,7 +203,7 @@ def _lines_backwards(file: BufferedReader, size: int) -> Iterator[bytes]:
         yield from reversed(lines)
         kept, at = first, begin
         if len(kept) > _MAX_LINE:
-            raise DamagedLogError("holds a line that is too long")
+            raise DamagedLogError("has a line that is too long")
     yield kept
 
 
@@ -212,7 +212,7 @@ def _first_two(lines: Iterable[bytes]) -> list[bytes]:
 
 
 def _lock(handle: int, path: Path) -> None:
-    """Waits until nobody else writes, but not for ever."""
+    """Waits for other writers, up to a time limit."""
     import fcntl
 
     until = time.monotonic() + _LOCK_TIMEOUT

@@ -1,7 +1,6 @@
 """A log in an SQLite file: each row is an entry. Several processes may append to it.
 
-A batch is one transaction, which reads the last row and appends after it. In WAL mode nobody who reads keeps anybody
-from appending.
+A batch is one transaction, which reads the last row and appends after it. In WAL mode readers never block writers.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _SCHEMA = (
 _COLUMNS = "seq, entry, prev, hash"
 _INSERT = f"INSERT INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?)"  # noqa: S608
 _LAST = f"SELECT {_COLUMNS} FROM entries ORDER BY seq DESC LIMIT 1"  # noqa: S608
-_LOCK_TIMEOUT = 20.0  # seconds that one waits for another process
+_LOCK_TIMEOUT = 20.0  # seconds
 _BATCH_SIZE = 1024
 
 
@@ -44,12 +43,12 @@ class Store:
             self._connection()
 
     def last(self) -> Entry | None:
-        """The last entry."""
+        """Returns the last entry."""
         with self._log_errors():
             return _last(self._connection())
 
     def append(self, make: EntryFactory) -> None:
-        """One transaction."""
+        """Appends in one transaction."""
         with self._log_errors():
             db = self._connection()
             self._require_same_file()
@@ -58,19 +57,19 @@ class Store:
                 db.executemany(_INSERT, make(_last(db), 0))
                 db.execute("COMMIT")
             except BaseException:
-                if db.in_transaction:  # an error such as a full disk has ended it already
+                if db.in_transaction:  # an error such as a full disk has already ended it
                     db.execute("ROLLBACK")
                 raise
 
     def close(self) -> None:
-        """The last process to close it moves everything into the one file."""
+        """Closes the file; the last process to do so merges everything into the one file."""
         if self._db is not None:
             self._db.close()
         self._db = None
 
     @contextlib.contextmanager
     def _log_errors(self) -> Iterator[None]:
-        """After an error, the next one starts with a connection of its own."""
+        """Raises LogError for any error, after which a new connection is opened."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:
@@ -104,13 +103,13 @@ class Store:
         return self._db
 
     def _require_same_file(self) -> None:
-        """SQLite would go on writing to a file that was removed."""
+        """Makes sure that the file was not replaced: SQLite would write to a removed one."""
         if _identity(self._path) != self._file:
-            raise LogError(f"{self._path}: is not the file that was opened: the log was moved or replaced")
+            raise LogError(f"{self._path}: is another file than the one opened: the log was moved or replaced")
 
 
 class LogReader:
-    """Reads one file in portions, so that nobody who appends waits for a reader who takes long."""
+    """Reads one file in portions, so that no writer waits for a slow reader."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -118,13 +117,13 @@ class LogReader:
 
     def __iter__(self) -> Iterator[Entry]:
         query = f"SELECT {_COLUMNS} FROM entries WHERE seq > ? ORDER BY seq LIMIT {_BATCH_SIZE}"  # noqa: S608
-        last = -math.inf  # a row may have any number
+        last = -math.inf  # a tampered row may have any number
         while rows := self._portion(query, last):
             yield from rows
             last = rows[-1].seq
 
     def backwards(self) -> Iterator[Entry]:
-        """From the end."""
+        """Iterates from the end."""
         query = f"SELECT {_COLUMNS} FROM entries WHERE seq < ? ORDER BY seq DESC LIMIT {_BATCH_SIZE}"  # noqa: S608
         first = math.inf
         while rows := self._portion(query, first):
@@ -142,7 +141,7 @@ class LogReader:
                 problem: Exception | None = error
             else:
                 problem = None
-            if before[0] or before == _state(self._path):  # else somebody began to write where nobody did
+            if before[0] or before == _state(self._path):  # otherwise a writer appeared meanwhile
                 break
         if problem is not None:
             raise _unreadable(self._path, problem)
@@ -150,18 +149,16 @@ class LogReader:
 
 
 def _create(path: Path, *, fresh: bool) -> None:
-    """Makes the file aside and renames it; one that was opened before and is gone is not made again."""
+    """Creates a temporary file and renames it; a file that was open before and is gone is not created again."""
     if not fresh:
-        raise LogError(f"{path}: is gone: the log was moved or removed")
+        raise LogError(f"{path}: no longer exists: the log was moved or removed")
     with folder_lock(path.parent):
         if path.exists() and path.stat().st_size:
             return
-        if _wal(path).exists():  # SQLite would take what stands in it for a part of the new file
-            raise LogError(
-                f"{path}: is gone, but {_wal(path).name} holds entries of it: bring the log back to its place"
-            )
+        if _wal(path).exists():  # SQLite would read it as part of the new file
+            raise LogError(f"{path}: no longer exists, but {_wal(path).name!r} has entries of it: move the log back")
         new = path.with_name(f".{path.name}.new")
-        for left in ("", "-journal", "-wal", "-shm"):  # by one that was killed here
+        for left in ("", "-journal", "-wal", "-shm"):  # of a process that was killed here
             Path(f"{new}{left}").unlink(missing_ok=True)
         os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as db:
@@ -175,14 +172,14 @@ def _create(path: Path, *, fresh: bool) -> None:
 
 
 def _require_log(db: sqlite3.Connection, path: Path) -> None:
-    """Nothing in the file may make reading or writing the table do something else."""
+    """Makes sure that no other schema can change the meaning of reads or writes."""
     application = db.execute("PRAGMA application_id").fetchone()[0]
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if (application, version) != (_APPLICATION, _VERSION):
-        raise ContentError("is no log, or one of another release", path)
+        raise ContentError("is not a log, or has the format of another release", path)
     made = [row[0] for row in db.execute("SELECT sql FROM sqlite_schema ORDER BY rowid LIMIT 9")]
     if made != list(_SCHEMA):
-        raise DamagedLogError("the file holds other tables or triggers than a log")
+        raise DamagedLogError("cannot be read: the file has tables or triggers that a log does not have")
 
 
 def _last(db: sqlite3.Connection) -> Entry | None:
@@ -196,7 +193,7 @@ def _identity(path: Path) -> tuple[int, int]:
 
 
 def _state(path: Path) -> tuple[bool, int, int]:
-    """Whether there is a file of what was written last, and what tells that the main one was written to."""
+    """Returns whether a WAL file exists, and the main file's modification time and size."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -207,10 +204,10 @@ def _state(path: Path) -> tuple[bool, int, int]:
 
 
 def _connect_reading(path: Path, wal: bool, *_: int) -> sqlite3.Connection:  # noqa: FBT001
-    """Without a WAL file nobody writes, and nothing but the one file is looked at.
+    """Opens the file for reading; without a WAL file there is no writer, and only the one file is read.
 
-    A WAL file is read with it. Its index is made beside it, or where that cannot be written, in memory: then no one
-    may write there while we read, and whoever could is not locked out.
+    A WAL file is read too. Its index is created beside it, or, in a read-only folder, in memory: then nobody may write
+    there during the read, and nobody who could is locked out.
     """
     uri = f"{path.resolve().as_uri()}?mode=ro"
     if not wal:
@@ -231,9 +228,9 @@ def _wal(path: Path) -> Path:
 
 
 def _unreadable(path: Path, error: Exception) -> Exception:
-    """What was a log and cannot be read any more is damaged; what never was one is not."""
+    """Returns the error for an unreadable file: damage if it was a log, else an input error."""
     if type(error) is sqlite3.DatabaseError and "not a database" in str(error):
-        return ContentError(f"is no log: {error}", path)
+        return ContentError(f"is not a log: {error}", path)
     if isinstance(error, sqlite3.OperationalError) and "UTF-8" not in str(error):
         return InputError(f"{path}: cannot be read: {error}")
-    return DamagedLogError(f"the file cannot be read: {error}")
+    return DamagedLogError(f"cannot be read: {error}")

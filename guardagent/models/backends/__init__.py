@@ -1,1 +1,1 @@
-"""The backends of models, a file each."""
+"""The model backends, one per file."""

@@ -1,4 +1,4 @@
-"""Puts the answers together that an endpoint sends bit by bit. Nothing of them is handed on before they are whole."""
+"""Assembles streamed answers. Nothing is passed on before an answer is complete."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class _PartialCall:
     def add(self, delta: Any) -> int:
         call_id = getattr(delta, "id", None)
         if self.id and call_id and call_id != self.id:
-            self.problem = "its parts bear the ids of two calls"
+            self.problem = "its fragments have the ids of two calls"
         self.id = self.id or (call_id if isinstance(call_id, str) else "")
         if getattr(delta, "type", "function") not in ("function", None):
-            self.problem = "it is no call of a function"
+            self.problem = "it is not a function call"
         return self.add_function(getattr(delta, "function", None))
 
     def add_function(self, function: Any) -> int:
-        """Takes in a part; gives how many characters it has."""
+        """Adds a fragment and returns its number of characters."""
         name, arguments = getattr(function, "name", None), getattr(function, "arguments", None)
         if not isinstance(name, str | None) or not isinstance(arguments, str | None):
-            self.problem = "its name or its arguments are no text"
+            self.problem = "its name or its arguments are not strings"
             return 0
         self.name.append(name or "")
         self.arguments.append(arguments or "")
@@ -68,7 +68,7 @@ class Deltas:
     """The answers so far.
 
     Attributes:
-        size: how many characters came.
+        size: the number of characters received.
     """
 
     def __init__(self) -> None:
@@ -76,13 +76,13 @@ class Deltas:
         self._choices: dict[int, _PartialChoice] = {}
 
     def add(self, chunk: Any) -> None:
-        """Takes in one chunk of the stream."""
+        """Adds one chunk of the stream."""
         for choice in getattr(chunk, "choices", None) or ():
             self.size += self._choices.setdefault(_index(choice), _PartialChoice()).add(choice)
 
     @property
     def ended(self) -> bool:
-        """Whether every answer said how it ended."""
+        """Whether every answer has a finish reason."""
         return bool(self._choices) and all(choice.finish_reason for choice in self._choices.values())
 
     def assemble(self, longest: int) -> tuple[ChatCandidate, ...]:
@@ -90,6 +90,6 @@ class Deltas:
 
 
 def _index(part: Any) -> int:
-    """Which one it is a part of. Parts of several without a number run into each other, and make no call then."""
+    """Returns the index of the answer or call. Fragments of several without an index merge, and make no valid call."""
     index = getattr(part, "index", 0)
     return index if isinstance(index, int) else 0

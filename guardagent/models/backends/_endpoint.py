@@ -1,4 +1,4 @@
-"""What every remote model has in common: bounded connections, one deadline, retries, and errors without secrets."""
+"""The shared base of remote models: bounded connections, one deadline, retries, and errors without secrets."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _TRANSIENT = (408, 409, 425, 429)
 _HINTS = {
     401: "expected a valid key in the environment",
     403: "expected a key that may use this model",
-    404: "expected the name of a model that the endpoint has, and a base URL that ends as its makers say, often in /v1",
+    404: "expected a model of this endpoint, and a base URL with the path that its documentation gives, often '/v1'",
     429: "too many requests, or no credit left",
 }
 
 
 class Endpoint:
-    """Asks one remote model.
+    """Sends requests to one remote model.
 
     Args:
-        name: what it is called in errors.
-        timeout: seconds for one answer, with all waits and retries.
-        retries: how often a request that failed for a passing cause is sent again.
-        max_connections: how many requests are under way at once; the others wait for their turn.
+        name: the model's name in errors.
+        timeout: seconds for one answer, including waits and retries.
+        retries: the number of retries after a transient failure.
+        max_connections: the number of concurrent requests; further ones wait.
     """
 
     def __init__(self, name: str, *, timeout: float = 120.0, retries: int = 3, max_connections: int = 16) -> None:
@@ -49,7 +49,9 @@ class Endpoint:
 
         require_timeout(timeout)
         if retries < 0 or max_connections < 1:
-            raise InputError("expected no negative retries, and at least one connection")
+            raise InputError(
+                "'retries' or 'max_connections' is too small; expected at least 0 retries and at least 1 connection"
+            )
         self.name = name
         self.timeout = timeout
         self._retries = retries
@@ -57,16 +59,16 @@ class Endpoint:
         self._slots: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
 
     async def request(self, send: Callable[[], Awaitable[T]]) -> T:
-        """The answer that `send` brings, tried again while its failures may pass.
+        """Returns the answer of `send`, retried while its failures are transient.
 
         Raises:
-            ModelError: there was none; without any secret of the environment.
+            ModelError: there was no answer; the message has no secret of the environment.
         """
-        import openai  # noqa: F401 - the first time that takes a second, which is no time of the endpoint either
+        import openai  # noqa: F401 - the first import takes a second, which must not count as the endpoint's time
 
         slots, ends = self._semaphore(), None
         try:
-            async with slots:  # waiting for a turn is no time of the endpoint
+            async with slots:  # waiting for a slot does not count as the endpoint's time
                 ends = time.monotonic() + self.timeout
                 async with asyncio.timeout(self.timeout):
                     return await self._send_with_retries(send, ends)
@@ -74,11 +76,11 @@ class Endpoint:
             raise self.error(f"gave no answer within {self.timeout:g} seconds") from None
 
     def error(self, message: str) -> ModelError:
-        """An error of this model: one line, without secrets."""
+        """Returns an error of this model: one line, without secrets."""
         return ModelError(self._line(message))
 
     def unsent(self, message: str) -> UnsentError:
-        """The error of a request that cannot be sent."""
+        """Returns the error for a request that cannot be sent."""
         return UnsentError(self._line(message))
 
     def _line(self, message: str) -> str:
@@ -86,17 +88,17 @@ class Endpoint:
         return f"model {self.name!r} {line if len(line) <= _MAX_MESSAGE else line[:_MAX_MESSAGE] + '…'}"
 
     def completion(self, text: object, finish_reason: str | None, usage: Usage, *, called_tool: bool) -> Completion:
-        """What the endpoint answered, with its secrets removed.
+        """Returns the endpoint's answer, with secrets removed.
 
         Raises:
-            AnswerError: it is no text, or not a whole one.
+            AnswerError: it is not a string, or is incomplete.
         """
         from guardagent.models import Completion
 
         problem = _problem(text, finish_reason, called_tool=called_tool)
         if problem:
             raise AnswerError(f"model {self.name!r} {problem}", usage)
-        whole = str(text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half a character is none
+        whole = str(text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # without lone surrogates
         return Completion(scrub(whole), usage)
 
     async def _send_with_retries(self, send: Callable[[], Awaitable[T]], ends: float) -> T:
@@ -110,17 +112,17 @@ class Endpoint:
                 if pause is None or attempt == self._retries:
                     raise self.error(_error_message(error, attempt + 1)) from None
                 if time.monotonic() + pause > ends:
-                    late = f"the next try would be in {round(pause, 1):g} seconds, which is too late"
+                    late = f"the next attempt would be in {round(pause, 1):g} seconds, after the timeout"
                     raise self.error(f"{_error_message(error, attempt + 1)}; {late}") from None
                 await asyncio.sleep(pause)
             except ModelError:
                 raise
-            except Exception as error:  # noqa: BLE001 - whatever a client library raises on what it cannot read
-                raise self.error(f"gave what is no answer ({type(error).__name__}: {error})") from None
+            except Exception as error:  # noqa: BLE001 - a client library may raise anything on an unreadable answer
+                raise self.error(f"gave an unreadable answer ({type(error).__name__}: {error})") from None
         raise AssertionError
 
     def _semaphore(self) -> asyncio.Semaphore:
-        """The turns of the loop that runs; after a fork that is another one."""
+        """Returns the semaphore of the running loop; after a fork that is another one."""
         loop = asyncio.get_running_loop()
         if self._slots is None or self._slots[0] is not loop:
             self._slots = (loop, asyncio.Semaphore(self._max_connections))
@@ -131,7 +133,7 @@ def _problem(text: object, finish_reason: str | None, *, called_tool: bool) -> s
     if called_tool:
         return "called a tool instead of answering with text"
     if finish_reason == "length":
-        return "answered more than its limit of tokens allows; the text is cut off"
+        return "exceeded its token limit; the answer is cut off"
     if finish_reason == "content_filter":
         return "was stopped by a content filter"
     if not isinstance(text, str) or not text.strip():
@@ -142,14 +144,16 @@ def _problem(text: object, finish_reason: str | None, *, called_tool: bool) -> s
 
 
 def _pause(error: openai.APIError, attempt: int) -> float | None:
-    """Seconds until the request may be sent again, or None if that is of no use."""
+    """Returns the seconds until the next attempt, or None if a retry is of no use."""
     import openai
 
     if isinstance(error, openai.APIStatusError):
         status = error.status_code
         if status not in _TRANSIENT and status < 500:
             return None
-        headers = getattr(error, "litellm_response_headers", None) or error.response.headers  # LiteLLM keeps them apart
+        headers = (
+            getattr(error, "litellm_response_headers", None) or error.response.headers
+        )  # LiteLLM keeps them separately
         requested_pause = _retry_after(headers.get("retry-after"))
         if requested_pause is not None:
             return requested_pause
@@ -159,7 +163,7 @@ def _pause(error: openai.APIError, attempt: int) -> float | None:
 
 
 def _retry_after(header: str | None) -> float | None:
-    """Seconds, from a number of them or an HTTP date."""
+    """Returns seconds, from a number or an HTTP date."""
     if not header:
         return None
     try:
@@ -173,17 +177,17 @@ def _retry_after(header: str | None) -> float | None:
 
 
 def _error_message(error: openai.APIError, attempts: int) -> str:
-    """What went wrong, for a person."""
+    """Returns the cause of a failed request."""
     import openai
 
-    tries = f" after {attempts} tries" if attempts > 1 else ""
+    tries = f" after {attempts} attempts" if attempts > 1 else ""
     if isinstance(error, openai.APIStatusError):
         hint = f"; {_HINTS[error.status_code]}" if error.status_code in _HINTS else ""
         return f"answered HTTP {error.status_code}{tries}{hint}: {_detail(error)}"
     if isinstance(error, openai.APIConnectionError):
         cause = error.__cause__ or error.__context__
         return f"could not be reached{tries}: {error}" + (f" ({cause})" if cause else "")
-    return f"gave what is no answer: {error}"
+    return f"gave an unreadable answer: {error}"
 
 
 def _detail(error: openai.APIStatusError) -> str:

@@ -1,7 +1,7 @@
-"""One event loop, in a daemon thread, in which all requests to models run.
+"""One event loop, in a daemon thread, in which all model requests run.
 
-So the sync and the async face of a model share its client, its connections and their bound; and a caller that is
-cancelled or interrupted ends its request, whatever thread or event loop it waited in.
+The sync and async methods of a model share its client, its connections and their bound; and a caller that is cancelled
+or interrupted ends its request, whatever thread or event loop it waited in.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-_lock = threading.RLock()  # a model that is collected while it is held needs it, too
-_loops: list[asyncio.AbstractEventLoop] = []  # one, once it was needed
+_lock = threading.RLock()  # garbage collection of a model may need it while it is held
+_loops: list[asyncio.AbstractEventLoop] = []  # at most one, created on demand
 
 
 def submit(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
@@ -25,17 +25,17 @@ def submit(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
 
 
 def wait(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that runs in the background; an interrupt here ends it there."""
+    """Returns the result of a coroutine that runs in the background; an interrupt here cancels it there."""
     job = _CancellableJob(coroutine)
     try:
         return submit(job.run()).result()
-    except BaseException:  # its own failure, or an interrupt
+    except BaseException:  # the job failed, or an interrupt
         job.cancel()
         raise
 
 
 class _CancellableJob(Generic[T]):
-    """A coroutine that can be ended at any time: an interrupt may come before its future is known, or it has begun."""
+    """A coroutine that can be cancelled at any time, even before it starts or its future exists."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
         self._coroutine = coroutine
@@ -68,7 +68,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 def _reset_after_fork() -> None:
-    """The thread did not come along into a forked child."""
+    """Drops the loop in a forked child, which does not inherit the thread."""
     global _lock  # noqa: PLW0603 - another thread may have held it
     _lock = threading.RLock()
     _loops.clear()

@@ -1,4 +1,4 @@
-"""What models cost, in US dollars per million prompt tokens and per million completion tokens."""
+"""Model prices, in US dollars per million prompt tokens and per million completion tokens."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from guardagent.errors import InputError
 
 
 def checked_prices(prices: tuple[float, float] | None) -> tuple[float, float] | None:
-    """Two prices.
+    """Returns two valid prices, or None.
 
     Raises:
-        InputError: they are no two numbers, or negative.
+        InputError: they are not two numbers, or negative.
     """
     if prices is None:
         return None
@@ -20,12 +20,12 @@ def checked_prices(prices: tuple[float, float] | None) -> tuple[float, float] | 
     except (TypeError, ValueError):
         first = second = math.nan
     if not (0 <= first < math.inf and 0 <= second < math.inf):
-        raise InputError(f"prices are {prices!r}; expected US dollars per million prompt tokens and completion tokens")
+        raise InputError(f"'prices' is {prices!r}; expected US dollars per million prompt tokens and completion tokens")
     return first, second
 
 
 def cost_of(prices: tuple[float, float] | None, prompt: int | None, completion: int | None) -> float | None:
-    """US dollars; None where a price or a count is not known."""
+    """Returns US dollars; None if a price or a count is unknown."""
     if prices is None or prompt is None or completion is None:
         return None
     return (prices[0] * prompt + prices[1] * completion) / 1_000_000

@@ -11,17 +11,20 @@ from guardagent.errors import GuardError, ModelError
 from guardagent.models.chat import ChatAnswer, ChatCandidate, WrittenCall
 from guardagent.types import Usage
 
-ScriptedCall = tuple[str, Mapping[str, Any] | str]  # a tool and its arguments; a text is taken as it stands
+ScriptedCall = tuple[str, Mapping[str, Any] | str]  # a tool and its arguments; a string is used unchanged
 ScriptedAnswer = str | ScriptedCall | Sequence[ScriptedCall] | ChatCandidate
 Script = Iterable[ScriptedAnswer | GuardError]
 
 
 class ScriptedChat:
-    """Gives the answers of a script, in order, and keeps what it was asked.
+    """Returns the answers of a script in order, and records the requests.
 
     Args:
-        script: the answers, each a text, a call `(tool, arguments)`, a list of calls, or a `Candidate`; an error is
-            raised. Where several candidates are asked for, that many are taken.
+        script: the answers, each a string, a call `(tool, arguments)`, a list of calls, or a `ChatCandidate`; an error
+            is raised. A request for several candidates takes that many answers.
+
+    Attributes:
+        requests: the messages of each request.
     """
 
     def __init__(self, script: Script) -> None:
@@ -33,16 +36,16 @@ class ScriptedChat:
     def chat(
         self,
         messages: Sequence[Mapping[str, Any]],
-        tools: Sequence[Mapping[str, Any]],  # noqa: ARG002 - it says what its script says
+        tools: Sequence[Mapping[str, Any]],  # noqa: ARG002 - the script decides
         *,
         candidates: int = 1,
         stream: bool = False,  # noqa: ARG002
         temperature: float = 0.0,  # noqa: ARG002
     ) -> ChatAnswer:
-        """As the protocol of a `ChatModel` says.
+        """Answers as a `ChatModel`.
 
         Raises:
-            ModelError: the script is at its end, or says so here.
+            ModelError: the script has ended, or has an error at this point.
         """
         with self._lock:
             self.requests.append([dict(message) for message in messages])

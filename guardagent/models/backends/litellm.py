@@ -17,12 +17,12 @@ from guardagent.types import Usage
 
 
 class Backend:
-    """A model of a provider that LiteLLM knows.
+    """A model of a provider that LiteLLM supports.
 
     Args:
         model: `provider/model`.
         timeout, retries, max_connections, max_tokens: as for the OpenAI-compatible backend.
-        prices: US dollars per million prompt tokens and per million completion tokens; default: those LiteLLM knows.
+        prices: US dollars per million prompt tokens and per million completion tokens; default: LiteLLM's own.
 
     Raises:
         InputError: LiteLLM is not installed, or an option is wrong.
@@ -50,11 +50,11 @@ class Backend:
         return f"<model {self.name}>"
 
     def complete(self, messages: Sequence[Message], *, temperature: float = 0.0) -> Completion:
-        """As the protocol says."""
+        """Answers as a `Model`."""
         return wait(self._ask(messages, temperature))
 
     async def acomplete(self, messages: Sequence[Message], *, temperature: float = 0.0) -> Completion:
-        """As `complete`, for an event loop."""
+        """Answers like `complete`, for an event loop."""
         return await asyncio.wrap_future(submit(self._ask(messages, temperature)))
 
     async def _ask(self, messages: Sequence[Message], temperature: float) -> Completion:
@@ -76,7 +76,7 @@ class Backend:
             )
         except openai.AuthenticationError:
             if keys := _missing_keys(self._litellm, self._model):
-                raise self._endpoint.unsent(f"needs a key; expected one in the environment variable {keys}") from None
+                raise self._endpoint.unsent(f"needs a key; set the environment variable {keys}") from None
             raise
         choice = answer.choices[0]
         called_tool = not choice.message.content and bool(getattr(choice.message, "tool_calls", None))
@@ -92,13 +92,13 @@ class Backend:
 
 
 def _library(model: str) -> Any:
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else it asks a server for prices when imported
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else its import requests prices from a server
     try:
         import litellm
     except ImportError:
         raise InputError(
-            f"model {model!r} needs LiteLLM; install guardagent[litellm], "
-            f"or write openai/{model} if it is the name of a model at an OpenAI-compatible endpoint"
+            f"model {model!r} needs LiteLLM; install 'guardagent[litellm]', "
+            f"or use 'openai/{model}' for a model of an OpenAI-compatible endpoint"
         ) from None
     litellm.suppress_debug_info = True  # it prints advertisements on errors
     litellm.telemetry = False
@@ -106,9 +106,9 @@ def _library(model: str) -> Any:
 
 
 def _missing_keys(litellm: Any, model: str) -> str:
-    """The variables that its provider wants and that are not there."""
+    """Returns the environment variables that the provider needs and that are missing."""
     try:
-        return " and ".join(litellm.validate_environment(model)["missing_keys"])
+        return " and ".join(map(repr, litellm.validate_environment(model)["missing_keys"]))
     except Exception:  # noqa: BLE001 - as below
         return ""
 
@@ -117,5 +117,5 @@ def _known_prices(litellm: Any, model: str) -> tuple[float, float] | None:
     try:
         info = litellm.get_model_info(model)
         return checked_prices((info["input_cost_per_token"] * 1e6, info["output_cost_per_token"] * 1e6))
-    except Exception:  # noqa: BLE001 - it raises a bare Exception for a model that it does not know
+    except Exception:  # noqa: BLE001 - it raises a bare Exception for an unknown model
         return None

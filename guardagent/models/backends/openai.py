@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Clients = dict[tuple[asyncio.AbstractEventLoop, str, str], "AsyncOpenAI"]  # by event loop, URL and key
 
 _DEFAULT_URL = "https://api.openai.com/v1"
-_DROPPABLE_OPTIONS = ("temperature", "n", "stream_options")  # options that some endpoints refuse
+_DROPPABLE_OPTIONS = ("temperature", "n", "stream_options")  # options that some endpoints reject
 
 
 class Backend:
@@ -35,11 +35,11 @@ class Backend:
     Args:
         model: its name at the endpoint.
         base_url: the endpoint; default: `OPENAI_BASE_URL`, else OpenAI's own.
-        api_key_env: the environment variable with the key. It is read when a request is sent, and never kept.
+        api_key_env: the environment variable with the key, which is read for each request and never stored.
             An endpoint other than OpenAI's may need none.
-        timeout: seconds for one answer, with all waits and retries.
-        retries: how often a request that failed for a passing cause is sent again; Retry-After is honoured.
-        max_connections: how many requests are under way at once.
+        timeout: seconds for one answer, including waits and retries.
+        retries: the number of retries after a transient failure; Retry-After is honoured.
+        max_connections: the number of concurrent requests.
         max_tokens: the longest answer.
         prices: US dollars per million prompt tokens and per million completion tokens.
 
@@ -69,7 +69,7 @@ class Backend:
         self._endpoint = Endpoint(self.name, timeout=timeout, retries=retries, max_connections=max_connections)
         self._clients: Clients = {}
         weakref.finalize(self, _disconnect_later, self._clients)
-        # Some models refuse some options: what an endpoint said once is remembered.
+        # Some models reject some options, which are remembered.
         self._limit_option = "max_tokens"
         self._refused: set[str] = set()
 
@@ -78,15 +78,15 @@ class Backend:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """What tells this model's answers from another's, for a cache."""
+        """The values that distinguish this model's answers in a cache."""
         return self.name, self._url()
 
     def complete(self, messages: Sequence[Message], *, temperature: float = 0.0) -> Completion:
-        """As the protocol says."""
+        """Answers as a `Model`."""
         return wait(self._ask(messages, temperature))
 
     async def acomplete(self, messages: Sequence[Message], *, temperature: float = 0.0) -> Completion:
-        """As `complete`, for an event loop."""
+        """Answers like `complete`, for an event loop."""
         return await asyncio.wrap_future(submit(self._ask(messages, temperature)))
 
     def chat(
@@ -98,7 +98,7 @@ class Backend:
         stream: bool = False,
         temperature: float = 0.0,
     ) -> ChatAnswer:
-        """As the protocol of a `ChatModel` says."""
+        """Answers as a `ChatModel`."""
         return wait(self._chat(_chat_request(messages, tools, candidates, stream=stream), temperature))
 
     async def achat(
@@ -110,12 +110,12 @@ class Backend:
         stream: bool = False,
         temperature: float = 0.0,
     ) -> ChatAnswer:
-        """As `chat`, for an event loop."""
+        """Answers like `chat`, for an event loop."""
         request = self._chat(_chat_request(messages, tools, candidates, stream=stream), temperature)
         return await asyncio.wrap_future(submit(request))
 
     def close(self) -> None:
-        """Ends the connections that are kept; the model can be used again afterwards."""
+        """Closes the connections; the model can be used again afterwards."""
         if self._clients:
             wait(_disconnect(self._clients))
 
@@ -145,7 +145,7 @@ class Backend:
         return ChatAnswer(tuple(found), self._usage(answer))
 
     async def _assembled(self, chunks: Any, candidates: int) -> ChatAnswer:
-        """The answers of a stream, once it has ended."""
+        """Returns the answers of a stream once it has ended."""
         import openai
 
         deltas, usage = Deltas(), self._usage(None)
@@ -179,7 +179,7 @@ class Backend:
         return {name: value for name, value in request.items() if name not in self._refused}
 
     def _adapt(self, option: str, message: str) -> None:
-        """Notes which option was refused: this request, and all others, then ask without it."""
+        """Notes an option that the endpoint rejects, so that this and later requests omit it."""
         if option == "max_tokens" or "'max_tokens'" in message:
             self._limit_option = "max_completion_tokens"
         self._refused |= {name for name in _DROPPABLE_OPTIONS if option == name or f"'{name}'" in message}
@@ -187,9 +187,9 @@ class Backend:
     def _choices(self, answer: ChatCompletion) -> list[Any]:
         choices: list[Any] = getattr(answer, "choices", None) or []
         if not choices or not all(getattr(choice, "message", None) for choice in choices):
-            detail = getattr(answer, "error", None)  # some endpoints say so, with the status of a success
+            detail = getattr(answer, "error", None)  # some endpoints report it with status 200
             raise self._endpoint.error(
-                "gave what is no chat completion; expected `choices` with a `message`"
+                "gave an answer that is not a chat completion; expected 'choices' with a 'message'"
                 + (f": {detail}" if detail else "")
             )
         return choices
@@ -205,7 +205,7 @@ class Backend:
     def _usage(self, answer: Any) -> Usage:
         usage = getattr(answer, "usage", None)
         counts = [_count(getattr(usage, name, None)) for name in ("prompt_tokens", "completion_tokens")]
-        reported_cost = getattr(usage, "cost", None)  # some endpoints say it themselves
+        reported_cost = getattr(usage, "cost", None)  # some endpoints report it
         if isinstance(reported_cost, int | float) and 0 <= reported_cost < math.inf:
             cost: float | None = float(reported_cost)
         else:
@@ -218,7 +218,7 @@ class Backend:
         url, key = self._url(), self._key()
         place = (asyncio.get_running_loop(), url, key)
         if place not in self._clients:
-            # What is asked about goes to the endpoint that the operator named, and nowhere else.
+            # Requests go only to the endpoint that the operator configured.
             http = openai.DefaultAsyncHttpxClient(base_url=url, timeout=self._endpoint.timeout, follow_redirects=False)
             self._clients[place] = openai.AsyncOpenAI(api_key=key, base_url=url, max_retries=0, http_client=http)
         return self._clients[place]
@@ -237,17 +237,17 @@ class Backend:
             or parts.query
         ):
             raise self._endpoint.unsent(
-                "has a base URL that is none; expected https://HOST/PATH, without user, key or query"
+                "has an invalid base URL; expected 'https://HOST/PATH', without user, key or query"
             )
         return url
 
     def _key(self) -> str:
         key = os.environ.get(self._api_key_env, "").strip()
         if not key and self._url() == _DEFAULT_URL:
-            raise self._endpoint.unsent(f"needs a key; expected one in the environment variable {self._api_key_env}")
+            raise self._endpoint.unsent(f"needs a key; set the environment variable {self._api_key_env!r}")
         if not key.isascii() or not key.isprintable():
             raise self._endpoint.unsent(
-                f"has a key that cannot be sent; expected plain ASCII text in {self._api_key_env}"
+                f"has a key that cannot be sent; expected printable ASCII in {self._api_key_env!r}"
             )
         return key or "none"
 
@@ -255,7 +255,7 @@ class Backend:
 def _chat_request(
     messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], candidates: int, *, stream: bool
 ) -> dict[str, Any]:
-    """What is asked, without the options that every request has."""
+    """Returns the request without the options that every request has."""
     payload: dict[str, Any] = {"messages": list(messages)}
     if tools:
         payload["tools"] = list(tools)
@@ -267,7 +267,7 @@ def _chat_request(
 
 
 async def _disconnect(clients: Clients) -> None:
-    """Ends the connections of clients; those that a fork took along are not ours to end."""
+    """Closes the connections of clients, except those inherited by a fork."""
     loop = asyncio.get_running_loop()
     ours = [client for place, client in clients.items() if place[0] is loop]
     clients.clear()
@@ -276,7 +276,7 @@ async def _disconnect(clients: Clients) -> None:
 
 
 def _disconnect_later(clients: Clients) -> None:
-    """Ends the connections of a model that nobody has any more, without waiting for it."""
+    """Closes the connections of a garbage-collected model, without waiting."""
     if clients:
         submit(_disconnect(clients))
 

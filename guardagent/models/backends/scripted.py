@@ -16,12 +16,15 @@ Script = Iterable[Answer] | Callable[[Sequence[Message]], Answer]
 
 
 class ScriptedModel:
-    """Gives the answers of a script, in order, and keeps what it was asked. Safe to use from several threads.
+    """Returns the answers of a script in order, and records the requests. Safe to use from several threads.
 
     Args:
-        script: the answers, where an error is raised instead; or a function from the messages to the answer.
-        name: what it is called.
-        prices: US dollars per million prompt tokens and per million completion tokens, of which it counts words.
+        script: the answers, where an error is raised; or a function from the messages to the answer.
+        name: the model's name.
+        prices: US dollars per million prompt tokens and per million completion tokens; words count as tokens.
+
+    Attributes:
+        requests: the messages of each request.
     """
 
     def __init__(self, script: Script, *, name: str = "scripted", prices: tuple[float, float] | None = None) -> None:
@@ -33,10 +36,10 @@ class ScriptedModel:
         self._answer = script if callable(script) else _in_order(script)
 
     def complete(self, messages: Sequence[Message], *, temperature: float = 0.0) -> Completion:  # noqa: ARG002
-        """As the protocol says.
+        """Answers as a `Model`.
 
         Raises:
-            ModelError: the script is at its end, or says so here.
+            ModelError: the script has ended, or has an error at this point.
         """
         with self._lock:
             self.requests.append(tuple(messages))

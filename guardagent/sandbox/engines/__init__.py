@@ -1,1 +1,1 @@
-"""The engines that run guard programs, a file each."""
+"""The engines that run guard programs, one per file."""

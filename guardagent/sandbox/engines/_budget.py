@@ -1,4 +1,4 @@
-"""What one run may make the host hold, walk and wait for, in the calls of toolbox functions and in its result."""
+"""Bounds the data and time that one run may cost the host, in toolbox calls and in its result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from guardagent.errors import LimitError
 T = TypeVar("T")
 
 MAX_CHARACTERS = 16_000_000
-MAX_NODES = 200_000  # values; one that is shared counts each time, since whoever walks it comes by each time
+MAX_NODES = 200_000  # values; a shared one counts each time, since a walk visits it each time
 MAX_DEPTH = 100
 MAX_SECONDS = 5.0  # of toolbox functions
 
@@ -24,13 +24,13 @@ class Budget:
         self._characters = MAX_CHARACTERS
         self._nodes = MAX_NODES
         self.seconds = 0.0
-        """How long toolbox functions have taken."""
+        """The time that toolbox functions have taken."""
 
     def spend(self, *values: Any) -> None:
-        """Takes what these values hold from the budget.
+        """Charges the content of these values to the budget.
 
         Raises:
-            LimitError: they hold more than is left, or are nested too deep.
+            LimitError: they exceed the rest of the budget, or are nested too deep.
         """
         level = list(values)
         for _ in range(MAX_DEPTH):
@@ -38,12 +38,12 @@ class Budget:
             level = self._below(level)
             if not level:
                 return
-        raise LimitError(f"over its limits: it handed the host a value nested deeper than {MAX_DEPTH}")
+        raise LimitError(f"over its limits: it passed the host a value nested deeper than {MAX_DEPTH}")
 
     def _below(self, level: list[Any]) -> list[Any]:
-        """What the values of one level hold: at most as many as are left, and then one value's items.
+        """Returns the items one level down: at most the remaining number, plus one value's items.
 
-        Each check comes by here with hundreds of values, most of them texts.
+        Each check passes hundreds of values, most of them strings.
         """
         below: list[Any] = []
         for value in level:
@@ -63,13 +63,13 @@ class Budget:
 
     def _refuse(self) -> NoReturn:
         bounds = f"{MAX_CHARACTERS:,} characters or {MAX_NODES:,} values"
-        raise LimitError(f"over its limits: it handed the host more than {bounds}")
+        raise LimitError(f"over its limits: it passed the host more than {bounds}")
 
     def call(self, function: Callable[..., T], args: Iterable[Any], kwargs: dict[str, Any]) -> T:
         """Makes a call for a program.
 
         Raises:
-            LimitError: the arguments hold too much, or the calls so far have taken too long.
+            LimitError: the arguments are too large, or the calls so far have taken too long.
         """
         self.spend(*args, kwargs)
         if self.seconds > MAX_SECONDS:

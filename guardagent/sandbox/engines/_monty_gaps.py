@@ -1,6 +1,6 @@
-"""What Python the pinned Monty lacks or does otherwise, found in a program's syntax tree before it runs.
+"""The Python features that the pinned Monty lacks or changes, found in a program's syntax tree before it runs.
 
-Everything here was tried on that release, and tests try it again: a new release of Monty starts with this list.
+Everything here was tried on that release, and tests try it again: update this list first for a new release of Monty.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ MODULES = frozenset(
     "base64 bisect collections copy csv dataclasses datetime decimal functools hashlib itertools json math random re "
     "time typing unicodedata __future__".split()
 )
-"""What can be imported."""
+"""Modules that can be imported."""
 
 NAMES = {
     "base64": "encode decode",
@@ -28,7 +28,7 @@ NAMES = {
     "Pattern Match MutableSequence MutableSet",
     "unicodedata": "UCD bidirectional decimal decomposition digit east_asian_width mirrored numeric ucd_3_2_0",
 }
-"""What these modules do not have."""
+"""Names that these modules lack."""
 
 BUILTINS = frozenset(
     "callable issubclass delattr ascii staticmethod classmethod super bytearray next object BufferError BytesWarning "
@@ -36,17 +36,17 @@ BUILTINS = frozenset(
     "IndentationError PendingDeprecationWarning ReferenceError RuntimeWarning SyntaxWarning SystemError TabError "
     "UnicodeError UnicodeTranslateError UnicodeWarning UserWarning Warning StopAsyncIteration".split()
 )
-"""What is not built in; `next` is, but zip, map, filter and the like give lists, which it does not take."""
+"""Missing built-in names; `next` exists, but rejects the lists that zip, map, filter and the like return."""
 
 METHODS = frozenset("__init__ __post_init__ __repr__ __str__ __eq__ __hash__ __enter__ __exit__".split())
-"""Special methods that are called; any other is silently not."""
+"""Special methods that are called; any other is silently ignored."""
 
 ATTRIBUTES = frozenset({"translate", "maketrans", "raw_decode", "subn", "colno", "msg"})
 _OPTIONS = frozenset({"frozen", "eq", "repr", "init"})  # of @dataclass
 
 
 def first_gap(tree: ast.Module) -> str:
-    """The first thing in a program that Monty cannot run, with its line; empty where it can run all of it."""
+    """Returns the first feature in a program that Monty lacks, with its line; empty if it can run all of it."""
     nodes = [node for node in ast.walk(tree) if isinstance(node, _CHECKED_NODES)]
     names = _Names(nodes)
     for node in nodes:
@@ -56,7 +56,7 @@ def first_gap(tree: ast.Module) -> str:
 
 
 class _Names:
-    """What the names of a program stand for."""
+    """The functions, modules and types that the names of a program refer to."""
 
     def __init__(self, nodes: list[ast.AST]) -> None:
         self.functions = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
@@ -75,7 +75,7 @@ def _class(node: ast.ClassDef, names: _Names) -> str:
 
 
 def _function(node: ast.FunctionDef, names: _Names) -> str:
-    return f"the method {node.name} is" if node.name.startswith("__") and node.name not in METHODS else ""
+    return f"the method {node.name!r} is" if node.name.startswith("__") and node.name not in METHODS else ""
 
 
 def _generator(node: ast.AST, names: _Names) -> str:
@@ -83,7 +83,7 @@ def _generator(node: ast.AST, names: _Names) -> str:
 
 
 def _delete(node: ast.Delete, names: _Names) -> str:
-    return "`del` is"
+    return "'del' is"
 
 
 def _import(node: ast.Import, names: _Names) -> str:
@@ -95,15 +95,15 @@ def _import_from(node: ast.ImportFrom, names: _Names) -> str:
     if node.module not in MODULES:
         return f"the module {node.module!r} is"
     missing = [alias.name for alias in node.names if _lacks(node.module, alias.name)]
-    return f"{node.module}.{missing[0]} is" if missing else ""
+    return f"'{node.module}.{missing[0]}' is" if missing else ""
 
 
 def _attribute(node: ast.Attribute, names: _Names) -> str:
     module = names.modules.get(node.value.id) if isinstance(node.value, ast.Name) else None
     if _lacks(module, node.attr):
-        return f"{module}.{node.attr} is"
+        return f"'{module}.{node.attr}' is"
     if node.attr in ("__name__", "__doc__") and not isinstance(node.value, ast.Call):
-        return f"{node.attr} of anything but type(x) is"
+        return f"{node.attr!r} of anything but 'type(x)' is"
     return f"the attribute {node.attr!r} is" if node.attr in ATTRIBUTES else ""
 
 
@@ -126,10 +126,10 @@ def _call(node: ast.Call, names: _Names) -> str:
 
 
 def _assign(node: ast.Assign, names: _Names) -> str:
-    """A type as a value; in an annotation it is not evaluated."""
+    """Returns a type that is used as a value; an annotation is not evaluated."""
     match node.value:
         case ast.Subscript(value=ast.Name(id=name)) if name in names.types:
-            return f"{name}[…] as a value is"
+            return f"'{name}[…]' as a value is"
     return ""
 
 

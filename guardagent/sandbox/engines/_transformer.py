@@ -1,6 +1,6 @@
-"""RestrictedPython's transformation, widened to what guard programs use, each addition with its guard.
+"""RestrictedPython's transformation, extended to the syntax of guard programs, each addition with its guard.
 
-The program has passed the gate; `worker/guards.py` holds the guards that the rewritten code calls.
+The program has passed the gate; `worker/guards.py` has the guards that the rewritten code calls.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from guardagent.sandbox.worker import PROGRAM
 
 @lru_cache(maxsize=256)
 def program_code(program: str, functions: frozenset[str]) -> bytes:
-    """The code of a program for the worker, marshalled.
+    """Returns the code of a program for the worker, marshalled.
 
     Raises:
-        ProgramError: the gate or the transformation refuses it.
+        ProgramError: the gate or the transformation rejects it.
     """
     policy = Transformer()
     try:
@@ -48,7 +48,7 @@ class Transformer(RestrictingNodeTransformer):
         super().__init__([], [], {})
 
     def check_name(self, node: Any, name: str | None, allow_magic_methods: bool = False) -> None:  # noqa: FBT001, FBT002
-        """The gate has refused reserved names; one leading underscore is a custom, and its object is guarded."""
+        """Allows names with one leading underscore, a mere convention; the gate has rejected reserved names."""
         if name is not None and name not in METHODS and name.startswith("__") and name != "__name__":
             super().check_name(node, name, allow_magic_methods)
 

@@ -1,4 +1,4 @@
-"""Something that is costly to start, shared by all threads, and ended when nobody has used it for a while."""
+"""A resource that is costly to start: shared by all threads, and ended when idle."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ IDLE_SECONDS = 60.0
 
 
 class WarmResource(Generic[T]):
-    """Starts on first use; ends when idle, with `close()`, and with the process.
+    """Starts a resource at its first use; ends it when idle, with `close()`, and with the process.
 
     Args:
-        start: makes it.
+        start: starts it.
         stop: ends it.
-        forget: lets go of it in a forked child, without ending the parent's; None where it does not survive a fork.
-        idle_seconds: how long it is kept without use.
+        detach: releases it in a forked child, without ending the parent's; None if it does not survive a fork.
+        idle_seconds: the time it is kept without use.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class WarmResource(Generic[T]):
 
     @contextmanager
     def use(self) -> Iterator[T]:
-        """It, while in the block.
+        """Gives the resource for the duration of the block.
 
         Raises:
             SandboxError: this process is a fork of one that had started it.
@@ -63,7 +63,7 @@ class WarmResource(Generic[T]):
                 self._last_used = time.monotonic()
 
     def close(self) -> None:
-        """Ends it, unless it is in use: then it ends once it is idle."""
+        """Ends the resource, or if it is in use, once it is idle."""
         with self._lock:
             if not self._in_use:
                 self._stop_resource()
@@ -72,8 +72,8 @@ class WarmResource(Generic[T]):
         with self._lock:
             if self._lost_in_fork:
                 raise SandboxError(
-                    "this process was forked after its parent had judged a run, and the sandbox does not survive that; "
-                    "start worker processes with spawn, or fork before the first run"
+                    "this process was forked after its parent had used the sandbox, which does not survive a fork; "
+                    "start worker processes with 'spawn', or fork before the first run"
                 )
             if self._resource is None:
                 self._resource = self._start()
@@ -98,7 +98,7 @@ class WarmResource(Generic[T]):
             self._stop(kept)
 
     def _after_fork(self) -> None:
-        """In a child, the parent's workers and the threads that talk to them are gone; waiting for them would hang."""
+        """Drops the parent's workers, whose threads do not exist in a child; waiting for them would hang."""
         kept, self._resource, self._in_use = self._resource, None, 0
         self._lock = threading.Lock()
         if self._detach is None:

@@ -1,6 +1,6 @@
-"""The default: Monty, and for programs with syntax that Monty lacks RestrictedPython.
+"""The default: Monty, and RestrictedPython for programs with syntax that Monty lacks.
 
-Which of the two is settled before anything of the program has run; an error of a run is never a reason to try again.
+The engine is chosen before any of the program runs; an error of a run never causes a second attempt.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def problem() -> str:
-    """Why this engine cannot work on this machine; empty where it can."""
+    """Returns why this engine cannot work on this machine; empty if it can."""
     return monty.problem()
 
 
@@ -41,7 +41,7 @@ class Engine:
             return self._restricted.run(program, inputs, functions, now)
 
     def unconfined(self) -> str:
-        """Why workers of either engine do not stand behind the hardening layers; empty where they do."""
+        """Returns why workers of either engine are not confined by the hardening layers; empty if they are."""
         return self._monty.unconfined() or self._restricted.unconfined()
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
-"""The Monty engine: a Python interpreter written in Rust, in a process of its own.
+"""The Monty engine: a Python interpreter written in Rust, in a separate process.
 
-A guest sees the toolbox functions and nothing of this machine: no files, no environment, no network, a clock
-that stands still. Worker processes stand behind the hardening layers of this machine and are kept warm between runs,
-each run in a fresh interpreter; they end when idle, with `close()`, and with this process.
+A guest can reach the toolbox functions and nothing of this machine: no files, no environment, no network, a clock that
+stands still. Worker processes are confined by this machine's hardening layers and are kept warm between runs, each run
+in a fresh interpreter; they end when idle, with `close()`, and with this process.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     from guardagent.sandbox import Limits
 
 _GRACE_SECONDS = 0.5
-_MAX_INTERPRETER = 200  # characters that the kernel takes in the first line of a script
+_MAX_INTERPRETER = 200  # characters that the kernel reads in the first line of a script
 WAIT_SECONDS = 60.0  # for a free worker, when all are at work
 _LIMIT_ERRORS = (TimeoutError, MemoryError, RecursionError)
 _NOT_YET = "The monty syntax parser does not yet support"
 
 
 class UnsupportedSyntaxError(ProgramError):
-    """The program uses syntax that this engine does not have; nothing of it has run."""
+    """The program uses syntax that this engine lacks; none of it has run."""
 
 
 @lru_cache(maxsize=256)
 def unsupported(program: str, functions: frozenset[str]) -> str:
-    """What in a program this engine does not have, with its line; empty where it can run all of it."""
+    """Returns the first feature of a program that this engine lacks, with its line; empty if there is none."""
     return first_gap(admit(program, functions))
 
 
@@ -67,7 +67,7 @@ class Engine:
                 return run.outcome(pool.monty, self._limits, now)
 
     def unconfined(self) -> str:
-        """Why its workers do not stand behind the hardening layers, and what to do; empty where they do."""
+        """Returns why its workers are not confined by the hardening layers, and the fix; empty if they are."""
         with _POOL.use() as pool:
             return pool.unconfined
 
@@ -76,14 +76,14 @@ class Engine:
 
 
 class _WorkerDiedError(LimitError):
-    """A worker that something outside has killed: its run can be made again, since nothing has come of it."""
+    """A worker was killed from outside before any result: the run can be repeated."""
 
 
 class _MontyRun:
-    """One run: the program, what it gets, and the calls that it makes."""
+    """One run: the program, its inputs, and its calls."""
 
     def __init__(self, program: str, inputs: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
-        # Under names that the program cannot know, and so cannot rebind before `check` gets them.
+        # The program cannot guess these names, and so cannot rebind them before the call of `check`.
         mark = f"v{secrets.token_hex(8)}"
         arguments = {f"{mark}_{name}": value for name, value in inputs.items()}
         self._call = f"check({', '.join(arguments)})"
@@ -95,7 +95,7 @@ class _MontyRun:
         self._budget = Budget()
 
     def outcome(self, pool: Monty, limits: Limits, now: dt.datetime | None) -> Any:
-        """What `check` returned."""
+        """Returns the result of `check`."""
         import pydantic_monty as monty
 
         printed = monty.CollectString(max_bytes=limits.printed_bytes)
@@ -109,14 +109,14 @@ class _MontyRun:
             raise LimitError(f"no sandbox worker was free within {WAIT_SECONDS:.0f} s") from None
 
     def _drive(self, snapshot: SyncSnapshot) -> Any:
-        """Answers each time that the guest stops to ask the host, until it has ended; gives its value.
+        """Handles each pause of the guest until it has ended, and returns its value.
 
-        The guest is driven by hand, so that a Ctrl-C within a host function stops the host and not the guest.
+        The loop is in the host, so that a Ctrl-C within a host function stops the host and not the guest.
         """
         import pydantic_monty as monty
 
         while True:
-            if time.monotonic() - self._budget.seconds > self._deadline:  # its own clock stops while it talks to us
+            if time.monotonic() - self._budget.seconds > self._deadline:  # its own clock stops during host calls
                 raise LimitError("over its limits: time limit")
             if isinstance(snapshot, monty.FunctionSnapshot):
                 snapshot = self._answer(snapshot)
@@ -127,7 +127,7 @@ class _MontyRun:
                 self._budget.spend(snapshot.output)
                 return snapshot.output
             else:
-                raise ProgramError("the program waits for something asynchronous; expected plain calls")
+                raise ProgramError("the program awaits an asynchronous call; expected plain calls")
 
     def _answer(self, snapshot: FunctionSnapshot) -> SyncSnapshot:
         if snapshot.is_os_function or snapshot.object_id is not None:
@@ -145,7 +145,7 @@ class _MontyRun:
         return snapshot.resume({"return_value": value})
 
     def _sandbox_error(self, error: Any) -> SandboxError:
-        """Our error for one of Monty's: which line, and what happened there."""
+        """Returns our error for a Monty error, with its line and cause."""
         import pydantic_monty as monty
 
         if isinstance(error, monty.MontyCrashedError):
@@ -161,7 +161,7 @@ class _MontyRun:
         frames = [frame for frame in error.traceback() if frame.source_line and frame.source_line != self._call]
         place = f"line {frames[-1].line}: " if frames else ""
         cause = error.exception()
-        # A ValueError is how a program says that it cannot decide; its kind adds nothing.
+        # A program reports with a ValueError that it cannot decide; the kind adds nothing.
         message = error.display("msg" if type(cause) is ValueError else "type-msg")
         if isinstance(cause, NotImplementedError) and _NOT_YET in message and not self._calls:
             return UnsupportedSyntaxError(f"{place}{message}")
@@ -170,7 +170,7 @@ class _MontyRun:
 
 
 def _placeholder(name: str) -> Callable[..., None]:
-    """What stands for a toolbox function in the guest when it is used as a value; calls of it come by name."""
+    """Returns a stand-in for a toolbox function that the guest uses as a value; calls of it come by name."""
 
     def function() -> None: ...
 
@@ -198,7 +198,7 @@ def _session(pool: Monty, limits: Limits, now: dt.datetime | None) -> Iterator[M
 
 
 class _Pool:
-    """The worker processes, which Monty's client manages, and what starts them behind the hardening layers."""
+    """The worker processes, managed by Monty's client, and the launcher that confines them."""
 
     def __init__(self) -> None:
         self.unconfined = _launcher_problem()
@@ -209,7 +209,7 @@ class _Pool:
             if self._launcher is None:
                 raise
             self.stop()
-            self.unconfined = f"its workers do not start behind the layers ({error}); allow running scripts from memory"
+            self.unconfined = f"its workers do not start behind the layers ({error}); allow scripts to run from memory"
             self._launcher = None
             self.monty = _start(None)
 
@@ -231,18 +231,18 @@ def _start(launcher: int | None) -> Monty:
             stack.enter_context(pool)
             with pool.checkout() as session:
                 session.feed_run("1")
-        except Exception as error:  # noqa: BLE001 - whatever its client raises
+        except Exception as error:  # noqa: BLE001 - its client may raise anything
             raise SandboxError(f"the Monty worker does not start: {error}") from None
         stack.pop_all()  # it stays open
     return pool
 
 
 def problem() -> str:
-    """Why this engine cannot work on this machine; empty where it can."""
+    """Returns why this engine cannot work on this machine; empty if it can."""
     from importlib.util import find_spec
 
     if not find_spec("pydantic_monty"):
-        return "pydantic-monty is not installed; install guardagent again"
+        return "'pydantic-monty' is not installed; reinstall guardagent"
     try:
         _binary()
     except SandboxError as error:
@@ -257,26 +257,26 @@ def _binary() -> str:
         return str(find_monty_binary())
     except FileNotFoundError:
         raise SandboxError(
-            "the program `monty` is neither beside Python nor on PATH; install guardagent again, or set MONTY_BIN"
+            "the program 'monty' is neither beside Python nor on 'PATH'; reinstall guardagent, or set 'MONTY_BIN'"
         ) from None
 
 
 def _launcher_problem() -> str:
-    """Why no launcher can be made here, and what to do; empty where one can."""
+    """Returns why no launcher can be made here, and the fix; empty if one can."""
     if not hasattr(os, "memfd_create"):
-        return "its workers can be put behind the layers on Linux alone"
+        return "its workers can be confined only on Linux; run on Linux"
     if not hardening.active():
-        return "no layer works here"
+        return "no hardening layer works on this machine"
     if " " in sys.executable or len(sys.executable) > _MAX_INTERPRETER:
-        return f"the path of Python is too long or has a space: {sys.executable!r}; install it elsewhere"
+        return f"the path of Python is too long or contains a space: {sys.executable!r}; install it at another path"
     return ""
 
 
 def _launcher() -> int:
-    """A script, in memory, that puts a worker behind the layers and becomes it.
+    """Returns a script, in memory, that confines a worker process and then becomes the worker.
 
-    The client starts workers from a path and with nothing else, so that the path has to say it all. A script in memory
-    needs no folder where programs may be run, and is gone with this process, however that ends.
+    The client starts workers from a path without arguments, so the script contains all options. A script in memory
+    needs no folder with execute permission, and vanishes with this process, however that ends.
     """
     interpreter = f"#!{sys.executable} -{''.join(flag[1:] for flag in worker.FLAGS)}\n"
     script = os.memfd_create("guardagent-worker", os.MFD_CLOEXEC)

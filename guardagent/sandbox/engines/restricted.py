@@ -1,8 +1,8 @@
-"""The RestrictedPython engine: CPython in a process of its own for each run, behind every layer the machine has.
+"""The RestrictedPython engine: CPython in a separate process for each program, behind every available layer.
 
-The host compiles a program with guards in place of whatever could reach further; a zygote process forks a guest
-for each program, ahead of time; no other program ever runs in that process. Host and guest exchange JSON over one
-socket, and the host counts the guest's time.
+The host compiles a program with guards in place of every operation that could reach further. A zygote process forks a
+guest for each program, ahead of time; no other program ever runs in that process. Host and guest exchange JSON over one
+socket, and the host measures the guest's time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 START_SECONDS = 20.0
 TRIES = 3  # to start the worker process
-WAIT_SECONDS = 60.0  # for a free place, when all are taken
+WAIT_SECONDS = 60.0  # for a free slot, when all are taken
 MAX_RECEIVED = 16 * 1024 * 1024  # bytes that one run may send to the host in all
 MAX_RUNS = 1000  # of one guest
 MAX_IDLE = 8  # guests with a program
@@ -43,8 +43,8 @@ _OVER_LIMITS = {"MemoryError", "RecursionError"}
 
 
 def problem() -> str:
-    """Why this engine cannot work on this machine; empty where it can."""
-    return "" if hasattr(os, "fork") and hasattr(socket, "send_fds") else "it needs fork; run on Linux or macOS"
+    """Returns why this engine cannot work on this machine; empty if it can."""
+    return "" if hasattr(os, "fork") and hasattr(socket, "send_fds") else "it needs 'fork'; run on Linux or macOS"
 
 
 class Engine:
@@ -72,15 +72,15 @@ class Engine:
                 return zygote.run(loaded, request, functions, again=True)
 
     def unconfined(self) -> str:
-        """Why its workers do not stand behind the hardening layers; empty where they do, since they start with all."""
-        return problem() or ("" if hardening.active() else "no layer works here")
+        """Returns why its workers are not confined by the hardening layers; empty if they are."""
+        return problem() or ("" if hardening.active() else "no hardening layer works on this machine")
 
     def close(self) -> None:
         _ZYGOTE.close()
 
 
 class _GuestProgram(NamedTuple):
-    """What a guest is for: one program, with what it may call and use."""
+    """The one program that a guest runs, with its functions and limits."""
 
     code: bytes
     functions: tuple[str, ...]
@@ -88,7 +88,7 @@ class _GuestProgram(NamedTuple):
 
 
 class _GuestDiedError(LimitError):
-    """A worker that something outside has killed: its run can be made again, since nothing has come of it."""
+    """A worker was killed from outside before any result: the run can be repeated."""
 
 
 class _RestrictedRun:
@@ -104,7 +104,7 @@ class _RestrictedRun:
         self._budget = Budget()
 
     def outcome(self, request: bytes) -> Any:
-        """What `check` returned."""
+        """Returns the result of `check`."""
         try:
             self._within_time(self._guest.connection.sendall, request)
             while "call" in (message := self._receive()):
@@ -117,7 +117,7 @@ class _RestrictedRun:
         except (OSError, EOFError) as error:
             kind = LimitError if self._calls else _GuestDiedError
             raise kind(
-                f"the sandbox stopped the program: its process ended ({error or 'it closed the line'})"
+                f"the sandbox stopped the program: its process ended ({error or 'it closed the connection'})"
             ) from None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise LimitError(f"the sandbox stopped the program: it sent no valid message ({error})") from None
@@ -129,7 +129,7 @@ class _RestrictedRun:
             raise LimitError(f"over its limits: it sent more than {MAX_RECEIVED:,} bytes")
         data = self._read(size)
         if _values(data) > MAX_NODES:  # before they become objects
-            raise LimitError(f"over its limits: it handed the host more than {MAX_NODES:,} values")
+            raise LimitError(f"over its limits: it passed the host more than {MAX_NODES:,} values")
         message = codec.unpack(data)
         if not isinstance(message, dict):
             raise TypeError("not an object")
@@ -145,7 +145,7 @@ class _RestrictedRun:
         return bytes(data)
 
     def _within_time(self, operation: Callable[[Any], Any], argument: Any) -> Any:
-        """Waits for the guest no longer than it may still take."""
+        """Runs a socket operation within the time that the guest has left."""
         if self._left <= 0:
             raise TimeoutError
         self._guest.connection.settimeout(self._left)
@@ -163,16 +163,16 @@ class _RestrictedRun:
             value = self._budget.call(self._functions[message["call"]], message["args"], message["kwargs"])
         except SandboxError:
             raise
-        except Exception as error:  # noqa: BLE001 - the guest sees it as an error of the function it called
+        except Exception as error:  # noqa: BLE001 - the guest receives it as an error of the function
             return codec.pack({"error": str(error)})
         try:
             return codec.pack({"value": value})
         except TypeError as error:
-            return codec.pack({"error": f"{message['call']}: its result cannot pass to a program: {error}"})
+            return codec.pack({"error": f"the result of {message['call']!r} cannot pass to a program: {error}"})
 
 
 def _values(data: bytes) -> int:
-    """At least how many values a JSON text holds."""
+    """Returns a lower bound for the number of values in a JSON string."""
     if data.count(b",") + data.count(b"[") + data.count(b"{") <= MAX_NODES:
         return 0
     bare = re.sub(rb'"(?:[^"\\]|\\.)*+"', b"", data)
@@ -184,7 +184,7 @@ def _sandbox_error(message: dict[str, Any]) -> SandboxError:
     place = f"line {message['line']}: " if message["line"] else ""
     if kind in _OVER_LIMITS:
         return LimitError(f"{place}over its limits: {kind}: {text}")
-    # A ValueError is how a program says that it cannot decide; its kind adds nothing.
+    # A program reports with a ValueError that it cannot decide; the kind adds nothing.
     return ProgramError(f"{place}{text}" if kind == "ValueError" else f"{place}{kind}: {text}")
 
 
@@ -197,13 +197,13 @@ class _Guest:
         self._handle: int | None = None
 
     def track(self, pid: int) -> None:
-        """Keeps hold of the process, so that no other one that gets its number later is taken for it."""
+        """Keeps a handle of the process, so that a later process with the same number is not mistaken for it."""
         if hasattr(os, "pidfd_open"):
             with contextlib.suppress(OSError):
                 self._handle = os.pidfd_open(pid)
 
     def is_waiting(self) -> bool:
-        """Whether it is there: something outside may have killed it."""
+        """Whether the process is alive: something outside may have killed it."""
         self.connection.settimeout(0)
         try:
             return bool(self.connection.recv(1, socket.MSG_PEEK))
@@ -213,14 +213,14 @@ class _Guest:
             return False
 
     def kill(self) -> None:
-        """Ends it, whatever it is doing; its socket's end and its own timers are what stops it elsewhere."""
+        """Kills the process. Without a handle, its closed socket and its own timers stop it."""
         if self._handle is not None:
             with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(self._handle, signal.SIGKILL)
         self.disconnect()
 
     def disconnect(self) -> None:
-        """Hangs up; a guest that waits ends by that."""
+        """Closes the connection, which ends a waiting guest."""
         self.connection.close()
         handle, self._handle = self._handle, None
         if handle is not None:
@@ -234,7 +234,7 @@ class _Zygote:
         self._lock = threading.Lock()
         self._slots = threading.Semaphore(SLOTS)
         self._waiting: deque[_Guest] = deque()  # forked ahead, for any program
-        self._idle_guests: OrderedDict[_Guest, _GuestProgram] = OrderedDict()  # idle, with the program they are for
+        self._idle_guests: OrderedDict[_Guest, _GuestProgram] = OrderedDict()  # idle, with their program
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
@@ -250,7 +250,7 @@ class _Zygote:
     def run(
         self, loaded: _GuestProgram, request: bytes, functions: Mapping[str, Callable[..., Any]], *, again: bool = False
     ) -> Any:
-        """Makes one run, in a guest that has the program already where one is idle; `again` in a new one."""
+        """Performs one run in an idle guest that has the program; with `again`, or if none is idle, in a new guest."""
         guest = None if again else self._idle_guest(loaded)
         if guest is None:
             guest = self._new_guest()
@@ -265,7 +265,7 @@ class _Zygote:
         return value
 
     def _idle_guest(self, loaded: _GuestProgram) -> _Guest | None:
-        """A guest that has the program and waits for a run, if there is one."""
+        """Returns a guest that has the program and waits for a run, or None."""
         with self._lock:
             for guest in [guest for guest, has in reversed(self._idle_guests.items()) if has == loaded]:
                 del self._idle_guests[guest]
@@ -275,7 +275,7 @@ class _Zygote:
         return None
 
     def _reuse(self, guest: _Guest, loaded: _GuestProgram) -> None:
-        """Only after a run that ended well is a guest used again, and only for the same program."""
+        """Keeps a guest, whose run ended well, for further runs of the same program only."""
         guest.runs += 1
         surplus = guest
         with self._lock:
@@ -287,7 +287,7 @@ class _Zygote:
         surplus.kill()
 
     def _new_guest(self) -> _Guest:
-        """A fresh guest.
+        """Returns a new guest.
 
         Raises:
             SandboxError: no worker process could be started.
@@ -296,7 +296,7 @@ class _Zygote:
             for _ in range(TRIES):
                 try:
                     return self._next_guest()
-                except (OSError, EOFError) as error:  # it was killed; guests that have a program live on without it
+                except (OSError, EOFError) as error:  # it was killed; guests with a program survive it
                     cause = error
                     self._kill_process()
         raise SandboxError(f"the worker process does not start: {cause}")
@@ -344,7 +344,7 @@ class _Zygote:
                 self._idle_guests.popitem()[0].kill()
 
     def _kill_process(self) -> None:
-        """Ends the worker process, and the guests that wait for a program."""
+        """Kills the worker process, and ends the guests that wait for a program."""
         self._disconnect()
         process, self._process = self._process, None
         if process is not None:
@@ -352,7 +352,7 @@ class _Zygote:
             process.wait()
 
     def detach(self) -> None:
-        """Lets go of the sockets, and nothing else: in a forked child the processes are the parent's."""
+        """Closes the sockets only: in a forked child the processes belong to the parent."""
         self._disconnect()
         while self._idle_guests:
             self._idle_guests.popitem()[0].disconnect()

@@ -1,4 +1,4 @@
-"""System calls that Python does not offer."""
+"""System calls that Python's standard library lacks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def syscall(number: int, *arguments: int | ctypes.Array[ctypes.c_char] | None) -
 
 
 def no_new_privileges() -> None:
-    """No program that this process starts can gain rights; the kernel asks for it before the other layers."""
+    """Prevents later programs of this process from gaining privileges, which the other layers require."""
     _checked(_libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 
 

@@ -1,4 +1,4 @@
-"""Landlock: no file, no TCP, no signal or abstract socket to a process outside.
+"""Landlock: denies file access, TCP, and signals or abstract sockets to outside processes.
 
 The kernel interface is described in linux/landlock.h and in the kernel's Documentation/userspace-api/landlock.rst.
 """
@@ -24,13 +24,13 @@ _FS_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # how many file rights there a
 
 def problem() -> str:
     if sys.platform != "linux":
-        return "Landlock is a part of Linux; run on Linux 5.13 or newer"
+        return "Landlock needs Linux; run on Linux 5.13 or newer"
     try:
         _version()
     except OSError as error:
         return (
-            f"the kernel offers no Landlock ({error.strerror}); use Linux 5.13 or newer with landlock in its `lsm=` "
-            "list, and a container whose seccomp profile allows the landlock_* calls"
+            f"the kernel offers no Landlock ({error.strerror}); use Linux 5.13 or newer with 'landlock' in its 'lsm=' "
+            "list, and a container whose seccomp profile allows the 'landlock_*' calls"
         )
     return ""
 
@@ -58,7 +58,7 @@ def _version() -> int:
 
 
 def _allow(ruleset: int, path: str) -> None:
-    """Reading and executing what is at or beneath a path; a path that does not exist needs no rule."""
+    """Allows reading and executing below a path; a missing path needs no rule."""
     try:
         opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:

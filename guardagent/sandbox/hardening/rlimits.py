@@ -22,7 +22,7 @@ def apply(profile: Profile) -> None:
 
 
 def limit(name: str, value: int) -> None:
-    """Lowers one limit for good; one that is lower already stays."""
+    """Lowers one limit permanently; a limit that is lower already stays."""
     import resource
 
     which = getattr(resource, name)

@@ -1,8 +1,8 @@
-"""Seccomp: the kernel refuses every system call that is not on the list of the process.
+"""Seccomp: the kernel refuses every system call that is not on the process's list.
 
-A refused call fails with EPERM; nothing is killed, so that a library that merely tries goes on. The filter is a
-classic BPF program over `struct seccomp_data` (linux/seccomp.h): architecture at byte 4, call number at byte 0, the
-first argument at byte 16.
+A refused call fails with EPERM; the process is not killed, so that a library that merely tries can continue. The
+filter is a classic BPF program over `struct seccomp_data` (linux/seccomp.h): architecture at byte 4, call number at
+byte 0, the first argument at byte 16.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _SECCOMP_SET_MODE_FILTER, _SECCOMP_GET_ACTION_AVAIL = 1, 2
 
 def problem() -> str:
     if sys.platform != "linux":
-        return "seccomp is a part of Linux; run on Linux"
+        return "seccomp needs Linux; run on Linux"
     machine = os.uname().machine
     if machine not in MACHINES:
-        return f"there is no filter for {machine} processors yet; known: {', '.join(MACHINES)}"
+        return f"there is no filter for {machine!r} processors yet; known: {', '.join(MACHINES)}"
     try:
         _seccomp(_SECCOMP_GET_ACTION_AVAIL, ctypes.create_string_buffer(struct.pack("=I", _ERRNO), 4))
     except OSError as error:
-        return f"the kernel offers no seccomp filters ({error.strerror}); use a kernel with CONFIG_SECCOMP_FILTER"
+        return f"the kernel offers no seccomp filters ({error.strerror}); use a kernel with 'CONFIG_SECCOMP_FILTER'"
     return ""
 
 
@@ -54,12 +54,12 @@ def _program(machine: Machine, allowed: frozenset[str], *, threads_only: bool) -
     lines = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_JUMP_EQUAL, 1, 0, machine.architecture),
-        (_RETURN, 0, 0, _KILL_PROCESS),  # the same numbers mean other calls there
+        (_RETURN, 0, 0, _KILL_PROCESS),  # the numbers have another meaning there
         (_LOAD, 0, 0, _NUMBER),
     ]
     for number in sorted(machine.numbers[name] for name in allowed if name in machine.numbers):
         lines += [(_JUMP_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ALLOW)]
-    # Its flags are in memory, where no filter can look; a C library then takes clone instead.
+    # Its flags are in memory, which no filter can read; a C library then uses clone instead.
     lines += [(_JUMP_EQUAL, 0, 1, machine.numbers["clone3"]), (_RETURN, 0, 0, _ERRNO | _ENOSYS)]
     if threads_only:
         lines += [

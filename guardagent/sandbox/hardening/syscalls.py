@@ -1,4 +1,4 @@
-"""Which system calls a worker needs, and their numbers (Linux's asm/unistd_64.h and asm-generic/unistd.h)."""
+"""The system calls that a worker needs, and their numbers (Linux's asm/unistd_64.h and asm-generic/unistd.h)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Machine(NamedTuple):
     numbers: dict[str, int]
 
 
-# What an interpreter does while it computes: memory, clocks, waiting, and the descriptors it already has.
+# The calls of a running interpreter: memory, clocks, waiting, and the descriptors it already has.
 _COMPUTE = frozenset(
     "read write readv writev close fstat lseek mmap mprotect munmap mremap brk madvise "
     "rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack futex sched_yield sched_getaffinity getcpu "
@@ -23,9 +23,9 @@ _COMPUTE = frozenset(
 PROFILES: dict[str, frozenset[str]] = {
     # The runs of one program: no file is opened, no process or thread started, nothing signalled, no limit changed.
     "guest": _COMPUTE,
-    # What such a process is forked from, and applies the above: it forks, and sets limits.
+    # The parent of guests, which applies the above to them: it forks, and sets limits.
     "zygote": _COMPUTE | frozenset("clone fork set_tid_address wait4 prctl prlimit64 seccomp".split()),
-    # A program that is still to be loaded: it opens its libraries (Landlock says which) and starts threads.
+    # A program that is yet to be loaded: it opens its libraries (Landlock restricts which) and starts threads.
     "program": _COMPUTE
     | frozenset(
         "execve open openat newfstatat access faccessat faccessat2 readlink readlinkat pread64 statx stat lstat "

@@ -1,6 +1,6 @@
-"""What runs in a worker process, behind the hardening layers; the host imports nothing of it but this page.
+"""Code that runs in a worker process, behind the hardening layers; the host imports only this file of it.
 
-A worker loads this package and `guardagent.sandbox.hardening`, and not the library: it starts fast and holds little.
+A worker loads this package and `guardagent.sandbox.hardening`, but not the library, so that it starts fast and small.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 _FOLDERS = {"guardagent": str(Path(__file__).parents[2]), "guardagent.sandbox": str(Path(__file__).parents[1])}
 
-# Empty packages in the place of the library and of its sandbox, so that their own first pages are not read.
+# Empty packages replace the library and its sandbox, so that their `__init__` modules do not load.
 _START = """\
 import sys, types
 for name, folder in {folders!r}.items():
@@ -24,25 +24,25 @@ main({arguments!r})
 """
 
 PROGRAM = "<program>"
-"""The file name in a program's code."""
+"""The file name of a program's code."""
 
 FLAGS = ("-S", "-s", "-P", "-B")
-"""No site packages, no user's packages, no current folder, nothing written."""
+"""No site packages, no user packages, no current folder, no bytecode files."""
 
 
 def script(module: str, *arguments: object, libraries: tuple[str, ...] = ()) -> str:
-    """Python source that runs `main(arguments)` of a module of this package, with these libraries importable."""
+    """Returns Python source that runs `main(arguments)` of a module of this package, with these libraries."""
     paths = [_folder(name) for name in libraries]
     return _START.format(folders=_FOLDERS, paths=paths, module=module, arguments=arguments)
 
 
 def command(module: str, *arguments: object, libraries: tuple[str, ...] = ()) -> list[str]:
-    """The same as a command."""
+    """Returns the command line that runs `script`."""
     return [sys.executable, *FLAGS, "-c", script(module, *arguments, libraries=libraries)]
 
 
 def _folder(library: str) -> str:
     spec = find_spec(library)
     if spec is None or not spec.origin:
-        raise ModuleNotFoundError(f"{library} is not installed; install guardagent again with all its dependencies")
+        raise ModuleNotFoundError(f"{library!r} is not installed; reinstall guardagent with all its dependencies")
     return str(Path(spec.origin).parents[1])

@@ -1,7 +1,7 @@
-"""Values between host and guest: JSON, in frames of a length and that many bytes.
+"""The encoding of values between host and guest: JSON, in length-prefixed frames.
 
-JSON keeps text, numbers, booleans, lists and dicts. The few other plain types that a toolbox function may take or
-give are written as an object with one key that begins with `$`.
+JSON covers strings, numbers, booleans, lists and dicts. The few other plain types that toolbox functions use are
+written as an object with one key that begins with `$`.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ def frame(data: bytes) -> bytes:
 
 
 def pack(value: Any) -> bytes:
-    """The value as JSON.
+    """Encodes a value as JSON.
 
     Raises:
-        TypeError: it holds something of another type, or is nested too deep or in itself.
+        TypeError: it contains another type, is nested too deep, or contains itself.
     """
     return json.dumps(_encode(value, 0), separators=(",", ":")).encode()
 
 
 def unpack(data: bytes) -> Any:
-    """The value of such a text, with exact types.
+    """Decodes a value, with exact types.
 
     Raises:
-        ValueError: it is no such text.
+        ValueError: it is not a valid encoding.
     """
     try:
         return json.loads(data, object_hook=_decode_object)
@@ -55,7 +55,7 @@ def _encode(value: Any, depth: int) -> Any:
     if value is None or type(value) in (str, int, float, bool):
         return value
     if depth > MAX_DEPTH:
-        raise TypeError(f"a value is nested deeper than {MAX_DEPTH}, or in itself")
+        raise TypeError(f"a value is nested deeper than {MAX_DEPTH}, or contains itself")
     if isinstance(value, dict):
         return _object(value, depth + 1)
     if isinstance(value, list):
@@ -74,7 +74,7 @@ def _object(value: dict[Any, Any], depth: int) -> Any:
 
 
 def _scalar(value: Any) -> Any:
-    """What a subclass of a plain type holds, whatever methods it has of its own."""
+    """Returns the plain value of a subclass of a plain type, without its own methods."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -88,7 +88,7 @@ def _scalar(value: Any) -> Any:
     if isinstance(value, dt.date):
         return {"$date": dt.date.isoformat(value)}
     raise TypeError(
-        f"a {type(value).__name__} cannot pass; expected text, numbers, booleans, lists, tuples, sets, dicts"
+        f"a {type(value).__name__} cannot pass; expected strings, numbers, booleans, lists, tuples, sets, dicts"
     )
 
 

@@ -1,7 +1,7 @@
-"""What a program's syntax turns into at run time: the guards that RestrictedPython's transformation calls.
+"""The run-time guards that the code rewritten by RestrictedPython's transformation calls.
 
-`engines/_transformer.py` is the other half: it rewrites `a.b` to `_getattr_(a, "b")` and so on, and refuses what needs
-no run to be refused.
+`engines/_transformer.py` is the other half: it rewrites `a.b` to `_getattr_(a, "b")` and so on, and rejects what can be
+rejected without a run.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from RestrictedPython.Guards import (
     safe_builtins,
 )
 from RestrictedPython.Guards import (
-    safer_getattr_raise as _safer_getattr_raise,  # with no default: an attribute that is missing is an error
+    safer_getattr_raise as _safer_getattr_raise,  # with no default: a missing attribute is an error
 )
 
 safer_getattr_raise: Callable[..., Any] = _safer_getattr_raise
 
-# Public parts of their interface, whatever their names look like.
+# Public attributes despite their names.
 _NAMED_TUPLE = frozenset({"_asdict", "_replace", "_fields"})
 
 _PLAIN_BUILTINS = (
@@ -53,11 +53,11 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 _MODULE = "program"
-sys.modules.setdefault(_MODULE, types.ModuleType(_MODULE))  # where a dataclass looks up the module of its class
+sys.modules.setdefault(_MODULE, types.ModuleType(_MODULE))  # where a dataclass looks up its module
 
 
 class ProgramClasses:
-    """Makes the classes of a program, and so knows them: theirs are the only attributes that it may set."""
+    """Creates and remembers the classes of a program: only their attributes may it set."""
 
     def __init__(self) -> None:
         self._classes: set[type] = set()
@@ -79,7 +79,7 @@ class ProgramClasses:
 
 
 class Formatter(string.Formatter):
-    """`str.format` whose fields reach attributes through the guard."""
+    """`str.format` with guarded attribute access in its fields."""
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         first, rest = formatter_field_name_split(field_name)
@@ -101,7 +101,7 @@ class Guards:
         self._printable_left = printed_bytes
 
     def names(self, importer: Callable[..., Any]) -> dict[str, Any]:
-        """The global names that a program starts with."""
+        """Returns the global names that a program starts with."""
         plain = {name: getattr(builtins, name) for name in _PLAIN_BUILTINS}
         guarded = {
             "__import__": importer,
@@ -154,7 +154,7 @@ class Guards:
         delattr(self.write(value), name)
 
     def write(self, value: Any) -> Any:
-        """What a program may set items or attributes of: containers, and instances of its own classes."""
+        """Returns a value that may be changed: a container, or an instance of the program's classes."""
         if (
             isinstance(value, dict | list | set | bytearray)
             or hasattr(type(value), "__setitem__")
@@ -162,7 +162,7 @@ class Guards:
         ):
             return value
         raise TypeError(
-            f"a {type(value).__name__} cannot be changed; expected a container or an object of a class here"
+            f"a {type(value).__name__} cannot be changed; expected a container, or an instance of a program class"
         )
 
     def inplace_item(self, operation: str, value: Any, key: Any, item: Any) -> None:
@@ -173,7 +173,7 @@ class Guards:
         self.setattr(value, name, _OPERATIONS[operation](self.getattr(value, name), item))
 
     def print(self, *values: Any, sep: str | None = None, end: str | None = None, file: Any = None, **_: Any) -> None:
-        """Counts what is printed; only a file of the program's own receives it."""
+        """Counts printed characters; only a file of the program's own receives them."""
         text = (" " if sep is None else sep).join(map(str, values)) + ("\n" if end is None else end)
         self._printable_left -= len(text)
         if self._printable_left < 0:
@@ -194,7 +194,7 @@ class Guards:
 
 
 def type_of(value: Any, /) -> Any:
-    """`type` with one argument; never the real `type`, which makes classes with whatever methods it is given."""
+    """`type` with one argument, in place of the real `type`, which creates classes with arbitrary methods."""
     kind = type(value)
     return type_of if kind is type else kind
 
@@ -208,7 +208,7 @@ def apply(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def _formatting(found: Any, value: Any, name: str) -> Any:
-    """What stands for a text's own `format`, however it was reached."""
+    """Returns the guarded replacement for `str.format`, however it was reached."""
     own = getattr(found, "__self__", None)
     if isinstance(own, str):
         return _format(own) if name == "format" else _format_map(own)

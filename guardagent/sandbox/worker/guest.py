@@ -1,4 +1,4 @@
-"""Runs of one program, each with fresh names, in a process that no other program has ever run in."""
+"""Runs one program, each time with fresh names, in a process that never runs another program."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from guardagent.sandbox.worker.guards import Guards
 from guardagent.sandbox.worker.modules import Modules
 
 _OWN_FRAMES = 60  # of this worker and of library functions, on top of the program's own
-_GRACE_SECONDS = 30  # for what the host does meanwhile: beyond it this process ends, even if the host has died
+_GRACE_SECONDS = 30  # for host calls; after that this process ends, even if the host has died
 _CPU_SECONDS = 600  # of this process in all
 
 
 def serve(descriptor: int, layers: tuple[str, ...], base_bytes: int) -> None:
-    """Reads from a socket's descriptor a program, then runs to make with it, and answers each."""
+    """Reads a program from a socket's descriptor, then requests to run it, and answers each."""
     code: CodeType = marshal.loads(_receive(descriptor))  # noqa: S302 - from the host, which compiled it
     setup = codec.unpack(_receive(descriptor))
     limits = setup["limits"]
@@ -36,7 +36,7 @@ def serve(descriptor: int, layers: tuple[str, ...], base_bytes: int) -> None:
         signal.setitimer(signal.ITIMER_REAL, limits["seconds"] + _GRACE_SECONDS)
         _send(descriptor, runs.answer(request))
         signal.setitimer(signal.ITIMER_REAL, 0)
-        gc.collect()  # what a program left in cycles ends now, and not in its next run
+        gc.collect()  # reference cycles of a run are freed now, not during the next run
 
 
 class _ProgramRuns:
@@ -50,11 +50,11 @@ class _ProgramRuns:
         self._names = self._guards.names(self._modules.importer)
 
     def answer(self, request: dict[str, Any]) -> bytes:
-        """What `check` returned, or why it did not, packed."""
+        """Returns the packed result of `check`, or its failure."""
         host = _Host(self._descriptor)
         try:
             return codec.pack({"value": self._run(request, host)})
-        except BaseException as error:  # noqa: BLE001 - whatever a program raises is told to the host
+        except BaseException as error:  # noqa: BLE001 - any exception of a program goes to the host
             return codec.pack(_failure(error))
         finally:
             host.finished = True
@@ -64,12 +64,12 @@ class _ProgramRuns:
         self._modules.begin(request["now"])
         names = self._names | {name: host.function(name) for name in self._functions}
         names["__builtins__"] = dict(names["__builtins__"])
-        exec(self._code, names)  # noqa: S102 - what this process is for
+        exec(self._code, names)  # noqa: S102 - the purpose of this process
         return names["check"](**request["inputs"])
 
 
 class _Host:
-    """Toolbox functions as the program sees them: each call is made by the host."""
+    """Toolbox functions for the program: the host makes each call."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -84,7 +84,7 @@ class _Host:
 
     def _call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.finished:
-            raise SystemExit  # a remainder of a run that has been answered
+            raise SystemExit  # a leftover of a finished run
         _send(self._descriptor, codec.pack({"call": name, "args": list(args), "kwargs": kwargs}))
         answer = codec.unpack(_receive(self._descriptor))
         if "error" in answer:
@@ -93,7 +93,7 @@ class _Host:
 
 
 def _confine(limits: dict[str, Any], layers: tuple[str, ...], base_bytes: int) -> None:
-    """Bounds this process. The host counts a run's time exactly; the limits here hold even where the host has died."""
+    """Limits this process. The host measures a run's time exactly; these limits hold even if the host has died."""
     sys.setrecursionlimit(limits["recursion"] + _OWN_FRAMES)
     if "rlimits" in layers:
         rlimits.limit("RLIMIT_CPU", _CPU_SECONDS)
@@ -103,7 +103,7 @@ def _confine(limits: dict[str, Any], layers: tuple[str, ...], base_bytes: int) -
 
 
 def _failure(error: BaseException) -> dict[str, Any]:
-    """What went wrong, and in which line of the program."""
+    """Returns the failure for the host: kind, message, and line of the program."""
     kind, message, line = type(error).__name__, "", 0
     with contextlib.suppress(BaseException):
         message = str(error)[:1000]

@@ -1,7 +1,7 @@
-"""The modules that a program can import in the worker: copies that hold the listed public names and nothing else.
+"""The modules that a program can import in the worker: copies with only the listed public names.
 
-Left out on purpose: names that evaluate text (`typing.get_type_hints`, `dataclasses.make_dataclass`), that reach
-attributes past the guards (`operator.attrgetter` is replaced), and everything that reaches the machine.
+Excluded on purpose: names that evaluate strings (`typing.get_type_hints`, `dataclasses.make_dataclass`), names that
+reach attributes past the guards (`operator.attrgetter` is replaced), and everything that reaches the machine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MODULES = frozenset(
     "decimal difflib enum fractions functools hashlib heapq html io itertools json math numbers operator random re "
     "statistics string textwrap time types typing unicodedata urllib urllib.parse".split()
 )
-"""What a program can import."""
+"""The modules that a program can import."""
 
 _EXPORTED: dict[str, str] = {
     "__future__": "annotations",
@@ -50,7 +50,7 @@ _DROPPED = frozenset({"attrgetter", "methodcaller", "getcontext", "setcontext", 
 
 
 class Modules:
-    """The imports of one program; `begin` sets the clock for each run, and the random numbers back."""
+    """The imports of one program; `begin` sets the clock and resets the random numbers for each run."""
 
     def __init__(self, getattr: Callable[..., Any]) -> None:  # noqa: A002 - the program's own
         self._getattr = getattr
@@ -64,8 +64,10 @@ class Modules:
     def importer(
         self, name: str, _globals: Any = None, _locals: Any = None, fromlist: Sequence[str] = (), level: int = 0
     ) -> types.ModuleType:
-        """`__import__` of a program."""
-        if name == "_strptime" and isinstance(fromlist, list):  # datetime's own, which no import statement can spell
+        """Implements `__import__` for a program."""
+        if name == "_strptime" and isinstance(
+            fromlist, list
+        ):  # datetime imports it itself; no import statement passes a list
             return sys.modules[name]
         if level or name not in MODULES:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
@@ -93,7 +95,7 @@ class Modules:
 
     def _functools(self) -> dict[str, Any]:
         def wraps(wrapped: Callable[..., Any]) -> Callable[..., Any]:
-            """Without the original's choice of attributes, which it reads and sets past the guards."""
+            """Ignores the original's choice of attributes, which it reads and sets past the guards."""
 
             def decorate(wrapper: Any) -> Any:
                 if isinstance(wrapper, types.FunctionType) and isinstance(wrapped, types.FunctionType):
@@ -115,7 +117,7 @@ class Modules:
     def _datetime(self) -> dict[str, Any]:
         clock = self
 
-        class datetime(dt.datetime, metaclass=_Clock):  # noqa: N801 - it stands for the class of this name
+        class datetime(dt.datetime, metaclass=_Clock):  # noqa: N801 - it replaces the class of this name
             @classmethod
             def now(cls, tz: dt.tzinfo | None = None) -> Any:
                 moment = clock._now.astimezone(tz) if tz else clock._now.replace(tzinfo=None)
@@ -143,13 +145,13 @@ class Modules:
         return {"time": stamp, "monotonic": stamp, "perf_counter": stamp, "sleep": lambda _seconds: None}
 
     def _random(self) -> dict[str, Any]:
-        source = random.Random(0)  # noqa: S311 - the same answer every time is the point
+        source = random.Random(0)  # noqa: S311 - random numbers must be reproducible
         names = "random randint randrange choice choices sample shuffle uniform gauss seed getrandbits triangular"
         return {name: getattr(source, name) for name in names.split()}
 
 
 class _Clock(type):
-    """A class with another clock; whatever belongs to the original belongs to it."""
+    """The metaclass of a class with another clock: an instance of the original is an instance of it."""
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, cls.__mro__[1])
@@ -165,7 +167,7 @@ def _public(name: str) -> dict[str, Any]:
 
 
 def load_all() -> None:
-    """Reads them from disk, which nothing can once the layers are applied."""
+    """Reads the modules from disk, which is impossible once the layers are applied."""
     for name in sorted(MODULES):
         _public(name)
     dt.datetime.strptime("2000", "%Y").replace(tzinfo=dt.UTC)  # reads a module of its own

@@ -1,7 +1,7 @@
-"""Looks for a value of one field with which a program breaks a property, by CrossHair's symbolic execution.
+"""Searches a value of one field for which a program violates a property, by CrossHair's symbolic execution.
 
-CrossHair runs what it examines, here as plain Python: so this process first goes behind every hardening layer, and for
-good. What it prints is a suggestion, which the host tries in the sandbox; it is never believed.
+CrossHair runs the examined code as plain Python, so this process first confines itself permanently with every hardening
+layer. Its output is a suggestion that the host tries in the sandbox; it is never trusted.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ _CALLED = re.compile(r"when calling \w+\((?:value\s*=\s*)?(.*?)\)(?: \(which|$)"
 
 
 class _Task:
-    """What the examined functions below look at: they can have no parameter but the value."""
+    """The state for the examined functions below, whose only parameter can be the value."""
 
     check: Callable[..., Any]
     properties: Callable[..., Any]
     run: Mapping[str, Any]
     position: tuple[
         str, str, str
-    ]  # the part, and what stands before and behind the value; of facts the name, and nothing
+    ]  # the input, and the strings before and after the value; for facts the name, and nothing
     number: str
 
 
 def main(_arguments: tuple[()]) -> None:
-    """Reads from standard input what to do, and writes a line for each counterexample."""
+    """Reads a task from standard input, and writes a line for each counterexample."""
     from guardagent.sandbox.toolbox import Toolbox
 
     work = json.loads(sys.stdin.read())
     tools = dict(Toolbox([_path(name) for name in work["toolbox"]]).functions)
-    _counterexamples(keeps_text, 0.1)  # CrossHair loads much when it is first used
+    _counterexamples(keeps_text, 0.1)  # the first use of CrossHair loads many modules
     readable = tuple(path for path in (*sys.path, *_LIBRARIES, *work["readable"]) if path and os.path.exists(path))  # noqa: PTH110
     hardening.apply(hardening.LAYERS, hardening.Profile("program", readable, _MEMORY_BYTES, files=256))
     _Task.check, _Task.properties = (_load_check(work[name], tools) for name in ("program", "properties"))
@@ -54,12 +54,12 @@ def main(_arguments: tuple[()]) -> None:
             sys.stdout.write(json.dumps({"question": question["id"], "value": value}) + "\n")
         sys.stdout.write(json.dumps({"asked": question["id"]}) + "\n")
         sys.stdout.flush()
-        if values:  # the program has to be mended first
+        if values:  # the program must be fixed first
             break
 
 
 def keeps_text(value: str) -> bool:
-    """Whether the program keeps to its properties with this text.
+    """Whether the program satisfies its properties for this string.
 
     post: _
     """
@@ -67,7 +67,7 @@ def keeps_text(value: str) -> bool:
 
 
 def keeps_number(value: int) -> bool:
-    """Whether the program keeps to its properties with this number.
+    """Whether the program satisfies its properties for this number.
 
     post: _
     """
@@ -118,7 +118,7 @@ def _counterexamples(function: Callable[..., Any], seconds: float) -> list[Any]:
 
 def _load_check(source: str, tools: Mapping[str, Any]) -> Callable[..., Any]:
     names: dict[str, Any] = dict(tools)
-    exec(compile(source, "<examined>", "exec"), names)  # noqa: S102 - what this process is for, behind its layers
+    exec(compile(source, "<examined>", "exec"), names)  # noqa: S102 - the purpose of this confined process
     check: Callable[..., Any] = names["check"]
     return check
 

@@ -1,7 +1,7 @@
-"""The persistent worker process: behind its layers it forks guests, ahead of time, and does nothing else.
+"""The persistent worker process: confined by its layers, it only forks guests, ahead of time.
 
-It reads no program and no input. The host sends a socket for each guest it will want, and gets the guest's process id;
-from then on host and guest talk without it.
+It reads no program and no input. The host sends a socket for each future guest and receives the guest's process id;
+from then on host and guest communicate directly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PID = struct.Struct(">I")
 
 
 def main(arguments: tuple[tuple[str, ...]]) -> None:
-    """Serves on the socket that is standard input, behind these layers, until the host closes it."""
+    """Serves on standard input, a socket, behind these layers, until the host closes it."""
     (layers,) = arguments
     control = socket.socket(fileno=0)
     base_bytes = _address_space()
@@ -59,7 +59,7 @@ def _run_guest(control: socket.socket, descriptor: int, layers: tuple[str, ...],
 
 
 def _address_space() -> int:
-    """How many bytes of address space this process has now."""
+    """Returns the current size of this process's address space in bytes."""
     try:
         with open("/proc/self/statm") as file:  # noqa: PTH123 - pathlib is slow to load
             return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
@@ -68,7 +68,7 @@ def _address_space() -> int:
 
 
 def _warm_up() -> None:
-    """Does once what every guest would do first, so that forks share it."""
+    """Performs each guest's first work once, so that forks share it."""
     from guardagent.sandbox.worker import codec
     from guardagent.sandbox.worker.guards import Formatter
 

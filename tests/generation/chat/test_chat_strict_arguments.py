@@ -18,7 +18,7 @@ WRONG = [
     ("refund", '{"amount": 50', "not JSON"),
     ("refund", "", "not JSON"),
     ("refund", "amount=50", "not JSON"),
-    ("refund", '{"amount": 500, "amount": 50}', "'amount' is given twice"),
+    ("refund", '{"amount": 500, "amount": 50}', "'amount' appears twice"),
     ("refund", '{"amount": NaN}', "NaN"),
     ("refund", '{"amount": 1e999}', "too large for a number"),
     ("refund", '{"amount": "50"}', "amount: '50' is not of type 'number'"),

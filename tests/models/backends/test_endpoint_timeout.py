@@ -67,13 +67,13 @@ def test_bench_waits_no_longer(
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), True, "5"])
 def test_a_timeout_that_is_none(timeout: float) -> None:
     """Seconds that never end would be no limit."""
-    with pytest.raises(InputError, match=r"timeout is .*; expected seconds"):
+    with pytest.raises(InputError, match=r"'timeout' is .*; expected a finite"):
         GuardAgent(agent="ehragent", model="openai/t", timeout=timeout)
 
 
 def test_a_timeout_without_a_named_model(cli: Callable[..., CommandResult], files: list[object]) -> None:
     """It would be passed over."""
-    with pytest.raises(InputError, match="a model that is named"):
+    with pytest.raises(InputError, match="a model given by name"):
         GuardAgent(agent="ehragent", model=ScriptedModel([]), timeout=5)
     ran = cli("guard", "--agent", "ehragent", *files, "--timeout", 5)
     assert (ran.status, "--timeout without a model" in ran.err) == (2, True)

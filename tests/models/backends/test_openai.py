@@ -43,10 +43,10 @@ def test_a_name_says_where_the_model_is(serve: Serve, tmp_path: Path) -> None:
     for name, wanted in (("openai/x", "x"), ("x", "x"), ("openai/meta/x-70b", "meta/x-70b")):
         load_model(name).complete(ASK)
         assert server.requests[-1]["model"] == wanted
-    with pytest.raises(InputError, match=r"guardagent\[litellm\], or write openai/meta/x"):
+    with pytest.raises(InputError, match=r"'guardagent\[litellm\]', or use 'openai/meta/x"):
         load_model("meta/x")
     for empty in ("", " ", "openai/", "openai/ /"):
-        with pytest.raises(InputError, match="names no model"):
+        with pytest.raises(InputError, match="has no model name"):
             load_model(empty)
     with pytest.raises(InputError, match="unexpected keyword"):
         load_model("openai/x", colour="red")
@@ -91,7 +91,7 @@ def test_what_may_pass_is_tried_again(serve: Serve, replies: list[Reply], reques
         (status(404), 1, "HTTP 404; expected the name of a model"),
         (status(400, "too long"), 1, "HTTP 400: too long"),
         (status(500, "broken"), 2, "HTTP 500 after 2 tries: broken"),
-        (status(429, retry_after="600"), 1, "HTTP 429.*the next try would be in 600 seconds, which is too late"),
+        (status(429, retry_after="600"), 1, "HTTP 429.*the next attempt would be in 600 seconds, after the timeout"),
         (status(429, retry_after="inf"), 1, "which is too late"),
         (status(307, location="http://127.0.0.1:9/"), 1, "HTTP 307"),
         (Reply(b"{not json"), 1, "what is no answer"),
@@ -225,7 +225,7 @@ def test_an_endpoint_of_ones_own_may_need_no_key(serve: Serve, monkeypatch: pyte
     monkeypatch.delenv("OPENAI_API_KEY")
     assert Backend("test", base_url=server.url).complete(ASK).text == "fine"
     monkeypatch.delenv("OPENAI_BASE_URL")
-    with pytest.raises(ModelError, match="needs a key; expected one in the environment variable OPENAI_API_KEY"):
+    with pytest.raises(ModelError, match="needs a key; set the environment variable 'OPENAI_API_KEY'"):
         Backend("test").complete(ASK)
 
 

@@ -112,7 +112,7 @@ def test_its_folder_is_made(cli: Callable[..., CommandResult], proposed: Path) -
         ("def test_fines():\n    assert not check_fines('M-1')[0]\n", "AssertionError"),
         ("def test_fines(member):\n    pass\n", "missing 1 required positional argument"),
         ("def fines():\n    pass\n", "there is no test_ function"),
-        ("def test_fines():\n    raise SystemExit(0)\n", "before their end"),
+        ("def test_fines():\n    raise SystemExit(0)\n", "stopped early"),
         ("import os\n\n\ndef test_fines():\n    assert 'GUARDAGENT_X' in os.environ\n", "AssertionError"),
         ("def test_fines():\n    raise ValueError('\\x1b[31mred')\n", "ValueError: \ufffd[31mred"),
     ],

@@ -77,10 +77,10 @@ def test_a_wrong_demonstration_says_line_and_expectation(write: Write, change: d
 
 def test_duplicate_keys_are_errors_in_json_and_in_yaml(write: Write, agent_folder: Callable[..., Path]) -> None:
     """The second value of a key would silently hide the first."""
-    with pytest.raises(ContentError, match=r"d\.jsonl:1: .*key 'code' is given twice"):
+    with pytest.raises(ContentError, match=r"d\.jsonl:1: .*key 'code' appears twice"):
         read_demonstrations(write("d.jsonl", '{"code": "a", "code": "b"}'))
     folder = agent_folder(specification="---\ndata:\n  a: 1\n  a: 2\n---\ntext") / "echo"
-    with pytest.raises(ContentError, match=r"specification\.md:4: key 'a' is given twice"):
+    with pytest.raises(ContentError, match=r"specification\.md:4: key 'a' appears twice"):
         load_agent(folder)
 
 
