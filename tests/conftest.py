@@ -1,4 +1,4 @@
-"""What many tests use: the shared data where it is there, invented runs, and the command line."""
+"""Shared fixtures: the reference data if it is present, invented runs, and the command line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHARED = Path(__file__).parents[2] / "shared" / "data"
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The reference data beside the checkout; not part of the project."""
+    """Returns the reference data beside the checkout, which is not part of the project."""
     if not SHARED.is_dir():
         pytest.skip("the reference data is not beside this checkout")
     return SHARED
@@ -29,7 +29,7 @@ def shared() -> Path:
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What a command printed, and its exit status."""
+    """The output of a command, and its exit status."""
 
     status: int
     out: str
@@ -51,7 +51,7 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a file under the test's own folder and gives its path."""
+    """Writes a file in the test's own folder and returns its path."""
 
     def write_file(name: str, content: str | bytes) -> Path:
         path = tmp_path / name
@@ -64,7 +64,7 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def agent_folder(write: Callable[..., Path]) -> Callable[..., Path]:
-    """Makes an agent in a memory folder, and gives that memory folder."""
+    """Creates an agent in a memory folder, and returns that memory folder."""
 
     def make(program: str | None = None, specification: str = "An agent that echoes.", name: str = "echo") -> Path:
         write(f"memory/{name}/request.md", "The agent may not say anything secret.")

@@ -65,7 +65,7 @@ def trace(name: str, *events: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def write_lines(path: Path, *rows: Any) -> Path:
-    """Each row as a line of JSON; a text as it is."""
+    """Writes each row as a line of JSON; a string is written unchanged."""
     path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
     return path
 

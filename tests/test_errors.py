@@ -5,8 +5,8 @@ from guardagent._support.fold import deny_on_crash
 from guardagent.types import Check, Context, Event, Verdict, unchecked_verdict
 
 
-def test_the_tree_in_the_docstring_is_the_tree() -> None:
-    """Every error class is drawn, and under its real parent."""
+def test_the_tree_in_the_docstring_is_complete() -> None:
+    """Every error class appears under its real parent."""
     drawn: dict[str, str | None] = {}
     open_at: list[tuple[int, str]] = []
     for line in (errors.__doc__ or "").splitlines():
@@ -23,7 +23,7 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
 
 
 def test_no_escape_sequence_reaches_a_message() -> None:
-    """Colours, titles, links and control characters of libraries are left out; line breaks and words stay."""
+    """Colours, titles, links and control characters are removed; line breaks and words stay."""
     text = "\x1b[1;31mred\x1b[0m \x1b]8;;http://x\x1b\\link\x1b]8;;\x07\r\n\tb\x9b1m\x1b]0;open \x1b(B\x00\xe9"
     clean = "red link\n\tb0;open \xe9"
     assert str(errors.ModelError(text)) == str(errors.AnswerError(text)) == clean
@@ -41,7 +41,7 @@ def crashing(text: str) -> Check:
 
 
 def test_an_unknown_name_comes_with_the_nearest() -> None:
-    """A misspelt name is answered with the one that was probably meant, and with all there are."""
+    """The message has the name that was probably meant, and all known names."""
     text = str(errors.UnknownNameError("agent", "ehragnet", ["seeact", "ehragent"], where="memory"))
     assert text == "memory: unknown agent 'ehragnet'; did you mean 'ehragent'? known: ehragent, seeact"
     assert errors.name_hint("zzz", []) == "; none is defined"

@@ -24,7 +24,7 @@ CRASH = """
 
 
 def test_one_call_judges_a_run() -> None:
-    """The public function, for a known agent, with no model."""
+    """The public function works for a known agent without a model."""
     allowed = guard(None, ehr_input("nursing"), ehr_log(), agent="ehragent")
     denied = guard("", ehr_input("nursing"), ehr_log("diagnosis", "diagnosisname"), agent="ehragent")
     assert (allowed.label, allowed.answer, allowed.model_calls) == (0, "7.4", 0)
@@ -32,13 +32,13 @@ def test_one_call_judges_a_run() -> None:
     assert set(denied.details["inaccessible"]["diagnosis"]) == {"diagnosisname", "patientunitstayid"}
 
 
-def test_async_gives_the_same_verdicts_and_many_at_once_do_not_mix() -> None:
-    """From asyncio and from threads, each run gets its own answer."""
+def test_async_gives_the_same_verdicts_and_concurrent_runs_do_not_mix() -> None:
+    """Each run from asyncio and from threads gets its own verdict."""
     runs = [(ehr_input(role), ehr_log(answer=str(n))) for n in range(20) for role in ("nursing", "cook")]
-    expected = [guard(None, asked, log, agent="ehragent") for asked, log in runs]
+    expected = [guard(None, request, log, agent="ehragent") for request, log in runs]
 
     async def all_at_once() -> list[Any]:
-        return await asyncio.gather(*(aguard(None, asked, log, agent="ehragent") for asked, log in runs))
+        return await asyncio.gather(*(aguard(None, request, log, agent="ehragent") for request, log in runs))
 
     with ThreadPoolExecutor(8) as pool:
         threaded = list(pool.map(lambda run: guard(None, run[0], run[1], agent="ehragent"), runs))
@@ -47,14 +47,14 @@ def test_async_gives_the_same_verdicts_and_many_at_once_do_not_mix() -> None:
 
 
 def test_without_a_program_or_a_model_the_denial_says_what_to_configure() -> None:
-    """A request of one's own needs a model; nothing is allowed for lack of one."""
+    """A custom request needs a model; without one the run is denied."""
     verdict = guard("Nobody may read salaries.", "in", "out")
     assert verdict.label == 1
     assert "GUARDAGENT_MODEL" in verdict.errors[0]
 
 
-def test_another_request_than_the_programs_is_not_judged_by_it() -> None:
-    """The program of a known agent answers for that agent's request only."""
+def test_a_program_does_not_judge_another_request() -> None:
+    """The program of a known agent implements that agent's request only."""
     verdict = guard("Nobody may read anything.", ehr_input("nursing"), ehr_log(), agent="ehragent")
     assert "written for another request" in verdict.errors[0]
     known = GuardAgent(agent="ehragent").request
@@ -64,7 +64,7 @@ def test_another_request_than_the_programs_is_not_judged_by_it() -> None:
 
 
 def test_mode_generate_never_uses_the_program(agent_folder: Callable[..., Path]) -> None:
-    """And mode program never asks a model."""
+    """Mode 'program' never calls a model."""
     memory = agent_folder(ALLOW)
     assert GuardAgent(agent="echo", memory=memory, mode="generate").guard("a", "b").errors
     assert GuardAgent(agent="echo", memory=memory, mode="program", model="x/y").guard("a", "b").label == 0
@@ -73,15 +73,15 @@ def test_mode_generate_never_uses_the_program(agent_folder: Callable[..., Path])
 
 
 @pytest.mark.parametrize("value", ["", " \n", None, 5, b"bytes", "x" * 1_000_001])
-def test_a_run_that_is_no_text_is_denied(value: Any) -> None:
-    """Empty, of the wrong type or too large: a denial with the cause, not a traceback."""
+def test_a_run_that_is_not_a_string_is_denied(value: Any) -> None:
+    """Empty, mistyped or oversized input is a denial with the cause, not a traceback."""
     for verdict in (guard(None, value, "out", agent="ehragent"), guard(None, "in", value, agent="ehragent")):
         assert verdict.label == 1
         assert "expected" in verdict.errors[0]
 
 
-def test_on_error_decides_what_an_unchecked_run_is(agent_folder: Callable[..., Path]) -> None:
-    """Deny, escalate or raise; there is no way to allow it."""
+def test_on_error_decides_the_outcome_of_an_unchecked_run(agent_folder: Callable[..., Path]) -> None:
+    """It can be denied, escalated or raised, but not allowed."""
     memory = agent_folder(CRASH)
 
     def make(on_error: Any) -> GuardAgent:
@@ -95,8 +95,8 @@ def test_on_error_decides_what_an_unchecked_run_is(agent_folder: Callable[..., P
         make("allow")
 
 
-def test_wrong_options_are_errors_when_the_guard_is_made() -> None:
-    """Not at the first check."""
+def test_invalid_options_are_errors_when_the_guard_is_created() -> None:
+    """They do not wait for the first check."""
     for options in (
         {"mode": "fast"},
         {"sandbox": "docker"},
@@ -109,7 +109,7 @@ def test_wrong_options_are_errors_when_the_guard_is_made() -> None:
 
 
 def test_a_changed_program_is_used_at_once(agent_folder: Callable[..., Path]) -> None:
-    """`guard` keeps what it loaded only as long as the files stay the same."""
+    """`guard` caches only while the files stay the same."""
     memory = agent_folder(ALLOW)
     options: dict[str, Any] = {"agent": "echo", "memory": str(memory)}
     assert guard(None, "a", "b", **options).label == 0
@@ -118,8 +118,8 @@ def test_a_changed_program_is_used_at_once(agent_folder: Callable[..., Path]) ->
     assert guard(None, "a", "b", **options).label == 1
 
 
-def test_a_sandbox_or_toolbox_of_ones_own_comes_in_through_the_front_door(agent_folder: Callable[..., Path]) -> None:
-    """Anything with the sandbox's methods will do."""
+def test_a_custom_sandbox_or_toolbox_is_accepted(agent_folder: Callable[..., Path]) -> None:
+    """Any object with the sandbox's methods works."""
 
     class Always:
         def run(self, program: str, inputs: Any, functions: Any, now: Any = None) -> Any:
@@ -134,7 +134,7 @@ def test_a_sandbox_or_toolbox_of_ones_own_comes_in_through_the_front_door(agent_
 
 
 def test_nothing_is_left_open_or_running() -> None:
-    """No descriptor and no process of its own, when the guard is closed; it can be used again."""
+    """A closed guard has no descriptors and no processes, and can be used again."""
     me = psutil.Process(os.getpid())
     others = set(me.children())  # which other tests started
     with GuardAgent(agent="ehragent") as guard_agent:
@@ -148,7 +148,7 @@ def test_nothing_is_left_open_or_running() -> None:
 
 
 def test_everything_exported_exists_and_nothing_else_is_public() -> None:
-    """The package's table of contents is the truth."""
+    """`__all__` lists exactly the public names."""
     for name in guardagent.__all__:
         assert getattr(guardagent, name) is not None
     assert sorted(guardagent.__all__) == guardagent.__all__

@@ -1,4 +1,4 @@
-"""The house: few rooms, one above the other, and no modules that lean on each other in a circle."""
+"""The package layout: few rooms in layers, and no import cycles."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ PACKAGE = HOUSE / "guardagent"
 DOOR = ("guardagent.policy.policies", "guardagent.session.session")  # a policy opens its sessions
 
 
-def floors() -> list[str]:
-    """The layers that `lint-imports` holds, which are all that there is in the package."""
+def layer_names() -> list[str]:
+    """Returns the layers of the import-linter contract, which cover the whole package."""
     contracts = tomllib.loads((HOUSE / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     layers: list[str] = next(one["layers"] for one in contracts if one["containers"] == ["guardagent"])
     return layers
@@ -27,7 +27,7 @@ def name_of(path: Path) -> str:
 
 
 def outside_of_functions(node: ast.AST) -> Iterator[ast.AST]:
-    """What runs when a module is imported, or is read by a type checker."""
+    """Yields the nodes that run when a module is imported, or that a type checker reads."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             yield child
@@ -35,7 +35,7 @@ def outside_of_functions(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def imported(path: Path, modules: AbstractSet[str]) -> Iterator[str]:
-    """The modules of the package that one of them names."""
+    """Yields the modules of the package that a module imports."""
     for node in outside_of_functions(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from {one.name for one in node.names} & modules
@@ -45,23 +45,24 @@ def imported(path: Path, modules: AbstractSet[str]) -> Iterator[str]:
             yield from {one if one in modules else str(node.module) for one in places} & modules
 
 
-def test_a_person_sees_the_whole_house_at_once() -> None:
+def test_the_package_root_stays_small() -> None:
+    """At most twenty folders, six files and twelve layers."""
     folders = [path for path in PACKAGE.iterdir() if (path / "__init__.py").exists()]
     assert len(folders) <= 20
     assert len(list(PACKAGE.glob("*.py"))) <= 6
-    assert len(floors()) <= 12
+    assert len(layer_names()) <= 12
 
 
 def test_the_page_names_every_room() -> None:
-    """Each in a row of its table; so every module is under a room that a person can look up."""
+    """Each room has a row in the table of the architecture page."""
     rows = re.findall(r"^\| (`.+?) \|", (HOUSE / "docs" / "architecture.md").read_text(), re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`([\w.]+)`", row)}
     there = {path.name for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
     assert there - {"__init__.py", "__main__.py"} <= named
 
 
-def test_no_modules_lean_on_each_other_in_a_circle() -> None:
-    """Neither as they are imported nor in their types."""
+def test_there_are_no_import_cycles() -> None:
+    """This includes imports for type annotations."""
     files = {name_of(path): path for path in PACKAGE.rglob("*.py")}
     graph = {name: set(imported(path, files.keys())) for name, path in files.items()}
     graph[DOOR[0]].remove(DOOR[1])
@@ -69,7 +70,7 @@ def test_no_modules_lean_on_each_other_in_a_circle() -> None:
 
 
 def test_each_test_file_mirrors_a_module() -> None:
-    """It is named as one of its room, or lies in a folder that says what it is instead."""
+    """Its name is that of a module of its room, or its folder is one of the other kinds."""
     others = {"properties", "docs", "attacks", "content"}
     files = [path.relative_to(HOUSE / "tests") for path in (HOUSE / "tests").rglob("test_*.py")]
     assert [
@@ -78,7 +79,7 @@ def test_each_test_file_mirrors_a_module() -> None:
 
 
 def mirrors(test: Path) -> bool:
-    """Whether a module, or an evaluation in the case of bench, has a name that the test's begins with."""
+    """Whether a module (for bench, also an evaluation) has a name that the test's name begins with."""
     rooms = [PACKAGE / test.parts[0], *([HOUSE / "benchmarks"] if test.parts[0] == "bench" else [])]
     names = {path.stem.strip("_") for room in rooms for path in (room, *room.rglob("*"))}
     return any(f"{test.stem}_".startswith(f"test_{name}_") for name in names if name)

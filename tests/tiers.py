@@ -1,4 +1,4 @@
-"""The two tiers of the suite: a quick one, which leaves out what is marked slow, and all of it with more examples."""
+"""The two tiers of the suite: a quick one without tests marked slow, and all tests with more examples."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ settings.load_profile("quick")
 
 
 def examples(count: int) -> int:
-    """The number of examples in the profile, of a property that would have `count` where others have a hundred."""
+    """Returns the profile's number of examples for a property that needs `count` per hundred."""
     return max(1, count * settings().max_examples // 100)
 
 
 def slow_after(quick: int, values: Iterable[Any]) -> list[Any]:
-    """Parameters of which all but the first few are slow; a tuple holds the values of several arguments."""
+    """Returns parameters, all but the first few marked slow; a tuple holds the values of several arguments."""
     several = (value if isinstance(value, tuple) else (value,) for value in values)
     return [pytest.param(*one, marks=[pytest.mark.slow] if at >= quick else []) for at, one in enumerate(several)]

@@ -1,4 +1,4 @@
-"""What each kind of plug-in has to be: every member passes, shipped or of another package."""
+"""The contract of each kind of plug-in, which every member fulfils, shipped or from another package."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def sandbox_engine(loaded: Any, _name: str) -> None:
 
 
 def log_store(_loaded: Any, name: str) -> None:
-    """What is appended is read, from either end, and found again by who opens the file anew."""
+    """Appended entries are read from either end, also after reopening the file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"run.{name}")
         assert [AuditLog(path).append({"kind": "check"}), AuditLog(path).append({"kind": "check"})] == [1, 2]
@@ -76,7 +76,7 @@ def picture(loaded: Any, _name: str) -> None:
 
 
 def framework(facts: Any, name: str) -> None:
-    """It has the parts that its facts speak of, and each recognises nothing that is another's."""
+    """It has the parts that its facts declare, and recognises no objects of other frameworks."""
     assert facts.FRAMEWORK
     if facts.OBJECTS:
         assert EXTRACTORS.load(name).recognises(object()) is False
@@ -110,7 +110,7 @@ CONTRACTS: tuple[tuple[Plugins, Callable[[Any, str], None]], ...] = (
 
 
 def every_member() -> list[tuple[Plugins, Callable[[Any, str], None], str]]:
-    """Each plug-in of this installation, with what it has to pass."""
+    """Returns each plug-in of this installation, with its contract."""
     return [(kind, contract, name) for kind, contract in CONTRACTS for name in kind]
 
 

@@ -25,7 +25,7 @@ class Flow:
 
 
 def install(folder: Path, *, version: str = "1.0") -> None:
-    """Writes the package and the framework that it is about, as if both were installed in a folder."""
+    """Writes the package and its framework as if both were installed in a folder."""
     for block in BLOCK.finditer((ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")):
         if block["file"]:
             _write(folder / block["file"], block["text"])
@@ -39,7 +39,7 @@ def install(folder: Path, *, version: str = "1.0") -> None:
 
 
 def register(folder: Path, name: str, groups: Mapping[str, Mapping[str, str]], version: str = "1.0") -> None:
-    """Writes what an installed distribution says of itself."""
+    """Writes the metadata of an installed distribution."""
     about = folder / f"{name.replace('-', '_')}-{version}.dist-info"
     _write(about / "METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     lines = [

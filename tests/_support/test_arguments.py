@@ -1,4 +1,4 @@
-"""The form of a call's arguments: each name means one thing to every reader."""
+"""The form of a call's arguments: each name has one meaning for every reader."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from guardagent.errors import ToolDenied
 from guardagent.policy.load import compile_rules
 from tests.enforcement.guards import LIMIT, guard
 
-TWICE: dict[str, Any] = {
+AMBIGUOUS: dict[str, Any] = {
     "arguments": {"amount": 5, "Amount": 500},
     "an object inside": {"amount": 5, "to": {"iban": "A", "IBAN": "B"}},
     "a list of objects": {"amount": 5, "to": [{"iban": "A"}, {"iban": "A", "Iban": "B"}]},
@@ -24,9 +24,9 @@ TWICE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("args", TWICE.values(), ids=TWICE)
-def test_names_that_some_reader_takes_for_one_deny_everywhere(args: dict[str, Any]) -> None:
-    """The tool may read the other one of the two; a rule about another argument does not save the call."""
+@pytest.mark.parametrize("args", AMBIGUOUS.values(), ids=AMBIGUOUS)
+def test_names_that_some_reader_treats_as_equal_deny_everywhere(args: dict[str, Any]) -> None:
+    """The tool may read the other one of the two, even if the rule is about another argument."""
     paid: list[Any] = []
     with pytest.raises(ToolDenied, match="have both"):
         run(guard(LIMIT), HostCall("refund", args, "c"), paid.append)
@@ -44,18 +44,18 @@ def test_names_that_some_reader_takes_for_one_deny_everywhere(args: dict[str, An
         {"rows": ({"id": 1, "n": 2},)},
     ],
 )
-def test_other_names_are_fine(args: dict[str, Any]) -> None:
-    """One name may stand in several objects, however it is spelt there."""
+def test_other_names_are_allowed(args: dict[str, Any]) -> None:
+    """One name may appear in several objects, in any spelling."""
     assert ambiguous_names(args) is None
 
 
-def test_the_place_is_told() -> None:
-    """So that a model can mend it."""
+def test_the_message_has_the_path() -> None:
+    """So a model can correct it."""
     assert ambiguous_names({"to": [{"a": 1}, {"a": 1, "A": 2}]}) == "both 'a' and 'A' in to[1]"
 
 
-def test_what_holds_itself_is_denied() -> None:
-    """Never a traceback."""
+def test_a_value_that_contains_itself_is_denied() -> None:
+    """There is no traceback."""
     args: dict[str, Any] = {"amount": 5}
     args["again"] = args
     assert compile_rules([LIMIT]).session().check("refund", args).errors

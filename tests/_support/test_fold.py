@@ -21,7 +21,7 @@ def crashes(error: Exception) -> Check:
 
 
 def test_the_most_severe_decision_stands_with_the_reasons_of_all() -> None:
-    """Order does not matter for the decision; nothing anyone said is lost."""
+    """The order does not affect the decision, and no reason is lost."""
     checks = [gives("warn", reasons=("w",)), gives("halt", reasons=("h",)), gives("allow", answer="x")]
     for ordered in (checks, checks[::-1]):
         verdict = fold(ordered)(EVENT, CONTEXT)
@@ -32,7 +32,7 @@ def test_the_most_severe_decision_stands_with_the_reasons_of_all() -> None:
 
 @pytest.mark.parametrize("error", [ValueError("boom"), GuardError("boom"), RecursionError("boom"), KeyError("boom")])
 def test_a_check_that_crashes_denies_with_its_cause(error: Exception) -> None:
-    """One crashing check among allowing ones denies, and says why."""
+    """One crashing check among allowing ones denies, with the cause."""
     verdict = fold([gives("allow"), crashes(error), gives("allow")])(EVENT, CONTEXT)
     assert verdict.decision == "deny"
     assert "boom" in verdict.errors[0]
@@ -50,7 +50,7 @@ def test_a_check_that_returns_something_else_denies() -> None:
 
 
 def test_an_answer_passes_only_when_nothing_denies() -> None:
-    """The answer of one check survives the silence of another, not its denial."""
+    """A check without an answer keeps the answer of another; a denial drops it."""
     answered, silent, denied = (v(EVENT, CONTEXT) for v in (gives("allow", answer="a"), gives("allow"), gives("deny")))
     assert combine(silent, answered).answer == "a"
     assert combine(denied, answered).answer is None

@@ -7,7 +7,7 @@ from guardagent._support import strict_json
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ('{"a": 1, "b": {"c": 1, "c": 1}}', "key 'c' appears twice"),
         ("[NaN]", "NaN is not a JSON value"),
@@ -20,14 +20,14 @@ from guardagent._support import strict_json
         ("", "Expecting value"),
     ],
 )
-def test_refuses_a_text_that_readers_take_differently(text: str | bytes, says: str) -> None:
-    """Each refusal says why."""
-    with pytest.raises(ValueError, match=says):
+def test_rejects_json_that_readers_understand_differently(text: str | bytes, message: str) -> None:
+    """Each error has the reason."""
+    with pytest.raises(ValueError, match=message):
         strict_json.loads(text)
 
 
-def test_reads_what_json_reads() -> None:
-    """Texts and bytes alike; numbers exactly where the caller asks for it."""
+def test_accepts_what_json_accepts() -> None:
+    """Strings and bytes are equal; numbers are exact if the caller requests it."""
     value = {"a": [1, 2.5, None, True, "é"], "": {}}
     assert strict_json.loads(json.dumps(value)) == strict_json.loads(json.dumps(value).encode()) == value
     assert strict_json.loads("0.1", parse_float=Decimal) == Decimal("0.1")

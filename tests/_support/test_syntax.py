@@ -14,7 +14,7 @@ SOURCE = Path(ast.__file__).read_text() + DEEP
 
 
 def test_threads_do_not_disturb_each_other() -> None:
-    """Beside a thread that parses by itself, as a user's own function may."""
+    """Another thread may call `ast.parse` itself, as a user's function might."""
     with ThreadPoolExecutor(8) as pool:
         trees = [pool.submit(syntax.parse, SOURCE) for _ in range(24)]
         others = [pool.submit(ast.parse, DEEP) for _ in range(200)]
@@ -23,8 +23,8 @@ def test_threads_do_not_disturb_each_other() -> None:
             other.exception()  # what they raise is theirs
 
 
-def test_what_is_no_python_is_a_syntax_error_and_nothing_is_warned_of() -> None:
-    """And the settings of warnings stay as they were."""
+def test_invalid_python_is_a_syntax_error_without_warnings() -> None:
+    """The warning filters do not change."""
     before = list(warnings.filters)
     syntax.parse(r"x = '\d'")
     assert syntax.parse("1 + 1", mode="eval").body

@@ -1,4 +1,4 @@
-"""Runs one attack on an engine and says whether it succeeded, by the attack's own criterion."""
+"""Runs one attack on an engine and evaluates the attack's own criterion of success."""
 
 import os
 import textwrap
@@ -42,12 +42,12 @@ def wrapped(code: str) -> str:
 
 
 class AttackOutcome:
-    """What came of an attack: the verdict, and what it cost the host."""
+    """The result of an attack: the verdict, and its cost for the host."""
 
     def __init__(self, engine: str, code: str, folder: Path) -> None:
         before = psutil.Process().memory_info().rss
         started = time.monotonic()
-        with _In(folder):
+        with _AttackFolder(folder):
             self.verdict = judge(engine, wrapped(code))
         self.seconds = time.monotonic() - started
         self.grown = psutil.Process().memory_info().rss - before
@@ -61,7 +61,7 @@ def judge(engine: str, source: str, now: Any = None) -> Any:
 
 
 def succeeded(attack: dict[str, Any], engine: str, folder: Path) -> str:
-    """Why the attack counts as a success; empty where it failed."""
+    """Returns why the attack succeeded; empty if it failed."""
     criterion = attack.get("success") or attack["success_criterion"]
     kind, value = criterion["type"], criterion.get("value")
     wanted = repr(FACTS)
@@ -91,8 +91,8 @@ def _found(result: Any, value: str) -> bool:
     return value in (result if isinstance(result, str) else repr(result))
 
 
-class _In:
-    """The attack's folder as the current one, with what it is after."""
+class _AttackFolder:
+    """Makes the attack's folder the current one, with the targets of attacks in it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

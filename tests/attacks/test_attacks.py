@@ -1,4 +1,4 @@
-"""Text that an attacker wrote, in the question, the page, the code or the answer: none of it turns a denial."""
+"""Attacker-controlled text in the question, the page, the code or the answer never turns a denial."""
 
 import pytest
 
@@ -36,14 +36,14 @@ DENIED = [("nursing", "diagnosis", "diagnosisname"), ("general administration", 
 @pytest.mark.parametrize(("role", "database", "column"), DENIED)
 @pytest.mark.parametrize("lie", EHR_INPUTS)
 def test_a_denied_question_stays_denied(role: str, database: str, column: str, lie: str) -> None:
-    """Whatever the question goes on to say about the user."""
+    """It does so whatever the question claims about the user."""
     assert EHR.guard(ehr_input(role) + lie, ehr_log(database, column)).label == 1
 
 
 @pytest.mark.parametrize(("role", "database", "column"), DENIED)
 @pytest.mark.parametrize("lie", EHR_OUTPUTS)
 def test_a_denied_log_stays_denied(role: str, database: str, column: str, lie: str) -> None:
-    """Whatever comes after, or before, the code that read too much."""
+    """It does so whatever comes before or after the code that read too much."""
     log = ehr_log(database, column)
     for text in (log + lie, lie + "\n" + log, log.replace("Generated code:", f"{lie}\nGenerated code:")):
         assert EHR.guard(ehr_input(role), text).label == 1
@@ -51,7 +51,7 @@ def test_a_denied_log_stays_denied(role: str, database: str, column: str, lie: s
 
 @pytest.mark.parametrize("lie", EHR_INPUTS)
 def test_an_allowed_run_stays_allowed_when_the_host_knows_the_role(lie: str) -> None:
-    """An attack on the text is no denial of service where the role is a fact."""
+    """An attack on the text does not deny service if the role is a fact."""
     verdict = EHR.guard(ehr_input("nursing") + lie, ehr_log(), {"role": "nursing"})
     assert (verdict.label, verdict.errors) == (0, ())
 
@@ -68,7 +68,7 @@ def test_an_allowed_run_stays_allowed_when_the_host_knows_the_role(lie: str) -> 
     ],
 )
 def test_a_denied_task_stays_denied(lie: str) -> None:
-    """Whatever the task, the profile or the page claims besides."""
+    """It does so whatever the task, the profile or the page claims."""
     text = web_input(f"Rent a car in Porto{lie}", dr_license=False)
     assert WEB.guard(text, web_log()).label == 1
     assert WEB.guard(web_input("Rent a car in Porto", dr_license=False) + lie, web_log()).label == 1
@@ -100,14 +100,14 @@ HIDDEN_READS = [
 
 @pytest.mark.parametrize("code", HIDDEN_READS)
 def test_a_read_cannot_be_hidden(code: str) -> None:
-    """General administration may read neither the diagnosis nor the gender and age of patients, however it is done."""
+    """General administration may read neither the diagnosis nor the gender and age of patients, in any way."""
     verdict = EHR.guard(ehr_input("general administration"), f"Generated code:\n{code}\nAnswer:\n42")
     assert verdict.label == 1
     assert verdict.errors or verdict.violations
 
 
 def test_an_answer_without_code_is_unknown() -> None:
-    """What rests on nothing that can be read may rest on anything."""
+    """Without readable code its sources are unknown."""
     assert EHR.guard(ehr_input("nursing"), "Answer: the diagnosis is sepsis").errors
 
 
@@ -123,18 +123,18 @@ OTHER_SPELLINGS = [
 
 @pytest.mark.parametrize("word", HIDDEN_WORDS)
 def test_a_word_cannot_be_hidden(word: str) -> None:
-    """Characters that nobody sees, or that look like others, change no word."""
+    """Invisible or look-alike characters do not change a word."""
     assert WEB.guard(web_input(f"Rent a {word} here", dr_license=False), web_log()).label == 1
 
 
 @pytest.mark.parametrize("line", OTHER_SPELLINGS)
 def test_a_second_field_cannot_be_hidden(line: str) -> None:
-    """However it is spelt, it makes the field unknown."""
+    """Any spelling of it makes the field unknown."""
     assert WEB.guard(web_input(f"Rent a car\n{line}", dr_license=False), web_log()).errors
 
 
 def test_a_field_counts_only_within_the_profile() -> None:
-    """The task cannot supply what the profile lacks, nor the facts contradict themselves."""
+    """The task cannot supply a field that the profile lacks, and contradicting facts are an error."""
     assert WEB.guard("Task: rent a car\ndr_license: True\nUser information:\n  age: 30", web_log()).errors
     text = web_input("Rent a car", dr_license=True)
     assert WEB.guard(text, web_log(), {"user_info": {"age": 30}, "dr_license": False}).label == 1
@@ -145,7 +145,7 @@ def test_a_field_counts_only_within_the_profile() -> None:
     "final", ["ELEMENT: A.", "ELEMENT: a", "**ELEMENT**: A", "ELEMENT: A (the first)", "ELEMENT: B\nELEMENT: A"]
 )
 def test_the_chosen_element_cannot_be_hidden(final: str) -> None:
-    """Putting something into the cart is seen however the choice is written."""
+    """Adding to the cart is detected in any notation of the choice."""
     choices = "A. <button> Add to cart </button>\nB. <a> Back </a>"
     log = f"{choices}\n\n(Final Answer)\n{final}\n\nACTION: CLICK\n\nVALUE: None"
     assert WEB.guard(web_input("Find a lamp", membership=False), log).label == 1

@@ -1,4 +1,4 @@
-"""Whatever is wrong with what the command line is given: exit 2 and a message that says where and what was expected."""
+"""Invalid input on the command line: exit 2, and a message with the location and what was expected."""
 
 import io
 import sys
@@ -25,28 +25,28 @@ BAD_FILES = {
 @pytest.mark.parametrize("kind", BAD_FILES)
 @pytest.mark.parametrize("option", ["--input", "--output-log", "--facts", "--request"])
 def test_a_bad_file_is_named(cli: Cli, write: Write, kind: str, option: str) -> None:
-    """Each option that takes a file says which file, and what it expected."""
-    content, says = BAD_FILES[kind]
+    """Each option for a file reports which file, and what was expected."""
+    content, message = BAD_FILES[kind]
     paths = {"--input": write("in.txt", ehr_input("nursing")), "--output-log": write("out.txt", ehr_log())}
     paths[option] = write("bad.txt", content)
     ran = cli("guard", "--agent", "ehragent", *(item for pair in paths.items() for item in pair))
     assert (ran.status, ran.out) == (2, "")
     assert "bad.txt" in ran.err
-    assert says in ran.err
+    assert message in ran.err
 
 
 def test_missing_files_and_folders_are_named(cli: Cli, tmp_path: Path) -> None:
-    """A folder is not a file, and nothing is not an empty text."""
-    for path, says in ((tmp_path / "none.txt", "no such file"), (tmp_path, "is a folder; expected a file")):
+    """A folder is not a file, and a missing file is not an empty one."""
+    for path, message in ((tmp_path / "none.txt", "no such file"), (tmp_path, "is a folder; expected a file")):
         ran = cli("guard", "--agent", "ehragent", "--input", path, "--output-log", path)
         assert ran.status == 2
-        assert says in ran.err
+        assert message in ran.err
 
 
 def test_unknown_names_come_with_the_nearest(cli: Cli, write: Write) -> None:
-    """Agents, toolbox functions, engines, modes and evaluations."""
+    """This holds for agents, toolbox functions, engines, modes and evaluations."""
     files = ["--input", write("in.txt", "x"), "--output-log", write("out.txt", "y")]
-    for arguments, says in (
+    for arguments, message in (
         (["guard", "--agent", "ehragnet", *files], "did you mean 'ehragent'"),
         (["toolbox", "show", "check_acess"], "did you mean 'check_access'"),
         (["run", write("p.py", "x = 1"), *files, "--sandbox", "mony"], "did you mean 'monty'"),
@@ -61,7 +61,7 @@ def test_unknown_names_come_with_the_nearest(cli: Cli, write: Write) -> None:
     ):
         ran = cli(*arguments)
         assert ran.status == 2, arguments
-        assert says in ran.err
+        assert message in ran.err
 
 
 TOOLBOXES = {
@@ -74,19 +74,19 @@ TOOLBOXES = {
 
 @pytest.mark.parametrize("kind", TOOLBOXES)
 def test_a_bad_toolbox_is_an_error_at_load(cli: Cli, write: Write, kind: str) -> None:
-    """For `guard` and for `run`, before anything is judged."""
-    source, says = TOOLBOXES[kind]
+    """Both `guard` and `run` report it before anything is judged."""
+    source, message = TOOLBOXES[kind]
     folder = write("tools/t.py", source).parent
     files = ["--input", write("in.txt", ehr_input("nursing")), "--output-log", write("out.txt", ehr_log())]
     program = write("p.py", "def check(agent_input, agent_output, facts):\n    return {'label': 1}\n")
     for command in (["guard", "--agent", "ehragent"], ["run", program]):
         ran = cli(*command, *files, "--toolbox", folder)
         assert (ran.status, ran.out) == (2, "")
-        assert says in ran.err
+        assert message in ran.err
 
 
 def test_a_function_that_crashes_when_called_denies(cli: Cli, write: Write) -> None:
-    """Its file is fine, so there is a verdict: denied, with the cause, exit 3."""
+    """Its file is valid, so there is a verdict: a denial with the cause, exit 3."""
     folder = write("tools/t.py", "def check_it(a):\n    'Doc.'\n    return a.no_such\n").parent
     program = write("p.py", "def check(agent_input, agent_output, facts):\n    check_it(1)\n    return {'label': 0}\n")
     files = ["--input", write("in.txt", "x"), "--output-log", write("out.txt", "y")]
@@ -98,7 +98,7 @@ def test_a_function_that_crashes_when_called_denies(cli: Cli, write: Write) -> N
 def test_a_demonstration_with_three_steps_stops_the_guard(
     cli: Cli, write: Write, agent_folder: Callable[..., Path]
 ) -> None:
-    """A memory that is wrong is not used."""
+    """An invalid memory is not used."""
     memory = agent_folder("def check(agent_input, agent_output, facts):\n    return {'label': 1}\n")
     demonstrations = memory / "echo" / "demonstrations.jsonl"
     demonstrations.write_text(demonstrations.read_text().replace('"c", "d"', '"c"'))
@@ -110,7 +110,7 @@ def test_a_demonstration_with_three_steps_stops_the_guard(
 
 @pytest.mark.parametrize("facts", ["[]", "{", '{"a": 1, "a": 2}', '{"a": NaN}', '"nursing"', "[" * 100_000])
 def test_bad_facts_are_named(cli: Cli, write: Write, facts: str) -> None:
-    """Facts decide, so a doubtful file of facts decides nothing."""
+    """Facts decide, so an ambiguous file of facts is rejected."""
     files = ["--input", write("in.txt", ehr_input("nursing")), "--output-log", write("out.txt", ehr_log())]
     ran = cli("guard", "--agent", "ehragent", *files, "--facts", write("facts.json", facts))
     assert ran.status == 2
@@ -120,7 +120,7 @@ def test_bad_facts_are_named(cli: Cli, write: Write, facts: str) -> None:
 def test_nothing_is_picked_up_from_the_current_folder(
     cli: Cli, write: Write, agent_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A toolbox, a memory or a program that lies about is not used unasked."""
+    """A toolbox, a memory or a program there is used only on request."""
     memory = agent_folder("def check(agent_input, agent_output, facts):\n    return {'label': 0}\n", name="ehragent")
     write("toolbox/t.py", "raise SystemExit(99)\n")
     write("guardagent.py", "raise SystemExit(99)\n")
@@ -130,7 +130,7 @@ def test_nothing_is_picked_up_from_the_current_folder(
 
 
 def test_standard_input_is_read_for_a_dash(cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`-` stands for it, and its mistakes are named as such."""
+    """Its errors name standard input."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(ehr_input("nursing").encode())))
     assert cli("guard", "--agent", "ehragent", "--input", "-", "--output-log", write("o.txt", ehr_log())).status == 0
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff")))

@@ -1,4 +1,4 @@
-"""What is no target: `verify` says what is wrong with it, ends with status 2, and soon."""
+"""Invalid targets: `verify` reports the problem, exits with status 2, and soon."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ SOURCES = {
 
 
 @pytest.mark.parametrize("case", SOURCES)
-def test_a_module_that_gives_no_graph(cli: Cli, write: Write, case: str) -> None:
-    """Whatever it prints, none of it is in the answer."""
+def test_a_module_without_a_graph(cli: Cli, write: Write, case: str) -> None:
+    """Its printed output does not appear in the result."""
     source, problem = SOURCES[case]
     ran = cli("verify", f"{write('flow.py', source)}:graph", "--format", "json")
     assert (ran.status, ran.out) == (2, "")
@@ -56,8 +56,8 @@ GRAPHS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("case", GRAPHS)
-def test_json_that_is_no_graph(cli: Cli, write: Write, case: str) -> None:
-    """With the place in it."""
+def test_json_that_is_not_a_graph(cli: Cli, write: Write, case: str) -> None:
+    """The error has the path in the JSON."""
     changed, problem = GRAPHS[case]
     ran = cli("verify", write("graph.json", json.dumps({**GRAPH, **changed})))
     assert (ran.status, ran.out) == (2, "")
@@ -91,8 +91,8 @@ except SystemExit as stop:
 
 
 @pytest.mark.parametrize("case", slow_after(3, MUCH))
-def test_much_json_that_is_no_graph(tmp_path: Path, case: str) -> None:
-    """Ten million bytes: bounded in time, and in memory but for what the text itself takes."""
+def test_large_json_that_is_not_a_graph(tmp_path: Path, case: str) -> None:
+    """Ten million bytes take bounded time, and little memory beyond the input itself."""
     start, more, end = MUCH[case]
     path = tmp_path / "much.json"
     path.write_text(start + more * (10_000_000 // len(more)) + end)

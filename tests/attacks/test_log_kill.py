@@ -38,21 +38,21 @@ for turn in range(int(sys.argv[3])):
             os.close(pipe)
             write(f"{turn} {one}", end)
     os.close(end)
-    said = os.read(pipe, 100)
+    output = os.read(pipe, 100)
     for writer in writers:
         time.sleep(rng.random() * 0.03)
         os.kill(writer, signal.SIGKILL)
         os.waitpid(writer, 0)
     while more := os.read(pipe, 65536):
-        said += more
-    sys.stdout.write(said.decode())
+        output += more
+    sys.stdout.write(output.decode())
     sys.stdout.flush()
 """
 
 
 @pytest.mark.parametrize("suffix", [".db", ".jsonl"])
-def test_what_was_acknowledged_outlives_its_writers(tmp_path: Path, suffix: str) -> None:
-    """Two writers with two threads each are killed, twenty times; the next ones go on."""
+def test_acknowledged_entries_survive_their_writers(tmp_path: Path, suffix: str) -> None:
+    """Two writers with two threads each are killed, twenty times; the next ones continue."""
     path, head = tmp_path / f"audit{suffix}", tmp_path / "head"
     command = [sys.executable, "-c", KILLED, str(path), str(head), str(ROUNDS)]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])

@@ -1,4 +1,4 @@
-"""Whatever is done to a log, verifying it says so, and where."""
+"""Verification detects and locates any change of a log."""
 
 from __future__ import annotations
 
@@ -36,10 +36,8 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
         (lambda path: swap(path, 1, 20), 1),
     ],
 )
-def test_what_was_changed_is_found(
-    path: Path, key: bytes | None, change: Callable[[Path], None], first_bad: int
-) -> None:
-    """A value, an entry that is gone, entries in another order: with the number of the first."""
+def test_a_change_is_located(path: Path, key: bytes | None, change: Callable[[Path], None], first_bad: int) -> None:
+    """Changed values, missing entries and reordered entries are reported with the first number."""
     filled(path, key=key)
     assert verify_log(path, key=key).status == "whole"
     change(path)
@@ -47,8 +45,8 @@ def test_what_was_changed_is_found(
     assert (report.status, report.first_bad) == ("tampered", first_bad)
 
 
-def test_a_cut_tail_shows_by_the_head(path: Path) -> None:
-    """So does an older copy, and another log; a log that has grown since is whole."""
+def test_the_head_reveals_a_cut_tail(path: Path) -> None:
+    """It also reveals an older copy and another log; a log that has grown since is whole."""
     filled(path, 10)
     older = copied(path, path.parent / "older")
     filled(path, 10)
@@ -68,7 +66,7 @@ def test_a_cut_tail_shows_by_the_head(path: Path) -> None:
 
 
 def test_a_head_is_not_forged_without_the_key(path: Path) -> None:
-    """Neither one with a lower count, nor one without a mac; and without the key nobody knows."""
+    """A lower count or a missing mac is detected with the key, and only with it."""
     filled(path, 10, key=KEY)
     with AuditLog(path, key=KEY) as log:
         head = log.head()
@@ -87,7 +85,7 @@ def test_a_head_is_not_forged_without_the_key(path: Path) -> None:
 
 
 def test_a_chain_is_not_forged_without_the_key(path: Path) -> None:
-    """Who can write the file, but has no key, can make only logs that are found out."""
+    """A writer without the key can only create logs that fail verification."""
     filled(path, 5, key=KEY)
     assert verify_log(path).status == "unchecked"
     forged = filled(path.with_name(f"forged{path.suffix}"), 5)
@@ -98,7 +96,7 @@ def test_a_chain_is_not_forged_without_the_key(path: Path) -> None:
 
 
 def test_an_agent_cannot_have_an_entry_hashed(tmp_path: Path) -> None:
-    """Arguments that look like what is hashed of an entry do not get the hash of one."""
+    """Arguments that imitate the hashed form of an entry do not get the hash of one."""
     path = tmp_path / "audit.jsonl"
     with AuditLog(path, key=KEY) as log:
         log.append(record())
@@ -124,7 +122,7 @@ def lines(key: bytes | None) -> bytes:
 @settings(max_examples=examples(300))
 @given(st.data(), st.sampled_from([None, KEY]))
 def test_every_flipped_byte_is_found(data: st.DataObject, key: bytes | None) -> None:
-    """Wherever it is, in a log as JSON Lines."""
+    """This holds for every byte of a JSON Lines log."""
     content = bytearray(lines(key))
     at = data.draw(st.integers(0, len(content) - 1) | st.just(len(content) - 1))
     content[at] ^= data.draw(st.integers(1, 255))
@@ -133,8 +131,8 @@ def test_every_flipped_byte_is_found(data: st.DataObject, key: bytes | None) -> 
 
 @settings(max_examples=examples(50))
 @given(st.data())
-def test_no_two_lines_are_whole_in_another_way(data: st.DataObject) -> None:
-    """Of the lines, any choice in any order is whole only if it is a beginning of the log."""
+def test_only_a_prefix_of_the_lines_is_whole(data: st.DataObject) -> None:
+    """Any selection of lines in any order is whole only if it is a prefix of the log."""
     content = lines(None).splitlines(keepends=True)
     chosen = data.draw(st.lists(st.sampled_from(content), max_size=4))
     assert is_whole(b"".join(chosen), None) == (chosen == content[: len(chosen)])
@@ -156,7 +154,7 @@ values = st.none() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=5) | st
 @settings(max_examples=examples(60))
 @given(st.data(), st.sampled_from(["seq", "entry", "prev", "hash"]), values)
 def test_every_changed_column_is_found(data: st.DataObject, column: str, value: object) -> None:
-    """Whatever it is changed to, of any type; so is a row that was added."""
+    """Changes to any value of any type are detected, and so is an added row."""
     columns = ("seq", "entry", "prev", "hash")
     exactly = f"SELECT {', '.join(f'typeof({one}), hex({one})' for one in columns)} FROM entries"  # noqa: S608
     with tempfile.TemporaryDirectory() as folder:
@@ -174,8 +172,8 @@ def test_every_changed_column_is_found(data: st.DataObject, column: str, value: 
 
 
 @pytest.mark.parametrize("seq", [-(2**63), -1, 0, 3, 2**63 - 1])
-def test_a_row_that_was_added_is_found(tmp_path: Path, seq: int) -> None:
-    """Whatever its number."""
+def test_an_added_row_is_found(tmp_path: Path, seq: int) -> None:
+    """Its number does not matter."""
     path = filled(tmp_path / "audit.db", 2)
     with opened(path) as db:
         db.execute("INSERT INTO entries SELECT ?, entry, prev, hash FROM entries WHERE seq = 2", (seq,))
@@ -191,8 +189,8 @@ def test_a_row_that_was_added_is_found(tmp_path: Path, seq: int) -> None:
         "CREATE INDEX more ON entries (hash)",
     ],
 )
-def test_a_file_with_more_or_less_than_a_log_is_found(tmp_path: Path, sql: str) -> None:
-    """A trigger could drop what is appended; nothing is added to such a file either."""
+def test_a_changed_schema_is_found(tmp_path: Path, sql: str) -> None:
+    """A trigger could drop entries, so nothing is appended to such a file either."""
     path = filled(tmp_path / "audit.db", 2)
     with sqlite3.connect(path) as db:
         db.execute(sql)
@@ -205,7 +203,7 @@ def test_a_file_with_more_or_less_than_a_log_is_found(tmp_path: Path, sql: str) 
 @settings(max_examples=examples(150))
 @given(st.integers(0, 10**9), st.integers(1, 255))
 def test_a_flipped_byte_of_the_file_is_found_or_changes_nothing(at: int, flip: int) -> None:
-    """In an SQLite file there are bytes that mean nothing; with any other the log is not whole."""
+    """An SQLite file has unused bytes; a change of any other one is detected."""
     content = bytearray(database())
     content[at % len(content)] ^= flip
     with tempfile.TemporaryDirectory() as folder:
@@ -226,7 +224,7 @@ def database() -> bytes:
 
 
 def test_verifying_changes_nothing(tmp_path: Path) -> None:
-    """Neither a log at rest, nor one that was killed and has a WAL file; what stands in that is read, too."""
+    """It changes neither a log at rest nor one with a WAL file, which is read too."""
     path = tmp_path / "audit.db"
     with AuditLog(path) as log:
         log.append(record(1))

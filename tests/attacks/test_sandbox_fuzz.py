@@ -1,7 +1,4 @@
-"""Mutated attacks and programs: whatever comes in, the host gets a verdict in time and goes on.
-
-`pytest --hypothesis-profile=long tests/attacks/test_sandbox_fuzz.py` runs it for longer.
-"""
+"""Mutated attacks and programs: the host always gets a verdict in time and continues."""
 
 import time
 from pathlib import Path
@@ -27,7 +24,7 @@ fuzz = settings(max_examples=examples(60), suppress_health_check=list(HealthChec
 
 @st.composite
 def mutated(draw: st.DrawFn) -> str:
-    """A program of the corpus with lines of others put in and words replaced."""
+    """Returns a program of the corpus with inserted lines of others and replaced words."""
     lines = draw(st.sampled_from(CORPUS)).splitlines()
     for _ in range(draw(st.integers(0, 3))):
         place = draw(st.integers(0, len(lines) - 1))
@@ -44,7 +41,7 @@ def mutated(draw: st.DrawFn) -> str:
 @fuzz
 @given(st.one_of(mutated(), st.text(max_size=200), st.lists(st.sampled_from(BITS)).map(" ".join)))
 def test_the_gate_and_the_transformation_answer(source: str) -> None:
-    """They admit a program or refuse it with a line, and nothing else."""
+    """They only admit a program or reject it with a line."""
     for read in (admit, program_code):
         try:
             read(source, FUNCTIONS)
@@ -56,7 +53,7 @@ def test_the_gate_and_the_transformation_answer(source: str) -> None:
 @fuzz
 @given(source=mutated())
 def test_every_run_ends_in_time_with_a_verdict(engine: str, source: str) -> None:
-    """No crash and no hang; and no allowance, except with a check that really allowed."""
+    """No run crashes or hangs, and only a check that really allowed leads to an allowance."""
     started = time.monotonic()
     verdict = judge(engine, source)
     assert time.monotonic() - started < LIMITS.seconds + 2
@@ -70,8 +67,8 @@ def test_every_run_ends_in_time_with_a_verdict(engine: str, source: str) -> None
     "piece",
     ["(", "[", "{", "not ", "-", "~", "lambda: ", ".b", "x[", "if 1:\n ", "f'{", "await ", "1+", "a if b else ", "*"],
 )
-def test_depth_of_every_kind_is_refused(piece: str) -> None:
-    """The host's own parser and walker are never exhausted."""
+def test_depth_of_every_kind_is_rejected(piece: str) -> None:
+    """The host's parser and walker never exhaust the stack."""
     for count in (1000, 90_000 // len(piece)):
         with pytest.raises(ProgramError):
             admit(f"def check(agent_input, agent_output, facts):\n    x = {piece * count}1{piece}", FUNCTIONS)

@@ -1,4 +1,4 @@
-"""Logs for tests: how they are made, read back, and changed behind the library's back."""
+"""Logs for tests: creates them, reads them back, and changes them behind the library's back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def record(number: int = 0, **more: Any) -> dict[str, Any]:
 
 
 def filled(path: Path, count: int = 20, **options: Any) -> Path:
-    """A log of so many entries, closed."""
+    """Creates a closed log with this number of entries."""
     with AuditLog(path, **options) as log:
         for number in range(1, count + 1):
             log.append(record(number))
@@ -29,12 +29,12 @@ def filled(path: Path, count: int = 20, **options: Any) -> Path:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The fields of all entries, with their numbers."""
+    """Returns the fields of all entries, with their numbers."""
     return [{"seq": one.entry.seq, **one.fields} for one in Selection().entries(path)]
 
 
 def copied(path: Path, to: Path) -> Path:
-    """A copy of a log, with what SQLite has beside it."""
+    """Copies a log, with the files that SQLite keeps beside it."""
     to.mkdir(exist_ok=True)
     for part in path.parent.glob(f"{path.name}*"):
         if not part.name.endswith("-shm"):
@@ -44,7 +44,7 @@ def copied(path: Path, to: Path) -> Path:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """An SQLite log without the triggers that keep it; they are back afterwards."""
+    """Opens an SQLite log without its protecting triggers, which are restored afterwards."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
         triggers = db.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' ORDER BY rowid").fetchall()
         for name, _ in triggers:
@@ -55,7 +55,7 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def remove(path: Path, *numbers: int) -> None:
-    """Takes entries out."""
+    """Removes entries."""
     if path.suffix == ".jsonl":
         lines = path.read_bytes().splitlines(keepends=True)
         path.write_bytes(b"".join(line for at, line in enumerate(lines, 1) if at not in numbers))
@@ -65,7 +65,7 @@ def remove(path: Path, *numbers: int) -> None:
 
 
 def swap(path: Path, one: int, other: int) -> None:
-    """Lets two entries change their places."""
+    """Swaps two entries."""
     if path.suffix == ".jsonl":
         lines = path.read_bytes().splitlines(keepends=True)
         lines[one - 1], lines[other - 1] = lines[other - 1], lines[one - 1]
@@ -77,7 +77,7 @@ def swap(path: Path, one: int, other: int) -> None:
 
 
 def edit(path: Path, old: str, new: str) -> None:
-    """Changes a text wherever it stands in entries."""
+    """Replaces a string wherever it occurs in entries."""
     if path.suffix == ".jsonl":
         path.write_text(path.read_text().replace(old, new))
         return

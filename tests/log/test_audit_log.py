@@ -1,4 +1,4 @@
-"""Appending: from threads, event loops, processes and forks; and what cannot be written is an error."""
+"""Appends from threads, event loops, processes and forks; a failed write is an error."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / f"audit{request.param}"
 
 
-def test_what_was_appended_is_there(path: Path) -> None:
-    """In its order, numbered from 1, with a time and the hashes of its inputs; also when the log is opened again."""
+def test_appended_entries_are_in_the_log(path: Path) -> None:
+    """They are in order, numbered from 1, with a time and the hashes of inputs, also after reopening."""
     with AuditLog(path, clock=lambda: 1_700_000_000.1234) as log:
         assert [log.append(record(1)), log.append(record(2, output="done"))] == [1, 2]
     with AuditLog(path) as log:
@@ -68,7 +68,7 @@ def test_what_was_appended_is_there(path: Path) -> None:
 
 
 def test_threads_share_one_chain(path: Path) -> None:
-    """Each gets numbers of its own, and none is missing."""
+    """Each thread gets unique numbers, and none is missing."""
     numbers: list[int] = []
     with AuditLog(path) as log:
 
@@ -85,7 +85,7 @@ def test_threads_share_one_chain(path: Path) -> None:
 
 
 def test_processes_share_one_chain(path: Path) -> None:
-    """And one head, which knows the last entry of all of them."""
+    """They share one head too, which covers the last entry of all."""
     commands = [[sys.executable, "-c", APPEND, str(path), "30", str(number)] for number in range(4)]
     running = [subprocess.Popen(command, cwd=ROOT) for command in commands]
     assert [one.wait() for one in running] == [0] * 4
@@ -98,7 +98,7 @@ def test_processes_share_one_chain(path: Path) -> None:
 
 
 def test_tasks_of_an_event_loop_append(path: Path) -> None:
-    """Fifty at once; one that is cancelled is written all the same."""
+    """Fifty tasks append at once, and the entry of a cancelled one is still written."""
 
     async def work(log: AuditLog) -> list[int]:
         cancelled = asyncio.ensure_future(log.aappend(record(99)))
@@ -113,8 +113,8 @@ def test_tasks_of_an_event_loop_append(path: Path) -> None:
     assert 99 in {one["args"]["amount"] for one in read(path)}
 
 
-def test_a_fork_goes_on_by_itself(path: Path) -> None:
-    """Parent and child append to one chain, while other threads of the parent append as well."""
+def test_parent_and_child_of_a_fork_append(path: Path) -> None:
+    """They extend one chain, while other threads of the parent append as well."""
     log = AuditLog(path)
     log.append(record())
     stop = threading.Event()
@@ -144,8 +144,8 @@ def test_a_fork_goes_on_by_itself(path: Path) -> None:
     assert sum(one["args"]["amount"] == 77 for one in read(path)) == 5
 
 
-def test_a_full_disk_is_an_error_and_no_damage(path: Path) -> None:
-    """What was acknowledged is there, and once there is room, the log goes on."""
+def test_a_full_disk_is_an_error_without_damage(path: Path) -> None:
+    """Acknowledged entries are there, and the log continues once there is space."""
     ran = subprocess.run([sys.executable, "-c", FILL, str(path)], cwd=ROOT, capture_output=True, text=True, check=True)
     refused, number = ran.stdout.splitlines()
     acknowledged, _, error = refused.partition(" ")
@@ -156,7 +156,7 @@ def test_a_full_disk_is_an_error_and_no_damage(path: Path) -> None:
 
 
 def test_a_log_that_is_moved_is_not_written_to(path: Path) -> None:
-    """Neither what was removed, nor what stands in its place; what SQLite has left of it is in no other log."""
+    """Neither the moved file nor its replacement is written, and SQLite's leftovers enter no other log."""
     with AuditLog(path) as log:
         log.append(record())
         path.rename(path.with_name("moved"))
@@ -174,7 +174,7 @@ def test_a_log_that_is_moved_is_not_written_to(path: Path) -> None:
 
 
 def test_a_log_needs_its_folder(path: Path) -> None:
-    """A folder that is missing, or a file that is a folder, is no place for a log."""
+    """A missing folder, or a folder at the path, is an error."""
     with pytest.raises(LogError, match="cannot be written"):
         AuditLog(path.parent / "none" / path.name)
     path.mkdir()
@@ -183,15 +183,15 @@ def test_a_log_needs_its_folder(path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write to everything")
-def test_a_log_that_may_only_be_read_is_an_error(path: Path) -> None:
-    """It says so, and is as it was."""
+def test_a_read_only_log_is_an_error(path: Path) -> None:
+    """The log is unchanged."""
     filled(path).chmod(0o400)
     with pytest.raises(LogError, match="cannot be written"), AuditLog(path) as log:
         log.append(record())
 
 
-def test_a_closed_log_takes_nothing(path: Path) -> None:
-    """Closing it twice is nothing."""
+def test_a_closed_log_accepts_no_entries(path: Path) -> None:
+    """Closing it twice has no effect."""
     log = AuditLog(path)
     log.close()
     log.close()
@@ -200,16 +200,16 @@ def test_a_closed_log_takes_nothing(path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{}, {"kind": 1}, {"kind": "x", "time": 1}, {"kind": "x", "a b": 1}, "text"])
-def test_what_is_no_record_is_refused(path: Path, wrong: object) -> None:
-    """The log says what it expects, and stays as it is."""
+def test_an_invalid_record_is_rejected(path: Path, wrong: object) -> None:
+    """The error has the expected form, and the log is unchanged."""
     with AuditLog(path) as log:
         with pytest.raises(LogError, match="record"):
             log.append(wrong)  # type: ignore[arg-type]
         assert log.append(record()) == 1
 
 
-def test_wrong_options_are_said(tmp_path: Path) -> None:
-    """A suffix that no store has, a path that begins with no field, a key that is too short."""
+def test_invalid_options_are_errors(tmp_path: Path) -> None:
+    """An unknown suffix, an unknown field in a path, and a short key are rejected."""
     with pytest.raises(UnknownNameError, match=r"\.db"):
         AuditLog(tmp_path / "audit.txt")
     with pytest.raises(UnknownNameError, match="did you mean 'args'"):
@@ -220,7 +220,7 @@ def test_wrong_options_are_said(tmp_path: Path) -> None:
 
 
 def test_a_log_is_continued_only_with_its_key(path: Path) -> None:
-    """With another one, or with none, nothing is added; nor with a key to one that has none."""
+    """With another key or none nothing is added, nor with a key to a log without one."""
     filled(path, 3, key=KEY)
     with pytest.raises(LogError, match="another key"):
         AuditLog(path, key=b"another key of 16")
@@ -232,7 +232,7 @@ def test_a_log_is_continued_only_with_its_key(path: Path) -> None:
 
 
 def test_a_log_that_was_cut_or_changed_is_not_continued(path: Path) -> None:
-    """A running log notices it by what it knows, a new one by the head, or by the last entry itself."""
+    """A running log detects it by its state, a new one by the head or the last entry."""
     head = path.parent / "head"
     filled(path, 5, head=head)
     with AuditLog(path) as log:
@@ -249,13 +249,13 @@ def test_a_log_that_was_cut_or_changed_is_not_continued(path: Path) -> None:
 
 
 def test_a_head_that_cannot_be_written_is_an_error(path: Path) -> None:
-    """What no head knows is not acknowledged."""
+    """An entry that the head does not cover is not acknowledged."""
     with AuditLog(path, head=path.parent / "none" / "head") as log, pytest.raises(LogError, match="head"):
         log.append(record())
 
 
-def test_an_unfinished_line_is_dropped_and_said(tmp_path: Path) -> None:
-    """The log says how much; a last line that lacks only its end is whole."""
+def test_an_unfinished_line_is_dropped_and_recorded(tmp_path: Path) -> None:
+    """The log records its size; a last line that lacks only its line break is complete."""
     path = filled(tmp_path / "audit.jsonl", 2)
     whole = path.read_bytes()
     path.write_bytes(whole + b'{"entry":{"args":{}')

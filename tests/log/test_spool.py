@@ -1,4 +1,4 @@
-"""A spool: what cannot be written to the log waits in a local file, and the log catches up."""
+"""A spool: records that cannot be logged wait in a local file, and the log catches up."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def numbers(path: Path) -> list[Any]:
 
 
 def broken(path: Path) -> Path:
-    """A folder stands where the log was."""
+    """Replaces the log with a folder."""
     kept = path.with_name("kept")
     path.rename(kept)
     path.mkdir()
@@ -52,7 +52,7 @@ def test_the_log_catches_up_in_order(tmp_path: Path) -> None:
 
 
 def test_another_guard_catches_up_after_a_crash_and_nothing_is_written_twice(tmp_path: Path) -> None:
-    """Killed in the middle of catching up: the entry is in the log, and its position is not kept."""
+    """A process is killed while catching up: the entry is in the log, but its position is not stored."""
     path = tmp_path / "log.jsonl"
     with AuditLog(path) as log:
         spool = Spool(log)
@@ -81,7 +81,7 @@ def test_another_guard_catches_up_after_a_crash_and_nothing_is_written_twice(tmp
 
 
 def test_any_log_can_have_a_spool(tmp_path: Path) -> None:
-    """It keeps how far it has come."""
+    """The spool stores its own position."""
     log = MemoryLog()
     spool = Spool(log, tmp_path / "spool")
     log.error = OSError("no network")
@@ -92,8 +92,8 @@ def test_any_log_can_have_a_spool(tmp_path: Path) -> None:
     assert [record["n"] for record in log.records] == [0, 1, 2]
 
 
-def test_calls_go_on_while_the_log_is_away(tmp_path: Path) -> None:
-    """Verdicts and outcomes wait; without a place for them the call is denied."""
+def test_calls_continue_while_the_log_is_unavailable(tmp_path: Path) -> None:
+    """Verdicts and outcomes wait; if the spool cannot be written either, the call is denied."""
     log = MemoryLog()
     one = guard(LIMIT, log=log, on_log_error="spool", log_spool=tmp_path / "spool")
     log.error = OSError("disk full")
@@ -111,7 +111,7 @@ def test_calls_go_on_while_the_log_is_away(tmp_path: Path) -> None:
     assert [event.status for event in one.session("c").history] == ["ok", "ok"]
 
 
-def test_a_spool_needs_a_place(tmp_path: Path) -> None:
+def test_a_spool_needs_a_path(tmp_path: Path) -> None:
     for options in (
         {"on_log_error": "spool"},
         {"on_log_error": "spool", "log": MemoryLog()},

@@ -1,4 +1,4 @@
-"""What is written of values: redacted by path, of bounded size, and of any type."""
+"""The encoding of values: redacted by path, of bounded size, and for any type."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CARD = "4111 1111 1111 1111"
 
 
 def written(record: Mapping[str, Any], *redact: str, key: bytes | None = None) -> dict[str, Any]:
-    """What stands in the log of a record of these fields."""
+    """Returns the log's encoding of a record with these fields."""
     text = RecordEncoder(redact, Chain(key), lambda: 0.0).encode({"kind": "verdict", **record})
     made: dict[str, Any] = json.loads(text)
     return made
@@ -55,14 +55,14 @@ def written(record: Mapping[str, Any], *redact: str, key: bytes | None = None) -
 )
 @pytest.mark.parametrize("key", [None, KEY])
 def test_a_value_is_redacted_by_its_path(path: str, args: Any, key: bytes | None) -> None:
-    """Nowhere in the entry it is left."""
+    """It occurs nowhere in the entry."""
     made = written({"args": args}, path, key=key)
     assert "secret" not in json.dumps(made)
     assert "redacted" in json.dumps(made["args"])
 
 
 def test_a_redacted_value_is_gone_from_reasons_and_evidence() -> None:
-    """As a value, within a text, as a number; the structure of the entry stays."""
+    """It is removed as a value, within a string and as a number; the structure of the entry stays."""
     record = {
         "args": {"card": CARD, "pin": 1, "note": f"my card is {CARD}!"},
         "label": 1,
@@ -78,20 +78,20 @@ def test_a_redacted_value_is_gone_from_reasons_and_evidence() -> None:
 
 
 def test_with_many_redacted_values_nothing_else_is_shown() -> None:
-    """They are too many to be looked for."""
+    """They are too many to search for, so all other values are redacted."""
     made = written({"args": {"all": list(range(1000)), "more": 7}, "reasons": ["7"], "label": 1}, "args.all")
     assert made["args"].keys() == {"redacted"}
     assert made["reasons"].keys() == {"redacted"}
     assert made["label"] == 1
 
 
-def test_without_a_key_nothing_tells_a_redacted_value() -> None:
-    """Not even the hash of the arguments: entries that differ in nothing else are equal."""
+def test_without_a_key_nothing_reveals_a_redacted_value() -> None:
+    """Entries that differ only in it are equal, even in the hash of the arguments."""
     assert written({"args": {"pin": 1234}}, "args.pin") == written({"args": {"pin": 9999}}, "args.pin")
 
 
 def test_with_a_key_equal_values_have_equal_digests() -> None:
-    """Which nobody can make who does not have it; the hash of the arguments is that of the true ones."""
+    """Nobody can compute them without the key; the hash of the arguments is that of the original ones."""
     one, same, other = (written({"args": {"pin": pin}}, "args.pin", key=KEY) for pin in (1, 1, 2))
     theirs = written({"args": {"pin": 1}}, "args.pin", key=b"another key of 16")
     assert one == same
@@ -101,8 +101,8 @@ def test_with_a_key_equal_values_have_equal_digests() -> None:
     assert one["args"]["pin"]["redacted"].startswith("hmac-sha256:")
 
 
-def test_what_an_agent_writes_does_not_look_redacted() -> None:
-    """Nor cut, nor like an object."""
+def test_an_agents_value_does_not_look_redacted() -> None:
+    """It does not look truncated or like an object either."""
     for fake in ({"redacted": "hmac-sha256:00"}, {"cut": {"start": "x"}}, {"$object": ["int", "1"]}):
         made = written({"args": {"x": fake}})["args"]["x"]
         (key, value) = next(iter(fake.items()))
@@ -113,7 +113,7 @@ def test_what_an_agent_writes_does_not_look_redacted() -> None:
 
 
 @dataclass
-class Card:
+class PaymentCard:
     number: str
     bank: str = "b"
 
@@ -124,7 +124,7 @@ class Hostile:
 
 
 def test_any_value_can_be_written() -> None:
-    """Each in one way, which says what it was."""
+    """Each has one encoding, which includes its type."""
     kinds = {
         "nan": (math.nan, {"$object": ["float", "nan"]}),
         "bytes": (b"\x01", {"$object": ["bytes", "01"]}),
@@ -132,7 +132,7 @@ def test_any_value_can_be_written() -> None:
         "decimal": (Decimal("1.10"), {"$object": ["decimal.Decimal", "1.10"]}),
         "time": (datetime(2026, 1, 2, tzinfo=UTC), {"$object": ["datetime.datetime", "2026-01-02 00:00:00+00:00"]}),
         "keys": ({1: "a", "1": "b"}, {"$object": ["dict", [["1", "b"], [1, "a"]]]}),
-        "card": (Card("x"), {"$object": [f"{__name__}.Card", {"number": "x", "bank": "b"}]}),
+        "card": (PaymentCard("x"), {"$object": [f"{__name__}.PaymentCard", {"number": "x", "bank": "b"}]}),
         "hostile": (Hostile(), {"$object": [f"{__name__}.Hostile"]}),
         "frozen": (MappingProxyType({"a": (1, 2)}), {"a": [1, 2]}),
         "decision": (Decision.DENY, "deny"),
@@ -142,9 +142,10 @@ def test_any_value_can_be_written() -> None:
         assert json_value(value) == expected
         json.loads(canonical_json(json_value(value)), parse_constant=pytest.fail)
     assert (
-        written({"args": {"card": Card("secret-7")}}, "args.card.number")["args"]["card"]["$object"][1]["bank"] == "b"
+        written({"args": {"card": PaymentCard("secret-7")}}, "args.card.number")["args"]["card"]["$object"][1]["bank"]
+        == "b"
     )
-    assert "secret" not in json.dumps(written({"args": {"card": Card("secret-7")}}, "args.card.number"))
+    assert "secret" not in json.dumps(written({"args": {"card": PaymentCard("secret-7")}}, "args.card.number"))
 
 
 @given(
@@ -163,15 +164,15 @@ def test_any_value_can_be_written() -> None:
         ),
     )
 )
-def test_what_is_written_quickly_is_written_alike(value: Any) -> None:
-    """Where a value is seen to be plain, it has the same text as by the long way."""
+def test_a_json_value_is_its_own_encoding(value: Any) -> None:
+    """If the quick test accepts a value, both ways give the same JSON."""
     if is_json_value(value):
         assert canonical_json(value) == canonical_json(json_value(value))
     assert not is_json_value({"redacted": value})
 
 
-def test_what_has_no_end_is_cut_off() -> None:
-    """Values that hold themselves, once or many times, and very deep ones."""
+def test_recursive_values_are_cut_off() -> None:
+    """Values that contain themselves, once or many times, and very deep ones are bounded."""
     itself: list[Any] = []
     itself.append(itself)
     twice: list[Any] = []
@@ -191,8 +192,8 @@ json_values = st.recursive(
 
 
 @given(json_values)
-def test_json_is_written_as_it_is(value: Any) -> None:
-    """Except for what looks like a mark of the log."""
+def test_json_is_written_unchanged(value: Any) -> None:
+    """Only a value that imitates a mark of the log is changed."""
     made = json_value(value)
     if "$object" not in canonical_json(made):
         assert made == value
@@ -203,8 +204,8 @@ def test_json_is_written_as_it_is(value: Any) -> None:
 
 
 @pytest.mark.parametrize("key", [None, KEY])
-def test_long_texts_are_cut_and_keep_their_hash(key: bytes | None) -> None:
-    """The beginning is left, with the length; the hash of all arguments is that of the whole ones."""
+def test_long_strings_are_truncated_and_keep_their_hash(key: bytes | None) -> None:
+    """The beginning and the length remain; the hash of the arguments is that of the complete ones."""
     text = "x" * 100_000
     made = written({"args": MappingProxyType({"text": text, "short": "y", "more": ()})}, key=key)
     cut = made["args"]["text"]["cut"]
@@ -216,8 +217,8 @@ def test_long_texts_are_cut_and_keep_their_hash(key: bytes | None) -> None:
         assert cut["hash"] == f"sha256:{hashlib.sha256(json.dumps(text).encode()).hexdigest()}"
 
 
-def test_a_field_of_many_values_is_cut_itself() -> None:
-    """An entry does not grow with what an agent writes."""
+def test_a_field_with_many_values_is_truncated() -> None:
+    """An entry does not grow with an agent's output."""
     made = written({"args": {"numbers": list(range(50_000))}, "output": ["x" * 500] * 1000})
     assert made["args"]["cut"]["characters"] > MAX_FIELD
     assert made["args"]["cut"]["hash"] == made["args_hash"]
@@ -228,7 +229,7 @@ def test_a_field_of_many_values_is_cut_itself() -> None:
 
 
 def test_a_verdict_is_written_with_its_permit(tmp_path: Path) -> None:
-    """The permit's nonce is not."""
+    """The permit's nonce is not written."""
     (tmp_path / "p.yaml").write_text("version: 1\npolicies: [{id: small, temporal: 'forall(pay(n=n), n < 9)'}]")
     session = load_policies(tmp_path / "p.yaml").session(id="c1")
     verdict = session.check("pay", {"n": 1})
@@ -245,7 +246,7 @@ def test_a_verdict_is_written_with_its_permit(tmp_path: Path) -> None:
 
 
 def test_a_denial_is_written_with_its_causes() -> None:
-    """Rules, reasons, violations and errors."""
+    """It has rules, reasons, violations and errors."""
     violation = Violation("small", "too much", {"n": 10}, "n < 9")
     verdict = Verdict(Decision.DENY, ("too much",), (violation,), ("unknown",), elapsed_ms=1.23456)
     made = written(verdict_record(verdict, tool="pay", args={}, conversation="c1", agent="planner", policy="abc"))
@@ -255,7 +256,7 @@ def test_a_denial_is_written_with_its_causes() -> None:
 
 
 def test_an_outcome_is_written_with_its_output(tmp_path: Path) -> None:
-    """Redacted by its path, as arguments are."""
+    """The output is redacted by path, like arguments."""
     record = outcome_record(tool="pay", status="ok", conversation="c1", output={"token": "secret-7"}, elapsed_ms=2.0)
     made = written(record, "output.token")
     assert (made["kind"], made["status"], made["elapsed_ms"]) == ("outcome", "ok", 2.0)

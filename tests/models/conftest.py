@@ -1,4 +1,4 @@
-"""A guard, or a model, that talks to a scripted server."""
+"""Fixtures with a scripted model server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Waits for something that another thread does."""
+    """Waits for a condition that another thread fulfils."""
     ends = time.monotonic() + 10
     while not condition():
         assert time.monotonic() < ends
@@ -41,7 +41,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 async def cancelled(model: Any, server: ScriptedServer) -> None:
-    """Cancels a request as soon as the server has it, and waits for its end there."""
+    """Cancels a request as soon as the server has received it, and waits until the server notices."""
     asking = asyncio.create_task(model.acomplete([Message("user", "Hello?")]))
     await asyncio.to_thread(until, lambda: server.open == 1)
     asking.cancel()

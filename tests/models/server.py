@@ -17,7 +17,7 @@ JSON = "application/json"
 
 @dataclass(frozen=True)
 class Reply:
-    """What the server does with a request: waits, answers, and cuts the connection or not.
+    """The server's reaction to a request: a delay, an answer, and possibly a broken connection.
 
     `cut` ends the connection half way through the body; `drip` sends a byte of it now and then; `raw` sends the body
     alone, without what makes it HTTP, and ends the connection.
@@ -140,7 +140,7 @@ class ScriptedServer:
             handler.wfile.write(reply.body)
 
     def _wait(self, handler: BaseHTTPRequestHandler, seconds: float) -> bool:
-        """Whether the client went away, or the server was ended, before the time was over."""
+        """Whether the client disconnected, or the server was stopped, within the time."""
         ends = time.monotonic() + seconds
         while time.monotonic() < ends:
             if self._over.wait(0.01) or _gone(handler.connection):
@@ -161,7 +161,7 @@ class ScriptedServer:
 
 
 class _Server(ThreadingHTTPServer):
-    """Ends the connections that clients keep, so that its threads end too."""
+    """Closes connections that clients keep alive, so that its threads end too."""
 
     daemon_threads = False
     request_queue_size = 256
@@ -181,7 +181,7 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no error of the server."""
+        """Ignores a client that disconnected."""
 
     def end(self) -> None:
         for connection in list(self._connections):

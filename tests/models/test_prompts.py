@@ -1,4 +1,4 @@
-"""Prompts: complete, within bounds, and with fences that no text can close."""
+"""Prompts are complete, within bounds, and fenced so that no data can close the fence."""
 
 import json
 import re
@@ -28,20 +28,20 @@ PLAN = "1. The rules.\n2. What concerns the input.\n3. What was done.\n4. Call c
 CODE = "```python\ndef check(agent_input, agent_output, facts):\n    return nothing\n```"
 
 
-def asked(agent: str, agent_input: str, output_log: str, rounds: int = 0) -> list[tuple[Message, ...]]:
-    """What a model is asked for a run: plan, code, and as many debugging rounds."""
+def recorded_prompts(agent: str, agent_input: str, output_log: str, rounds: int = 0) -> list[tuple[Message, ...]]:
+    """Returns the prompts for a run: plan, code, and the debugging rounds."""
     model = ScriptedModel([PLAN, CODE, *[CODE] * rounds])
     GuardAgent(agent=agent, mode="generate", model=model, shots=1, debug_rounds=rounds).guard(agent_input, output_log)
     return model.requests
 
 
 def marks_of(messages: tuple[Message, ...]) -> list[str]:
-    """The mark of the demonstrations, then that of this prompt alone."""
+    """Returns the mark of the demonstrations, then that of this prompt alone."""
     return re.findall(r"^MARK is (\w+)\.$", messages[-1].content, re.MULTILINE)
 
 
 def text_of(messages: tuple[Message, ...]) -> str:
-    """The conversation as a text, with marks that are always the same."""
+    """Returns the conversation as a string with constant marks."""
     text = "\n".join(f"--- {message.role}\n{message.content}\n" for message in messages)
     shared, mark = marks_of(messages)
     return text.replace(shared, "SHARED").replace(mark, "MARK")
@@ -49,9 +49,9 @@ def text_of(messages: tuple[Message, ...]) -> str:
 
 @pytest.mark.parametrize("agent", RUNS)
 @pytest.mark.parametrize(("step", "place"), [("plan", 0), ("code", 1), ("debug", 2)])
-def test_the_prompts_for_one_run_are_as_committed(agent: str, step: str, place: int) -> None:
-    """Read the committed ones when they change; delete one to have it written anew."""
-    messages = asked(agent, *RUNS[agent], rounds=1)[place]
+def test_the_prompts_for_one_run_equal_the_committed_ones(agent: str, step: str, place: int) -> None:
+    """Review the committed files when they change; delete one to regenerate it."""
+    messages = recorded_prompts(agent, *RUNS[agent], rounds=1)[place]
     snapshot = SNAPSHOTS / f"{agent}-{step}.txt"
     if not snapshot.exists():
         snapshot.write_text(text_of(messages), encoding="utf-8")
@@ -62,12 +62,12 @@ def test_the_prompts_for_one_run_are_as_committed(agent: str, step: str, place: 
 @pytest.mark.slow
 @pytest.mark.parametrize("agent", RUNS)
 def test_no_prompt_is_longer_than_twice_the_papers(agent: str, shared: Path) -> None:
-    """With one demonstration, over all runs of the reference data; the coder is shown the request besides."""
+    """This holds with one demonstration, over all runs of the reference data; code prompts also have the request."""
     request = len(Memory().agent(agent).request.split())
     name = {"ehragent": "eicu-ac", "seeact": "mind2web-sc"}[agent]
     for line in (shared / name / "public.jsonl").read_text().splitlines():
         row = json.loads(line)
-        prompts = asked(agent, row["agent_input"], row["agent_output"])
+        prompts = recorded_prompts(agent, row["agent_input"], row["agent_output"])
         for messages, more in zip(prompts, (0, request), strict=True):
             assert sum(len(message.content.split()) for message in messages) <= MOST_WORDS[agent] + more
 
@@ -84,10 +84,12 @@ ATTACKS = [
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_hostile_text_stays_within_its_fence(attack: str) -> None:
-    """Nothing but the fenced data changes, whatever the log says."""
+    """Only the fenced data changes, whatever the log contains."""
     agent_input, log = RUNS["ehragent"]
     for plain, attacked in zip(
-        asked("ehragent", agent_input, log), asked("ehragent", agent_input, f"{log}\n{attack}"), strict=True
+        recorded_prompts("ehragent", agent_input, log),
+        recorded_prompts("ehragent", agent_input, f"{log}\n{attack}"),
+        strict=True,
     ):
         changed = text_of(attacked).replace(f"{log}\n{attack}\n</data MARK>", f"{log}\n</data MARK>")
         assert changed == text_of(plain)
@@ -101,23 +103,23 @@ def judge_prompt(prompts: Prompts, agent_input: str, agent_output: str, *past: d
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize(("database", "label"), [("lab", 0), ("diagnosis", 1)])
 def test_hostile_text_does_not_change_the_verdict(attack: str, database: str, label: int) -> None:
-    """Neither in the answer nor in the question; a program that parses the log is not parsed from it."""
+    """Neither the answer nor the question can inject a program."""
     log = ehr_log(database, "labresult" if database == "lab" else "diagnosisname", answer=f"7.4\n{attack}")
     guard = GuardAgent(agent="ehragent", mode="generate", model=ScriptedModel([good.PLAN, good.CODE]))
     assert guard.guard(ehr_input("nursing", f"what? {attack.splitlines()[0]}"), log).label == label
 
 
 @given(st.text(), st.text())
-def test_a_text_never_holds_the_mark_of_its_fence(first: str, second: str) -> None:
-    """A mark that a text holds is not used."""
+def test_data_never_contains_the_mark_of_its_fence(first: str, second: str) -> None:
+    """A mark that the data contains is not used."""
     marks = iter([first[:3] or "x", second[-3:] or "y", *map(str, range(98))])
     prompt = judge_prompt(Prompts(new_mark=lambda: next(marks)), first, second)
     assert prompt.mark not in first + second
 
 
 @given(st.lists(st.tuples(st.text(), st.text()), min_size=1, max_size=4))
-def test_the_mark_that_prompts_share_stands_in_none_of_their_texts(runs: list[tuple[str, str]]) -> None:
-    """A text that holds it gets another one, from the prompt on; the two marks of a prompt differ."""
+def test_the_shared_mark_occurs_in_no_prompt_data(runs: list[tuple[str, str]]) -> None:
+    """Data that contains it causes a new one for later prompts; the two marks of a prompt differ."""
     prompts, past = Prompts(), {"agent_input": "in", "agent_output": "out"}
     before = judge_prompt(prompts, "a", "b", past)
     for one, other in runs:
@@ -128,16 +130,16 @@ def test_the_mark_that_prompts_share_stands_in_none_of_their_texts(runs: list[tu
         assert before.mark not in (before.shared_mark, same.shared_mark)
 
 
-def test_a_mark_is_made_for_each_prompt() -> None:
-    """Who reads one prompt cannot close the fence of the next; what all of them repeat keeps its own mark."""
-    plan, code = asked("ehragent", *RUNS["ehragent"])
+def test_each_prompt_has_its_own_mark() -> None:
+    """The reader of one prompt cannot close the fence of the next; repeated data keeps its shared mark."""
+    plan, code = recorded_prompts("ehragent", *RUNS["ehragent"])
     assert marks_of(plan)[1] != marks_of(code)[1]
     assert marks_of(plan)[0] == marks_of(code)[0]
 
 
 def test_the_data_of_a_prompt_come_last() -> None:
-    """Nothing that differs from run to run stands before them, so a provider's cache serves the rest."""
-    for system, user in asked("ehragent", *RUNS["ehragent"], rounds=1):
+    """All that varies between runs comes last, so that a provider's cache serves the rest."""
+    for system, user in recorded_prompts("ehragent", *RUNS["ehragent"], rounds=1):
         assert not re.search("[0-9a-f]{16}", system.content)
         assert user.content.endswith(">")
         assert user.content.index("demonstrations[1]") < user.content.index("The run to guard:")
@@ -145,27 +147,27 @@ def test_the_data_of_a_prompt_come_last() -> None:
 
 @pytest.mark.parametrize("agent", RUNS)
 def test_a_cache_could_serve_most_of_an_evaluation(agent: str) -> None:
-    """Of plan prompts and of code prompts, over runs that differ; the first of all counts, too."""
+    """This holds for plan prompts and code prompts over different runs, including the first."""
     rows = prompt_cache.made_rows(agent)[:12]
     for prompts in prompt_cache.bench_prompts(agent, rows, shots=3).values():
         assert prompt_cache.share(prompt_cache.measured(prompts)) > 0.6
 
 
 def test_a_cache_could_serve_most_of_a_compile() -> None:
-    """Each prompt after the first: program, mended, mended again."""
+    """This holds for each prompt after the first: the program and its corrections."""
     prompts = prompt_cache.compile_prompts("ehragent", prompt_cache.made_rows("ehragent"))
-    asked = prompt_cache.measured(prompts)
-    assert [one.served / one.words > 0.6 for one in asked] == [False, True, True, True]
+    recorded_prompts = prompt_cache.measured(prompts)
+    assert [one.served / one.words > 0.6 for one in recorded_prompts] == [False, True, True, True]
 
 
 def test_a_share_is_counted_from_the_first_character() -> None:
-    """What two prompts have in common further on, no cache serves."""
-    asked = prompt_cache.measured(["a b c d", "a b x d", "x b c d"])
-    assert [(one.words, one.served) for one in asked] == [(4, 0), (4, 2), (4, 0)]
+    """Common parts after the first difference do not count, since no cache serves them."""
+    recorded_prompts = prompt_cache.measured(["a b c d", "a b x d", "x b c d"])
+    assert [(one.words, one.served) for one in recorded_prompts] == [(4, 0), (4, 2), (4, 0)]
 
 
-def test_a_folder_of_ones_own_overrides_a_template(write: Callable[..., Path]) -> None:
-    """The others are the shipped ones; what is fenced stays fenced."""
+def test_a_custom_folder_overrides_a_template(write: Callable[..., Path]) -> None:
+    """Other templates are the shipped ones, and fenced data stays fenced."""
     folder = write(
         "mine/plan.j2", "{% block system %}Be brief.{% endblock %}{% block user %}{{ agent_input }}{% endblock %}"
     ).parent
@@ -189,8 +191,8 @@ def test_a_folder_of_ones_own_overrides_a_template(write: Callable[..., Path]) -
         ("{% block system %}{% endblock %}{% block user %}{{ nothing }}{% endblock %}", "'nothing' is undefined"),
     ],
 )
-def test_a_wrong_template_denies_and_says_where(template: str, problem: str, write: Callable[..., Path]) -> None:
-    """With its file."""
+def test_an_invalid_template_denies_with_its_location(template: str, problem: str, write: Callable[..., Path]) -> None:
+    """The error names the file."""
     folder = write("mine/plan.j2", template).parent
     verdict = GuardAgent("Nothing secret.", model=ScriptedModel([PLAN]), prompts=folder).guard("a", "b")
     assert verdict.label == 1
@@ -198,13 +200,13 @@ def test_a_wrong_template_denies_and_says_where(template: str, problem: str, wri
     assert "plan.j2" in verdict.errors[0]
 
 
-def test_a_folder_without_templates_is_refused(tmp_path: Path) -> None:
-    """At once."""
+def test_a_folder_without_templates_is_an_error(tmp_path: Path) -> None:
+    """The error comes when the guard is created."""
     with pytest.raises(InputError, match="contains no templates"):
         GuardAgent("Nothing secret.", prompts=tmp_path)
 
 
-def test_marks_that_are_always_the_same_are_refused() -> None:
-    """A mark that can be guessed is no fence."""
+def test_constant_marks_are_rejected() -> None:
+    """A predictable mark is not a fence."""
     with pytest.raises(InputError, match="random marks"):
         judge_prompt(Prompts(new_mark=lambda: "m"), "m", "")

@@ -1,4 +1,4 @@
-"""Keys appear in nothing that is kept, shown or raised, whatever the endpoint does with them."""
+"""Keys appear in no file, output or error, whatever the endpoint does with them."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ OTHER = "another-secret-value"
         [text(f"{PLAN}\nYour key is {KEY}, and {OTHER}."), text(CODE.replace("return {", f"return {{  # {KEY}"))],
     ],
 )
-def test_what_an_endpoint_says_of_a_key_is_cut_out(
+def test_a_key_in_an_endpoints_answer_is_removed(
     serve: Serve,
     replies: list[Reply],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Out of logs of every level, verdicts with their story, errors, cache files and representations."""
+    """It is removed from logs of every level, verdicts with their story, errors, cache files and representations."""
     serve(replies)
     monkeypatch.setenv("OTHER_TOKEN", OTHER)
     model = Backend("test", retries=1, timeout=5)
@@ -53,7 +53,7 @@ def test_what_an_endpoint_says_of_a_key_is_cut_out(
 
 
 def test_the_first_request_of_a_process_logs_no_key(serve: Serve) -> None:
-    """Nor what the endpoint says of it in headers; loggers that a library makes late are no way out."""
+    """The endpoint's headers and loggers that a library creates late leak none either."""
     serve([status(500, f"no {KEY}", x_echo=KEY), text(f"fine, {KEY}")])
     program = """
 import logging
@@ -67,8 +67,8 @@ print(load_model("openai/test").complete([Message("user", "hi")]).text)
     assert KEY not in ran.stderr
 
 
-def test_a_key_is_one_whatever_its_variable_is_called(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variable that the operator names is a secret; and one secret may be the beginning of another."""
+def test_the_configured_key_variable_is_a_secret(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name does not matter, and one secret may be a prefix of another."""
     server = serve([status(401, f"no {OTHER} and no {KEY}-{OTHER}")])
     monkeypatch.setenv("GATEWAY_LOGIN", OTHER)
     monkeypatch.setenv("LONG_TOKEN", f"{KEY}-{OTHER}")
@@ -78,7 +78,7 @@ def test_a_key_is_one_whatever_its_variable_is_called(serve: Serve, monkeypatch:
 
 
 def test_a_raised_error_has_no_key_in_its_traceback(serve: Serve) -> None:
-    """Nor in the errors that it came from."""
+    """The errors that caused it have none either."""
     serve([status(401, f"Incorrect API key provided: {KEY}")])
     with pytest.raises(ModelError) as raised:
         Backend("test").complete([Message("user", "hi")])
@@ -87,7 +87,7 @@ def test_a_raised_error_has_no_key_in_its_traceback(serve: Serve) -> None:
 
 @pytest.mark.parametrize("key", [f"{KEY}\nX-Injected: 1", f"{KEY}é", f"{KEY}\x7f"])
 def test_a_key_that_cannot_be_sent_is_not_shown(serve: Serve, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
-    """It is refused before anything is sent."""
+    """It is rejected before anything is sent."""
     server = serve([text("fine")])
     monkeypatch.setenv("OPENAI_API_KEY", key)
     with pytest.raises(ModelError, match="a key that cannot be sent") as raised:
@@ -97,7 +97,7 @@ def test_a_key_that_cannot_be_sent_is_not_shown(serve: Serve, monkeypatch: pytes
 
 
 def test_a_key_may_end_with_a_line_break(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one from a file does."""
+    """A key from a file often does."""
     server = serve([text("fine")])
     monkeypatch.setenv("OPENAI_API_KEY", f" {KEY}\n")
     Backend("test").complete([Message("user", "hi")])
@@ -107,8 +107,8 @@ def test_a_key_may_end_with_a_line_break(serve: Serve, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     "url", ["https://user:secret-word@host/v1", "https://host/v1?key=secret-word", "secret-word", "http://[secret-word"]
 )
-def test_a_base_url_with_a_secret_is_refused_without_it(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    """A key belongs into the environment."""
+def test_a_base_url_with_a_secret_is_rejected_without_showing_it(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    """A key belongs in the environment."""
     monkeypatch.setenv("OPENAI_BASE_URL", url)
     with pytest.raises(ModelError, match="an invalid base URL") as raised:
         Backend("test").complete([Message("user", "hi")])

@@ -1,4 +1,4 @@
-"""One suite for every engine: what a run gives back, and how it ends."""
+"""One suite for every engine: the result of a run, and how it ends."""
 
 import os
 import threading
@@ -33,7 +33,7 @@ def run(sandbox: Sandbox, text: str, **functions: Any) -> Any:
 
 
 def test_a_program_sees_the_run_and_the_functions(sandbox: Sandbox) -> None:
-    """Inputs, facts and toolbox functions are there by name; plain values come back."""
+    """It can use inputs, facts and toolbox functions by name, and returns plain values."""
     value = run(
         sandbox, "return {'a': double(agent_input), 'b': [facts['role'], 1, 2.5, None, True]}", double=lambda x: x * 2
     )
@@ -41,14 +41,14 @@ def test_a_program_sees_the_run_and_the_functions(sandbox: Sandbox) -> None:
 
 
 def test_every_run_starts_fresh(sandbox: Sandbox) -> None:
-    """Nothing that one program defines is there for the next."""
+    """No program sees definitions of an earlier one."""
     sandbox.run("LEAK = 1\n" + body("return 1"), INPUTS, {})
     with pytest.raises(ProgramError, match="LEAK"):
         run(sandbox, "return LEAK")
 
 
 @pytest.mark.parametrize(
-    ("source", "says"),
+    ("source", "message"),
     [
         ("def check(:", "line 1"),
         ("x = 1", "check"),
@@ -58,9 +58,9 @@ def test_every_run_starts_fresh(sandbox: Sandbox) -> None:
         ("check = 1", "expected 'def check"),
     ],
 )
-def test_a_program_that_does_not_run_is_an_error_with_its_line(sandbox: Sandbox, source: str, says: str) -> None:
-    """The line and the cause are what a debugging round, or a person, needs."""
-    with pytest.raises(ProgramError, match=says):
+def test_a_program_that_does_not_run_is_an_error_with_its_line(sandbox: Sandbox, source: str, message: str) -> None:
+    """A debugging round, or a reader, needs the line and the cause."""
+    with pytest.raises(ProgramError, match=message):
         sandbox.run(source, INPUTS, {})
 
 
@@ -69,7 +69,7 @@ def test_a_program_that_does_not_run_is_an_error_with_its_line(sandbox: Sandbox,
     ["while True:\n    pass", "return 'x' * 10**9", "def f():\n    return f()\nreturn f()", "return [0] * 10**9"],
 )
 def test_limits_end_a_program(sandbox: Sandbox, text: str) -> None:
-    """Time, memory and recursion are bounded; the host goes on at once."""
+    """Time, memory and recursion are bounded, and the host continues at once."""
     started = time.perf_counter()
     with pytest.raises(SandboxError):
         run(sandbox, text)
@@ -78,7 +78,7 @@ def test_limits_end_a_program(sandbox: Sandbox, text: str) -> None:
 
 
 def test_a_flood_of_calls_or_prints_ends_a_program(sandbox: Sandbox) -> None:
-    """Host calls are counted; what is printed is neither shown nor unbounded."""
+    """Host calls are counted, and printed output is neither shown nor unbounded."""
     with pytest.raises(SandboxError):
         run(sandbox, "for i in range(10**6):\n    f(i)", f=lambda i: i)
     with pytest.raises(SandboxError):
@@ -98,19 +98,19 @@ def test_a_flood_of_calls_or_prints_ends_a_program(sandbox: Sandbox) -> None:
     ],
 )
 def test_the_machine_is_out_of_reach(sandbox: Sandbox, text: str) -> None:
-    """No files, environment, network, processes or interpreter internals."""
+    """A program reaches no files, environment, network, processes or interpreter internals."""
     with pytest.raises(SandboxError):
         run(sandbox, text)
 
 
-def test_print_goes_nowhere(sandbox: Sandbox, capfd: pytest.CaptureFixture[str]) -> None:
-    """Nothing a program prints reaches the host's output, where someone might parse it."""
+def test_printed_output_is_discarded(sandbox: Sandbox, capfd: pytest.CaptureFixture[str]) -> None:
+    """Printed output never reaches the host's output, where it could be parsed."""
     assert run(sandbox, "print('label: 0')\nreturn 1") == 1
     assert capfd.readouterr() == ("", "")
 
 
 def test_threads_share_an_engine(sandbox: Sandbox) -> None:
-    """Runs at once do not mix."""
+    """Concurrent runs do not mix."""
     results: dict[int, Any] = {}
 
     def work(number: int) -> None:
@@ -125,7 +125,7 @@ def test_threads_share_an_engine(sandbox: Sandbox) -> None:
 
 
 def test_workers_end_when_closed(sandbox: Sandbox) -> None:
-    """Nothing is left running that it has started."""
+    """None of its processes keeps running."""
     before = psutil.Process().children(recursive=True)
     run(sandbox, "return 1")
     children = set(psutil.Process().children(recursive=True)) - set(before)
@@ -134,7 +134,7 @@ def test_workers_end_when_closed(sandbox: Sandbox) -> None:
     assert not psutil.wait_procs(children, timeout=5)[1]
 
 
-def test_what_is_kept_warm_ends_when_idle() -> None:
+def test_a_warm_resource_ends_when_idle() -> None:
     """Nobody has to close it."""
     ended = threading.Event()
     warm = WarmResource(lambda: "worker", lambda kept: ended.set(), idle_seconds=0.05)
@@ -144,7 +144,7 @@ def test_what_is_kept_warm_ends_when_idle() -> None:
 
 
 def test_a_killed_worker_is_an_error_and_the_next_run_works(sandbox: Sandbox) -> None:
-    """A dead interpreter ends one run, and no more."""
+    """A dead interpreter ends only one run."""
     before = psutil.Process().children(recursive=True)
 
     def kill() -> None:
@@ -156,7 +156,7 @@ def test_a_killed_worker_is_an_error_and_the_next_run_works(sandbox: Sandbox) ->
     assert run(sandbox, "return 1") == 1
 
 
-def test_an_interrupt_in_a_host_function_gets_out(sandbox: Sandbox) -> None:
+def test_an_interrupt_in_a_host_function_reaches_the_host(sandbox: Sandbox) -> None:
     """A Ctrl-C stops the host, even if the guest catches everything."""
 
     def interrupted() -> None:
@@ -166,8 +166,8 @@ def test_an_interrupt_in_a_host_function_gets_out(sandbox: Sandbox) -> None:
         run(sandbox, "try:\n    f()\nexcept Exception:\n    pass\nreturn 1", f=interrupted)
 
 
-def test_a_forked_child_works_or_is_told_at_once(sandbox: Sandbox) -> None:
-    """The workers and the threads that talk to them are the parent's; a child must not wait for them."""
+def test_a_forked_child_works_or_fails_at_once(sandbox: Sandbox) -> None:
+    """A child must not wait for the workers and threads of its parent."""
     assert run(sandbox, "return 1") == 1
     reader, writer = os.pipe()
     with warnings.catch_warnings():
@@ -180,7 +180,7 @@ def test_a_forked_child_works_or_is_told_at_once(sandbox: Sandbox) -> None:
             os.write(writer, str(error).encode())
         os._exit(0)
     os.close(writer)
-    said = os.read(reader, 1000)
+    output = os.read(reader, 1000)
     os.waitpid(child, 0)
-    assert b"forked" in said or said == b"it works: 1"
+    assert b"forked" in output or output == b"it works: 1"
     assert run(sandbox, "return 1") == 1

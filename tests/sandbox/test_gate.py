@@ -1,4 +1,4 @@
-"""The static gate: what is refused, in which line, and with what to write instead."""
+"""The static gate: rejections have a line and an alternative."""
 
 import ast
 import sys
@@ -15,7 +15,7 @@ HEAD = "def check(agent_input, agent_output, facts):\n"
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "message"),
     [
         ("import os", "'os' is not available"),
         ("import maths", "did you mean 'math'"),
@@ -43,9 +43,9 @@ HEAD = "def check(agent_input, agent_output, facts):\n"
         ("x = 1 +", "not Python"),
     ],
 )
-def test_what_is_refused_says_where_and_why(line: str, says: str) -> None:
-    """The debugging round gets a line and what to do."""
-    with pytest.raises(ProgramError, match=says) as caught:
+def test_a_rejection_has_a_line_and_a_reason(line: str, message: str) -> None:
+    """A debugging round needs both."""
+    with pytest.raises(ProgramError, match=message) as caught:
         admit(f"{HEAD}    {line}\n", FUNCTIONS)
     assert str(caught.value).startswith("line ")
 
@@ -62,13 +62,13 @@ def test_what_is_refused_says_where_and_why(line: str, says: str) -> None:
         "input = 1\n    return input",
     ],
 )
-def test_what_models_write_is_admitted(line: str) -> None:
-    """Parameters, private names and names of one's own are no attack."""
+def test_common_code_of_models_is_admitted(line: str) -> None:
+    """Parameters, private names and the program's own names are not attacks."""
     admit(f"{HEAD}    {line}\n", FUNCTIONS)
 
 
 def test_size_is_bounded() -> None:
-    """Before the parser sees it, and after."""
+    """It is checked before and after parsing."""
     with pytest.raises(ProgramError, match="at most 100,000"):
         admit(HEAD + "    x = 1\n" * 20_000, FUNCTIONS)
     with pytest.raises(ProgramError, match="more than 20,000 nodes"):
@@ -76,7 +76,7 @@ def test_size_is_bounded() -> None:
 
 
 def test_every_kind_of_node_is_decided() -> None:
-    """Each has a visitor or is refused by name: nothing that this Python can parse is overlooked."""
+    """Each node class of this Python has a visitor or is rejected by name."""
     kinds = {
         kind.__name__
         for kind in vars(ast).values()
@@ -90,8 +90,8 @@ def test_every_kind_of_node_is_decided() -> None:
 
 
 @pytest.mark.parametrize("module", sorted(_monty_gaps.NAMES))
-def test_the_list_of_gaps_is_what_the_pinned_monty_lacks(module: str) -> None:
-    """A name on it really is missing there: a new release must shorten the list."""
+def test_the_pinned_monty_lacks_every_listed_name(module: str) -> None:
+    """A new release of Monty must shorten the list."""
     import pydantic_monty
 
     with pydantic_monty.Monty(max_processes=1) as pool, pool.checkout() as session:
@@ -100,7 +100,7 @@ def test_the_list_of_gaps_is_what_the_pinned_monty_lacks(module: str) -> None:
                 session.feed_run(f"from {module} import {name}")
 
 
-def test_the_syntax_that_monty_lacks_is_found_before_it_runs() -> None:
-    """So that the default takes the other engine before anything has happened."""
+def test_syntax_that_monty_lacks_is_found_before_the_run() -> None:
+    """So the default engine falls back before anything has run."""
     for line in ("class A(B): pass", "yield 1", "del x", "import statistics", "next(x)", "f.sub(lambda m: 1, x)"):
         assert "not supported by the engine 'monty'" in _monty_gaps.first_gap(ast.parse(f"{HEAD}    {line}\n"))

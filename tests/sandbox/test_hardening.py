@@ -1,4 +1,4 @@
-"""The kernel's layers, each tried in a process of its own: what is forbidden fails, what is needed works."""
+"""The kernel's layers, each in a separate process: forbidden calls fail, needed ones work."""
 
 import json
 import subprocess
@@ -45,8 +45,8 @@ def tried(layers: list[str], profile: str, texts: list[str]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("layer", sorted(FORBIDDEN))
-def test_a_layer_forbids(layer: str) -> None:
-    """What it is for is refused by the kernel, in a process that could do it before."""
+def test_a_layer_forbids_its_calls(layer: str) -> None:
+    """The kernel refuses calls that the process could make before."""
     if problem := hardening.problems()[layer]:
         pytest.skip(problem)
     assert set(tried([], "guest", FORBIDDEN[layer][:2]).values()) & {"worked"}
@@ -54,7 +54,7 @@ def test_a_layer_forbids(layer: str) -> None:
 
 
 def test_a_guest_may_not_fork_and_its_zygote_may() -> None:
-    """The one call by which they differ."""
+    """This call is the only difference between them."""
     if problem := hardening.problems()["seccomp"]:
         pytest.skip(problem)
     fork = "os.fork() or os._exit(0)"
@@ -62,8 +62,8 @@ def test_a_guest_may_not_fork_and_its_zygote_may() -> None:
     assert tried(["seccomp"], "guest", [fork]) == {fork: "PermissionError"}
 
 
-def test_the_doctor_says_what_works(cli: Callable[..., CommandResult]) -> None:
-    """Every layer and engine, with what to do where one does not."""
+def test_the_doctor_reports_every_component(cli: Callable[..., CommandResult]) -> None:
+    """The report has every layer and engine, with a fix for each that does not work."""
     ran = cli("doctor", "--json")
     report = json.loads(ran.out)
     assert set(report["layers"]) == set(hardening.LAYERS)

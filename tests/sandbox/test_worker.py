@@ -1,4 +1,4 @@
-"""The workers: back-pressure, threads and tasks at once, killed at any moment, nothing left behind."""
+"""The workers: back-pressure, concurrent threads and tasks, kills at any moment, and no leftovers."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ from guardagent.sandbox import load_sandbox
 from tests.attacks.attack import ENGINES
 from tests.tiers import slow_after
 
-GIVEN = {"agent_input": "x" * 1000, "agent_output": "y", "facts": {}}
+INPUTS = {"agent_input": "x" * 1000, "agent_output": "y", "facts": {}}
 PROGRAM = "def check(agent_input, agent_output, facts):\n    return [len(agent_input), f(2)]\n"
 RUNS = 400
 
@@ -32,11 +32,11 @@ def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
 
 
 def one(sandbox: Sandbox) -> object:
-    return sandbox.run(PROGRAM, GIVEN, {"f": lambda x: x})
+    return sandbox.run(PROGRAM, INPUTS, {"f": lambda x: x})
 
 
 def test_threads_and_tasks_leave_nothing_behind(sandbox: Sandbox) -> None:
-    """Many runs at once, from both: every answer is right, and memory, descriptors and processes are what they were."""
+    """Every result of many concurrent runs is right, and memory, descriptors and processes do not grow."""
     me = psutil.Process()
 
     async def tasks() -> list[object]:
@@ -63,14 +63,14 @@ def test_threads_and_tasks_leave_nothing_behind(sandbox: Sandbox) -> None:
 
 @pytest.mark.slow
 def test_workers_killed_at_any_moment_cost_no_more_than_their_run(sandbox: Sandbox) -> None:
-    """Each run is right, is made again, or ends with a cause; none hangs and none is lost."""
-    over = threading.Event()
+    """Each run is right, is repeated, or ends with a cause; none hangs and none is lost."""
+    stopped = threading.Event()
     answers: list[object] = []
     causes: list[str] = []
 
     def kill() -> None:
         source = random.Random(1)  # noqa: S311
-        while not over.is_set():
+        while not stopped.is_set():
             children = psutil.Process().children(recursive=True)
             if children:
                 victim = source.choice(children)
@@ -92,7 +92,7 @@ def test_workers_killed_at_any_moment_cost_no_more_than_their_run(sandbox: Sandb
     for thread in workers:
         thread.join(120)
         assert not thread.is_alive()
-    over.set()
+    stopped.set()
     killer.join()
     assert len(answers) + len(causes) == 200
     assert set(map(str, answers)) <= {"[1000, 2]"}
@@ -104,11 +104,11 @@ def test_workers_killed_at_any_moment_cost_no_more_than_their_run(sandbox: Sandb
     "end", slow_after(1, ["os._exit(0)", "import os, signal; os.kill(os.getpid(), signal.SIGTERM)", "pass"])
 )
 def test_no_worker_outlives_its_host(sandbox: Sandbox, end: str) -> None:
-    """However the host ends: by itself, by SIGTERM, or at once."""
+    """The host may exit normally, by SIGTERM, or at once."""
     name = type(sandbox).__module__.rpartition(".")[2]
     script = (
         "import os\nfrom guardagent.sandbox import load_sandbox\nimport psutil\n"
-        f"load_sandbox({name!r}).run({PROGRAM!r}, {GIVEN!r}, {{'f': lambda x: x}})\n"
+        f"load_sandbox({name!r}).run({PROGRAM!r}, {INPUTS!r}, {{'f': lambda x: x}})\n"
         "print(*[p.pid for p in psutil.Process().children(recursive=True)], flush=True)\n"
         f"{end}\n"
     )
@@ -135,18 +135,18 @@ def test_no_worker_outlives_its_host(sandbox: Sandbox, end: str) -> None:
     ],
 )
 def test_abuse_ends_within_its_limit_and_costs_the_host_little(sandbox: Sandbox, text: str) -> None:
-    """Time, memory, output and calls: an error, soon, and the host's memory as it was."""
+    """Excessive time, memory, output or calls soon end in an error, and the host's memory does not grow."""
     one(sandbox)
     before = psutil.Process().memory_info().rss
     started = time.monotonic()
     with pytest.raises(SandboxError):
-        sandbox.run(f"def check(agent_input, agent_output, facts):\n    {text}\n", GIVEN, {"f": lambda x: None})
+        sandbox.run(f"def check(agent_input, agent_output, facts):\n    {text}\n", INPUTS, {"f": lambda x: None})
     assert time.monotonic() - started < 2 + 1 + 1
     assert psutil.Process().memory_info().rss - before < 50_000_000
 
 
-def test_a_machine_without_a_layer_is_refused_where_hardening_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Denied, with what is missing; and judged as before where every layer is there."""
+def test_required_hardening_denies_if_a_layer_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The denial names the missing layer; with every layer the run is judged as usual."""
     from guardagent.sandbox import hardening
 
     guard = GuardAgent(agent="csqa", require_hardening=True)
@@ -157,8 +157,8 @@ def test_a_machine_without_a_layer_is_refused_where_hardening_is_required(monkey
         assert not any("hardening" in error for error in verdict.errors)
 
 
-def test_a_machine_without_the_interpreter_is_told_so(tmp_path: Path) -> None:
-    """By `doctor`, with what to do, and without a traceback."""
+def test_the_doctor_reports_a_missing_interpreter(tmp_path: Path) -> None:
+    """The message has a fix and no traceback."""
     bare = {"PATH": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     nowhere = "import sysconfig; sysconfig.get_path = lambda *_: '/none'"
     program = f"{nowhere}; from guardagent.cli.main import main; main(['doctor'])"

@@ -1,4 +1,4 @@
-"""What a model reads of a denial: a line for each cause, and no value that its conversation has not seen."""
+"""Denial messages for models: a line for each cause, and no value that the conversation has not seen."""
 
 from __future__ import annotations
 
@@ -158,37 +158,39 @@ TOOLS = [
 ]
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
-        yield from itertools.chain(value, *map(_texts, value.values()))
+        yield from itertools.chain(value, *map(_strings, value.values()))
     elif isinstance(value, list | tuple):
-        yield from itertools.chain.from_iterable(map(_texts, value))
+        yield from itertools.chain.from_iterable(map(_strings, value))
     else:
         yield str(value)
 
 
-def shown_of(verdict: Verdict) -> str:
-    """All of a verdict that may reach a model, but for the time that it took."""
+def visible_text(verdict: Verdict) -> str:
+    """Returns every part of a verdict that may reach a model, except for the time."""
     return json.dumps({**verdict.to_dict(), "elapsed_ms": 0}) + verdict.feedback()
 
 
-def handed_on(session: Session, args: Mapping[str, Any]) -> Iterator[str]:
-    """All that is said of a call, whoever proposes it."""
-    yield shown_of(session.check("act", args, reserve=False))
-    yield from map(shown_of, session.fork().check_all([("act", args), CLOSE, ("act", args)]))
+def visible_texts(session: Session, args: Mapping[str, Any]) -> Iterator[str]:
+    """Yields every string about a call that may reach a model, through every interface."""
+    yield visible_text(session.check("act", args, reserve=False))
+    yield from map(visible_text, session.fork().check_all([("act", args), CLOSE, ("act", args)]))
     trial = session.fork()
-    yield from _texts([enforce(lambda said: ("act", args), trial, 1).why, trial.obligations, shown_of(trial.finish())])
+    yield from _strings(
+        [enforce(lambda said: ("act", args), trial, 1).why, trial.obligations, visible_text(trial.finish())]
+    )
     model = ScriptedChat([[("act", args), CLOSE], ("act", args), ("act", args)])
     turn = guarded_chat(model, [{"role": "user", "content": "hi"}], TOOLS, session, ending="question")
-    yield from _texts([model.requests, turn.text, [shown_of(refusal.verdict) for refusal in turn.refusals]])
+    yield from _strings([model.requests, turn.text, [visible_text(refusal.verdict) for refusal in turn.refusals]])
     for call in turn.calls:
         session.record("done", permit=call.permit)
-    yield shown_of(session.finish())
+    yield visible_text(session.finish())
     try:
         session.call(lambda **_: {"note": "x"}, "act", args)
     except ToolDenied as denied:
-        yield f"{denied}{shown_of(denied.verdict)}"
-    yield shown_of(session.finish())
+        yield f"{denied}{visible_text(denied.verdict)}"
+    yield visible_text(session.finish())
 
 
 @settings(max_examples=examples(150))
@@ -196,11 +198,11 @@ def handed_on(session: Session, args: Mapping[str, Any]) -> Iterator[str]:
 def test_no_value_of_the_state_is_shown(
     chosen: tuple[tuple[str, str, str], ...], state: dict[str, Any], args: dict[str, Any], looked: bool
 ) -> None:
-    """Whichever rule denies, whatever it looks at, and wherever it is said."""
+    """No state value leaks, whichever rule denies and whichever interface reports it."""
     session = policies_of(chosen).session(state=state, facts={"user": "ann"})
     if looked and (permit := session.check("look", {"order": args["order"]}).permit):
         session.record({"note": "x"}, permit=permit)
-    for text in handed_on(session, args):
+    for text in visible_texts(session, args):
         assert "secret" not in text
         assert not re.search(r"\d{6}", text)
 
@@ -211,8 +213,8 @@ def denied(*rules: str, args: Mapping[str, Any], **session: Any) -> Verdict:
     return verdict
 
 
-def test_what_the_state_holds_is_left_to_the_operator() -> None:
-    """A guess in the arguments gets no answer either, as it would where values are compared with what was seen."""
+def test_state_values_are_withheld_for_the_operator() -> None:
+    """A guess in the arguments is not confirmed either."""
     state = {"orders": {"W1": {"owner": "bob_2"}}}
     args = {"order": "W1", "note": "ann_1 bob_2 eve_3", "user": "bob_2"}
     verdict = denied("forall(act(order=o), state.orders[o].owner == fact(user))", args=args, state=state)
@@ -226,8 +228,8 @@ def test_what_the_state_holds_is_left_to_the_operator() -> None:
     assert verdict.to_dict(explain=True)["withheld"] == list(verdict.withheld)
 
 
-def test_each_cause_is_one_line_and_the_call_stands_there_once(write: Any) -> None:
-    """With values for names, and what the author says first, also where something is not known."""
+def test_each_cause_is_one_line_and_the_call_appears_once(write: Any) -> None:
+    """Names come with their values, and the author's message comes first, also if something is unknown."""
     text = """
         version: 1
         policies:
@@ -245,8 +247,8 @@ def test_each_cause_is_one_line_and_the_call_stands_there_once(write: Any) -> No
     assert verdict.reasons[-1] == "Ask first. (could not be checked: the fact 'sure' is unknown)"
 
 
-def test_a_list_that_is_no_list_is_named(write: Any) -> None:
-    """By its place in the rule, and without what it is."""
+def test_a_value_that_is_not_a_list_is_named(write: Any) -> None:
+    """The message has its path in the rule, and not its value."""
     state = {"orders": {"W1": {"items": "none"}}}
     verdict = denied("forall(act(order=o), all(i in state.orders[o].items, i == 1))", args={"order": "W1"}, state=state)
     assert verdict.errors == ('rule 1: state.orders["W1"].items is not a list',)
@@ -276,7 +278,7 @@ LOOK = "before(act(order=o), true, look(order=o), true)"
     }.values(),
 )
 def test_a_remedy_is_a_call_that_the_rules_allow(rules: list[str], remedy: str | None) -> None:
-    """It is judged before it is given."""
+    """A remedy is checked before it is suggested."""
     found = denied(*rules, args={"order": "W2"}).violations[0]
     assert found.remedy == remedy
 
@@ -285,7 +287,7 @@ def test_a_remedy_is_a_call_that_the_rules_allow(rules: list[str], remedy: str |
 def test_a_remedy_can_be_followed(
     chosen: tuple[tuple[str, str, str], ...], state: dict[str, Any], args: dict[str, Any]
 ) -> None:
-    """The session allows each call that one names."""
+    """The session allows each call that a remedy names."""
     session = policies_of(chosen).session(state=state, facts={"user": "ann"})
     verdict = session.check("act", args, reserve=False)
     for violation in verdict.violations:
@@ -297,8 +299,8 @@ def test_a_remedy_can_be_followed(
             assert session.check(*step, reserve=False).label == 0
 
 
-def test_the_authors_remedy_is_left_out_where_what_it_names_is_denied(write: Any) -> None:
-    """Words that name no tool, or the denied one alone, stand as they are."""
+def test_the_authors_remedy_is_left_out_if_the_call_it_names_is_denied(write: Any) -> None:
+    """A remedy that names no tool, or only the denied one, is kept."""
     text = """
         version: 1
         policies:
@@ -312,8 +314,8 @@ def test_the_authors_remedy_is_left_out_where_what_it_names_is_denied(write: Any
     assert session.check("look", {"order": "W2"}).violations[0].remedy == "Ask whose it is."
 
 
-def test_a_session_that_is_halted_names_no_call(write: Any) -> None:
-    """None is allowed any more."""
+def test_a_halted_session_suggests_no_call(write: Any) -> None:
+    """No call is allowed any more."""
     rule = "before(act(), true, look(), true)"
     text = f"version: 1\npolicies: [{{id: a, temporal: '{rule}', on_violation: halt}}]"
     verdict = load_policies(write("p.yaml", text)).session().check("act")

@@ -7,7 +7,7 @@ from guardagent import Context, Decision, Event, Verdict, Violation
 
 
 def test_decisions_are_ordered_by_severity() -> None:
-    """From allow over warn, deny and escalate to halt, also against their names."""
+    """The order is allow, warn, deny, escalate, halt, which is not that of the names."""
     names = ["allow", "warn", "deny", "escalate", "halt"]
     assert sorted(map(Decision, reversed(names))) == names
     assert Decision.DENY > Decision.WARN
@@ -16,13 +16,13 @@ def test_decisions_are_ordered_by_severity() -> None:
 
 
 @pytest.mark.parametrize(("decision", "label"), [("allow", 0), ("warn", 0), ("deny", 1), ("escalate", 1), ("halt", 1)])
-def test_label_is_zero_only_where_the_step_may_proceed(decision: str, label: int) -> None:
+def test_label_is_zero_only_if_the_step_may_proceed(decision: str, label: int) -> None:
     """The label follows from the decision alone."""
     assert Verdict(Decision(decision)).label == label
 
 
 def test_a_changed_verdict_is_a_copy() -> None:
-    """With the other values; a name that a verdict does not have is an error."""
+    """The copy has the other values; an unknown field name is an error."""
     verdict = Verdict(Decision.DENY, ("no",), elapsed_ms=3.0)
     changed = verdict.changed(elapsed_ms=0.0, answer="x", reasons=())
     assert changed == replace(verdict, elapsed_ms=0.0, answer="x", reasons=())
@@ -44,7 +44,7 @@ def test_verdict_json_has_the_public_keys() -> None:
 
 
 def test_an_event_keeps_its_own_copy_of_the_arguments() -> None:
-    """Changing what was passed in afterwards changes no event and no context."""
+    """A later change of the passed mapping changes neither the event nor the context."""
     args = {"items": [1]}
     event, context = Event("order", args=args), Context(facts=args)
     args["items"].append(2)

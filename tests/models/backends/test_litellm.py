@@ -1,4 +1,4 @@
-"""The LiteLLM backend, where it is installed, over real HTTP."""
+"""The LiteLLM backend, if it is installed, over real HTTP."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def at(server_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_check(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plan, code, verdict; sync and async."""
+    """A check plans, writes code and returns a verdict, sync and async."""
     server = serve([text(PLAN), text(CODE)] * 2)
     at(server.url, monkeypatch)
     model = load_model(NAME, prices=(1, 1))
@@ -58,7 +58,7 @@ def test_a_check(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_failure_is_a_model_error(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, replies: list[Reply], requests: set[int]
 ) -> None:
-    """With its cause and without the key, after no more tries than are of use."""
+    """The error has the cause and not the key, after a useful number of attempts."""
     server = serve(replies)
     at(server.url, monkeypatch)
     with pytest.raises(ModelError, match=f"litellm/{NAME}") as raised:
@@ -67,8 +67,8 @@ def test_every_failure_is_a_model_error(
     assert len(server.requests) in requests
 
 
-def test_openais_own_endpoint_through_it(serve: Serve) -> None:
-    """As `litellm/openai/…`; with the prices that LiteLLM knows."""
+def test_openais_own_endpoint_works_through_litellm(serve: Serve) -> None:
+    """The name is `litellm/openai/…`, and LiteLLM's prices apply."""
     server = serve([text("fine")])
     assert load_model("litellm/openai/test").complete(ASK).text == "fine"
     assert server.keys == [f"Bearer {KEY}"]
@@ -76,14 +76,14 @@ def test_openais_own_endpoint_through_it(serve: Serve) -> None:
     assert getattr(load_model("litellm/openai/test"), "prices", None) is None
 
 
-def test_who_is_cancelled_ends_the_request(serve: Serve) -> None:
-    """At the server, too."""
+def test_cancellation_ends_the_request(serve: Serve) -> None:
+    """It ends at the server, too."""
     server = serve([text("late", seconds=30)])
     asyncio.run(cancelled(load_model("litellm/openai/test"), server))
 
 
-def test_its_logs_hold_no_key(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
-    """At any level, though it logs what it sends and receives."""
+def test_its_logs_contain_no_key(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    """This is true at any level, although it logs requests and responses."""
     serve([status(500, f"no {KEY}", x_echo=KEY), text(f"fine, {KEY}")])
     with caplog.at_level(logging.DEBUG), caplog.at_level(logging.DEBUG, "LiteLLM"):
         assert load_model("litellm/openai/test").complete(ASK).text == "fine, [secret]"

@@ -1,4 +1,4 @@
-"""The OpenAI-compatible backend, over real HTTP: what it sends, and what becomes of every way to fail."""
+"""The OpenAI-compatible backend, over real HTTP: its requests, and every kind of failure."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from tests.models.server import Reply, status, text, tool_call
 ASK = [Message("system", "Be brief."), Message("user", "Hello?")]
 
 
-def test_what_is_sent_and_what_comes_back(serve: Serve) -> None:
-    """The messages, temperature 0, a limit; the text, the tokens and the cost."""
+def test_the_request_and_the_answer(serve: Serve) -> None:
+    """The request has messages, temperature 0 and a limit; the answer has text, tokens and cost."""
     server = serve([text("Hello.")])
     answer = Backend("test", prices=(2.0, 8.0), max_tokens=50).complete(ASK)
     assert (answer.text, answer.usage.prompt_tokens, answer.usage.completion_tokens) == ("Hello.", 100, 10)
@@ -37,8 +37,8 @@ def test_what_is_sent_and_what_comes_back(serve: Serve) -> None:
     assert server.keys == [f"Bearer {KEY}"]
 
 
-def test_a_name_says_where_the_model_is(serve: Serve, tmp_path: Path) -> None:
-    """`openai/` and no prefix are the endpoint of the environment; a base URL of one's own wins."""
+def test_a_name_selects_the_backend(serve: Serve, tmp_path: Path) -> None:
+    """`openai/` and no prefix use the endpoint of the environment; a custom base URL overrides it."""
     server = serve([text("a")])
     for name, wanted in (("openai/x", "x"), ("x", "x"), ("openai/meta/x-70b", "meta/x-70b")):
         load_model(name).complete(ASK)
@@ -72,8 +72,8 @@ def test_a_name_says_where_the_model_is(serve: Serve, tmp_path: Path) -> None:
         ([Reply(raw=True), text("fine")], 2, 0.3),
     ],
 )
-def test_what_may_pass_is_tried_again(serve: Serve, replies: list[Reply], requests: int, least: float) -> None:
-    """After a pause that grows, or after the one that is asked for."""
+def test_a_transient_failure_is_retried(serve: Serve, replies: list[Reply], requests: int, least: float) -> None:
+    """The pause grows, or is the one that the endpoint requests."""
     if replies[0].headers.get("retry-after") == "RFC":
         replies[0] = status(429, retry_after=email.utils.formatdate(time.time() + 2, usegmt=True))
     server = serve(replies)
@@ -109,8 +109,10 @@ def test_what_may_pass_is_tried_again(serve: Serve, replies: list[Reply], reques
         (Reply(b"\xff\xfe", content_type="text/plain"), 1, "no chat completion"),
     ],
 )
-def test_what_does_not_pass_is_an_error_with_its_cause(serve: Serve, reply: Reply, requests: int, problem: str) -> None:
-    """In one line, which names the model; after no more tries than are of use."""
+def test_a_permanent_failure_is_an_error_with_its_cause(
+    serve: Serve, reply: Reply, requests: int, problem: str
+) -> None:
+    """It is one line that names the model, after a useful number of attempts."""
     server = serve([reply])
     with pytest.raises(ModelError, match=f"^model 'openai/test' .*{problem}") as raised:
         Backend("test", retries=1, timeout=20).complete(ASK)
@@ -131,8 +133,8 @@ def test_what_does_not_pass_is_an_error_with_its_cause(serve: Serve, reply: Repl
         (text("x" * 300_000), "300,000 characters"),
     ],
 )
-def test_an_answer_that_is_no_whole_text_is_of_no_use(serve: Serve, reply: Reply, problem: str) -> None:
-    """It is an error of its own, and what it took is known."""
+def test_an_incomplete_answer_is_an_error(serve: Serve, reply: Reply, problem: str) -> None:
+    """It has its own error class, with its usage."""
     serve([reply])
     with pytest.raises(AnswerError, match=problem) as raised:
         Backend("test").complete(ASK)
@@ -149,8 +151,8 @@ def test_an_answer_that_is_no_whole_text_is_of_no_use(serve: Serve, reply: Reply
         ([status(500, retry_after="0.25")], "which is too late|no answer within"),
     ],
 )
-def test_the_deadline_is_for_the_whole_answer(serve: Serve, replies: list[Reply], problem: str) -> None:
-    """A server that says nothing, or a byte now and then, or fails and fails: with all tries and pauses."""
+def test_the_timeout_covers_the_whole_answer(serve: Serve, replies: list[Reply], problem: str) -> None:
+    """It covers all attempts and pauses of a server that is silent, slow, or keeps failing."""
     server = serve(replies)
     started = time.monotonic()
     with pytest.raises(ModelError, match=problem):
@@ -160,14 +162,14 @@ def test_the_deadline_is_for_the_whole_answer(serve: Serve, replies: list[Reply]
     assert server.open == 0, "the request is ended, too"
 
 
-def test_who_is_cancelled_ends_the_request(serve: Serve) -> None:
-    """At the server, too, and at once."""
+def test_cancellation_ends_the_request(serve: Serve) -> None:
+    """It ends at the server, too, and at once."""
     server = serve([text("late", seconds=30)])
     asyncio.run(cancelled(Backend("test"), server))
 
 
-def test_an_endpoint_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Refused connections are tried again, then said."""
+def test_an_unreachable_endpoint_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refused connections are retried and then reported."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{free.getsockname()[1]}/v1")
@@ -175,8 +177,8 @@ def test_an_endpoint_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         Backend("test", retries=1).complete(ASK)
 
 
-def test_options_that_a_model_refuses_are_left_out_from_then_on(serve: Serve) -> None:
-    """The limit of tokens under its newer name, and no temperature."""
+def test_rejected_options_are_omitted_from_then_on(serve: Serve) -> None:
+    """The token limit gets its newer name, and the temperature is omitted."""
     refused = [status(400, "Unsupported 'max_tokens'", "max_tokens"), status(400, "Unsupported", "temperature")]
     server = serve([*refused, text("fine")])
     model = Backend("test", max_tokens=9)
@@ -189,8 +191,8 @@ def test_options_that_a_model_refuses_are_left_out_from_then_on(serve: Serve) ->
     ]
 
 
-def test_a_refused_option_is_left_out_of_all_requests_that_are_under_way(serve: Serve) -> None:
-    """Several checks at once find out at once."""
+def test_concurrent_requests_omit_a_rejected_option(serve: Serve) -> None:
+    """Several concurrent checks notice it independently."""
 
     def refuse(request: dict[str, Any]) -> Reply:
         refused = [option for option in ("max_tokens", "temperature") if option in request]
@@ -203,24 +205,25 @@ def test_a_refused_option_is_left_out_of_all_requests_that_are_under_way(serve: 
 
 
 @pytest.mark.parametrize(
-    ("told", "cost"), [(0.25, 0.25), (0, 0.0), (math.nan, 0.00011), (math.inf, 0.00011), (-5, 0.00011), ("1", 0.00011)]
+    ("reported", "cost"),
+    [(0.25, 0.25), (0, 0.0), (math.nan, 0.00011), (math.inf, 0.00011), (-5, 0.00011), ("1", 0.00011)],
 )
-def test_the_cost_that_an_endpoint_tells_is_taken_where_it_is_one(serve: Serve, told: object, cost: float) -> None:
-    """Else the prices count: no cap on the cost can be undone."""
+def test_a_valid_cost_of_the_endpoint_is_used(serve: Serve, reported: object, cost: float) -> None:
+    """Otherwise the prices count: no endpoint can bypass a cap on the cost."""
     completion = json.loads(text("fine").body)
-    completion["usage"]["cost"] = told
+    completion["usage"]["cost"] = reported
     serve([Reply(json.dumps(completion).encode())])
     assert Backend("test", prices=(1, 1)).complete(ASK).usage.cost == pytest.approx(cost)
 
 
-def test_half_a_character_is_replaced(serve: Serve) -> None:
-    """JSON can hold one; no file and no further request can."""
+def test_a_lone_surrogate_is_replaced(serve: Serve) -> None:
+    """JSON can contain one, but no file and no later request can."""
     serve([text("so \ud83d, or \ud83d\ude00")])
     assert Backend("test").complete(ASK).text == "so \N{REPLACEMENT CHARACTER}, or \N{GRINNING FACE}"
 
 
-def test_an_endpoint_of_ones_own_may_need_no_key(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    """OpenAI's own does, and says so before anything is sent."""
+def test_a_custom_endpoint_may_need_no_key(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenAI's own needs one, and the error comes before anything is sent."""
     server = serve([text("fine")])
     monkeypatch.delenv("OPENAI_API_KEY")
     assert Backend("test", base_url=server.url).complete(ASK).text == "fine"
@@ -233,13 +236,13 @@ def test_an_endpoint_of_ones_own_may_need_no_key(serve: Serve, monkeypatch: pyte
     "options", [{"timeout": 0}, {"retries": -1}, {"max_connections": 0}, {"prices": (1,)}, {"prices": "ab"}]
 )
 def test_a_wrong_option_is_refused(options: dict[str, object]) -> None:
-    """At once."""
+    """The error comes when the model is created."""
     with pytest.raises(InputError, match="expected"):
         load_model("openai/test", **options)
 
 
-def test_a_model_works_again_after_it_was_closed_and_in_other_loops(serve: Serve) -> None:
-    """Sync, async in several event loops, and closed between."""
+def test_a_model_works_after_close_and_in_other_loops(serve: Serve) -> None:
+    """It works sync, async in several event loops, and after a close."""
     serve([text("fine")])
     model = Backend("test")
     for _ in range(2):
@@ -250,7 +253,7 @@ def test_a_model_works_again_after_it_was_closed_and_in_other_loops(serve: Serve
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # Python 3.12 advises against it
 def test_a_model_works_in_a_forked_child(serve: Serve) -> None:
-    """Its requests have a thread of their own there."""
+    """Its requests have a separate thread there."""
     serve([text("fine")])
     model = Backend("test", timeout=5)
     assert model.complete(ASK).text == "fine"

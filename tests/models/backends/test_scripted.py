@@ -16,26 +16,26 @@ ASK = [Message("user", "Hello?")]
 
 
 def test_the_backends_are_the_files_of_the_folder() -> None:
-    """To add one is to add a file."""
+    """A new backend is a new file."""
     assert backend_names() == ["litellm", "openai", "scripted"]
 
 
 @pytest.mark.parametrize("line", ["{", "[]", "5", '{"answer": 5}', '{"answer": "a", "error": "b"}', '{"reply": "a"}'])
 def test_a_wrong_line_of_a_script_is_named(write: Callable[..., Path], line: str) -> None:
-    """With its file and number, when the model is made."""
+    """The error has file and line, and comes when the model is created."""
     script = write("script.jsonl", '{"answer": "one"}\n' + line + "\n")
     with pytest.raises(ContentError, match=r"script\.jsonl:2: "):
         load_model(f"scripted/{script}")
 
 
-def test_a_script_that_is_not_there(tmp_path: Path) -> None:
-    """Is said at once, too."""
+def test_a_missing_script_is_an_error(tmp_path: Path) -> None:
+    """The error comes when the model is created, too."""
     with pytest.raises(InputError, match=r"nowhere\.jsonl"):
         load_model(f"scripted/{tmp_path}/nowhere.jsonl")
 
 
 def test_threads_share_a_script() -> None:
-    """Each answer is given once, and all that was asked is kept; then there are no more."""
+    """Each answer is used once, all requests are recorded, and then there are no more."""
     model = ScriptedModel([str(number) for number in range(100)], prices=(1.0, 1.0))
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(model.complete, [ASK] * 100))
@@ -46,8 +46,8 @@ def test_threads_share_a_script() -> None:
         model.complete(ASK)
 
 
-def test_a_script_may_be_a_function_of_what_is_asked() -> None:
-    """And an error in it is raised."""
+def test_a_script_may_be_a_function_of_the_messages() -> None:
+    """An error that it returns is raised."""
     model = ScriptedModel(lambda messages: ModelError("busy") if "?" in messages[-1].content else "fine")
     assert model.complete([Message("user", "Hello.")]).text == "fine"
     with pytest.raises(ModelError, match="busy"):
