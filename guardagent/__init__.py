@@ -6,7 +6,7 @@ from types import ModuleType
 
 from guardagent._version import __version__ as __version__
 
-TYPE_CHECKING = False  # as type checkers know it; the module typing would take longer than all of this
+TYPE_CHECKING = False  # known to type checkers; importing `typing` would take longer than the rest of this module
 if TYPE_CHECKING:
     from guardagent.enforcement.tool_guard import ToolGuard as ToolGuard
     from guardagent.errors import ContentError as ContentError
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from guardagent.workflow.model.graph import Graph as Graph
     from guardagent.workflow.verify import verify as verify
 
-# Where each public name lives. It is loaded when it is first used: importing the package costs next to nothing.
+# The module of each public name, which loads at the first use: importing the package is cheap.
 _HOMES = {
     "guardagent.enforcement.tool_guard": "ToolGuard",
     "guardagent.errors": "ContentError GuardError InputError LimitError ModelError "
@@ -75,10 +75,10 @@ _HOMES = {
 }
 _PUBLIC = {name: module for module, names in _HOMES.items() for name in names.split()}
 
-__all__ = sorted(_PUBLIC)  # noqa: PLE0605 - names
+__all__ = sorted(_PUBLIC)  # noqa: PLE0605 - a list of names
 
 
-if not TYPE_CHECKING:  # for a type checker there are the names above and no others
+if not TYPE_CHECKING:  # for a type checker, only the names above exist
 
     def __getattr__(name: str) -> object:
         if name not in _PUBLIC:

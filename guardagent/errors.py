@@ -123,5 +123,5 @@ def error_text(error: BaseException) -> str:
     """Returns the type and message of an error, even if the error's own `__str__` fails."""
     try:
         return strip_control_characters(f"{type(error).__name__}: {error}")
-    except Exception:  # noqa: BLE001 - an error of somebody else's
+    except Exception:  # noqa: BLE001 - the error class is external code
         return type(error).__name__

@@ -274,10 +274,10 @@ class GuardAgent:
         options: dict[str, Any] = {"candidates": candidates, "rounds": rounds, "without": without}
         options |= {"inputs": inputs, "crosshair": crosshair, "divide": divide, "accept_disputes": accept_disputes}
         options["properties"] = properties
-        made = compile_program(subject, examples, means, **options)
-        if made.program is None:
-            raise NotCompiledError(made.report)
-        return made.program
+        result = compile_program(subject, examples, means, **options)
+        if result.program is None:
+            raise NotCompiledError(result.report)
+        return result.program
 
     def close(self) -> None:
         """Ends the sandbox workers that are kept warm; the guard can be used again afterwards.
@@ -474,18 +474,18 @@ def _cached_guard(*key: Any) -> GuardAgent:
     request, specification, agent, model, mode, options = key
     name = _identity((key, os.environ.get("GUARDAGENT_MODEL")))
     with _guards_lock:
-        made, print_then = _guards.get(name, (None, None))
-    if made is not None and _fingerprint(made) == print_then:
-        return made
+        cached, old_fingerprint = _guards.get(name, (None, None))
+    if cached is not None and _fingerprint(cached) == old_fingerprint:
+        return cached
     started = time.time_ns()
-    made = GuardAgent(request, specification, agent=agent, model=model, mode=mode, **options)
-    print_now = _fingerprint(made)
-    if all(status and status[0] < started for status in print_now):  # else a file changed while it was read
+    cached = GuardAgent(request, specification, agent=agent, model=model, mode=mode, **options)
+    fingerprint = _fingerprint(cached)
+    if all(status and status[0] < started for status in fingerprint):  # otherwise a file changed while it was read
         with _guards_lock:
             if len(_guards) >= _MAX_GUARDS:
                 _guards.clear()
-            _guards[name] = made, print_now
-    return made
+            _guards[name] = cached, fingerprint
+    return cached
 
 
 def _identity(value: Any) -> Any:

@@ -20,8 +20,8 @@ def label_problem(action: Any, decision: Any, tags: Any) -> str | None:
             return f"{name!r} is {value!r}; expected a string"
     if isinstance(tags, str) or not isinstance(tags, Iterable):
         return f"'tags' is {tags!r}; expected a set of strings"
-    odd = [tag for tag in tags if not isinstance(tag, str)]
-    return f"a tag is {odd[0]!r}; expected a string" if odd else None
+    invalid = [tag for tag in tags if not isinstance(tag, str)]
+    return f"a tag is {invalid[0]!r}; expected a string" if invalid else None
 
 
 def call_problem(tool: Any, args: Any, facts: Any) -> str | None:

@@ -75,11 +75,11 @@ def combine(first: Verdict, second: Verdict) -> Verdict:
     """Returns the more severe of two verdicts, with the reasons, violations, errors and details of both."""
     severe = max(first, second, key=lambda verdict: verdict.decision.severity)
     new = tuple(violation for violation in second.violations if violation not in first.violations)
-    known = bool(second.violations) and not new  # its reasons are included already
+    repeated = bool(second.violations) and not new  # its reasons are included already
     return severe.changed(
-        reasons=first.reasons if known else _merge(first.reasons, second.reasons),
+        reasons=first.reasons if repeated else _merge(first.reasons, second.reasons),
         violations=first.violations + new,
-        errors=first.errors + tuple(e for e in second.errors if not any(e in known for known in first.errors)),
+        errors=first.errors + tuple(e for e in second.errors if not any(e in error for error in first.errors)),
         details=MappingProxyType({**second.details, **first.details}),
         answer=None if severe.decision > Decision.WARN else first.answer or second.answer,
         risk=first.risk or second.risk,

@@ -224,17 +224,17 @@ class AuditLog:
             raise LogError(f"{self.path}: entry {known.seq:,} was cut off or changed; nothing is added to the log")
         if last is not None and last.keyed and not self._chain.keyed:
             raise LogError(f"{self.path}: was written with a key; expected that key")
-        if last is not None and (wrong := self._chain.entry_problem(last)):
-            raise LogError(f"{self.path}: entry {last.seq:,} {wrong}; nothing is added to the log")
+        if last is not None and (problem := self._chain.entry_problem(last)):
+            raise LogError(f"{self.path}: entry {last.seq:,} {problem}; nothing is added to the log")
         self._last_seen = last
 
     def _require_head(self) -> None:
         """Makes sure that the log is no shorter than its head, which is read first: others may append meanwhile."""
-        kept = self._head_file.read() if self._head_file is not None else None
+        stored = self._head_file.read() if self._head_file is not None else None
         last = self._store.last()
         self._require_end(last)
-        if kept is not None and self._head_file is not None:
-            self._head_file.require_not_shorter(kept, Head.after(last, self._chain))
+        if stored is not None and self._head_file is not None:
+            self._head_file.require_not_shorter(stored, Head.after(last, self._chain))
 
     def _require_open(self) -> None:
         if self._closed:

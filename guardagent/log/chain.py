@@ -78,14 +78,14 @@ class Chain:
             return "has a hash that was computed without the key"
         return "was changed, or written with another key" if self.keyed else "was changed"
 
-    def link_problem(self, entry: Entry, before: Entry | None) -> str | None:
+    def link_problem(self, entry: Entry, previous: Entry | None) -> str | None:
         """Returns the problem with an entry as the successor of another; None if it is intact."""
-        expected = before.seq + 1 if before else 1
+        expected = previous.seq + 1 if previous else 1
         if entry.seq != expected:
             return f"is missing or was moved: entry {entry.seq} is in its place"
         if altered := self.entry_problem(entry):
             return altered
-        if entry.prev != (before.hash if before else FIRST):
+        if entry.prev != (previous.hash if previous else FIRST):
             return "does not follow the entry before it"
         return None
 

@@ -97,28 +97,28 @@ class HeadFile:
         """
         try:
             with folder_lock(self._path.parent):
-                known = self.read()
-                if known is None or known.count < head.count:
+                stored = self.read()
+                if stored is None or stored.count < head.count:
                     replace_file(self._path, f"{head.to_json()}\n")
-                elif known.count == head.count:
-                    self.require_not_shorter(known, head)
+                elif stored.count == head.count:
+                    self.require_not_shorter(stored, head)
         except OSError as error:
             raise LogError(f"{self._path}: the head cannot be written: {error.strerror}") from None
         except InputError as error:
             raise LogError(f"the head cannot be written: {error}") from None
 
-    def require_not_shorter(self, known: Head, now: Head) -> None:
+    def require_not_shorter(self, stored: Head, current: Head) -> None:
         """Makes sure that a log is no shorter than its stored head.
 
         Raises:
             LogError: it is, or it is another log.
         """
-        if known.count > now.count:
+        if stored.count > current.count:
             raise LogError(
-                f"{self._path}: records {known.count:,} entries, but the log has {now.count:,}: some were removed"
+                f"{self._path}: records {stored.count:,} entries, but the log has {current.count:,}: some were removed"
             )
-        if known.count == now.count and known.digest != now.digest:
-            raise LogError(f"{self._path}: is the head of another log, or entry {now.count} was changed")
+        if stored.count == current.count and stored.digest != current.digest:
+            raise LogError(f"{self._path}: is the head of another log, or entry {current.count} was changed")
 
 
 def _parse_head(value: Any, path: Path | str) -> Head:

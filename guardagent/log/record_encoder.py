@@ -64,18 +64,20 @@ class RecordEncoder:
 
     def _encode(self, record: Mapping[str, Any]) -> str:
         _require_record(record)
-        written = self._redacted(record) if self._paths else _plain_fields(record)
-        hashes = {f"{name}_hash": self._hash(record[name], written[name], name) for name in _HASHED if name in written}
-        written = {**written, **hashes, "time": timestamp(self._clock())}
-        text = canonical_json(written)
+        redacted = self._redacted(record) if self._paths else _plain_fields(record)
+        hashes = {
+            f"{name}_hash": self._hash(record[name], redacted[name], name) for name in _HASHED if name in redacted
+        }
+        redacted = {**redacted, **hashes, "time": timestamp(self._clock())}
+        text = canonical_json(redacted)
         if len(text) <= MAX_WHOLE:
             return text
-        return canonical_json({name: self._bounded(value) for name, value in written.items()})
+        return canonical_json({name: self._bounded(value) for name, value in redacted.items()})
 
-    def _hash(self, value: Any, written: Any, name: str) -> str:
+    def _hash(self, value: Any, redacted_value: Any, name: str) -> str:
         """Hashes the original value with a key; without one, the redacted value, which a hash would reveal."""
         redacts = self._chain.keyed and bool(self._by_field[name])
-        return self._chain.value_hash(canonical_json(json_value(value) if redacts else written))
+        return self._chain.value_hash(canonical_json(json_value(value) if redacts else redacted_value))
 
     # --- redaction
 
@@ -83,15 +85,15 @@ class RecordEncoder:
         hidden: dict[Any, Any] = {}
 
         def hide(value: Any) -> dict[str, str]:
-            stands = self._placeholder(value)
-            hidden.update((leaf, stands) for leaf in leaf_values(json_value(value)))
-            return stands
+            placeholder = self._placeholder(value)
+            hidden.update((leaf, placeholder) for leaf in leaf_values(json_value(value)))
+            return placeholder
 
-        made = {name: json_value(value, self._paths_in(name), hide) for name, value in record.items()}
+        redacted = {name: json_value(value, self._paths_in(name), hide) for name, value in record.items()}
         if not hidden:
-            return made
-        again = OccurrenceRedactor(hidden).redact if len(hidden) <= MAX_VALUES else self._placeholder
-        return {name: value if name in _STRUCTURE else again(value) for name, value in made.items()}
+            return redacted
+        redact_occurrences = OccurrenceRedactor(hidden).redact if len(hidden) <= MAX_VALUES else self._placeholder
+        return {name: value if name in _STRUCTURE else redact_occurrences(value) for name, value in redacted.items()}
 
     def _paths_in(self, name: str) -> FieldPaths:
         found = self._by_field.get(name)
@@ -120,8 +122,8 @@ class RecordEncoder:
             return [self._shortened(item) for item in value]
         return self._cut(value, canonical_json(value)) if isinstance(value, str) and len(value) > MAX_STRING else value
 
-    def _cut(self, text: str, whole: str) -> dict[str, Any]:
-        return {"cut": {"start": text[:MAX_STRING], "characters": len(text), "hash": self._chain.value_hash(whole)}}
+    def _cut(self, text: str, hashed: str) -> dict[str, Any]:
+        return {"cut": {"start": text[:MAX_STRING], "characters": len(text), "hash": self._chain.value_hash(hashed)}}
 
 
 def _require_record(record: Mapping[str, Any]) -> None:
@@ -129,8 +131,8 @@ def _require_record(record: Mapping[str, Any]) -> None:
         raise LogError("this is not a record; expected a mapping of field names to values")
     if not isinstance(record.get("kind"), str):
         raise LogError(f"the record has the kind {record.get('kind')!r}; expected a string such as 'verdict'")
-    if taken := _RESERVED_FIELDS & record.keys():
-        raise LogError(f"the record has the field {min(taken)!r}, which is reserved for the log")
+    if reserved := _RESERVED_FIELDS & record.keys():
+        raise LogError(f"the record has the field {min(reserved)!r}, which is reserved for the log")
 
 
 def _plain_fields(record: Mapping[str, Any]) -> Mapping[str, Any]:

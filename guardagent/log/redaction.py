@@ -59,13 +59,13 @@ class OccurrenceRedactor:
         return self._text(value) if isinstance(value, str) else value
 
     def _mapping(self, value: dict[str, Any]) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+        redacted: dict[str, Any] = {}
         for key, item in value.items():
             name = self._text(key)
-            while name in made:
+            while name in redacted:
                 name += "'"
-            made[name] = self.redact(item)
-        return made
+            redacted[name] = self.redact(item)
+        return redacted
 
     def _text(self, text: str) -> str:
         for form in self._long:

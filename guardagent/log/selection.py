@@ -53,13 +53,13 @@ class Selection:
         return iter([*islice(self._matching(path, backwards=True), self.last)][::-1])
 
     def _matching(self, path: Path, *, backwards: bool = False) -> Iterator[ParsedEntry]:
-        log, wanted, entry = open_reader(path), self._criteria(), None
-        parts = [f'"{name}":{canonical_json(value)}' for name, value in wanted.items()]  # each occurs in every match
+        log, criteria, entry = open_reader(path), self._criteria(), None
+        parts = [f'"{name}":{canonical_json(value)}' for name, value in criteria.items()]  # each occurs in every match
         try:
             for entry in log.backwards() if backwards else log:
                 if all(part in entry.text for part in parts):
                     fields = _fields(entry, path)
-                    if self._matches(fields, wanted):
+                    if self._matches(fields, criteria):
                         yield ParsedEntry(entry, fields)
         except DamagedLogError as damaged:
             near = f"{'before' if backwards else 'after'} entry {entry.seq}" if entry else "at the beginning"
@@ -71,9 +71,9 @@ class Selection:
         named = {"conversation": self.conversation, "tool": self.tool, "decision": self.decision}
         return {name: value for name, value in named.items() if value is not None}
 
-    def _matches(self, fields: dict[str, Any], wanted: dict[str, str]) -> bool:
+    def _matches(self, fields: dict[str, Any], criteria: dict[str, str]) -> bool:
         return (
-            all(fields.get(name) == value for name, value in wanted.items())
+            all(fields.get(name) == value for name, value in criteria.items())
             and (self.since is None or str(fields["time"]) >= self.since)
             and (self.until is None or str(fields["time"]) <= self.until)
         )

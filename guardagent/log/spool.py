@@ -82,7 +82,7 @@ class Spool:
 
     def _is_empty(self) -> bool:
         try:
-            return not os.path.getsize(self.path)  # noqa: PTH202 - quicker
+            return not os.path.getsize(self.path)  # noqa: PTH202 - faster
         except FileNotFoundError:
             return True
 
@@ -98,8 +98,8 @@ class Spool:
 
     def _write(self, handle: int, line: list[Any]) -> None:
         lines = self._lines(handle)
-        whole = sum(len(line) + 1 for line in lines)
-        os.ftruncate(handle, whole)  # an unfinished line of a killed writer
+        complete_bytes = sum(len(line) + 1 for line in lines)
+        os.ftruncate(handle, complete_bytes)  # an unfinished line of a killed writer
         begin = [] if lines else [{"spool": secrets.token_hex(8)}]
         data = b"".join(json.dumps(one).encode() + b"\n" for one in [*begin, line])
         try:
@@ -111,7 +111,7 @@ class Spool:
                 sync_folder(self.path.parent)
         except BaseException:
             with contextlib.suppress(OSError):
-                os.ftruncate(handle, whole)
+                os.ftruncate(handle, complete_bytes)
             raise
 
     def _catch_up(self, handle: int) -> bool:
@@ -121,15 +121,15 @@ class Spool:
             return True
         try:
             name = json.loads(lines[0])["spool"]
-            at = self._position(name)
-            waiting = [(seen, entry) for seen, entry in map(json.loads, lines[1:][at:])]
+            position = self._position(name)
+            waiting = [(seen, entry) for seen, entry in map(json.loads, lines[1:][position:])]
         except (ValueError, TypeError, KeyError) as error:
             raise LogError(f"{self.path}: is not a spool, or was changed: {error}") from None
         try:
-            there = self._target.since(min(seen for seen, _ in waiting)) if waiting else []
-            for done, (_, entry) in enumerate(waiting, at + 1):
-                if entry in there:
-                    there.remove(entry)
+            logged = self._target.since(min(seen for seen, _ in waiting)) if waiting else []
+            for done, (_, entry) in enumerate(waiting, position + 1):
+                if entry in logged:
+                    logged.remove(entry)
                 else:
                     self._target.append(entry)
                 self._keep_position(name, done)

@@ -101,15 +101,15 @@ class _ValueEncoder:
 
     def _mapping(self, value: Mapping[Any, Any], paths: FieldPaths, depth: int) -> Any:
         self._left -= len(value)
-        made = {}
+        encoded = {}
         for key, item in value.items():
             if type(key) is not str:
                 return self._pairs(value, paths, depth)
             inside = descend(paths, key) if paths else ()
-            made[key] = item if type(item) in _ATOMS and not inside else self.encode(item, inside, depth + 1)
-        if len(made) == 1 and not _TAGS.isdisjoint(made):
+            encoded[key] = item if type(item) in _ATOMS and not inside else self.encode(item, inside, depth + 1)
+        if len(encoded) == 1 and not _TAGS.isdisjoint(encoded):
             return self._pairs(value, paths, depth)
-        return made
+        return encoded
 
     def _pairs(self, value: Mapping[Any, Any], paths: FieldPaths, depth: int) -> Any:
         of = self.encode

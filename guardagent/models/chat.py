@@ -110,8 +110,8 @@ def checked_candidate(
 def written_calls(message: Any) -> list[WrittenCall]:
     """Returns the calls of a complete answer, including the form before `tool_calls`."""
     legacy = getattr(message, "function_call", None)
-    written = [_call(one) for one in _list(getattr(message, "tool_calls", None))]
-    return written + ([_function(legacy, "")] if legacy else [])
+    calls = [_call(one) for one in _list(getattr(message, "tool_calls", None))]
+    return calls + ([_function(legacy, "")] if legacy else [])
 
 
 def _call(one: Any) -> WrittenCall:

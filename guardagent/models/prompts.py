@@ -133,19 +133,19 @@ class Prompts:
     def _marks(self, data: Mapping[str, Any], shared: Mapping[str, Any]) -> tuple[str, str]:
         """Returns (mark, shared mark), which differ and occur in none of the strings."""
         repeated = list(filter(None, _strings(shared)))
-        texts = [*_strings(data), *repeated]
+        strings = [*_strings(data), *repeated]
         if not repeated:
-            return self._mark(texts), ""
+            return self._mark(strings), ""
         shared_mark = self._shared_mark
-        if not shared_mark or any(shared_mark in text for text in texts):
-            shared_mark = self._shared_mark = self._mark(texts)
-        return self._mark([*texts, shared_mark]), shared_mark
+        if not shared_mark or any(shared_mark in text for text in strings):
+            shared_mark = self._shared_mark = self._mark(strings)
+        return self._mark([*strings, shared_mark]), shared_mark
 
-    def _mark(self, texts: Sequence[str]) -> str:
+    def _mark(self, strings: Sequence[str]) -> str:
         """Returns a new mark that occurs in none of the strings."""
         for _ in range(100):
             mark = self._new_mark()
-            if not any(mark in text for text in texts):
+            if not any(mark in text for text in strings):
                 return mark
         raise InputError("every new mark occurs in the data; expected random marks")
 

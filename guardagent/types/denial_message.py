@@ -83,7 +83,7 @@ def _evidence_lines(violation: Violation) -> Iterator[str]:
     yield from (f"needed: {one}" for one in needed if one and one not in violation.message)
     yield from evidence.get("reasons", ())
     if open_calls := evidence.get("in flight"):
-        yield f"not known yet: how {', '.join(dict.fromkeys(one['tool'] for one in open_calls))} ended"
+        yield f"outcome still unknown: {', '.join(dict.fromkeys(one['tool'] for one in open_calls))}"
 
 
 def _error(error: str, reasons: tuple[str, ...]) -> str:

@@ -322,8 +322,8 @@ class Verdict:
         return quick_verdict(*map(values.get, _NAMES, _values_of(self)))
 
 
-def _default_of(one: Field[Any]) -> dict[str, Any]:
-    defaults = {"default": one.default, "default_factory": one.default_factory}
+def _default_of(dataclass_field: Field[Any]) -> dict[str, Any]:
+    defaults = {"default": dataclass_field.default, "default_factory": dataclass_field.default_factory}
     return {name: value for name, value in defaults.items() if value is not MISSING}
 
 

@@ -95,8 +95,8 @@ class Store:
         return self._handle
 
     def _require_same_file(self, handle: int) -> None:
-        opened, there = os.fstat(handle), os.stat(self._path)  # noqa: PTH116 - quicker
-        if (opened.st_dev, opened.st_ino) != (there.st_dev, there.st_ino):
+        opened, current = os.fstat(handle), os.stat(self._path)  # noqa: PTH116 - faster
+        if (opened.st_dev, opened.st_ino) != (current.st_dev, current.st_ino):
             raise LogError(f"{self._path}: is another file than the one opened: the log was moved or replaced")
 
     def _read_end(self, handle: int) -> int:
@@ -195,16 +195,16 @@ def _entry(line: bytes) -> Entry:
 
 def _lines_backwards(file: BufferedReader, size: int) -> Iterator[bytes]:
     """Yields the lines without line breaks from the last; the first result follows the last line break, often empty."""
-    kept, at = b"", size
+    rest, at = b"", size
     while at:
         begin = max(0, at - _BLOCK)
         file.seek(begin)
-        first, *lines = (file.read(at - begin) + kept).split(b"\n")
+        first, *lines = (file.read(at - begin) + rest).split(b"\n")
         yield from reversed(lines)
-        kept, at = first, begin
-        if len(kept) > _MAX_LINE:
+        rest, at = first, begin
+        if len(rest) > _MAX_LINE:
             raise DamagedLogError("has a line that is too long")
-    yield kept
+    yield rest
 
 
 def _first_two(lines: Iterable[bytes]) -> list[bytes]:
@@ -215,12 +215,12 @@ def _lock(handle: int, path: Path) -> None:
     """Waits for other writers, up to a time limit."""
     import fcntl
 
-    until = time.monotonic() + _LOCK_TIMEOUT
+    deadline = time.monotonic() + _LOCK_TIMEOUT
     while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise LogError(f"{path}: another process has been writing for {_LOCK_TIMEOUT:.0f} s") from None
             time.sleep(_PAUSE)
         else:

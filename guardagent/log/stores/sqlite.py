@@ -157,17 +157,17 @@ def _create(path: Path, *, fresh: bool) -> None:
             return
         if _wal(path).exists():  # SQLite would read it as part of the new file
             raise LogError(f"{path}: no longer exists, but {_wal(path).name!r} has entries of it: move the log back")
-        new = path.with_name(f".{path.name}.new")
-        for left in ("", "-journal", "-wal", "-shm"):  # of a process that was killed here
-            Path(f"{new}{left}").unlink(missing_ok=True)
-        os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as db:
+        temporary = path.with_name(f".{path.name}.new")
+        for suffix in ("", "-journal", "-wal", "-shm"):  # of a process that was killed here
+            Path(f"{temporary}{suffix}").unlink(missing_ok=True)
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        with contextlib.closing(sqlite3.connect(temporary, isolation_level=None)) as db:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute(f"PRAGMA application_id = {_APPLICATION}")
             db.execute(f"PRAGMA user_version = {_VERSION}")
             for statement in _SCHEMA:
                 db.execute(statement)
-        new.replace(path)
+        temporary.replace(path)
         sync_folder(path.parent)
 
 
@@ -177,8 +177,8 @@ def _require_log(db: sqlite3.Connection, path: Path) -> None:
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if (application, version) != (_APPLICATION, _VERSION):
         raise ContentError("is not a log, or has the format of another release", path)
-    made = [row[0] for row in db.execute("SELECT sql FROM sqlite_schema ORDER BY rowid LIMIT 9")]
-    if made != list(_SCHEMA):
+    statements = [row[0] for row in db.execute("SELECT sql FROM sqlite_schema ORDER BY rowid LIMIT 9")]
+    if statements != list(_SCHEMA):
         raise DamagedLogError("cannot be read: the file has tables or triggers that a log does not have")
 
 
@@ -188,7 +188,7 @@ def _last(db: sqlite3.Connection) -> Entry | None:
 
 
 def _identity(path: Path) -> tuple[int, int]:
-    found = os.stat(path)  # noqa: PTH116 - quicker, and asked at every commit
+    found = os.stat(path)  # noqa: PTH116 - faster, and called at every commit
     return found.st_dev, found.st_ino
 
 

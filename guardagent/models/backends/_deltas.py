@@ -42,7 +42,7 @@ class _PartialCall:
 class _PartialChoice:
     strings: list[str] = field(default_factory=list)
     calls: dict[int, _PartialCall] = field(default_factory=dict)
-    legacy_call: _PartialCall | None = None  # of the form before `tool_calls`
+    legacy_call: _PartialCall | None = None  # the format before `tool_calls`
     finish_reason: str | None = None
 
     def add(self, choice: Any) -> int:

@@ -66,12 +66,12 @@ class Endpoint:
         """
         import openai  # noqa: F401 - the first import takes a second, which must not count as the endpoint's time
 
-        slots, ends = self._semaphore(), None
+        slots, deadline = self._semaphore(), None
         try:
             async with slots:  # waiting for a slot does not count as the endpoint's time
-                ends = time.monotonic() + self.timeout
+                deadline = time.monotonic() + self.timeout
                 async with asyncio.timeout(self.timeout):
-                    return await self._send_with_retries(send, ends)
+                    return await self._send_with_retries(send, deadline)
         except TimeoutError:
             raise self.error(f"gave no answer within {self.timeout:g} seconds") from None
 
@@ -98,10 +98,10 @@ class Endpoint:
         problem = _problem(text, finish_reason, called_tool=called_tool)
         if problem:
             raise AnswerError(f"model {self.name!r} {problem}", usage)
-        whole = str(text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # without lone surrogates
-        return Completion(scrub(whole), usage)
+        valid_text = str(text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # without lone surrogates
+        return Completion(scrub(valid_text), usage)
 
-    async def _send_with_retries(self, send: Callable[[], Awaitable[T]], ends: float) -> T:
+    async def _send_with_retries(self, send: Callable[[], Awaitable[T]], deadline: float) -> T:
         import openai
 
         for attempt in range(self._retries + 1):
@@ -111,7 +111,7 @@ class Endpoint:
                 pause = _pause(error, attempt)
                 if pause is None or attempt == self._retries:
                     raise self.error(_error_message(error, attempt + 1)) from None
-                if time.monotonic() + pause > ends:
+                if time.monotonic() + pause > deadline:
                     late = f"the next attempt would be in {round(pause, 1):g} seconds, after the timeout"
                     raise self.error(f"{_error_message(error, attempt + 1)}; {late}") from None
                 await asyncio.sleep(pause)

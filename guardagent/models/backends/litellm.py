@@ -72,7 +72,7 @@ class Backend:
                 max_tokens=self.max_tokens,
                 timeout=self._endpoint.timeout,
                 max_retries=0,
-                drop_params=True,  # some models refuse some options
+                drop_params=True,  # some models reject some options
             )
         except openai.AuthenticationError:
             if keys := _missing_keys(self._litellm, self._model):

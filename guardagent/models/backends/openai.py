@@ -269,9 +269,9 @@ def _chat_request(
 async def _disconnect(clients: Clients) -> None:
     """Closes the connections of clients, except those inherited by a fork."""
     loop = asyncio.get_running_loop()
-    ours = [client for place, client in clients.items() if place[0] is loop]
+    own_clients = [client for place, client in clients.items() if place[0] is loop]
     clients.clear()
-    for client in ours:
+    for client in own_clients:
         await client.close()
 
 

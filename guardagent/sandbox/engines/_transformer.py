@@ -30,7 +30,7 @@ def program_code(program: str, functions: frozenset[str]) -> bytes:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             admit(program, functions)
-            tree = policy.visit(parse(program))  # a tree of its own, which it changes
+            tree = policy.visit(parse(program))  # a separate tree, which the transformation changes
             if policy.errors:
                 raise ProgramError(_first_error(policy.errors))
             return marshal.dumps(compile(tree, PROGRAM, "exec", dont_inherit=True, optimize=0))
@@ -53,14 +53,14 @@ class Transformer(RestrictingNodeTransformer):
             super().check_name(node, name, allow_magic_methods)
 
     def visit_Name(self, node: ast.Name) -> Any:
-        if node.id in ("print", "__name__"):  # a guarded function of that name is there, and collects nothing
+        if node.id in ("print", "__name__"):  # a guarded function has that name, and collects nothing
             return self.node_contents_visit(node)
         return super().visit_Name(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
         if node.attr == "__name__" and isinstance(node.value, ast.Attribute) and node.value.attr == "__class__":
             node.value = self._call(node, "type", node.value.value)
-        if isinstance(node.ctx, ast.Load):  # also names with an underscore: `_getattr_` knows whose they are
+        if isinstance(node.ctx, ast.Load):  # also names with an underscore: `_getattr_` checks their owner
             return self._call(
                 node, "_getattr_", self.visit(node.value), ast.copy_location(ast.Constant(node.attr), node)
             )
@@ -87,8 +87,7 @@ class Transformer(RestrictingNodeTransformer):
     def visit_Nonlocal(self, node: ast.Nonlocal) -> Any:
         return self.node_contents_visit(node)
 
-    # Patterns read attributes that the gate has checked, and bind names that it has checked; a value pattern must
-    # stay the dotted name that it is.
+    # The gate has checked the attributes and names of patterns; a value pattern must remain a dotted name.
     def visit_Match(self, node: Any) -> Any:
         return self.node_contents_visit(node)
 

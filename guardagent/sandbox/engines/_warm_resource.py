@@ -54,9 +54,9 @@ class WarmResource(Generic[T]):
         Raises:
             SandboxError: this process is a fork of one that had started it.
         """
-        kept = self._enter()
+        resource = self._enter()
         try:
-            yield kept
+            yield resource
         finally:
             with self._lock:
                 self._in_use -= 1
@@ -82,26 +82,26 @@ class WarmResource(Generic[T]):
             self._in_use += 1
             return self._resource
 
-    def _reap(self, kept: T) -> None:
+    def _reap(self, resource: T) -> None:
         while True:
             time.sleep(min(1.0, self.idle_seconds / 4))
             with self._lock:
-                if self._resource is not kept:
+                if self._resource is not resource:
                     return
                 if not self._in_use and time.monotonic() - self._last_used >= self.idle_seconds:
                     self._stop_resource()
                     return
 
     def _stop_resource(self) -> None:
-        kept, self._resource = self._resource, None
-        if kept is not None:
-            self._stop(kept)
+        resource, self._resource = self._resource, None
+        if resource is not None:
+            self._stop(resource)
 
     def _after_fork(self) -> None:
         """Drops the parent's workers, whose threads do not exist in a child; waiting for them would hang."""
-        kept, self._resource, self._in_use = self._resource, None, 0
+        resource, self._resource, self._in_use = self._resource, None, 0
         self._lock = threading.Lock()
         if self._detach is None:
             self._lost_in_fork = self._lost_in_fork or self._started
-        elif kept is not None:
-            self._detach(kept)
+        elif resource is not None:
+            self._detach(resource)

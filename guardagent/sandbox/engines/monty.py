@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _GRACE_SECONDS = 0.5
 _MAX_INTERPRETER = 200  # characters that the kernel reads in the first line of a script
-WAIT_SECONDS = 60.0  # for a free worker, when all are at work
+WAIT_SECONDS = 60.0  # for a free worker, when all are busy
 _LIMIT_ERRORS = (TimeoutError, MemoryError, RecursionError)
 _NOT_YET = "The monty syntax parser does not yet support"
 
@@ -140,7 +140,7 @@ class _MontyRun:
             value = self._budget.call(self._functions[name], snapshot.args, snapshot.kwargs)
         except SandboxError:
             raise
-        except Exception as error:  # noqa: BLE001 - the guest sees it as an error of the function it called
+        except Exception as error:  # noqa: BLE001 - the guest receives it as an error of the function
             return snapshot.resume({"exc_type": "ValueError", "message": str(error)})
         return snapshot.resume({"return_value": value})
 

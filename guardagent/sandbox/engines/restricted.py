@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 START_SECONDS = 20.0
 TRIES = 3  # to start the worker process
 WAIT_SECONDS = 60.0  # for a free slot, when all are taken
-MAX_RECEIVED = 16 * 1024 * 1024  # bytes that one run may send to the host in all
+MAX_RECEIVED = 16 * 1024 * 1024  # bytes that one run may send to the host in total
 MAX_RUNS = 1000  # of one guest
 MAX_IDLE = 8  # guests with a program
 SLOTS = max(2, os.cpu_count() or 2)  # runs at once
@@ -69,7 +69,7 @@ class Engine:
             try:
                 return zygote.run(loaded, request, functions)
             except _GuestDiedError:
-                return zygote.run(loaded, request, functions, again=True)
+                return zygote.run(loaded, request, functions, retry=True)
 
     def unconfined(self) -> str:
         """Returns why its workers are not confined by the hardening layers; empty if they are."""
@@ -128,7 +128,7 @@ class _RestrictedRun:
         if self._received > MAX_RECEIVED:
             raise LimitError(f"over its limits: it sent more than {MAX_RECEIVED:,} bytes")
         data = self._read(size)
-        if _values(data) > MAX_NODES:  # before they become objects
+        if _values(data) > MAX_NODES:  # before decoding
             raise LimitError(f"over its limits: it passed the host more than {MAX_NODES:,} values")
         message = codec.unpack(data)
         if not isinstance(message, dict):
@@ -248,10 +248,10 @@ class _Zygote:
             self._slots.release()
 
     def run(
-        self, loaded: _GuestProgram, request: bytes, functions: Mapping[str, Callable[..., Any]], *, again: bool = False
+        self, loaded: _GuestProgram, request: bytes, functions: Mapping[str, Callable[..., Any]], *, retry: bool = False
     ) -> Any:
-        """Performs one run in an idle guest that has the program; with `again`, or if none is idle, in a new guest."""
-        guest = None if again else self._idle_guest(loaded)
+        """Performs one run in an idle guest that has the program; with `retry`, or if none is idle, in a new guest."""
+        guest = None if retry else self._idle_guest(loaded)
         if guest is None:
             guest = self._new_guest()
             setup = {"functions": list(loaded.functions), "limits": asdict(loaded.limits)}
@@ -305,10 +305,10 @@ class _Zygote:
         control = self._control or self._start()
         while True:
             while len(self._waiting) <= SLOTS:
-                mine, theirs = socket.socketpair()
-                self._waiting.append(_Guest(mine))
-                with theirs:
-                    socket.send_fds(control, [b"+"], [theirs.fileno()])
+                host_end, guest_end = socket.socketpair()
+                self._waiting.append(_Guest(host_end))
+                with guest_end:
+                    socket.send_fds(control, [b"+"], [guest_end.fileno()])
             pid = control.recv(4, socket.MSG_WAITALL)
             if len(pid) < 4:
                 raise EOFError("it has ended")
@@ -319,23 +319,23 @@ class _Zygote:
             guest.disconnect()
 
     def _start(self) -> socket.socket:
-        mine, theirs = socket.socketpair()
-        with theirs:
+        host_end, worker_end = socket.socketpair()
+        with worker_end:
             self._process = subprocess.Popen(  # noqa: S603 - our own worker
                 worker.command("zygote", hardening.active(), libraries=("RestrictedPython",)),
-                stdin=theirs.fileno(),
+                stdin=worker_end.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env={"PYTHONHASHSEED": "0"},
                 cwd="/",
                 start_new_session=True,
             )
-        self._control = mine
-        mine.settimeout(START_SECONDS)
-        reply = mine.recv(1000)
+        self._control = host_end
+        host_end.settimeout(START_SECONDS)
+        reply = host_end.recv(1000)
         if reply != b"+":
             raise EOFError(reply.decode(errors="replace") or "it ended at once")
-        return mine
+        return host_end
 
     def stop(self) -> None:
         with self._lock:

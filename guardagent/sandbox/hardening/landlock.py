@@ -19,7 +19,7 @@ _RULE_PATH_BENEATH = 1
 _EXECUTE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 2, 1 << 3
 _NET_BIND_AND_CONNECT = 0b11
 _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS = 0b11
-_FS_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # how many file rights there are, by version of the interface
+_FS_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # the number of file rights, by version of the interface
 
 
 def problem() -> str:

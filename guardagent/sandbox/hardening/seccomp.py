@@ -40,7 +40,7 @@ def apply(profile: Profile) -> None:
     machine = MACHINES[os.uname().machine]
     program = _program(machine, PROFILES[profile.syscalls], threads_only=profile.syscalls in THREADS_ONLY)
     code = ctypes.create_string_buffer(program, len(program))
-    # struct sock_fprog: the number of instructions, and where they are.
+    # struct sock_fprog: the number of instructions, and their address.
     header = struct.pack("HxxxxxxP" if struct.calcsize("P") == 8 else "HxxP", len(program) // 8, ctypes.addressof(code))
     _linux.no_new_privileges()
     _seccomp(_SECCOMP_SET_MODE_FILTER, ctypes.create_string_buffer(header, len(header)))

@@ -22,5 +22,5 @@ def main(arguments: tuple[str, tuple[str, ...]]) -> None:
     try:
         hardening.apply(layers, hardening.Profile("program", (program, *_LIBRARIES), _MEMORY_BYTES))
     except OSError:
-        os._exit(70)  # the host sees that the worker did not start
+        os._exit(70)  # the host notices that the worker did not start
     os.execve(program, [program, *sys.argv[1:]], {})  # noqa: S606 - the purpose of this module

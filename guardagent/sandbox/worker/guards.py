@@ -57,7 +57,7 @@ sys.modules.setdefault(_MODULE, types.ModuleType(_MODULE))  # where a dataclass 
 
 
 class ProgramClasses:
-    """Creates and remembers the classes of a program: only their attributes may it set."""
+    """Creates and records the classes of a program, the only ones whose attributes it may set."""
 
     def __init__(self) -> None:
         self._classes: set[type] = set()
@@ -67,9 +67,9 @@ class ProgramClasses:
 
     def __call__(self, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any) -> type:
         kind, _, _ = types.prepare_class(name, bases)
-        made: type = kind(name, bases, namespace, **keywords)
-        self._classes.add(made)
-        return made
+        cls: type = kind(name, bases, namespace, **keywords)
+        self._classes.add(cls)
+        return cls
 
     def __prepare__(self, name: str, bases: tuple[type, ...], **keywords: Any) -> Mapping[str, object]:
         return types.prepare_class(name, bases)[1]
@@ -209,9 +209,9 @@ def apply(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 def _formatting(found: Any, value: Any, name: str) -> Any:
     """Returns the guarded replacement for `str.format`, however it was reached."""
-    own = getattr(found, "__self__", None)
-    if isinstance(own, str):
-        return _format(own) if name == "format" else _format_map(own)
+    receiver = getattr(found, "__self__", None)
+    if isinstance(receiver, str):
+        return _format(receiver) if name == "format" else _format_map(receiver)
     if isinstance(value, type) and issubclass(value, str):
         if name == "format":
             return lambda text, /, *args, **kwargs: _format(text)(*args, **kwargs)

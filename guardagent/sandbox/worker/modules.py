@@ -52,7 +52,7 @@ _DROPPED = frozenset({"attrgetter", "methodcaller", "getcontext", "setcontext", 
 class Modules:
     """The imports of one program; `begin` sets the clock and resets the random numbers for each run."""
 
-    def __init__(self, getattr: Callable[..., Any]) -> None:  # noqa: A002 - the program's own
+    def __init__(self, getattr: Callable[..., Any]) -> None:  # noqa: A002 - replaces the built-in
         self._getattr = getattr
         self._now = dt.datetime.now(dt.UTC)
         self._loaded: dict[str, types.ModuleType] = {}
@@ -161,13 +161,13 @@ def _public(name: str) -> dict[str, Any]:
     if name in ("random", "time", "urllib"):
         return {}
     module = importlib.import_module(name)
-    kept = _EXPORTED[name].split() if name in _EXPORTED else getattr(module, "__all__", None) or dir(module)
-    found = {item: getattr(module, item) for item in kept if item[:1] != "_" and item not in _DROPPED}
-    return {item: value for item, value in found.items() if not isinstance(value, types.ModuleType)}
+    names = _EXPORTED[name].split() if name in _EXPORTED else getattr(module, "__all__", None) or dir(module)
+    exported = {item: getattr(module, item) for item in names if item[:1] != "_" and item not in _DROPPED}
+    return {item: value for item, value in exported.items() if not isinstance(value, types.ModuleType)}
 
 
 def load_all() -> None:
     """Reads the modules from disk, which is impossible once the layers are applied."""
     for name in sorted(MODULES):
         _public(name)
-    dt.datetime.strptime("2000", "%Y").replace(tzinfo=dt.UTC)  # reads a module of its own
+    dt.datetime.strptime("2000", "%Y").replace(tzinfo=dt.UTC)  # loads another module

@@ -30,7 +30,7 @@ class _Task:
     run: Mapping[str, Any]
     position: tuple[
         str, str, str
-    ]  # the input, and the strings before and after the value; for facts the name, and nothing
+    ]  # the input, and the strings around the value; for facts, the name and an empty string
     number: str
 
 
@@ -44,9 +44,9 @@ def main(_arguments: tuple[()]) -> None:
     readable = tuple(path for path in (*sys.path, *_LIBRARIES, *work["readable"]) if path and os.path.exists(path))  # noqa: PTH110
     hardening.apply(hardening.LAYERS, hardening.Profile("program", readable, _MEMORY_BYTES, files=256))
     _Task.check, _Task.properties = (_load_check(work[name], tools) for name in ("program", "properties"))
-    ends = time.monotonic() + work["seconds"]
+    deadline = time.monotonic() + work["seconds"]
     for question in work["questions"]:
-        if time.monotonic() > ends:
+        if time.monotonic() > deadline:
             break
         _Task.run, _Task.position = question["run"], tuple(question["place"])
         values = _counterexamples(keeps_number if question["number"] else keeps_text, work["each"])
@@ -91,12 +91,12 @@ def _keeps(value: Any) -> bool:
 
 
 def _with_value(value: Any) -> dict[str, Any]:
-    part, before, behind = _Task.position
+    field, before, after = _Task.position
     run = {name: (dict(item) if isinstance(item, dict) else item) for name, item in _Task.run.items()}
-    if part == "facts":
-        run[part][before] = value
+    if field == "facts":
+        run[field][before] = value
     else:
-        run[part] = before + str(value) + behind
+        run[field] = before + str(value) + after
     return run
 
 
