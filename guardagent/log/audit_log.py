@@ -119,7 +119,7 @@ class AuditLog:
         return self._wait_for_commit(self._enqueue(text))
 
     @property
-    def seen(self) -> int:
+    def last_seq(self) -> int:
         """The number of the last entry seen here; 0 if there is none."""
         return self._last_seen.seq if self._last_seen is not None else 0
 

@@ -61,14 +61,14 @@ class Spool:
         Raises:
             LogError: it is in neither, or it is unknown whether it is.
         """
-        entry, seen = self._target.prepared(record), self._target.seen
+        entry, last_seq = self._target.prepare(record), self._target.last_seq
         try:
             empty = self._is_empty()
             if empty and self._append_to_log(entry):  # the common case
                 return
             with self._locked_file() as handle:
                 if empty or not self._catch_up(handle) or not self._append_to_log(entry):
-                    self._write(handle, [seen, entry])
+                    self._write(handle, [last_seq, entry])
         except OSError as error:
             raise LogError(f"neither the log nor its spool '{self.path}' can be written: {error}") from None
 
@@ -166,22 +166,22 @@ class _AuditLogTarget:
 
     def __init__(self, log: AuditLog) -> None:
         self._log = log
-        self.append, self.prepared, self.since = log.append_prepared, log.prepare, log.since
+        self.append, self.prepare, self.since = log.append_prepared, log.prepare, log.since
 
     @property
-    def seen(self) -> int:
-        return self._log.seen
+    def last_seq(self) -> int:
+        return self._log.last_seq
 
 
 class _RecordTarget:
     """Any other log: its entries are records."""
 
-    seen = 0
+    last_seq = 0
 
     def __init__(self, log: RecordSink) -> None:
         self.append = log.append
 
-    def prepared(self, record: Mapping[str, Any]) -> Any:
+    def prepare(self, record: Mapping[str, Any]) -> Any:
         return json.loads(canonical_json(json_value(record)))
 
     def since(self, _seq: int) -> list[Any]:

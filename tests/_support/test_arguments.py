@@ -51,7 +51,7 @@ def test_other_names_are_allowed(args: dict[str, Any]) -> None:
 
 def test_the_message_has_the_path() -> None:
     """So a model can correct it."""
-    assert ambiguous_names({"to": [{"a": 1}, {"a": 1, "A": 2}]}) == "both 'a' and 'A' in to[1]"
+    assert ambiguous_names({"to": [{"a": 1}, {"a": 1, "A": 2}]}) == "both 'a' and 'A' in 'to[1]'"
 
 
 def test_a_value_that_contains_itself_is_denied() -> None:

@@ -142,7 +142,7 @@ def test_a_wrong_trace_says_where(says: str) -> None:
     [
         ("[]", "a list; expected a JSON object"),
         ('{"id": "a", "id": "b"}', "key 'id' appears twice"),
-        ('{"id": "a", "proposed": {"tool": "a", "args": {"n": 1, "n": 2}}}', "key 'n' is given twice"),
+        ('{"id": "a", "proposed": {"tool": "a", "args": {"n": 1, "n": 2}}}', "key 'n' appears twice"),
         ('{"id": "a", "histroy": []}', "history: missing; expected a list of objects; it has 'id', 'histroy'"),
         ('{"id": NaN}', "NaN is not a JSON value"),
         ("{", "not JSON at column 2"),

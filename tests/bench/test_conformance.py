@@ -103,7 +103,7 @@ def test_an_agent_of_ones_own_is_told_why(tmp_path: Path) -> None:
     agent = Confused()
     episode = play(lambda *_: agent, 0, shop_rules())
     assert (episode.made, episode.judged, episode.refused) == (0, 3, 3)
-    for said, expected in zip(agent.seen, ("given twice", "has not signed in", "unknown tool"), strict=True):
+    for said, expected in zip(agent.seen, ("appears twice", "has not signed in", "unknown tool"), strict=True):
         assert expected in said
 
 

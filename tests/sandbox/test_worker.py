@@ -164,4 +164,7 @@ def test_the_doctor_reports_a_missing_interpreter(tmp_path: Path) -> None:
     program = f"{nowhere}; from guardagent.cli.main import main; main(['doctor'])"
     command = [sys.executable, "-c", program]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, env=bare)
-    assert (ran.returncode, "'monty' is neither beside Python nor on PATH" in " ".join(ran.stdout.split())) == (1, True)
+    assert (ran.returncode, "'monty' is neither beside Python nor on 'PATH'" in " ".join(ran.stdout.split())) == (
+        1,
+        True,
+    )

@@ -27,7 +27,7 @@ def test_a_changed_verdict_is_a_copy() -> None:
     changed = verdict.changed(elapsed_ms=0.0, answer="x", reasons=())
     assert changed == replace(verdict, elapsed_ms=0.0, answer="x", reasons=())
     assert verdict.elapsed_ms == 3.0
-    with pytest.raises(TypeError, match="no anser"):
+    with pytest.raises(TypeError, match="no field 'anser'"):
         verdict.changed(anser="x")
 
 

@@ -57,8 +57,8 @@ class Engine:
         functions: Mapping[str, Callable[..., Any]],
         now: dt.datetime | None = None,
     ) -> Any:
-        if missing := unsupported(program, frozenset(functions)):
-            raise UnsupportedSyntaxError(missing)
+        if gap := unsupported(program, frozenset(functions)):
+            raise UnsupportedSyntaxError(gap)
         run = _MontyRun(program, inputs, functions)
         with _POOL.use() as pool:
             try:

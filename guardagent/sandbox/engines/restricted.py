@@ -60,16 +60,16 @@ class Engine:
     ) -> Any:
         if problem():
             raise SandboxError(f"the engine 'restricted' cannot run here: {problem()}")
-        loaded = _GuestProgram(program_code(program, frozenset(functions)), tuple(functions), self._limits)
+        guest_program = _GuestProgram(program_code(program, frozenset(functions)), tuple(functions), self._limits)
         try:
             request = codec.frame(codec.pack({"inputs": dict(inputs), "now": now or dt.datetime.now(dt.UTC)}))
         except TypeError as error:
             raise ProgramError(f"a value cannot pass between program and host: {error}") from None
         with _ZYGOTE.use() as zygote, zygote.slot():
             try:
-                return zygote.run(loaded, request, functions)
+                return zygote.run(guest_program, request, functions)
             except _GuestDiedError:
-                return zygote.run(loaded, request, functions, retry=True)
+                return zygote.run(guest_program, request, functions, retry=True)
 
     def unconfined(self) -> str:
         """Returns why its workers are not confined by the hardening layers; empty if they are."""
@@ -248,39 +248,44 @@ class _Zygote:
             self._slots.release()
 
     def run(
-        self, loaded: _GuestProgram, request: bytes, functions: Mapping[str, Callable[..., Any]], *, retry: bool = False
+        self,
+        guest_program: _GuestProgram,
+        request: bytes,
+        functions: Mapping[str, Callable[..., Any]],
+        *,
+        retry: bool = False,
     ) -> Any:
         """Performs one run in an idle guest that has the program; with `retry`, or if none is idle, in a new guest."""
-        guest = None if retry else self._idle_guest(loaded)
+        guest = None if retry else self._idle_guest(guest_program)
         if guest is None:
             guest = self._new_guest()
-            setup = {"functions": list(loaded.functions), "limits": asdict(loaded.limits)}
-            request = codec.frame(loaded.code) + codec.frame(codec.pack(setup)) + request
+            setup = {"functions": list(guest_program.functions), "limits": asdict(guest_program.limits)}
+            request = codec.frame(guest_program.code) + codec.frame(codec.pack(setup)) + request
         try:
-            value = _RestrictedRun(guest, loaded.limits, functions).outcome(request)
+            value = _RestrictedRun(guest, guest_program.limits, functions).outcome(request)
         except BaseException:
             guest.kill()
             raise
-        self._reuse(guest, loaded)
+        self._reuse(guest, guest_program)
         return value
 
-    def _idle_guest(self, loaded: _GuestProgram) -> _Guest | None:
+    def _idle_guest(self, guest_program: _GuestProgram) -> _Guest | None:
         """Returns a guest that has the program and waits for a run, or None."""
         with self._lock:
-            for guest in [guest for guest, has in reversed(self._idle_guests.items()) if has == loaded]:
+            for guest in [guest for guest, program in reversed(self._idle_guests.items()) if program == guest_program]:
                 del self._idle_guests[guest]
                 if guest.is_waiting():
                     return guest
                 guest.disconnect()
         return None
 
-    def _reuse(self, guest: _Guest, loaded: _GuestProgram) -> None:
+    def _reuse(self, guest: _Guest, guest_program: _GuestProgram) -> None:
         """Keeps a guest, whose run ended well, for further runs of the same program only."""
         guest.runs += 1
         surplus = guest
         with self._lock:
             if guest.runs < MAX_RUNS:
-                self._idle_guests[guest] = loaded
+                self._idle_guests[guest] = guest_program
                 if len(self._idle_guests) <= MAX_IDLE:
                     return
                 surplus, _ = self._idle_guests.popitem(last=False)

@@ -13,7 +13,7 @@ import struct
 import sys
 
 from guardagent.sandbox.hardening import Profile, _linux
-from guardagent.sandbox.hardening.syscalls import MACHINES, PROFILES, THREADS_ONLY, Machine
+from guardagent.sandbox.hardening.syscalls import PROFILES, SYSCALL_TABLES, THREADS_ONLY, SyscallTable
 
 _LOAD, _JUMP_EQUAL, _JUMP_BITS, _RETURN = 0x20, 0x15, 0x45, 0x06
 _ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
@@ -27,8 +27,8 @@ def problem() -> str:
     if sys.platform != "linux":
         return "seccomp needs Linux; run on Linux"
     machine = os.uname().machine
-    if machine not in MACHINES:
-        return f"there is no filter for {machine!r} processors yet; known: {', '.join(MACHINES)}"
+    if machine not in SYSCALL_TABLES:
+        return f"there is no filter for {machine!r} processors yet; known: {', '.join(SYSCALL_TABLES)}"
     try:
         _seccomp(_SECCOMP_GET_ACTION_AVAIL, ctypes.create_string_buffer(struct.pack("=I", _ERRNO), 4))
     except OSError as error:
@@ -37,7 +37,7 @@ def problem() -> str:
 
 
 def apply(profile: Profile) -> None:
-    machine = MACHINES[os.uname().machine]
+    machine = SYSCALL_TABLES[os.uname().machine]
     program = _program(machine, PROFILES[profile.syscalls], threads_only=profile.syscalls in THREADS_ONLY)
     code = ctypes.create_string_buffer(program, len(program))
     # struct sock_fprog: the number of instructions, and their address.
@@ -47,10 +47,10 @@ def apply(profile: Profile) -> None:
 
 
 def _seccomp(operation: int, argument: ctypes.Array[ctypes.c_char]) -> None:
-    _linux.syscall(MACHINES[os.uname().machine].numbers["seccomp"], operation, 0, argument)
+    _linux.syscall(SYSCALL_TABLES[os.uname().machine].numbers["seccomp"], operation, 0, argument)
 
 
-def _program(machine: Machine, allowed: frozenset[str], *, threads_only: bool) -> bytes:
+def _program(machine: SyscallTable, allowed: frozenset[str], *, threads_only: bool) -> bytes:
     lines = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_JUMP_EQUAL, 1, 0, machine.architecture),

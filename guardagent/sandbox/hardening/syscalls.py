@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Machine(NamedTuple):
+class SyscallTable(NamedTuple):
     architecture: int
     """AUDIT_ARCH_… of linux/audit.h"""
     numbers: dict[str, int]
@@ -37,8 +37,8 @@ THREADS_ONLY = frozenset({"program"})
 """Profiles that may start threads, but no processes."""
 
 # fmt: off
-MACHINES = {
-    "x86_64": Machine(0xC000003E, {
+SYSCALL_TABLES = {
+    "x86_64": SyscallTable(0xC000003E, {
         "read": 0, "write": 1, "open": 2, "close": 3, "stat": 4, "fstat": 5, "lstat": 6, "poll": 7, "lseek": 8,
         "mmap": 9, "mprotect": 10, "munmap": 11, "brk": 12, "rt_sigaction": 13, "rt_sigprocmask": 14,
         "rt_sigreturn": 15, "pread64": 17, "readv": 19, "writev": 20, "access": 21, "select": 23, "sched_yield": 24,
@@ -54,7 +54,7 @@ MACHINES = {
         "prlimit64": 302, "getcpu": 309, "seccomp": 317, "getrandom": 318, "membarrier": 324, "statx": 332,
         "rseq": 334, "clone3": 435, "faccessat2": 439,
     }),
-    "aarch64": Machine(0xC00000B7, {
+    "aarch64": SyscallTable(0xC00000B7, {
         "getcwd": 17, "eventfd2": 19, "epoll_create1": 20, "epoll_ctl": 21, "epoll_pwait": 22, "dup": 23, "fcntl": 25,
         "faccessat": 48, "openat": 56, "close": 57, "pipe2": 59, "lseek": 62, "read": 63, "write": 64, "readv": 65,
         "writev": 66, "pread64": 67, "pselect6": 72, "ppoll": 73, "readlinkat": 78, "newfstatat": 79, "fstat": 80,

@@ -95,7 +95,7 @@ def test_duplicate_keys_are_refused_with_the_reason(tmp_path: Path) -> None:
     shop = Shop()
     result = ran(agent_of(guard_of(tmp_path, LIMIT), [tool(shop.refund)], calls(("refund", text)), calls("x")))
     assert shop.refunds == []
-    assert "'amount' is given twice" in outputs(result)[0]
+    assert "'amount' appears twice" in outputs(result)[0]
 
 
 def test_a_guardrail_that_changes_the_call_is_judged(tmp_path: Path) -> None:

@@ -50,8 +50,8 @@ def test_calls_and_candidates_that_come_in_turns(chat: Chat, session: Session) -
         ([part(0, HALF[0], "refund", "a"), part(0, HALF[1], None, "b")], "ids of two calls"),
         ([part(0, HALF[0], "refund", "a"), part(0, HALF[1], "refund")], "unknown tool 'refundrefund'"),
         ([part(0, "{}", "refund"), part(0, "{}")], "not JSON"),
-        ([{"tool_calls": [{"index": 0, "function": {"name": "refund", "arguments": {"amount": 50}}}]}], "no text"),
-        ([{"tool_calls": [{"index": 0, "type": "custom", "function": {"name": "refund"}}]}], "no call of a function"),
+        ([{"tool_calls": [{"index": 0, "function": {"name": "refund", "arguments": {"amount": 50}}}]}], "not strings"),
+        ([{"tool_calls": [{"index": 0, "type": "custom", "function": {"name": "refund"}}]}], "not a function call"),
         ([{"function_call": {"name": "refund", "arguments": '{"amount": 500}'}}], "At most 100"),
     ],
 )

@@ -130,7 +130,7 @@ def test_an_odd_name_can_be_sent_back(session: Session) -> None:
         ([tool("a", x={"type": "nummer"})], "'nummer' is not valid"),
         ([tool("a", x={"enum": {1}})], "are no JSON"),
         ([tool("a", x={"$ref": "https://example.org/schema"})], "leads elsewhere"),
-        ([tool("a", x={"type": "string", "pattern": "(?=a)"})], "no regular expression of RE2"),
+        ([tool("a", x={"type": "string", "pattern": "(?=a)"})], "not an RE2 regular expression"),
         ([tool("a", x={"type": "object", "patternProperties": {"a": {}}})], "patternProperties is not taken"),
     ],
 )

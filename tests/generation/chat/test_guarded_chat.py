@@ -224,7 +224,7 @@ def test_a_model_that_only_writes_texts_cannot_be_offered_tools(session: Session
     model: Any = ScriptedModel(["Hello."])
     with pytest.raises(InputError, match="'scripted' cannot be offered tools; expected an OpenAI-compatible one"):
         guarded_chat(model, ASK, TOOLS, session)
-    assert model.asked == []
+    assert model.requests == []
 
 
 @pytest.mark.parametrize(

@@ -88,25 +88,25 @@ def test_a_transient_failure_is_retried(serve: Serve, replies: list[Reply], requ
     [
         (status(401, "wrong key"), 1, "HTTP 401; expected a valid key.*wrong key"),
         (status(403), 1, "HTTP 403"),
-        (status(404), 1, "HTTP 404; expected the name of a model"),
+        (status(404), 1, "HTTP 404; expected a model of this endpoint"),
         (status(400, "too long"), 1, "HTTP 400: too long"),
-        (status(500, "broken"), 2, "HTTP 500 after 2 tries: broken"),
+        (status(500, "broken"), 2, "HTTP 500 after 2 attempts: broken"),
         (status(429, retry_after="600"), 1, "HTTP 429.*the next attempt would be in 600 seconds, after the timeout"),
-        (status(429, retry_after="inf"), 1, "which is too late"),
+        (status(429, retry_after="inf"), 1, "after the timeout"),
         (status(307, location="http://127.0.0.1:9/"), 1, "HTTP 307"),
-        (Reply(b"{not json"), 1, "what is no answer"),
-        (Reply(b"[" * 100_000), 1, "what is no answer"),
-        (Reply(b'{"error": {"message": "overloaded"}}'), 1, "no chat completion.*overloaded"),
-        (Reply(b"plain", headers={"Content-Encoding": "gzip"}), 2, "could not be reached after 2 tries"),
-        (Reply(b"SSH-2.0\r\n", raw=True), 2, "could not be reached after 2 tries"),
-        (Reply(b"<html>Welcome</html>", content_type="text/html"), 1, "no chat completion"),
-        (Reply(b"[]"), 1, "no chat completion"),
-        (Reply(b"{}"), 1, "no chat completion"),
-        (Reply(b'{"choices": []}'), 1, "no chat completion"),
-        (Reply(b'{"choices": [{"message": null}]}'), 1, "no chat completion"),
-        (Reply(b""), 1, "what is no answer|no chat completion"),
-        (Reply(text("x").body, cut=True), 2, "could not be reached after 2 tries"),
-        (Reply(b"\xff\xfe", content_type="text/plain"), 1, "no chat completion"),
+        (Reply(b"{not json"), 1, "an unreadable answer"),
+        (Reply(b"[" * 100_000), 1, "an unreadable answer"),
+        (Reply(b'{"error": {"message": "overloaded"}}'), 1, "not a chat completion.*overloaded"),
+        (Reply(b"plain", headers={"Content-Encoding": "gzip"}), 2, "could not be reached after 2 attempts"),
+        (Reply(b"SSH-2.0\r\n", raw=True), 2, "could not be reached after 2 attempts"),
+        (Reply(b"<html>Welcome</html>", content_type="text/html"), 1, "not a chat completion"),
+        (Reply(b"[]"), 1, "not a chat completion"),
+        (Reply(b"{}"), 1, "not a chat completion"),
+        (Reply(b'{"choices": []}'), 1, "not a chat completion"),
+        (Reply(b'{"choices": [{"message": null}]}'), 1, "not a chat completion"),
+        (Reply(b""), 1, "an unreadable answer|not a chat completion"),
+        (Reply(text("x").body, cut=True), 2, "could not be reached after 2 attempts"),
+        (Reply(b"\xff\xfe", content_type="text/plain"), 1, "not a chat completion"),
     ],
 )
 def test_a_permanent_failure_is_an_error_with_its_cause(
@@ -148,7 +148,7 @@ def test_an_incomplete_answer_is_an_error(serve: Serve, reply: Reply, problem: s
         ([text("late", seconds=30)], r"no answer within 0\.6 seconds"),
         ([Reply(text("slow").body, drip=True)], r"no answer within 0\.6 seconds"),
         ([status(500, retry_after="0.05"), text("late", seconds=30)], r"no answer within 0\.6 seconds"),
-        ([status(500, retry_after="0.25")], "which is too late|no answer within"),
+        ([status(500, retry_after="0.25")], "after the timeout|no answer within"),
     ],
 )
 def test_the_timeout_covers_the_whole_answer(serve: Serve, replies: list[Reply], problem: str) -> None:
@@ -173,7 +173,7 @@ def test_an_unreachable_endpoint_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{free.getsockname()[1]}/v1")
-    with pytest.raises(ModelError, match="could not be reached after 2 tries"):
+    with pytest.raises(ModelError, match="could not be reached after 2 attempts"):
         Backend("test", retries=1).complete(ASK)
 
 

@@ -201,5 +201,5 @@ def test_a_novel_run_is_shown_no_demonstration() -> None:
     assert len(shown[1.0].text.splitlines()) == 2
     assert shown[0.05].text == ""
     assert str(shown[0.05].error).startswith("0 demonstrations of 2 are shown: the others are farther from this run")
-    with pytest.raises(InputError, match=r"max_distance is 1\.5; expected a number from 0 to 1"):
+    with pytest.raises(InputError, match=r"'max_distance' is 1\.5; expected a number from 0 to 1"):
         GuardAgent(agent="ehragent", max_distance=1.5)
