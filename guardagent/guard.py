@@ -197,12 +197,12 @@ class GuardAgent:
             GuardError: the run could not be checked; only with `on_error="raise"`.
         """
         verdict = drive(deny_on_crash_flow(self._flow(input, output_log, facts)), self.meter())
-        return self._apply_on_error(self._shadowed(verdict, input, output_log, facts))
+        return self._apply_on_error(self._sampled(verdict, input, output_log, facts))
 
     async def aguard(self, input: str, output_log: str, facts: Mapping[str, Any] | None = None) -> Verdict:  # noqa: A002
         """Judges one run like `guard`, without blocking the event loop."""
         verdict = await adrive(deny_on_crash_flow(self._flow(input, output_log, facts)), self.meter())
-        return self._apply_on_error(self._shadowed(verdict, input, output_log, facts))
+        return self._apply_on_error(self._sampled(verdict, input, output_log, facts))
 
     @property
     def program(self) -> str | None:
@@ -307,12 +307,8 @@ class GuardAgent:
         _require_text("output_log", output_log)
         if not isinstance(facts, Mapping | None):
             raise InputError(f"'facts' is a {type(facts).__name__}; expected a mapping of names to values")
-        run = Event(
-            _RUN,
-            args={"input": agent_input},
-            output=output_log,
-            agent=self.known_agent.name if self.known_agent else None,
-        )
+        name = self.known_agent.name if self.known_agent else None
+        run = Event(_RUN, args={"input": agent_input}, output=output_log, agent=name)
         context = Context(facts=facts or {})
         if self.program is not None:
             verdict = self._program_check(run, context)
@@ -401,9 +397,7 @@ class GuardAgent:
         vars(other).update(mode=mode, model=model, on_error="deny", _learn=learner("no", None), _shadow=None)
         return other
 
-    def _shadowed(
-        self, verdict: Verdict, agent_input: str, output_log: str, facts: Mapping[str, Any] | None
-    ) -> Verdict:
+    def _sampled(self, verdict: Verdict, agent_input: str, output_log: str, facts: Mapping[str, Any] | None) -> Verdict:
         """Returns the verdict unchanged, and schedules a sample of the runs to be judged again."""
         if self._shadow is not None:
             decided_by = "generated" if verdict.story or self.program is None else "program"
@@ -531,9 +525,7 @@ def _model(mode: Mode, model: Model | str | None, timeout: float | None, *, late
         return None
     chosen = model or os.environ.get("GUARDAGENT_MODEL") or None
     if timeout is not None and not isinstance(chosen, str):
-        raise InputError(
-            "'timeout' is for a model given by name; set the timeout of a custom model on the model itself"
-        )
+        raise InputError("'timeout' is for a model given by name; set that of a custom model on the model")
     if not isinstance(chosen, str):
         return chosen
     load = partial(load_model, chosen, **({} if timeout is None else {"timeout": timeout}))

@@ -10,7 +10,7 @@ from types import FrameType
 
 
 @contextlib.contextmanager
-def remember_interrupts() -> Iterator[Callable[[], None]]:
+def remember() -> Iterator[Callable[[], None]]:
     """Gives a function that raises KeyboardInterrupt again if one occurred. A custom handler stays in place."""
     signals: list[int] = []
 

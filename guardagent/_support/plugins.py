@@ -30,14 +30,14 @@ class Plugins:
         package: the package whose modules are the shipped plug-ins, except those with a leading underscore.
         required_names: the names that each plug-in has to define.
         group: the entry point group of other packages; empty if they cannot register any.
-        submodule: the module to load if a plug-in is a package.
+        module: the module to load if a plug-in is a package.
     """
 
     kind: str
     package: str
     required_names: tuple[str, ...]
     group: str = ""
-    submodule: str = ""
+    module: str = ""
 
     def shipped(self) -> tuple[str, ...]:
         """Returns the names of the plug-ins in this package."""
@@ -68,7 +68,7 @@ class Plugins:
             raise UnknownNameError(self.kind, name, self, where)
         entry = others[name]
         try:
-            loaded = self._import(entry.module) if self.submodule else entry.load()
+            loaded = self._import(entry.module) if self.module else entry.load()
         except Exception as error:  # external code can fail in any way
             raise InputError(
                 f"{self.kind} {name!r} of {_owner(entry)} cannot be loaded: {error_text(error)}; fix or uninstall it"
@@ -85,7 +85,7 @@ class Plugins:
         yield from ((name, self.load(name)) for name in self._entry_point_plugins())
 
     def _import(self, path: str) -> Any:
-        return importlib.import_module(f"{path}.{self.submodule}" if self.submodule else path)
+        return importlib.import_module(f"{path}.{self.module}" if self.module else path)
 
     def _require_complete(self, name: str, loaded: Any, owner: str) -> Any:
         missing = [needed for needed in self.required_names if not hasattr(loaded, needed)]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Generator, Iterable
 from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
-from guardagent._support.interrupts import remember_interrupts
+from guardagent._support.interrupts import remember
 from guardagent.batch.job import Job, Result, judge_lines
 from guardagent.batch.lines import Chunk, LineReader, open_bytes
 from guardagent.batch.resumable_log import MetricsOnly
@@ -43,7 +43,7 @@ def judge_file(
         InputError: the file cannot be read, or is not the one that the log was written for.
         LimitError: a worker process was ended from outside.
     """
-    with log, open_bytes(job.path) as file, remember_interrupts() as raise_if_interrupted:
+    with log, open_bytes(job.path) as file, remember() as raise_if_interrupted:
         reader = LineReader(file)
         known, until = log.place(reader)
         work = zip(reader.chunks(until), chain([tuple(known)], repeat(())), strict=False)

@@ -120,11 +120,7 @@ def judge_all(
     rows = {example.id: results.get(example, digests[example.id]) for example in examples}
     missing = [example for example in examples if rows[example.id] is None]
     refuse_silence = _refuse_silence(already=len(examples) - len(missing))
-    with (
-        results,
-        interrupts.remember_interrupts() as raise_if_interrupted,
-        _bar(len(examples), shown=progress) as advance,
-    ):
+    with results, interrupts.remember() as raise_if_interrupted, _bar(len(examples), shown=progress) as advance:
         advance(len(examples) - len(missing))
         for example, verdict in _verdicts(judge, missing, workers):
             raise_if_interrupted()

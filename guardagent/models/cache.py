@@ -34,9 +34,7 @@ class ResponseCache:
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(
-                f"{folder}: cannot be created as the folder of the response cache: {error.strerror}"
-            ) from None
+            raise InputError(f"{folder}: cannot be created as a cache folder: {error.strerror}") from None
 
     def get(self, model: Model, call: ModelCall) -> Completion | None:
         """Returns the stored answer to an equal request, or None."""
@@ -53,14 +51,12 @@ class ResponseCache:
         """Stores an answer; the file is renamed into place, so that nobody reads half of it."""
         path = self._path(model, call)
         stored = {"text": _without_marks(answer.text, call), "usage": asdict(answer.usage)}
-        temporary = path.with_suffix(f".{secrets.token_hex(4)}")
+        temp = path.with_suffix(f".{secrets.token_hex(4)}")
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            with os.fdopen(
-                os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
-            ) as file:
+            with os.fdopen(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
                 json.dump(stored, file)
-            temporary.replace(path)
+            temp.replace(path)
         except OSError as error:
             raise InputError(f"{path}: the response cache cannot be written: {error.strerror}") from None
 

@@ -21,18 +21,7 @@ _HEADS = {
     Decision.ESCALATE: "This is not allowed unless a reviewer approves it",
     Decision.HALT: "This is not allowed, and the run is halted",
 }
-_RULE_EVIDENCE = {
-    "call",
-    "needed",
-    "missing",
-    "because",
-    "rules",
-    "core",
-    "reasons",
-    "in flight",
-    "obliged by",
-    "event",
-}
+_RULE_KEYS = {"call", "needed", "missing", "because", "rules", "core", "reasons", "in flight", "obliged by", "event"}
 
 
 def denial_message(verdict: Verdict, *, call: bool = True) -> str:
@@ -75,7 +64,7 @@ def _violation(violation: Violation) -> str:
 def _evidence_lines(violation: Violation) -> Iterator[str]:
     """Yields the facts that the evidence adds to the message."""
     evidence = violation.evidence
-    if not isinstance(evidence, Mapping) or not evidence.keys() <= _RULE_EVIDENCE:
+    if not isinstance(evidence, Mapping) or not evidence.keys() <= _RULE_KEYS:
         if evidence:
             yield f"seen: {json_text(thaw(evidence))}"
         return

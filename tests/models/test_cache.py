@@ -83,5 +83,5 @@ def test_many_threads_may_write_the_same_answer(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     """The error comes when the guard is created."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot be created as the folder"):
+    with pytest.raises(InputError, match="cannot be created as a cache folder"):
         GuardAgent("Nothing secret.", cache=tmp_path / "file" / "cache")

@@ -14,19 +14,15 @@ from guardagent._support.plugins import Plugins
 
 _FOLDER = _GROUP = "guardagent.frameworks"
 FRAMEWORKS = Plugins(
-    "framework",
-    _FOLDER,
-    ("DISTRIBUTIONS", "EXTRA", "FRAMEWORK", "OBJECTS", "PACKAGES"),
-    group=_GROUP,
-    submodule="package",
+    "framework", _FOLDER, ("DISTRIBUTIONS", "EXTRA", "FRAMEWORK", "OBJECTS", "PACKAGES"), group=_GROUP, module="package"
 )
-EXTRACTORS = Plugins("extractor of", _FOLDER, ("extract", "recognises"), group=_GROUP, submodule="extractor")
+EXTRACTORS = Plugins("extractor of", _FOLDER, ("extract", "recognises"), group=_GROUP, module="extractor")
 SOURCES = Plugins(
     "source reader of",
     _FOLDER,
     ("CONSTANTS", "PACKAGES", "called", "extract", "is_workflow"),
     group=_GROUP,
-    submodule="source",
+    module="source",
 )
 
 
