@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A call in its sync and its async form. What it raises is raised where it was yielded."""
+    """A call in its sync and its async form. Its exception is raised at the `yield`."""
 
     sync_call: Callable[[], Any]
     async_call: Callable[[], Awaitable[Any]]

@@ -150,7 +150,7 @@ class _ValueEncoder:
 
 
 def _fields(value: Any) -> Mapping[str, Any] | None:
-    """Returns the declared fields of an object; None for any other: none of its own code runs to describe it."""
+    """Returns an object's declared fields; None if it declares none, since its own code must not run."""
     if is_dataclass(value):
         return {one.name: getattr(value, one.name, None) for one in fields(value)}
     declared = getattr(type(value), "model_fields", None)  # of Pydantic

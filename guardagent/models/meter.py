@@ -77,7 +77,7 @@ class Meter:
     Attributes:
         model: the model that is called.
         max_cost: US dollars that the answers may cost together. A call that could exceed it is not made.
-        cache: where answers are looked up first, and stored.
+        cache: the response cache, which is consulted first.
         usage: the usage so far.
     """
 

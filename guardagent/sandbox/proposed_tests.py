@@ -28,7 +28,7 @@ sys.stdout.write(f"\\n{sys.argv[3]} {len(tests)}")
 def failure_report(files: Mapping[str, str], tests: str) -> str:
     """Returns why the tests of a function fail; empty if all pass.
 
-    They get none of this process's environment but PATH.
+    They receive only PATH from this process's environment.
 
     Args:
         files: name -> content of the function's file and of the tests' file.

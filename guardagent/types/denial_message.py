@@ -76,7 +76,7 @@ def _evidence_lines(violation: Violation) -> Iterator[str]:
 
 
 def _error(error: str, reasons: tuple[str, ...]) -> str:
-    """Returns a line on a rule that could not be checked, with its author's message where a reason holds one."""
+    """Returns a line on a rule that could not be checked, with its author's message if a reason has one."""
     rule, _, problem = error.partition(": ")
     text = next(
         (reason for reason in reasons if problem and reason.endswith(f" (could not be checked: {problem})")), None

@@ -178,7 +178,7 @@ def visible_texts(session: Session, args: Mapping[str, Any]) -> Iterator[str]:
     yield from map(visible_text, session.fork().check_all([("act", args), CLOSE, ("act", args)]))
     trial = session.fork()
     yield from _strings(
-        [enforce(lambda said: ("act", args), trial, 1).why, trial.obligations, visible_text(trial.finish())]
+        [enforce(lambda message: ("act", args), trial, 1).why, trial.obligations, visible_text(trial.finish())]
     )
     model = ScriptedChat([[("act", args), CLOSE], ("act", args), ("act", args)])
     turn = guarded_chat(model, [{"role": "user", "content": "hi"}], TOOLS, session, ending="question")

@@ -19,7 +19,7 @@ class ScriptedModel:
     """Returns the answers of a script in order, and records the requests. Safe to use from several threads.
 
     Args:
-        script: the answers, where an error is raised; or a function from the messages to the answer.
+        script: the answers, of which errors are raised; or a function from the messages to the answer.
         name: the model's name.
         prices: US dollars per million prompt tokens and per million completion tokens; words count as tokens.
 
