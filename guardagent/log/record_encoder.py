@@ -75,7 +75,7 @@ class RecordEncoder:
         return canonical_json({name: self._bounded(value) for name, value in redacted.items()})
 
     def _hash(self, value: Any, redacted_value: Any, name: str) -> str:
-        """Hashes the original value with a key; without one, the redacted value, which a hash would reveal."""
+        """Hashes the original value if there is a key; else the redacted one, as a plain hash reveals the original."""
         redacts = self._chain.keyed and bool(self._by_field[name])
         return self._chain.value_hash(canonical_json(json_value(value) if redacts else redacted_value))
 
