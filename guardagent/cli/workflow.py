@@ -34,14 +34,14 @@ def verify(
 ) -> None:
     """Prove a workflow graph against the structural checks and the rules of a policy, before it runs."""
     from guardagent.policy.load import read_policies
-    from guardagent.workflow.analysis.paths import without_collections
+    from guardagent.workflow.analysis.paths import without_garbage_collection
     from guardagent.workflow.model.targets import graph_of_target
     from guardagent.workflow.reports import FORMATS, render, show
     from guardagent.workflow.verify import verify as verified
 
     form = _format(output, "text", FORMATS, as_json=as_json)
     rules = read_policies(policies) if policies else None
-    with without_collections():
+    with without_garbage_collection():
         found = graph_of_target(target)
         report = verified(found, rules, require_human=require_human, sensitive_tools=sensitive or (), name=target)
         if out is None:

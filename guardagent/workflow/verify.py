@@ -9,7 +9,7 @@ from guardagent.policy.policies import Policies
 from guardagent.workflow.analysis.checks import structural_findings
 from guardagent.workflow.analysis.report import Report
 from guardagent.workflow.analysis.rules import rule_results
-from guardagent.workflow.analysis.suppress import Suppression, suppressed
+from guardagent.workflow.analysis.suppressions import Suppression, apply_suppressions
 from guardagent.workflow.extraction import extract
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.model.read_graph import read_graph
@@ -37,7 +37,7 @@ def verify(
     """
     graph = _graph(target, name)
     found = structural_findings(graph, require_human=require_human, sensitive_tools=sensitive_tools)
-    findings = suppressed(graph, found, _given(policies))
+    findings = apply_suppressions(graph, found, _suppressions(policies))
     rules = tuple(rule_results(graph, policies, findings)) if policies is not None else ()
     return Report(name or graph.name, graph, tuple(findings), rules, _notes(graph))
 
@@ -46,7 +46,7 @@ def _graph(target: object, name: str) -> Graph:
     return read_graph(target) if isinstance(target, str | Path) else extract(target, name)
 
 
-def _given(policies: Policies | None) -> list[Suppression]:
+def _suppressions(policies: Policies | None) -> list[Suppression]:
     """The suppressions of a policy file."""
     if policies is None:
         return []
@@ -55,10 +55,10 @@ def _given(policies: Policies | None) -> list[Suppression]:
 
 def _notes(graph: Graph) -> tuple[str, ...]:
     """What was said of the extraction, and what the graph itself says of it."""
-    said = list(graph.notes)
+    notes = list(graph.notes)
     for node in graph.nodes:
-        if node.metadata.get("widened") and not any(node.id in note for note in said):
-            said.append(f"{node.id}: where it leads to is not known; edges to all that it could be are assumed")
-        if node.metadata.get("guess") and not any(node.id in note for note in said):
-            said.append(f"{node.id}: what it is was told from its name")
-    return tuple(said)
+        if node.metadata.get("widened") and not any(node.id in note for note in notes):
+            notes.append(f"{node.id}: where it leads to is not known; edges to all that it could be are assumed")
+        if node.metadata.get("guess") and not any(node.id in note for note in notes):
+            notes.append(f"{node.id}: what it is was told from its name")
+    return tuple(notes)

@@ -20,10 +20,10 @@ from guardagent.policy.lint.subject import subject_of
 from guardagent.programs.memory.retrieval import STORES as DEMONSTRATION_STORES
 from guardagent.sandbox import ENGINES
 from guardagent.workflow import drawing, reports
+from guardagent.workflow.analysis.check_context import CheckContext, CheckDescription
 from guardagent.workflow.analysis.checks import CHECKS as STRUCTURAL_CHECKS
 from guardagent.workflow.analysis.report import GraphFinding
-from guardagent.workflow.analysis.view import About, View
-from guardagent.workflow.extraction.parts import EXTRACTORS, FRAMEWORKS, SOURCES
+from guardagent.workflow.extraction.registry import EXTRACTORS, FRAMEWORKS, SOURCES
 from tests.workflow.samples import support, support_report
 
 POLICIES = "version: 1\npolicies:\n  - id: paid\n    temporal: G(tool:refund -> O tool:find_order)\n"
@@ -61,8 +61,8 @@ def lint_check(loaded: Any, _name: str) -> None:
 
 def structural_check(loaded: Any, _name: str) -> None:
     assert isinstance(loaded.ORDER, int)
-    assert isinstance(loaded.ABOUT, About)
-    assert all(isinstance(one, GraphFinding) for one in loaded.check(View(support())))
+    assert isinstance(loaded.ABOUT, CheckDescription)
+    assert all(isinstance(one, GraphFinding) for one in loaded.check(CheckContext(support())))
 
 
 def report(loaded: Any, _name: str) -> None:

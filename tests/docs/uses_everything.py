@@ -74,9 +74,9 @@ from guardagent.policy.logic.reasoner import OPEN, Open, Reasoner
 from guardagent.sandbox import load_sandbox
 from guardagent.testing import ChatAnswer, ChatCandidate, ScriptedChat, ScriptedModel, WrittenCall
 from guardagent.testing.conformance import SCENARIOS, Desk, HandOff, Process, Reply, SubAgent, check
+from guardagent.workflow.analysis.check_context import CheckDescription
 from guardagent.workflow.analysis.proofs import prove
 from guardagent.workflow.analysis.report import GraphFinding
-from guardagent.workflow.analysis.view import About
 from guardagent.workflow.model.read_graph import read_graph
 
 TOOLS: Sequence[Mapping[str, Any]] = [{"type": "function", "function": {"name": "refund"}}]
@@ -229,4 +229,4 @@ ANSWER = ChatAnswer((ChatCandidate("Hello."),))
 HOSTS = (SCENARIOS, Desk, HandOff, Process, Reply, SubAgent, check)
 LOGIC = (OPEN, Open, Reasoner)
 STORE: type[jsonl.Store] = jsonl.Store
-STRUCTURE = (About("Short", "Why.", "How."), GraphFinding("steps", None, "warning", "too long"))
+STRUCTURE = (CheckDescription("Short", "Why.", "How."), GraphFinding("steps", None, "warning", "too long"))

@@ -82,13 +82,13 @@ class Page:
         self._note(message.get("method", ""), message.get("params", {}))
         return message
 
-    def _note(self, method: str, said: dict[str, Any]) -> None:
+    def _note(self, method: str, params: dict[str, Any]) -> None:
         if method == "Network.requestWillBeSent":
-            self.requests.append(said["request"]["url"])
+            self.requests.append(params["request"]["url"])
         elif method == "Runtime.exceptionThrown":
-            self.problems.append(json.dumps(said["exceptionDetails"]))
-        elif method == "Log.entryAdded" and said["entry"]["level"] in {"error", "warning"}:
-            self.problems.append(said["entry"]["text"])
+            self.problems.append(json.dumps(params["exceptionDetails"]))
+        elif method == "Log.entryAdded" and params["entry"]["level"] in {"error", "warning"}:
+            self.problems.append(params["entry"]["text"])
 
 
 @contextmanager

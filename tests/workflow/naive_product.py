@@ -48,7 +48,7 @@ class Paths:
 
 
 @dataclass(frozen=True)
-class Found:
+class NaiveResult:
     """How the paths of a graph violate a rule.
 
     Attributes:
@@ -63,7 +63,7 @@ class Found:
 Spot = tuple[str, bool, int]  # (a node, whether a tool was called there, the state of the automaton)
 
 
-def found(graph: Graph, automaton: Automaton, letters: dict[str, int]) -> Found:
+def found(graph: Graph, automaton: Automaton, letters: dict[str, int]) -> NaiveResult:
     """What the paths of a graph do to a rule, given as its automaton and the letters of tools there."""
     paths = Paths(graph)
 
@@ -93,7 +93,7 @@ def found(graph: Graph, automaton: Automaton, letters: dict[str, int]) -> Found:
         level = list(dict.fromkeys(one for spot in level for one in left(spot) if one not in seen))
     after = {spot: [one for one in (*called(spot), *left(spot)) if owing(one)] for spot in seen if owing(spot)}
     arrivals = [target for spot in after for target in left(spot) if owing(target)]
-    return Found(steps, any(_leads_back(spot, after) for spot in arrivals))
+    return NaiveResult(steps, any(_leads_back(spot, after) for spot in arrivals))
 
 
 def _leads_back(spot: Spot, after: dict[Spot, list[Spot]]) -> bool:

@@ -7,27 +7,27 @@ from collections.abc import Iterator, Sequence
 Neighbours = Sequence[Sequence[int]]
 
 
-def on_cycles(after: Neighbours) -> set[int]:
+def on_cycles(successors: Neighbours) -> set[int]:
     """The nodes that lie on a cycle.
 
     Args:
-        after: number of a node -> the numbers of the nodes that follow.
+        successors: number of a node -> the numbers of the nodes that follow.
     """
     cyclic: set[int] = set()
-    for component in components(after):
-        if len(component) > 1 or component[0] in after[component[0]]:
+    for component in components(successors):
+        if len(component) > 1 or component[0] in successors[component[0]]:
             cyclic.update(component)
     return cyclic
 
 
-def components(after: Neighbours) -> Iterator[list[int]]:
+def components(successors: Neighbours) -> Iterator[list[int]]:
     """The strongly connected components (Tarjan 1972), those first that lead to no other."""
-    unseen, closed, count = 0, len(after) + 1, 0
-    order = [unseen] * len(after)
+    unseen, closed, count = 0, len(successors) + 1, 0
+    order = [unseen] * len(successors)
     low = list(order)
     stack: list[int] = []
-    for root in range(len(after)):
-        work = [] if order[root] else [(root, iter(after[root]))]
+    for root in range(len(successors)):
+        work = [] if order[root] else [(root, iter(successors[root]))]
         while work:
             node, targets = work[-1]
             if order[node] == unseen:
@@ -36,7 +36,7 @@ def components(after: Neighbours) -> Iterator[list[int]]:
                 stack.append(node)
             for target in targets:
                 if order[target] == unseen:
-                    work.append((target, iter(after[target])))
+                    work.append((target, iter(successors[target])))
                     break
                 low[node] = min(low[node], order[target])  # one that is closed is of another component
             else:

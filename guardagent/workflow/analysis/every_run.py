@@ -19,8 +19,8 @@ from guardagent.policy.language.formula import Formula, atoms
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
-from guardagent.workflow.analysis.order import order_of
-from guardagent.workflow.analysis.report import EveryRun, GraphFinding, RunCall
+from guardagent.workflow.analysis.report import EveryRunResult, GraphFinding, RunCall
+from guardagent.workflow.analysis.tool_order import order_of
 from guardagent.workflow.model.graph import Graph, Node
 
 Sets = Mapping[str, frozenset[str]]
@@ -28,7 +28,7 @@ _SHOWN = 3  # nodes that a message names
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class PossibleCalls:
     """All that a graph can call in a session.
 
     Attributes:
@@ -40,38 +40,38 @@ class Runs:
     obstacle: str = ""
 
     @classmethod
-    def of(cls, graph: Graph, policies: Policies, findings: Iterable[GraphFinding]) -> Runs:
+    def of(cls, graph: Graph, policies: Policies, findings: Iterable[GraphFinding]) -> PossibleCalls:
         """Those of a graph; `findings` are its structural ones, with suppressions."""
         several = {node.tools for node in graph.nodes}
         tools = tuple(sorted({tool for tools in several for tool in tools}))
         return cls(tools, _obstacle(graph, policies, findings))
 
 
-def every_run(runs: Runs, rule: Rule, sets: Sets) -> EveryRun:
+def every_run(possible: PossibleCalls, rule: Rule, sets: Sets) -> EveryRunResult:
     """What is known of a rule, for every run."""
     order = order_of(ast.AllOf(rule.rules))
-    if broken := _broken(runs.tools, compiled(rule, order.needed, sets)):
+    if broken := _violated(possible.tools, automaton_of(rule, order.necessary, sets)):
         return broken
-    if runs.obstacle:
-        return EveryRun("undecidable", message=runs.obstacle)
-    if order.enough != order.needed and _broken(runs.tools, compiled(rule, order.enough, sets)):
-        return EveryRun("undecidable", message="it depends on more than the order of tools")
-    return EveryRun("proved", message="no run can break it, however often and wherever the graph is entered")
+    if possible.obstacle:
+        return EveryRunResult("undecidable", message=possible.obstacle)
+    if order.sufficient != order.necessary and _violated(possible.tools, automaton_of(rule, order.sufficient, sets)):
+        return EveryRunResult("undecidable", message="it depends on more than the order of tools")
+    return EveryRunResult("proved", message="no run can break it, however often and wherever the graph is entered")
 
 
-def compiled(rule: Rule, formula: Formula, sets: Sets) -> PropositionalMonitor:
+def automaton_of(rule: Rule, formula: Formula, sets: Sets) -> PropositionalMonitor:
     """A formula's automaton; where it is all that the rule says, the rule has it already."""
     if rule.rules == (ast.Temporal(formula),) and isinstance(rule.monitors[0], PropositionalMonitor):
         return rule.monitors[0]
     return PropositionalMonitor(formula, {atom[1:]: sets[atom[1:]] for atom in atoms(formula) if atom.startswith("@")})
 
 
-def hidden(node: Node) -> bool:
+def may_call_hidden_tools(node: Node) -> bool:
     """Whether a node may call tools that its extractor could not see."""
     return bool(node.metadata and (node.metadata.get("tools_unknown") or node.metadata.get("unknown_tools")))
 
 
-def _broken(tools: Iterable[str], rule: PropositionalMonitor) -> EveryRun | None:
+def _violated(tools: Iterable[str], rule: PropositionalMonitor) -> EveryRunResult | None:
     """A shortest word that breaks a rule; of those, one whose calls go well, if there is one."""
     automaton, letters = rule.automaton, dict[int, RunCall]()
     for failed in (False, True):
@@ -81,8 +81,8 @@ def _broken(tools: Iterable[str], rule: PropositionalMonitor) -> EveryRun | None
     for state in (waiting := [0]):  # grows while it is read
         if not automaton.accepting[state]:
             why = "breaks it" if automaton.violated[state] else "leaves something owed, and may be all"
-            said = ", then ".join(map(str, words[state])) or "a run without calls"
-            return EveryRun("violated", words[state], f"{said}: {why}; it has to be judged while the agent runs")
+            shown = ", then ".join(map(str, words[state])) or "a run without calls"
+            return EveryRunResult("violated", words[state], f"{shown}: {why}; it has to be judged while the agent runs")
         for letter, call in letters.items():
             if (target := automaton.table[state][letter]) not in words:
                 words[target] = (*words[state], call)
@@ -91,7 +91,7 @@ def _broken(tools: Iterable[str], rule: PropositionalMonitor) -> EveryRun | None
 
 
 def _obstacle(graph: Graph, policies: Policies, findings: Iterable[GraphFinding]) -> str:
-    if unsure := [node.id for node in graph.nodes if _unsure(node)]:
+    if unsure := [node.id for node in graph.nodes if _is_uncertain(node)]:
         more = f" and {len(unsure) - _SHOWN} more" if len(unsure) > _SHOWN else ""
         return f"parts of the graph are not known: {', '.join(unsure[:_SHOWN])}{more}"
     if graph.notes:
@@ -101,8 +101,8 @@ def _obstacle(graph: Graph, policies: Policies, findings: Iterable[GraphFinding]
     return ""
 
 
-def _unsure(node: Node) -> bool:
-    said = node.metadata
-    if said and (said.get("widened") or said.get("guess") or hidden(node)):
+def _is_uncertain(node: Node) -> bool:
+    metadata = node.metadata
+    if metadata and (metadata.get("widened") or metadata.get("guess") or may_call_hidden_tools(node)):
         return True
     return node.kind == "tool" and not node.tools

@@ -14,11 +14,11 @@ Neighbours = Sequence[Sequence[int]]
 
 _FIRST = -1  # what comes before a node where a search begins
 _BLOCKED = -2
-_KEPT = "numbered"
+_INDEX_KEY = "numbered"
 
 
 @contextmanager
-def without_collections() -> Iterator[None]:
+def without_garbage_collection() -> Iterator[None]:
     """A large graph is millions of objects, none of them garbage: looking for some takes most of the time."""
     enabled = gc.isenabled()
     gc.disable()
@@ -30,7 +30,7 @@ def without_collections() -> Iterator[None]:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Numbered:
+class GraphIndex:
     """A graph whose nodes are numbers, their places among its nodes: for what looks at each many times.
 
     Attributes:
@@ -45,28 +45,28 @@ class Numbered:
     targets: list[int]
 
     @classmethod
-    def of(cls, graph: Graph) -> Numbered:
+    def of(cls, graph: Graph) -> GraphIndex:
         """The numbers of a graph. They are kept with it, as it never changes."""
-        found = vars(graph).get(_KEPT)
-        return found if found is not None else cls._made(graph).kept_with(graph)
+        found = vars(graph).get(_INDEX_KEY)
+        return found if found is not None else cls._built(graph).kept_on(graph)
 
     @classmethod
-    def _made(cls, graph: Graph) -> Numbered:
+    def _built(cls, graph: Graph) -> GraphIndex:
         ids = [node.id for node in graph.nodes]
         numbers = {node: number for number, node in enumerate(ids)}
         return cls(
             ids, numbers, [numbers[edge.source] for edge in graph.edges], [numbers[edge.target] for edge in graph.edges]
         )
 
-    def kept_with(self, graph: Graph) -> Numbered:
-        vars(graph)[_KEPT] = self
+    def kept_on(self, graph: Graph) -> GraphIndex:
+        vars(graph)[_INDEX_KEY] = self
         return self
 
-    def after(self) -> list[list[int]]:
+    def successors(self) -> list[list[int]]:
         """Number -> the numbers of the nodes that follow."""
         return self._grouped(self.sources, self.targets)
 
-    def before(self) -> list[list[int]]:
+    def predecessors(self) -> list[list[int]]:
         """Number -> the numbers of the nodes that lead there."""
         return self._grouped(self.targets, self.sources)
 
@@ -77,7 +77,7 @@ class Numbered:
         return groups
 
 
-class Search:
+class BreadthFirstSearch:
     """Breadth first: the nodes that can be reached, and a shortest path to each.
 
     Args:
@@ -115,26 +115,26 @@ class Search:
     def __contains__(self, node: int) -> bool:
         return self.parents[node] is not None
 
-    def path(self, node: int, then: int | None = None) -> Path:
+    def path(self, node: int, then: int | None = None) -> WitnessPath:
         """A shortest path to a node, and on to one after it; a node that is not reached stands for itself."""
-        return Path(self, node, then)
+        return WitnessPath(self, node, then)
 
 
-class Path(Sequence[str]):
+class WitnessPath(Sequence[str]):
     """A path to a node, put together when it is first looked at: a graph can have many findings."""
 
     __slots__ = ("_node", "_path", "_search", "_then")
 
-    def __init__(self, search: Search, node: int, then: int | None) -> None:
+    def __init__(self, search: BreadthFirstSearch, node: int, then: int | None) -> None:
         self._search, self._node, self._then = search, node, then
         self._path: tuple[str, ...] | None = None
 
     def _all(self) -> tuple[str, ...]:
         if self._path is None:
-            self._path = self._found()
+            self._path = self._walked_back()
         return self._path
 
-    def _found(self) -> tuple[str, ...]:
+    def _walked_back(self) -> tuple[str, ...]:
         ids, parents, node = self._search.ids, self._search.parents, self._node
         if parents[node] is None:
             return (ids[node],)

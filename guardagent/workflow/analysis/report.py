@@ -55,7 +55,7 @@ class RunCall:
 
 
 @dataclass(frozen=True, slots=True)
-class EveryRun:
+class EveryRunResult:
     """What is known of a rule for every run of a graph, in whatever way and however often it is driven in a session.
 
     Attributes:
@@ -90,7 +90,7 @@ class RuleResult:
     cycle: tuple[str, ...] = ()
     message: str = ""
     emitted: tuple[tuple[str, ...], ...] = ()
-    every_run: EveryRun = EveryRun()
+    every_run: EveryRunResult = EveryRunResult()
 
     def to_dict(self) -> dict[str, Any]:
         return {

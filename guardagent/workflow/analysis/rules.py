@@ -15,13 +15,13 @@ from dataclasses import replace
 from guardagent.policy.language import ast
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
-from guardagent.workflow.analysis.every_run import Runs, Sets, compiled, every_run, hidden
-from guardagent.workflow.analysis.order import order_of
-from guardagent.workflow.analysis.product import NumberedGraph, Product, Violation
-from guardagent.workflow.analysis.report import EveryRun, GraphFinding, RuleResult
+from guardagent.workflow.analysis.every_run import PossibleCalls, Sets, automaton_of, every_run, may_call_hidden_tools
+from guardagent.workflow.analysis.product import GraphProduct, NumberedGraph, PathViolation
+from guardagent.workflow.analysis.report import EveryRunResult, GraphFinding, RuleResult
+from guardagent.workflow.analysis.tool_order import order_of
 from guardagent.workflow.model.graph import Graph
 
-_SAID = {
+_MESSAGES = {
     "bad_prefix": "it is broken on this path",
     "unmet_at_end": "the path ends while something is owed",
     "postponed_by_cycle": "a cycle can postpone for ever what is owed",
@@ -30,26 +30,30 @@ _SAID = {
 
 def rule_results(graph: Graph, policies: Policies, findings: Iterable[GraphFinding] = ()) -> Iterator[RuleResult]:
     """A result for each rule of a policy; `findings` are the graph's structural ones, with suppressions."""
-    numbered, runs = NumberedGraph(graph), Runs.of(graph, policies, findings)
-    unseen = ["what is not known of it" if node.kind == "entry" else node.id for node in graph.nodes if hidden(node)]
+    numbered, runs = NumberedGraph(graph), PossibleCalls.of(graph, policies, findings)
+    unseen = [
+        "what is not known of it" if node.kind == "entry" else node.id
+        for node in graph.nodes
+        if may_call_hidden_tools(node)
+    ]
     for rule in policies.rules:
         found = _result(numbered, rule, policies.tags, unseen)
         yield replace(found, every_run=every_run(runs, rule, policies.tags))
     for source, _ in policies.requests:
         why = "a rule in words is judged while the agent runs"
-        yield RuleResult(source.id, "undecidable", message=why, every_run=EveryRun(message=why))
+        yield RuleResult(source.id, "undecidable", message=why, every_run=EveryRunResult(message=why))
 
 
 def _result(graph: NumberedGraph, rule: Rule, sets: Sets, unseen: list[str]) -> RuleResult:
     order = order_of(ast.AllOf(rule.rules))
-    needed = compiled(rule, order.needed, sets)
-    violation = Product(graph, needed).violation()
+    needed = automaton_of(rule, order.necessary, sets)
+    violation = GraphProduct(graph, needed).violation()
     if violation is not None:
         return _violated(rule.id, violation)
-    enough = needed if order.enough == order.needed else compiled(rule, order.enough, sets)
-    if enough is not needed and Product(graph, enough).violation() is not None:
+    enough = needed if order.sufficient == order.necessary else automaton_of(rule, order.sufficient, sets)
+    if enough is not needed and GraphProduct(graph, enough).violation() is not None:
         says_nothing = needed.automaton.satisfied[0]
-        return RuleResult(rule.id, "undecidable", message=_why_undecidable(rule, says_nothing=says_nothing))
+        return RuleResult(rule.id, "undecidable", message=_undecidable_message(rule, says_nothing=says_nothing))
     if unseen and not enough.automaton.satisfied[0]:
         shown = f"{', '.join(unseen[:3])}{' and others' if len(unseen) > 3 else ''}"
         message = f"it holds on every path that can be seen; {shown} may call tools that cannot"
@@ -57,20 +61,20 @@ def _result(graph: NumberedGraph, rule: Rule, sets: Sets, unseen: list[str]) -> 
     return RuleResult(rule.id, "proved", message="it holds on every path")
 
 
-def _why_undecidable(rule: Rule, *, says_nothing: bool) -> str:
+def _undecidable_message(rule: Rule, *, says_nothing: bool) -> str:
     names = ", ".join(sorted(rule.labels))
-    told = f"it is about {names}, which a host says while the agent runs" if names else "it is about data"
+    subject = f"it is about {names}, which a host says while the agent runs" if names else "it is about data"
     order = "" if says_nothing else "; the order of tools that follows from it holds on every path"
-    return f"{told}{order}; the rest is judged while the agent runs"
+    return f"{subject}{order}; the rest is judged while the agent runs"
 
 
-def _violated(rule_id: str, violation: Violation) -> RuleResult:
+def _violated(rule_id: str, violation: PathViolation) -> RuleResult:
     return RuleResult(
         rule_id,
         "violated",
         violation.mechanism,
         violation.witness,
         violation.cycle,
-        _SAID[violation.mechanism],
+        _MESSAGES[violation.mechanism],
         violation.emitted,
     )

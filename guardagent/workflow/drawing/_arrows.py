@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from guardagent.workflow.drawing._text import shown
+from guardagent.workflow.drawing._text import single_line
 from guardagent.workflow.model.graph import EdgeKind, Graph
 
 
@@ -24,6 +24,6 @@ def arrows(graph: Graph) -> tuple[Arrow, ...]:
     found: dict[tuple[int, int, EdgeKind], dict[str, None]] = {}
     for edge in graph.edges:
         conditions = found.setdefault((index[edge.source], index[edge.target], edge.kind), {})
-        if condition := shown(edge.condition):
+        if condition := single_line(edge.condition):
             conditions[condition] = None
     return tuple(Arrow(*way, tuple(conditions)) for way, conditions in found.items())

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from guardagent.workflow.drawing._card import Card, card, in_words
+from guardagent.workflow.drawing._card import NodeCard, card, description
 from guardagent.workflow.drawing._layout import Point, Size
-from guardagent.workflow.drawing._looks import LOOKS
 from guardagent.workflow.drawing._outlines import MARGINS, halo, outline
+from guardagent.workflow.drawing._palettes import PALETTES
 from guardagent.workflow.drawing._style import GATED
 from guardagent.workflow.drawing._text import element, escaped, width_of, wrapped
 from guardagent.workflow.model.graph import Node
@@ -31,7 +31,7 @@ _NAME_LINES, _ID_LINES, _TOOL_LINES = 3, 2, 2
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class NodeMark:
     """What a report has to say of a node.
 
     Attributes:
@@ -42,11 +42,11 @@ class Mark:
 
     level: str
     sign: str
-    said: str
+    description: str
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TextLine:
     """A line of text on a node."""
 
     style: _Style
@@ -69,14 +69,14 @@ class Box:
     """A node, ready to be drawn."""
 
     node: Node
-    lines: tuple[Line, ...]
+    lines: tuple[TextLine, ...]
     size: Size
 
-    def draw(self, index: int, middle: Point, mark: Mark | None = None) -> str:
+    def draw(self, index: int, middle: Point, mark: NodeMark | None = None) -> str:
         """The node as a group of SVG elements with the id `n` and its index, its middle at a point."""
-        look = LOOKS[self.node.kind]
-        title = element("title", escaped(f"{in_words(self.node)}{f'; {mark.said}' if mark else ''}"))
-        words = element("g", "".join(self._words()), fill=look.ink, stroke="none", text_anchor="middle")
+        look = PALETTES[self.node.kind]
+        title = element("title", escaped(f"{description(self.node)}{f'; {mark.description}' if mark else ''}"))
+        words = element("g", "".join(self._text_elements()), fill=look.ink, stroke="none", text_anchor="middle")
         parts = [title, halo(self.size), outline(self.node.kind, self.size), words, self._badge(mark)]
         return element(
             "g", "".join(parts),
@@ -84,14 +84,14 @@ class Box:
             transform=f"translate({middle.x:.1f} {middle.y:.1f})", fill=look.fill, stroke=look.stroke, stroke_width=1.4,
         )  # fmt: skip
 
-    def _badge(self, mark: Mark | None) -> str:
+    def _badge(self, mark: NodeMark | None) -> str:
         if mark is None:
             return ""
         place = f"translate({self.size.width / 2 - 2:.1f} {2 - self.size.height / 2:.1f})"
         sign = element("text", escaped(mark.sign), y=4, text_anchor="middle", fill="#ffffff", stroke="none")
         return element("g", element("circle", r=9, stroke_width=2) + sign, class_="badge", transform=place)
 
-    def _words(self) -> Iterator[str]:
+    def _text_elements(self) -> Iterator[str]:
         y = -sum(line.height for line in self.lines) / 2
         for line in self.lines:
             y += line.height
@@ -112,17 +112,17 @@ def box(node: Node) -> Box:
     return Box(node, lines, Size(max(_NARROWEST, width), sum(line.height for line in lines) + 2 * _PADDING.height))
 
 
-def _lines(said: Card) -> Iterator[Line]:
-    yield Line("kind", said.kind)
-    yield from _broken("name", said.name, _NAME_LINES)
-    if said.id:
-        yield from _broken("id", said.id, _ID_LINES)
-    for tool in said.tools:
-        yield from _broken("gated" if tool.gated else "tool", tool.name, _TOOL_LINES)
-    if said.more:
-        yield Line("tool", said.more)
+def _lines(content: NodeCard) -> Iterator[TextLine]:
+    yield TextLine("kind", content.kind)
+    yield from _wrapped_lines("name", content.name, _NAME_LINES)
+    if content.id:
+        yield from _wrapped_lines("id", content.id, _ID_LINES)
+    for tool in content.tools:
+        yield from _wrapped_lines("gated" if tool.gated else "tool", tool.name, _TOOL_LINES)
+    if content.more:
+        yield TextLine("tool", content.more)
 
 
-def _broken(style: _Style, text: str, most: int) -> Iterator[Line]:
+def _wrapped_lines(style: _Style, text: str, most: int) -> Iterator[TextLine]:
     for index, part in enumerate(wrapped(text, _FONTS[style][0], _WIDEST, most) or ["�"]):
-        yield Line(style, part, locked=style == "gated" and not index)
+        yield TextLine(style, part, locked=style == "gated" and not index)

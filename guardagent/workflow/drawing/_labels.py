@@ -14,7 +14,7 @@ _WIDEST, _MOST_CONDITIONS = 150.0, 3
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class ArrowLabel:
     """Lines of text, the room that they need, and all that they stand for."""
 
     lines: tuple[str, ...]
@@ -35,10 +35,10 @@ class Label:
         )  # fmt: skip
 
 
-def label(conditions: Sequence[str]) -> Label:
+def label(conditions: Sequence[str]) -> ArrowLabel:
     lines = tuple(_lines(conditions))
     width = max((width_of(line, _FONT) for line in lines), default=0.0)
-    return Label(lines, Size(width, _LINE * len(lines)), " / ".join(conditions))
+    return ArrowLabel(lines, Size(width, _LINE * len(lines)), " / ".join(conditions))
 
 
 def _lines(conditions: Sequence[str]) -> Iterator[str]:

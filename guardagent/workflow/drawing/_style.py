@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from guardagent.workflow.drawing._looks import LOOKS
+from guardagent.workflow.drawing._palettes import PALETTES
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 PAPER, LINE, LABEL = "#ffffff", "#52606d", "#333f4a"
@@ -26,7 +26,7 @@ def dark(scope: str = "") -> str:
         f"{scope} .tip {{ fill: {_DARK_LINE}; }}",
         f"{scope} .arrow text {{ fill: {_DARK_LABEL}; stroke: {_DARK_PAPER}; }}",
     ]
-    for kind, look in LOOKS.items():
+    for kind, look in PALETTES.items():
         rules += [
             f"{scope} .{kind} .body {{ fill: {look.dark_fill}; stroke: {look.dark_stroke}; }}",
             f"{scope} .{kind} .trim {{ stroke: {look.dark_stroke}; }}",

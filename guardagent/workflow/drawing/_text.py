@@ -20,7 +20,7 @@ _LOWER, _OTHER, _UPPER, _WIDE = 6.2, 6.6, 7.6, 10.2
 _BREAKS = re.compile(r"(?<=[\s_./:,;|-])|(?<=[a-z0-9])(?=[A-Z])")
 
 
-def shown(text: object) -> str:
+def single_line(text: object) -> str:
     """A text on one line, without what could drive a terminal, turn its direction, or not stand in XML at all."""
     return " ".join(printable(str(text)).split())
 
@@ -71,7 +71,7 @@ def _cut(line: str, size: float, width: float) -> str:
 
 def escaped(text: object) -> str:
     """A text as the content of an element."""
-    return escape(shown(text), quote=False)
+    return escape(single_line(text), quote=False)
 
 
 def element(tag: str, content: str = "", /, **attributes: object) -> str:

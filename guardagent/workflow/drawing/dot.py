@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from guardagent.workflow.drawing._arrows import Arrow, arrows
-from guardagent.workflow.drawing._card import card, in_words, name_of
-from guardagent.workflow.drawing._looks import LOOKS
-from guardagent.workflow.drawing._text import shown
+from guardagent.workflow.drawing._card import card, description, name_of
+from guardagent.workflow.drawing._palettes import PALETTES
+from guardagent.workflow.drawing._text import single_line
 from guardagent.workflow.model.graph import Graph, Node, NodeKind
 
 SUFFIX = ".dot"
@@ -32,7 +32,7 @@ _LINES = {
 def render(graph: Graph) -> str:
     """A digraph, top to bottom."""
     lines = [
-        f"digraph {_quoted(shown(graph.name))} {{",
+        f"digraph {_quoted(single_line(graph.name))} {{",
         '  graph [rankdir=TB, fontname="sans-serif"];',
         '  node [fontname="sans-serif", fontsize=12];',
         '  edge [fontname="sans-serif", fontsize=10];',
@@ -44,19 +44,19 @@ def render(graph: Graph) -> str:
 
 
 def _node(index: int, node: Node) -> str:
-    look = LOOKS[node.kind]
+    look = PALETTES[node.kind]
     colours = f'fillcolor="{look.fill}", color="{look.stroke}", fontcolor="{look.ink}"'
-    label, hint = _quoted("\n".join(_lines(node))), _quoted(in_words(node))
+    label, hint = _quoted("\n".join(_lines(node))), _quoted(description(node))
     return f"  n{index} [label={label}, tooltip={hint}, {_SHAPES[node.kind]}, {colours}];"
 
 
 def _lines(node: Node) -> Iterator[str]:
-    said = card(node)
-    yield from (name_of(node), f"({said.kind})")
-    for tool in said.tools:
+    content = card(node)
+    yield from (name_of(node), f"({content.kind})")
+    for tool in content.tools:
         yield f"{tool.name} (needs approval)" if tool.gated else tool.name
-    if said.more:
-        yield said.more
+    if content.more:
+        yield content.more
 
 
 def _edge(arrow: Arrow) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from guardagent.workflow.drawing._lines import in_lines
+from guardagent.workflow.drawing._pretty_json import pretty_json
 from guardagent.workflow.model.graph import Graph
 
 SUFFIX = ".json"
@@ -10,4 +10,4 @@ SUFFIX = ".json"
 
 def render(graph: Graph) -> str:
     """One JSON object, in the public key order, with a line for each node and each edge."""
-    return in_lines(graph.to_dict())
+    return pretty_json(graph.to_dict())

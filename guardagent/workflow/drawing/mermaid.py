@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from guardagent.workflow.drawing._arrows import Arrow, arrows
 from guardagent.workflow.drawing._card import card, name_of
-from guardagent.workflow.drawing._looks import LOOKS
-from guardagent.workflow.drawing._text import shown
+from guardagent.workflow.drawing._palettes import PALETTES
+from guardagent.workflow.drawing._text import single_line
 from guardagent.workflow.model.graph import Graph, Node, NodeKind
 
 SUFFIX = ".mmd"
@@ -32,13 +32,15 @@ def render(graph: Graph) -> str:
 def _nodes(graph: Graph) -> Iterator[str]:
     for index, node in enumerate(graph.nodes):
         left, right = _SHAPES[node.kind]
-        yield f'    n{index}{left}"{_words(node)}"{right}:::{_class(node.kind)}'
+        yield f'    n{index}{left}"{_label(node)}"{right}:::{_class(node.kind)}'
 
 
-def _words(node: Node) -> str:
-    said = card(node)
-    tools = [f"{'🔒 ' if tool.gated else '• '}{tool.name}" for tool in said.tools]
-    return "<br/>".join(map(_escaped, [name_of(node), f"({said.kind})", *tools, *([said.more] if said.more else [])]))
+def _label(node: Node) -> str:
+    content = card(node)
+    tools = [f"{'🔒 ' if tool.gated else '• '}{tool.name}" for tool in content.tools]
+    return "<br/>".join(
+        map(_escaped, [name_of(node), f"({content.kind})", *tools, *([content.more] if content.more else [])])
+    )
 
 
 def _line(arrow: Arrow) -> str:
@@ -49,7 +51,7 @@ def _line(arrow: Arrow) -> str:
 
 def _classes(graph: Graph) -> Iterator[str]:
     for kind in dict.fromkeys(node.kind for node in graph.nodes):
-        look = LOOKS[kind]
+        look = PALETTES[kind]
         yield f"    classDef {_class(kind)} fill:{look.fill},stroke:{look.stroke},color:{look.ink}"
 
 
@@ -59,4 +61,4 @@ def _class(kind: NodeKind) -> str:
 
 def _escaped(text: str) -> str:
     # Mermaid has directives, comments, Markdown and HTML within a label: all but plain characters go as numbers.
-    return "".join(char if char.isalnum() or char in " ._,•🔒" else f"#{ord(char)};" for char in shown(text))
+    return "".join(char if char.isalnum() or char in " ._,•🔒" else f"#{ord(char)};" for char in single_line(text))

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 from guardagent.errors import InputError
 from guardagent.workflow.drawing._arrows import Arrow, arrows
-from guardagent.workflow.drawing._boxes import Box, Mark, box
-from guardagent.workflow.drawing._labels import Label, label
-from guardagent.workflow.drawing._layout import Layout, Link, Point, Route, Size, lay_out
+from guardagent.workflow.drawing._boxes import Box, NodeMark, box
+from guardagent.workflow.drawing._labels import ArrowLabel, label
+from guardagent.workflow.drawing._layout import GraphLayout, LayoutLink, Point, Route, Size, lay_out
 from guardagent.workflow.drawing._style import FONT, LINE, PAPER, sheet
 from guardagent.workflow.drawing._text import element, escaped
 from guardagent.workflow.model.graph import EdgeKind, Graph
@@ -44,7 +44,7 @@ def render(graph: Graph) -> str:
     )  # fmt: skip
 
 
-def picture(graph: Graph, marks: Mapping[str, Mark] | None = None) -> tuple[Size, str]:
+def picture(graph: Graph, marks: Mapping[str, NodeMark] | None = None) -> tuple[Size, str]:
     """What stands in the picture, and its size; `view_box(size)` says which part of the plane that is.
 
     Node number i is the group `n<i>`, and arrow number i of `arrows(graph)` the group `e<i>`.
@@ -67,7 +67,7 @@ def picture(graph: Graph, marks: Mapping[str, Mark] | None = None) -> tuple[Size
     ]
     nodes = [one.draw(index, layout.nodes[index], (marks or {}).get(one.node.id)) for index, one in enumerate(boxes)]
     size = Size(layout.size.width + 2 * _MARGIN, layout.size.height + 2 * _MARGIN)
-    return size, "".join([_below(size), *lines, *nodes])
+    return size, "".join([_background(size), *lines, *nodes])
 
 
 def view_box(size: Size) -> str:
@@ -83,24 +83,29 @@ def _check_size(graph: Graph, drawn: Sequence[Arrow]) -> None:
         )
 
 
-def _layout(graph: Graph, boxes: Sequence[Box], drawn: Sequence[Arrow], labels: Sequence[Label]) -> Layout:
+def _layout(graph: Graph, boxes: Sequence[Box], drawn: Sequence[Arrow], labels: Sequence[ArrowLabel]) -> GraphLayout:
     beside = [0.0] * len(boxes)
-    for arrow, said in zip(drawn, labels, strict=True):
+    for arrow, arrow_label in zip(drawn, labels, strict=True):
         if arrow.source == arrow.target:
-            beside[arrow.source] = max(beside[arrow.source], _LOOP + said.size.width)
+            beside[arrow.source] = max(beside[arrow.source], _LOOP + arrow_label.size.width)
     sizes = [Size(one.size.width + 2 * room, one.size.height) for one, room in zip(boxes, beside, strict=True)]
-    links = [Link(arrow.source, arrow.target, said.size) for arrow, said in zip(drawn, labels, strict=True)]
+    links = [
+        LayoutLink(arrow.source, arrow.target, arrow_label.size)
+        for arrow, arrow_label in zip(drawn, labels, strict=True)
+    ]
     number = {node.id: index for index, node in enumerate(graph.nodes)}
     return lay_out(sizes, links, first=number[graph.entry_id], last=[number[one] for one in graph.exit_ids])
 
 
-def _arrow(index: int, arrow: Arrow, said: Label, source: Box, at: Point, route: Route) -> str:
+def _arrow(index: int, arrow: Arrow, arrow_label: ArrowLabel, source: Box, at: Point, route: Route) -> str:
     dashes, width = LINES[arrow.kind]
     looped = arrow.source == arrow.target
-    way = _loop(source.size, at) if looped else _curve(route.points)
-    middle = Point(at.x + source.size.width / 2 + _LOOP + said.size.width / 2, at.y) if looped else route.label
-    line = element("path", class_="line", d=way, stroke_dasharray=dashes, stroke_width=width, marker_end="url(#tip)")
-    content = line + (said.draw(middle) if middle else "")
+    outline = _loop(source.size, at) if looped else _curve(route.points)
+    middle = Point(at.x + source.size.width / 2 + _LOOP + arrow_label.size.width / 2, at.y) if looped else route.label
+    line = element(
+        "path", class_="line", d=outline, stroke_dasharray=dashes, stroke_width=width, marker_end="url(#tip)"
+    )
+    content = line + (arrow_label.draw(middle) if middle else "")
     return element("g", content, id=f"e{index}", class_=f"arrow {arrow.kind}", stroke=LINE, fill="none")
 
 
@@ -120,7 +125,7 @@ def _loop(size: Size, at: Point) -> str:
     return f"M{x:.1f} {at.y - 9:.1f}c{reach} -14 {reach} 32 3 18"
 
 
-def _below(size: Size) -> str:
+def _background(size: Size) -> str:
     """The head of the arrows, and the paper."""
     tip = element(
         "marker", element("path", class_="tip", d="M0 0L9 4.5L0 9Z", fill=LINE),

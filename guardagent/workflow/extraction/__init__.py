@@ -11,7 +11,7 @@ which is loaded for objects whose classes come from the modules that its `packag
 from __future__ import annotations
 
 from guardagent.errors import InputError
-from guardagent.workflow.extraction.parts import FRAMEWORKS, extractors_of
+from guardagent.workflow.extraction.registry import FRAMEWORKS, extractors_of
 from guardagent.workflow.model.graph import Graph
 
 

@@ -14,7 +14,7 @@ from guardagent.workflow.model.graph import END, START, EdgeKind, Graph, GraphBu
 
 
 @dataclass(frozen=True)
-class Entry:
+class RegionEntry:
     """A way into a region; `parallel` where it is entered together with others."""
 
     node: str
@@ -23,7 +23,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Exit:
+class RegionExit:
     """A way out of a region.
 
     Attributes:
@@ -52,22 +52,22 @@ class Region:
         empty: a run can go through it without coming to any node.
     """
 
-    entries: tuple[Entry, ...] = ()
-    exits: tuple[Exit, ...] = ()
+    entries: tuple[RegionEntry, ...] = ()
+    exits: tuple[RegionExit, ...] = ()
     nodes: frozenset[str] = frozenset()
     empty: bool = False
 
 
-NOTHING = Region(empty=True)
+EMPTY_REGION = Region(empty=True)
 
 
 def single(node: str, *, conditional: bool = False, condition: str = "") -> Region:
     """The region of one node."""
-    return Region((Entry(node),), (Exit(node, condition, conditional),), frozenset({node}))
+    return Region((RegionEntry(node),), (RegionExit(node, condition, conditional),), frozenset({node}))
 
 
 @dataclass
-class _Draft:
+class _DraftNode:
     """A node that is not finished."""
 
     kind: NodeKind
@@ -81,24 +81,24 @@ class Assembly:
     """Collects nodes, each of which belongs to an object, and connects regions."""
 
     def __init__(self) -> None:
-        self._drafts: dict[str, _Draft] = {}
+        self._drafts: dict[str, _DraftNode] = {}
         self._edges: dict[tuple[str, str, EdgeKind], dict[str, None]] = {}
         self._ids: dict[int, tuple[object, str]] = {}  # with the objects, so that their ids stay theirs
-        self._taken = {START, END}
+        self._used_ids = {START, END}
         self._joins: dict[str, dict[str, None]] = {}
         self._notes: list[str] = []
 
     def id(self, owner: object, name: str, within: tuple[str, ...] = ()) -> str:
         """The node of an object: its name, or its place where something else is called so."""
         if id(owner) not in self._ids:
-            self._ids[id(owner)] = (owner, self._free(name, within))
-            self._taken.add(self._ids[id(owner)][1])
+            self._ids[id(owner)] = (owner, self._unused_id(name, within))
+            self._used_ids.add(self._ids[id(owner)][1])
         return self._ids[id(owner)][1]
 
-    def _free(self, name: str, within: tuple[str, ...]) -> str:
+    def _unused_id(self, name: str, within: tuple[str, ...]) -> str:
         places = ["/".join((*within[depth:], name)) for depth in range(len(within), -1, -1)]
-        numbered = (f"{places[-1]}#{number}" for number in range(2, len(self._taken) + 3))
-        return next(one for one in (*places, *numbered) if one not in self._taken)
+        numbered = (f"{places[-1]}#{number}" for number in range(2, len(self._used_ids) + 3))
+        return next(one for one in (*places, *numbered) if one not in self._used_ids)
 
     def has(self, node: str) -> bool:
         """Whether a node was described."""
@@ -108,11 +108,11 @@ class Assembly:
         """What a node was described as."""
         return self._drafts[node].kind if node in self._drafts else None
 
-    def turn(self, node: str, kind: NodeKind) -> None:
+    def set_kind(self, node: str, kind: NodeKind) -> None:
         """Says what kind of node it is, after all."""
         self._drafts[node].kind = kind
 
-    def said(self, node: str, key: str) -> Any:
+    def metadata_of(self, node: str, key: str) -> Any:
         """What was said of a node under a key; None where nothing was."""
         return self._drafts[node].metadata.get(key)
 
@@ -128,7 +128,7 @@ class Assembly:
     ) -> str:
         """Says what a node is; nothing and emptiness in `metadata` are left out."""
         known = {key: value for key, value in metadata.items() if value not in (None, (), [], {}, False, "")}
-        self._drafts[node] = _Draft(kind, label, tuple(tools), tuple(gated_tools), known)
+        self._drafts[node] = _DraftNode(kind, label, tuple(tools), tuple(gated_tools), known)
         return node
 
     def mark(self, node: str, **metadata: Any) -> None:
@@ -139,7 +139,7 @@ class Assembly:
         """Says something that a person should know."""
         self._notes.append(text)
 
-    def connect(self, exits: Iterable[Exit], entries: Iterable[Entry]) -> None:
+    def connect(self, exits: Iterable[RegionExit], entries: Iterable[RegionEntry]) -> None:
         """Connects every exit with every entry."""
         exits, entries = tuple(exits), tuple(entries)
         joining = {one.node for one in exits if one.joins}
@@ -161,9 +161,9 @@ class Assembly:
             if edge.source in ids and edge.target in ids:
                 self._edges.setdefault((ids[edge.source], ids[edge.target], edge.kind), {})[edge.condition] = None
         self._notes += graph.notes
-        entries = [Entry(ids[one.target], one.kind, one.condition) for one in graph.edges if one.source == START]
+        entries = [RegionEntry(ids[one.target], one.kind, one.condition) for one in graph.edges if one.source == START]
         exits = [
-            Exit(ids[one.source], one.condition, one.kind == "conditional")
+            RegionExit(ids[one.source], one.condition, one.kind == "conditional")
             for one in graph.edges
             if one.target == END and one.source in ids
         ]
@@ -175,10 +175,10 @@ class Assembly:
 
     def graph(self, name: str, framework: str, whole: Region) -> Graph:
         """The graph of a run that is one region."""
-        self.connect([Exit(START)], whole.entries)
-        self.connect(whole.exits, [Entry(END)])
+        self.connect([RegionExit(START)], whole.entries)
+        self.connect(whole.exits, [RegionEntry(END)])
         if whole.empty:
-            self.connect([Exit(START)], [Entry(END)])
+            self.connect([RegionExit(START)], [RegionEntry(END)])
         builder = GraphBuilder(name, framework)
         for node, draft in self._drafts.items():
             metadata = {**draft.metadata, **({"join": tuple(self._joins[node])} if node in self._joins else {})}
@@ -208,14 +208,14 @@ def sequence(assembly: Assembly, regions: Iterable[Region]) -> Region:
         assembly.connect(whole.exits, one.entries)
         whole = Region(
             (*whole.entries, *(one.entries if whole.empty else ())),
-            (*_carried(whole.exits, one), *(whole.exits if one.empty else ())),
+            (*_propagated(whole.exits, one), *(whole.exits if one.empty else ())),
             whole.nodes | one.nodes,
             whole.empty and one.empty,
         )
     return whole
 
 
-def _carried(before: Iterable[Exit], region: Region) -> Iterable[Exit]:
+def _propagated(before: Iterable[RegionExit], region: Region) -> Iterable[RegionExit]:
     """The exits of a region, escalated where a run could come into it so."""
     states = {one.escalated for one in before} or {False}
     for one in region.exits:
@@ -223,13 +223,13 @@ def _carried(before: Iterable[Exit], region: Region) -> Iterable[Exit]:
             yield replace(one, escalated=one.escalated or escalated)
 
 
-def alongside(assembly: Assembly, regions: Iterable[Region], cutting: Iterable[bool] = ()) -> Region:
+def parallel(assembly: Assembly, regions: Iterable[Region], cancelling: Iterable[bool] = ()) -> Region:
     """Regions that run at the same time; what follows waits for all of them.
 
     Args:
         assembly: where they are connected.
         regions: the branches.
-        cutting: for each branch, whether an escalation in it ends the others, wherever they are.
+        cancelling: for each branch, whether an escalation in it ends the others, wherever they are.
     """
     several = tuple(regions)
     running = [one for one in several if one.entries]
@@ -240,12 +240,12 @@ def alongside(assembly: Assembly, regions: Iterable[Region], cutting: Iterable[b
     if any(leave.escalated for leave in exits):
         exits += [replace(leave, escalated=True) for leave in exits if not leave.escalated]
     nodes = frozenset(node for one in running for node in one.nodes)
-    cut = nodes - {leave.node for leave in exits} if any(cutting) else frozenset()
-    exits += [Exit(node, "escalate", conditional=True, escalated=True) for node in sorted(cut)]
+    cut = nodes - {leave.node for leave in exits} if any(cancelling) else frozenset()
+    exits += [RegionExit(node, "escalate", conditional=True, escalated=True) for node in sorted(cut)]
     return Region(tuple(entries), tuple(exits), nodes, all(one.empty for one in several))
 
 
-def either(assembly: Assembly, regions: Iterable[Region], repeated: bool) -> Region:  # noqa: FBT001
+def alternatives(assembly: Assembly, regions: Iterable[Region], repeated: bool) -> Region:  # noqa: FBT001
     """One of some regions, whichever it is; any number of them in any order, where `repeated`."""
     several = tuple(regions)
     entries = tuple(replace(entry, kind="conditional") for one in several for entry in one.entries)

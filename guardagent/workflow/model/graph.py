@@ -107,13 +107,13 @@ class Graph:
         """A hash of all of it, in whatever order its nodes and edges stand."""
         parts = [
             ascii((self.name, self.framework, self.entry_id, self.exit_ids)),
-            *sorted(map(_node_text, self.nodes)),
+            *sorted(map(_node_line, self.nodes)),
             *sorted(f"{edge.source!a} {edge.target!a} {edge.kind} {edge.condition!a}" for edge in self.edges),
         ]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def _node_text(node: Node) -> str:
+def _node_line(node: Node) -> str:
     """All of a node, in one line; no two different ones have the same."""
     more = json.dumps(thaw(node.metadata), sort_keys=True, default=str) if node.metadata else "{}"
     return f"{node.id!a} {node.kind} {node.label!a} {node.tools!a} {node.gated_tools!a} {more}"
@@ -143,8 +143,8 @@ class GraphBuilder:
     ) -> None:
         """Adds a node, or replaces the one of that id. A value of None in `metadata` is left out."""
         known = {key: value for key, value in metadata.items() if value is not None}
-        every, gated = tuple(dict.fromkeys(tools)), tuple(dict.fromkeys(gated_tools))
-        self._nodes[id] = Node(id, kind, label or id, every, gated, freeze(known))
+        all_tools, gated = tuple(dict.fromkeys(tools)), tuple(dict.fromkeys(gated_tools))
+        self._nodes[id] = Node(id, kind, label or id, all_tools, gated, freeze(known))
 
     def edge(self, source: str, target: str, kind: EdgeKind = "direct", condition: str = "") -> None:
         """Adds an edge; the same one twice is one."""
@@ -161,7 +161,7 @@ class GraphBuilder:
         if text not in self.notes:
             self.notes.append(text)
 
-    def unseen(self, text: str) -> None:
+    def note_hidden_tools(self, text: str) -> None:
         """Says that the workflow may call tools that could not be seen, it is not known where: its entry is marked."""
         self.note(text)
         entry = self._nodes[START]

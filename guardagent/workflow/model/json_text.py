@@ -15,7 +15,7 @@ from guardagent._support import strict_json
 _CHUNK = 200_000  # characters that are read at once
 _BETWEEN = re.compile(r"\}(?=[ \t\n\r]*,[ \t\n\r]*\{)")  # two objects of a list; or within a text, or deeper down
 _SPACE = re.compile(r"[ \t\n\r]*")
-_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # of a character beyond the first 65,536; without the other, it is none
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # of a character beyond the first 65,536; without the other, it is none
 Scan = Callable[[str, int], tuple[Any, int]]
 _KINDS = {"{": "an object", "[": "a list", '"': "a text", "t": "true", "f": "false", "n": "null", "": "nothing"}
 _KINDS |= dict.fromkeys("-0123456789", "a number")
@@ -140,10 +140,10 @@ class JsonText:
         raise JsonError(problem, self._text.count("\n", 0, at) + 1) from None
 
 
-def _scanner(text: str, made: Callable[[list[tuple[str, Any]]], Any] | None) -> Scan:
+def _scanner(text: str, hook: Callable[[list[tuple[str, Any]]], Any] | None) -> Scan:
     """What reads one value, and tells where it ends."""
-    scan: Scan = strict_json.decoder(object_pairs_hook=made).scan_once  # type: ignore[attr-defined]
-    if not _HALF.search(text):
+    scan: Scan = strict_json.decoder(object_pairs_hook=hook).scan_once  # type: ignore[attr-defined]
+    if not _SURROGATE.search(text):
         return scan
 
     def scan_whole(text: str, at: int) -> tuple[Any, int]:

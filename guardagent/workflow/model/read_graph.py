@@ -9,13 +9,13 @@ from typing import Any, NoReturn
 
 from guardagent.errors import InputError, name_hint
 from guardagent.types import EMPTY, freeze
-from guardagent.workflow.analysis.paths import Numbered, without_collections
+from guardagent.workflow.analysis.paths import GraphIndex, without_garbage_collection
 from guardagent.workflow.model.graph import EDGE_KINDS, NODE_KINDS, Edge, Graph, Node
 from guardagent.workflow.model.json_text import JsonError, JsonText
 
 MAX_BYTES = 1_500_000_000
 MAX_DEPTH = 50  # of a node's metadata
-_WANTED = {
+_EXPECTED = {
     "name": "a text",
     "framework": "a text",
     "entry_id": "a text",
@@ -30,7 +30,7 @@ _EDGE_KEYS = frozenset({"source", "target", "kind", "condition"})
 _KINDS_OF_NODES = {kind: kind for kind in NODE_KINDS}  # so that equal texts are one
 _KINDS_OF_EDGES = {kind: kind for kind in EDGE_KINDS}
 _NONE: list[str] = []
-_EARLIER = (
+_NOTES_MISSING = (
     "the file does not say what could not be seen of the workflow, so nothing is proved of it for every run: write "
     'it anew with `guardagent graph TARGET --format json --out FILE`, or add `"notes": []` if it was written by hand'
 )
@@ -46,11 +46,11 @@ def read_graph(path: Path | str) -> Graph:
     """
     path = Path(path)
     try:
-        with without_collections():
+        with without_garbage_collection():
             if path.stat().st_size > MAX_BYTES:
                 raise InputError(f"{path}: is larger than {MAX_BYTES:,} bytes")
             text = JsonText(path.read_bytes())
-            return _Reader(path).graph(text.kind(), _members(text))
+            return _GraphReader(path).graph(text.kind(), _members(text))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except JsonError as error:
@@ -63,7 +63,7 @@ def graph_of(value: Any, path: Path | str = "graph") -> Graph:
     Raises:
         InputError: as `read_graph`.
     """
-    return _Reader(path).graph(_kind(value), _parsed_members(value))
+    return _GraphReader(path).graph(_kind(value), _parsed_members(value))
 
 
 def _members(text: JsonText) -> Iterator[Member]:
@@ -84,7 +84,7 @@ def _kind(value: Any) -> str:
     return kinds.get(type(value), "a number")
 
 
-class _Reader:
+class _GraphReader:
     """Reads one graph: each part quickly where it is right, and else by what says what is wrong with it.
 
     Args:
@@ -97,50 +97,50 @@ class _Reader:
         self._numbers: dict[str, int] = {}
         self._tools: dict[tuple[str, ...], tuple[str, ...]] = {}  # those of many nodes are the same
 
-    def wrong(self, place: str, problem: str) -> NoReturn:
+    def fail(self, place: str, problem: str) -> NoReturn:
         raise InputError(f"{self._path}: {f'{place}: ' if place else ''}{problem}")
 
     def graph(self, kind: str, members: Iterable[Member]) -> Graph:
         if kind != "an object":
-            self.wrong("", f"is {kind}; expected an object with {', '.join(_REQUIRED)}")
+            self.fail("", f"is {kind}; expected an object with {', '.join(_REQUIRED)}")
         found: dict[str, Any] = {"name": Path(self._path).stem, "framework": "json"}
         for key, its_kind, read in members:
-            if key not in _WANTED:
-                self.wrong("", f"unknown key {key!r}{name_hint(key, _WANTED)}")
-            if its_kind != _WANTED[key]:
-                self.wrong(key, f"is {its_kind}; expected {_WANTED[key]}")
-            found[key] = self.part(key, read(), nodes_known="nodes" in found)
+            if key not in _EXPECTED:
+                self.fail("", f"unknown key {key!r}{name_hint(key, _EXPECTED)}")
+            if its_kind != _EXPECTED[key]:
+                self.fail(key, f"is {its_kind}; expected {_EXPECTED[key]}")
+            found[key] = self.member(key, read(), nodes_known="nodes" in found)
         if missing := [key for key in _REQUIRED if key not in found]:
-            self.wrong("", f"has no {missing[0]!r}; expected {', '.join(_REQUIRED)}")
-        return self.whole(found)
+            self.fail("", f"has no {missing[0]!r}; expected {', '.join(_REQUIRED)}")
+        return self.assembled(found)
 
-    def part(self, key: str, value: Any, *, nodes_known: bool) -> Any:
+    def member(self, key: str, value: Any, *, nodes_known: bool) -> Any:
         """A member of the graph. Edges that come before the nodes are only looked at."""
         match key:
             case "nodes":
                 return tuple([self.node(one, at) for at, one in enumerate(value)])
             case "edges":
-                return self.edges(value) if nodes_known else [self.likely_edge(one, at) for at, one in enumerate(value)]
+                return self.edges(value) if nodes_known else [self.check_edge(one, at) for at, one in enumerate(value)]
             case "exit_ids" | "notes":
-                return tuple([self.text(one, f"{key}[{at}]") for at, one in enumerate(value)])
+                return tuple([self.string(one, f"{key}[{at}]") for at, one in enumerate(value)])
         return value
 
-    def whole(self, found: dict[str, Any]) -> Graph:
+    def assembled(self, found: dict[str, Any]) -> Graph:
         if type(found["edges"]) is list:
             found["edges"] = self.edges(found["edges"])
         edges, sources, targets = found.pop("edges")
         if found["framework"] != "json":  # an extractor's; who writes a graph by hand has no notes to make
-            found.setdefault("notes", (_EARLIER,))
+            found.setdefault("notes", (_NOTES_MISSING,))
         graph = Graph(**found, edges=edges)
-        self.ends(graph)
-        Numbered(self._ids, self._numbers, sources, targets).kept_with(graph)
+        self.check_ends(graph)
+        GraphIndex(self._ids, self._numbers, sources, targets).kept_on(graph)
         return graph
 
     # --- nodes
 
     def node(self, value: Any, at: int) -> Node:
         if type(value) is not dict:
-            self.wrong_node(value, at)
+            self.fail_node(value, at)
         get = value.get
         name, kind, label = get("id"), get("kind"), get("label", "")
         tools, gated, metadata = get("tools", _NONE), get("gated_tools", _NONE), get("metadata", EMPTY)
@@ -151,12 +151,12 @@ class _Reader:
             and name not in self._numbers
             and value.keys() <= _NODE_KEYS
             and type(tools) is type(gated) is list
-            and (not tools or (_are_texts(tools) and _are_texts(gated)))
+            and (not tools or (_are_strings(tools) and _are_strings(gated)))
             and (tools or not gated)
             and (not gated or set(gated) <= set(tools))
             and (metadata is EMPTY or (type(metadata) is dict and not _is_deeper(metadata, MAX_DEPTH)))
         ):
-            self.wrong_node(value, at)
+            self.fail_node(value, at)
         self._numbers[name] = len(self._ids)
         self._ids.append(name)
         return Node(
@@ -172,22 +172,22 @@ class _Reader:
         once = tuple(tools) if len(tools) == 1 else tuple(dict.fromkeys(tools))
         return self._tools.setdefault(once, once)
 
-    def wrong_node(self, value: Any, at: int) -> NoReturn:
+    def fail_node(self, value: Any, at: int) -> NoReturn:
         place = f"nodes[{at}]"
         self.keys(value, place, _NODE_KEYS, required=("id", "kind"))
         place += "."
-        name = self.text(value["id"], f"{place}id")
+        name = self.string(value["id"], f"{place}id")
         if name in self._numbers:
-            self.wrong(f"{place}id", f"{name!r} is the id of another node already; expected one of its own")
+            self.fail(f"{place}id", f"{name!r} is the id of another node already; expected one of its own")
         self.choice(value["kind"], f"{place}kind", NODE_KINDS)
-        self.text(value.get("label", ""), f"{place}label", empty=True)
-        tools, gated = self.texts(value, "tools", place), self.texts(value, "gated_tools", place)
+        self.string(value.get("label", ""), f"{place}label", empty=True)
+        tools, gated = self.strings(value, "tools", place), self.strings(value, "gated_tools", place)
         if unknown := sorted(set(gated) - set(tools)):
-            self.wrong(f"{place}gated_tools", f"{unknown[0]!r} is none of its tools{name_hint(unknown[0], tools)}")
+            self.fail(f"{place}gated_tools", f"{unknown[0]!r} is none of its tools{name_hint(unknown[0], tools)}")
         metadata = value.get("metadata", {})
         if type(metadata) is not dict:
-            self.wrong(f"{place}metadata", f"is {_kind(metadata)}; expected an object")
-        self.wrong(f"{place}metadata", f"is nested more than {MAX_DEPTH} levels deep")
+            self.fail(f"{place}metadata", f"is {_kind(metadata)}; expected an object")
+        self.fail(f"{place}metadata", f"is nested more than {MAX_DEPTH} levels deep")
 
     # --- edges
 
@@ -201,79 +201,79 @@ class _Reader:
                 source, target = numbers[first], numbers[second]
                 kind, condition = kinds[value.get("kind", "direct")], value.get("condition", "")
             except (LookupError, TypeError, AttributeError):
-                self.wrong_edge(value, at)
+                self.fail_edge(value, at)
             if type(condition) is not str or not value.keys() <= _EDGE_KEYS:
-                self.wrong_edge(value, at)
+                self.fail_edge(value, at)
             sources.append(source)
             targets.append(target)
             edges.append(Edge(first, second, kind, condition))
         return tuple(edges), sources, targets
 
-    def wrong_edge(self, value: Any, at: int) -> NoReturn:
-        self.likely_edge(value, at)
+    def fail_edge(self, value: Any, at: int) -> NoReturn:
+        self.check_edge(value, at)
         for end in ("source", "target"):
             if value[end] not in self._numbers:
-                self.wrong(f"edges[{at}].{end}", f"there is no node {value[end][:60]!r}; expected the id of one")
+                self.fail(f"edges[{at}].{end}", f"there is no node {value[end][:60]!r}; expected the id of one")
         raise AssertionError(value)
 
-    def likely_edge(self, value: Any, at: int) -> Any:
+    def check_edge(self, value: Any, at: int) -> Any:
         """An edge, but for whether there are such nodes."""
         place = f"edges[{at}]"
         self.keys(value, place, _EDGE_KEYS, required=("source", "target"))
-        self.text(value["source"], f"{place}.source")
-        self.text(value["target"], f"{place}.target")
+        self.string(value["source"], f"{place}.source")
+        self.string(value["target"], f"{place}.target")
         self.choice(value.get("kind", "direct"), f"{place}.kind", EDGE_KINDS)
-        self.text(value.get("condition", ""), f"{place}.condition", empty=True)
+        self.string(value.get("condition", ""), f"{place}.condition", empty=True)
         return value
 
     # --- small pieces
 
     def keys(self, value: Any, place: str, known: Collection[str], required: Collection[str]) -> None:
         if type(value) is not dict:
-            self.wrong(place, f"is {_kind(value)}; expected an object with {', '.join(required)}")
+            self.fail(place, f"is {_kind(value)}; expected an object with {', '.join(required)}")
         for key in value:
             if key not in known:
-                self.wrong(place, f"unknown key {key[:60]!r}{name_hint(key[:60], known)}")
+                self.fail(place, f"unknown key {key[:60]!r}{name_hint(key[:60], known)}")
         for key in required:
             if key not in value:
-                self.wrong(place, f"has no {key!r}; expected {', '.join(required)}")
+                self.fail(place, f"has no {key!r}; expected {', '.join(required)}")
 
-    def text(self, value: Any, place: str, *, empty: bool = False) -> str:
+    def string(self, value: Any, place: str, *, empty: bool = False) -> str:
         if type(value) is not str or not (value or empty):
-            self.wrong(place, f"is {_kind(value) if value != '' else 'empty'}; expected a text")
+            self.fail(place, f"is {_kind(value) if value != '' else 'empty'}; expected a text")
         return value
 
-    def texts(self, value: Mapping[str, Any], key: str, place: str) -> list[str]:
+    def strings(self, value: Mapping[str, Any], key: str, place: str) -> list[str]:
         found = value.get(key, _NONE)
         if type(found) is not list:
-            self.wrong(f"{place}{key}", f"is {_kind(found)}; expected a list of texts")
+            self.fail(f"{place}{key}", f"is {_kind(found)}; expected a list of texts")
         for at, one in enumerate(found):
-            self.text(one, f"{place}{key}[{at}]")
+            self.string(one, f"{place}{key}[{at}]")
         return found
 
     def choice(self, value: Any, place: str, known: Collection[str]) -> None:
         if type(value) is not str:
-            self.wrong(place, f"is {_kind(value)}; expected one of {', '.join(known)}")
+            self.fail(place, f"is {_kind(value)}; expected one of {', '.join(known)}")
         if value not in known:
-            self.wrong(place, f"unknown kind {value[:60]!r}{name_hint(value[:60], known)}")
+            self.fail(place, f"unknown kind {value[:60]!r}{name_hint(value[:60], known)}")
 
-    def ends(self, graph: Graph) -> None:
+    def check_ends(self, graph: Graph) -> None:
         """There is one entry, and at least one exit."""
         entries = [node.id for node in graph.nodes if node.kind == "entry"]
         if entries != [graph.entry_id]:
             found = ", ".join(map(repr, entries[:5])) or "none"
-            self.wrong(
+            self.fail(
                 "entry_id", f"is {graph.entry_id!r}, and the nodes of kind entry are {found}; expected just that one"
             )
         if not graph.exit_ids:
-            self.wrong("exit_ids", "is empty; expected at least one exit")
+            self.fail("exit_ids", "is empty; expected at least one exit")
         for at, exit_id in enumerate(graph.exit_ids):
             number = self._numbers.get(exit_id)
             if number is None or graph.nodes[number].kind != "exit":
-                self.wrong(f"exit_ids[{at}]", f"{exit_id!r} is no node of kind exit")
+                self.fail(f"exit_ids[{at}]", f"{exit_id!r} is no node of kind exit")
 
 
-def _are_texts(values: list[Any]) -> bool:
+def _are_strings(values: list[Any]) -> bool:
     return all([type(value) is str and value for value in values])  # noqa: C419 - for few values, a list is quicker
 
 

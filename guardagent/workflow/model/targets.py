@@ -55,9 +55,9 @@ def _imported(target: str, seconds: float) -> Graph:
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder, "answer.json")
         load = "guardagent.workflow.model.load_object"
-        said = _run([sys.executable, "-m", load, target, str(answer)], target, seconds)
+        outcome = _run([sys.executable, "-m", load, target, str(answer)], target, seconds)
         if not answer.exists():
-            raise InputError(f"{target}: importing it ended the process{said}")
+            raise InputError(f"{target}: importing it ended the process{outcome}")
         content = json.loads(answer.read_text(encoding="utf-8"))
     if "error" in content:
         raise InputError(f"{target}: {content['error']}")

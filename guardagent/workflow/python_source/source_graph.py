@@ -24,11 +24,11 @@ from pathlib import Path
 from types import ModuleType
 
 from guardagent.errors import ContentError, GuardError, InputError, UnknownNameError
-from guardagent.workflow.extraction.parts import FRAMEWORKS, SOURCES
+from guardagent.workflow.extraction.registry import FRAMEWORKS, SOURCES
 from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.python_source.evaluation.values import Applied, Class, Function, Values, exactly
-from guardagent.workflow.python_source.programs.interpret import Interpreter
-from guardagent.workflow.python_source.programs.scopes import FlowScope, Object
+from guardagent.workflow.python_source.evaluation.values import Class, Function, PartialFunction, Values, exactly
+from guardagent.workflow.python_source.programs.interpreter import Interpreter
+from guardagent.workflow.python_source.programs.scopes import FlowScope, ProgramObject
 
 _USUAL = ("graph", "app", "workflow", "agent", "crew", "team", "flow", "root_agent", "main")
 
@@ -76,15 +76,18 @@ def _parsed(path: Path) -> ast.Module:
 
 def _workflows(interpreter: Interpreter, scope: FlowScope, name: str) -> dict[str, object]:
     """The workflows that the file's names stand for; where there are none, those that its functions give."""
-    found = {where: value for where, value in _held(scope.names) if _reader_of(value) is not None}
+    found = {where: value for where, value in _bound_values(scope.names) if _reader_of(value) is not None}
     if name in found or (found and not name):
         return found
     found |= {} if name else _run_by_program(interpreter)
     for one, values in list(scope.names.items()):
         for value in values.known if not name or one == name.partition(".")[0] else ():
-            found |= _given(interpreter, one, value)
+            found |= _built_by(interpreter, one, value)
     return (
-        found or _run_by_program(interpreter, name) or _in_modules(scope, name) or _made_by_program(interpreter, name)
+        found
+        or _run_by_program(interpreter, name)
+        or _in_modules(scope, name)
+        or _constructed_by_program(interpreter, name)
     )
 
 
@@ -94,7 +97,7 @@ def _in_modules(scope: FlowScope, name: str) -> dict[str, object]:
         place: one
         for place, values in scope.names.items()
         for one in values.known
-        if isinstance(one, Object) and one.made_of is None
+        if isinstance(one, ProgramObject) and one.made_of is None
     }
     return {
         f"{place}.{inner}": one
@@ -111,22 +114,22 @@ def _run_by_program(interpreter: Interpreter, name: str = "") -> dict[str, objec
     return {name or str(getattr(one, "name", "workflow")): one for one in dict.fromkeys(run)}
 
 
-def _made_by_program(interpreter: Interpreter, name: str) -> dict[str, object]:
+def _constructed_by_program(interpreter: Interpreter, name: str) -> dict[str, object]:
     """The workflows that the program's functions make and hand on to something that is not known."""
     made = [one for one in interpreter.objects if _reader_of(one) is not None]
     inner = {id(part) for one in made for part in getattr(one, "parts", lambda: ())()}
     return {str(getattr(one, "name", "workflow")): one for one in made if id(one) not in inner and not name}
 
 
-def _given(interpreter: Interpreter, name: str, value: object) -> dict[str, object]:
+def _built_by(interpreter: Interpreter, name: str, value: object) -> dict[str, object]:
     """The workflows that a function returns, or that an object of a class holds or builds."""
-    if isinstance(value, Function | Applied):
+    if isinstance(value, Function | PartialFunction):
         made = _workflow_of(interpreter.run_function(value))
         return {} if made is None else {name: made}
     if not isinstance(value, Class):
         return {}
     one = interpreter.make(value)
-    held = {place: inner for place, inner in _held({name: exactly(one)}) if _reader_of(inner) is not None}
+    held = {place: inner for place, inner in _bound_values({name: exactly(one)}) if _reader_of(inner) is not None}
     if held:
         return held
     methods = [node.name for node in value.tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
@@ -135,7 +138,7 @@ def _given(interpreter: Interpreter, name: str, value: object) -> dict[str, obje
         for method in methods
         if not method.startswith("__")
         for found in interpreter.attribute(one, method).known
-        if isinstance(found, Function | Applied)
+        if isinstance(found, Function | PartialFunction)
     }
     return {place: inner for place, inner in built.items() if inner is not None}
 
@@ -144,12 +147,12 @@ def _workflow_of(values: Values) -> object | None:
     return next((value for value in values.known if _reader_of(value) is not None), None)
 
 
-def _held(names: dict[str, Values]) -> Iterable[tuple[str, object]]:
+def _bound_values(names: dict[str, Values]) -> Iterable[tuple[str, object]]:
     """What the names of a file stand for, and the attributes of the objects that they stand for."""
     for name, values in names.items():
         for value in values.known:
             yield name, value
-            if isinstance(value, Object) and isinstance(value.made_of, Class) and _reader_of(value) is None:
+            if isinstance(value, ProgramObject) and isinstance(value.made_of, Class) and _reader_of(value) is None:
                 for attribute, inner in value.attributes.items():
                     yield from ((f"{name}.{attribute}", one) for one in inner.known)
 

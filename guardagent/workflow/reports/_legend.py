@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from guardagent.workflow.drawing._layout import Size
-from guardagent.workflow.drawing._looks import LOOKS
 from guardagent.workflow.drawing._outlines import outline
+from guardagent.workflow.drawing._palettes import PALETTES
 from guardagent.workflow.drawing._style import LINE
 from guardagent.workflow.drawing._text import element
 from guardagent.workflow.drawing.svg import LINES
@@ -20,7 +20,7 @@ def legend(graph: Graph) -> Iterator[tuple[str, str]]:
     kinds = {node.kind for node in graph.nodes}
     for kind in NODE_KINDS:
         if kind in kinds:
-            look = LOOKS[kind]
+            look = PALETTES[kind]
             sign = outline(kind, _SIZE)
             yield kind, element("g", sign, class_=f"node {kind}", fill=look.fill, stroke=look.stroke, stroke_width=1.4)
     edges = {edge.kind for edge in graph.edges}

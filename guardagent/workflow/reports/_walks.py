@@ -13,7 +13,7 @@ _Ways = Mapping[tuple[str, str], Sequence[Edge]]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class WitnessStep:
     """One node of a walk.
 
     Attributes:
@@ -32,37 +32,37 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class WitnessWalk:
     """A witness.
 
     Attributes:
         turn: where a walk that can go on for ever goes back to: its last step is the one of this index again.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[WitnessStep, ...]
     turn: int | None = None
 
 
-class Walks:
+class WitnessWalks:
     """The walks of findings and rules; edges are looked up once, and only those that some witness passes."""
 
     def __init__(self, graph: Graph, shown: Iterable[GraphFinding | RuleResult]) -> None:
         self._graph = graph
         self._ways = _ways(graph, (one.witness for one in shown))
 
-    def of(self, shown: GraphFinding | RuleResult) -> Walk:
+    def of(self, shown: GraphFinding | RuleResult) -> WitnessWalk:
         """The walk of a finding or a rule; without steps where it has no witness."""
         nodes = [self._graph.by_id.get(name, Node(name)) for name in shown.witness]
         calls = shown.emitted if isinstance(shown, RuleResult) else ()
         steps = [
-            Step(
+            WitnessStep(
                 node,
                 tuple(self._ways.get((nodes[index - 1].id, node.id), ())) if index else (),
                 calls[index] if index < len(calls) else (),
             )
             for index, node in enumerate(nodes)
         ]
-        return Walk(tuple(steps), _turn(shown) if isinstance(shown, RuleResult) else None)
+        return WitnessWalk(tuple(steps), _turn(shown) if isinstance(shown, RuleResult) else None)
 
 
 def _ways(graph: Graph, witnesses: Iterable[Sequence[str]]) -> _Ways:

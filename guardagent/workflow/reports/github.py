@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from guardagent.workflow.analysis.report import GraphFinding, Report, RuleResult
-from guardagent.workflow.drawing._text import shown
+from guardagent.workflow.drawing._text import single_line
 from guardagent.workflow.model.graph import Node
-from guardagent.workflow.reports._checks import MECHANISMS, checks, in_every_run
-from guardagent.workflow.reports._places import Places
-from guardagent.workflow.reports._walks import Walks
-from guardagent.workflow.reports.text import in_short
+from guardagent.workflow.reports._source_locations import SourceLocations
+from guardagent.workflow.reports._walks import WitnessWalks
+from guardagent.workflow.reports._wording import MECHANISMS, check_descriptions, every_run_line
+from guardagent.workflow.reports.text import summary
 
 SUFFIX = ".txt"
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
@@ -25,34 +25,34 @@ def render(report: Report) -> str:
     """A line for each rule that is not proved and each finding that counts, then one for the log."""
     findings = [one for one in report.findings if one.suppressed is None]
     rules = [one for one in report.rules if one.status != "proved"]
-    places, walks = Places(report), Walks(report.graph, [*rules, *findings[:_MOST]])
+    places, walks = SourceLocations(report), WitnessWalks(report.graph, [*rules, *findings[:_MOST]])
     more = len(findings) - _MOST
     lines = [
         *(_rule(report, one, places, walks) for one in rules),
         *(_finding(report, one, places, walks) for one in findings[:_MOST]),
         *([f"GuardAgent: {more:,} more findings are in the report as JSON"] if more > 0 else []),
-        f"GuardAgent: {'passed' if report.passed else 'failed'}: {in_short(report)}",
+        f"GuardAgent: {'passed' if report.passed else 'failed'}: {summary(report)}",
     ]
     return "\n".join(lines)
 
 
-def _finding(report: Report, finding: GraphFinding, places: Places, walks: Walks) -> str:
-    about = checks()[finding.check]
+def _finding(report: Report, finding: GraphFinding, places: SourceLocations, walks: WitnessWalks) -> str:
+    about = check_descriptions()[finding.check]
     node = report.graph.by_id.get(finding.node) if finding.node is not None else None
     message = "\n".join([finding.message, about.remedy, *_path(finding, walks)])
     return _command(_COMMANDS[finding.severity], f"{finding.check}: {about.title}", message, places, node)
 
 
-def _rule(report: Report, rule: RuleResult, places: Places, walks: Walks) -> str:
+def _rule(report: Report, rule: RuleResult, places: SourceLocations, walks: WitnessWalks) -> str:
     how = f", {MECHANISMS[rule.mechanism]}" if rule.mechanism else ""
     last = report.graph.by_id.get(rule.witness[-1]) if rule.witness else None
-    every = in_every_run(rule.every_run)
-    said = f"{rule.id}: {rule.status}{how}: {rule.message}"
-    message = "\n".join([said, *([every] if every else []), *_path(rule, walks)])
+    every_run = every_run_line(rule.every_run)
+    headline = f"{rule.id}: {rule.status}{how}: {rule.message}"
+    message = "\n".join([headline, *([every_run] if every_run else []), *_path(rule, walks)])
     return _command("error" if rule.status == "violated" else "notice", f"policy: {rule.id}", message, places, last)
 
 
-def _path(found: GraphFinding | RuleResult, walks: Walks) -> Iterator[str]:
+def _path(found: GraphFinding | RuleResult, walks: WitnessWalks) -> Iterator[str]:
     walk = walks.of(found)
     names = [step.node.id for step in walk.steps]
     if len(names) > _LONGEST_PATH:
@@ -61,7 +61,7 @@ def _path(found: GraphFinding | RuleResult, walks: Walks) -> Iterator[str]:
         yield f"path: {' → '.join(names)}{' → …' if walk.turn is not None else ''}"
 
 
-def _command(command: str, title: str, message: str, places: Places, node: Node | None) -> str:
+def _command(command: str, title: str, message: str, places: SourceLocations, node: Node | None) -> str:
     place = places.of(node)
     where = {"file": place.file, "line": str(place.line)} if place and place.inside else {}
     properties = ",".join(f"{name}={_property(value)}" for name, value in {**where, "title": title}.items())
@@ -70,9 +70,9 @@ def _command(command: str, title: str, message: str, places: Places, node: Node 
 
 def _data(text: str) -> str:
     # A line break would begin a line, and so a command, of the text's own.
-    lines = [shown(line) for line in text.split("\n")]
+    lines = [single_line(line) for line in text.split("\n")]
     return "%0A".join(line.replace("%", "%25") for line in lines)
 
 
 def _property(text: str) -> str:
-    return shown(text).replace("%", "%25").replace(":", "%3A").replace(",", "%2C")
+    return single_line(text).replace("%", "%25").replace(":", "%3A").replace(",", "%2C")

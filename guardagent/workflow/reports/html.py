@@ -15,7 +15,7 @@ from guardagent.workflow.analysis.report import Report
 from guardagent.workflow.drawing import svg
 from guardagent.workflow.drawing._style import TEXT, dark
 from guardagent.workflow.reports._legend import legend
-from guardagent.workflow.reports._view import View
+from guardagent.workflow.reports._page_view import PageView
 
 SUFFIX = ".html"
 
@@ -25,7 +25,7 @@ def render(report: Report) -> str:
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
-    view = View(report)
+    view = PageView(report)
     size, picture = svg.picture(view.graph, view.marks())
     template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return template.from_string(_file("page.html.j2")).render(

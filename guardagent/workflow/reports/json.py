@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from guardagent.workflow.analysis.report import Report
-from guardagent.workflow.drawing._lines import in_lines
+from guardagent.workflow.drawing._pretty_json import pretty_json
 
 SUFFIX = ".json"
 
 
 def render(report: Report) -> str:
     """One JSON object, in the public key order, with a line for each finding and each rule."""
-    return in_lines(report.to_dict())
+    return pretty_json(report.to_dict())

@@ -9,12 +9,12 @@ from typing import Any
 
 from guardagent._version import __version__
 from guardagent.workflow.analysis.report import GraphFinding, Report, RuleResult
-from guardagent.workflow.drawing._card import in_words
-from guardagent.workflow.drawing._text import shown
+from guardagent.workflow.drawing._card import description
+from guardagent.workflow.drawing._text import single_line
 from guardagent.workflow.model.graph import Node
-from guardagent.workflow.reports._checks import MECHANISMS, STATUSES, checks
-from guardagent.workflow.reports._places import Place, Places, place_of
-from guardagent.workflow.reports._walks import Step, Walks
+from guardagent.workflow.reports._source_locations import SourceLocation, SourceLocations, location_of
+from guardagent.workflow.reports._walks import WitnessStep, WitnessWalks
+from guardagent.workflow.reports._wording import MECHANISMS, STATUSES, check_descriptions
 
 SUFFIX = ".sarif"
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -25,13 +25,13 @@ _Json = dict[str, Any]
 
 def render(report: Report) -> str:
     """A SARIF log of one run: what does not hold as results, what cannot be decided as notifications."""
-    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [_Run(report).to_dict()]})
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [_SarifRun(report).to_dict()]})
 
 
-class _Run:
+class _SarifRun:
     def __init__(self, report: Report) -> None:
-        self._report, self._places = report, Places(report)
-        self._walks = Walks(report.graph, [*report.findings, *report.rules])
+        self._report, self._places = report, SourceLocations(report)
+        self._walks = WitnessWalks(report.graph, [*report.findings, *report.rules])
         self._rules = [*_check_rules(), *map(_policy_rule, report.rules)]
         self._steps_left, self._without_path = _MOST_STEPS, 0
         self._index = {rule["id"]: index for index, rule in enumerate(self._rules)}
@@ -42,7 +42,7 @@ class _Run:
         results = [*map(self._violation, violated), *map(self._finding, report.findings)]
         return {
             "tool": {"driver": {"name": "GuardAgent", "version": __version__, "rules": self._rules}},
-            "automationDetails": {"id": f"guardagent/{shown(report.target)}/"},
+            "automationDetails": {"id": f"guardagent/{single_line(report.target)}/"},
             "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": list(self._notifications())}],
             "originalUriBaseIds": {_ROOT: {"description": _message("The folder that verify was run in.")}},
             "columnKind": "unicodeCodePoints",
@@ -55,7 +55,7 @@ class _Run:
                         "id": rule.id,
                         "status": rule.status,
                         "everyRun": rule.every_run.status,
-                        "everyRunMessage": shown(rule.every_run.message),
+                        "everyRunMessage": single_line(rule.every_run.message),
                     }
                     for rule in report.rules
                 ],
@@ -67,9 +67,9 @@ class _Run:
         result = self._result(finding.check, finding.severity, finding.message, finding, node)
         if finding.suppressed is not None:
             # A comment at the node, or an entry of the policy file: of a graph without sources only the latter.
-            kind = "inSource" if place_of(node) else "external"
+            kind = "inSource" if location_of(node) else "external"
             result["suppressions"] = [
-                {"kind": kind, "status": "accepted", "justification": shown(finding.suppressed)}
+                {"kind": kind, "status": "accepted", "justification": single_line(finding.suppressed)}
             ]  # fmt: skip
         return result
 
@@ -103,17 +103,17 @@ class _Run:
             return {}
         return {"codeFlows": [self._flow(self._walks.of(found).steps)]}
 
-    def _flow(self, steps: Sequence[Step]) -> _Json:
+    def _flow(self, steps: Sequence[WitnessStep]) -> _Json:
         locations = [
             {"location": self._step(step), "executionOrder": number, "importance": _importance(number, len(steps))}
             for number, step in enumerate(steps, 1)
         ]
         return {"message": _message("A path that shows it."), "threadFlows": [{"locations": locations}]}
 
-    def _step(self, step: Step) -> _Json:
+    def _step(self, step: WitnessStep) -> _Json:
         calls = f"; calls {', '.join(step.calls)}" if step.calls else ""
         when = f"if {step.condition}: " if step.condition else ""
-        return {**self._location(step.node), "message": _message(f"{when}{in_words(step.node)}{calls}")}
+        return {**self._location(step.node), "message": _message(f"{when}{description(step.node)}{calls}")}
 
     def _location(self, node: Node | None) -> _Json:
         place = self._places.of(node)
@@ -145,13 +145,13 @@ def _importance(number: int, count: int) -> str:
     return "essential" if number in {1, count} else "important"
 
 
-def _physical(place: Place) -> _Json:
+def _physical(place: SourceLocation) -> _Json:
     base: Mapping[str, str] = {"uriBaseId": _ROOT} if place.inside else {}
     return {"artifactLocation": {"uri": place.uri, **base}, "region": {"startLine": place.line}}
 
 
 def _check_rules() -> Iterator[_Json]:
-    for name, about in checks().items():
+    for name, about in check_descriptions().items():
         help_ = f"{about.why} {about.remedy}"
         yield _rule(name, f"{about.title}.", about.why, help_, "structure")
 
@@ -180,7 +180,7 @@ def _policy_id(rule: RuleResult) -> str:
 
 def _message(text: str) -> _Json:
     # In SARIF `{0}` is a place for an argument, and `[text](target)` a link: names are neither.
-    return {"text": shown(text).replace("{", "{{").replace("}", "}}").replace("](", "] (")}
+    return {"text": single_line(text).replace("{", "{{").replace("}", "}}").replace("](", "] (")}
 
 
 def _bytes(text: str) -> bytes:

@@ -6,11 +6,11 @@ import io
 from typing import TYPE_CHECKING, TextIO
 
 from guardagent.workflow.analysis.report import GraphFinding, Report, RuleResult
-from guardagent.workflow.drawing._text import shown
-from guardagent.workflow.reports._checks import MECHANISMS, in_every_run
-from guardagent.workflow.reports._drawn import drawn
-from guardagent.workflow.reports._places import place_of
-from guardagent.workflow.reports._walks import Walks
+from guardagent.workflow.drawing._text import single_line
+from guardagent.workflow.reports._source_locations import location_of
+from guardagent.workflow.reports._walk_lines import walk_lines
+from guardagent.workflow.reports._walks import WitnessWalks
+from guardagent.workflow.reports._wording import MECHANISMS, every_run_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,7 +40,7 @@ def show(report: Report, stream: TextIO) -> None:
 
 def _print(report: Report, console: Console) -> None:
     findings = sorted(report.findings, key=lambda finding: finding.suppressed is not None)
-    walks = Walks(report.graph, [*findings[:_MOST], *report.rules])
+    walks = WitnessWalks(report.graph, [*findings[:_MOST], *report.rules])
     _summary(report, console)
     _heading("findings", len(findings), console)
     for finding in findings[:_MOST]:
@@ -52,26 +52,26 @@ def _print(report: Report, console: Console) -> None:
         _rule(rule, walks, console)
     _heading("notes", len(report.notes), console)
     for note in report.notes:
-        _line(console, ("  • ", "cyan"), (shown(note), ""))
+        _line(console, ("  • ", "cyan"), (single_line(note), ""))
 
 
 def _summary(report: Report, console: Console) -> None:
     mark, style = ("✔ PASSED", "bold green") if report.passed else ("✘ FAILED", "bold red")
     graph = report.graph
     size = f"{graph.framework}, {len(graph.nodes):,} nodes, {len(graph.edges):,} edges, graph {graph.digest[:12]}"
-    _line(console, (mark, style), (f"  {shown(report.target)}", "bold"), (f"  ({shown(size)})", "dim"))
-    _line(console, (f"  {in_short(report)}", ""))
+    _line(console, (mark, style), (f"  {single_line(report.target)}", "bold"), (f"  ({single_line(size)})", "dim"))
+    _line(console, (f"  {summary(report)}", ""))
 
 
-def in_short(report: Report) -> str:
+def summary(report: Report) -> str:
     """The report in one sentence of numbers."""
     counting = [finding for finding in report.findings if finding.suppressed is None]
-    said = [f"{len(counting):,} {'finding' if len(counting) == 1 else 'findings'}"]
+    counts_ = [f"{len(counting):,} {'finding' if len(counting) == 1 else 'findings'}"]
     if suppressed := len(report.findings) - len(counting):
-        said.append(f"{suppressed:,} suppressed")
+        counts_.append(f"{suppressed:,} suppressed")
     counts = {status: sum(rule.status == status for rule in report.rules) for status in _RULES}
-    said += [f"{count:,} {'rule' if count == 1 else 'rules'} {status}" for status, count in counts.items() if count]
-    return ", ".join(said)
+    counts_ += [f"{count:,} {'rule' if count == 1 else 'rules'} {status}" for status, count in counts.items() if count]
+    return ", ".join(counts_)
 
 
 def _heading(name: str, count: int, console: Console) -> None:
@@ -79,37 +79,37 @@ def _heading(name: str, count: int, console: Console) -> None:
         _line(console, ("\n" + name, "bold underline"))
 
 
-def _finding(report: Report, finding: GraphFinding, walks: Walks, console: Console) -> None:
+def _finding(report: Report, finding: GraphFinding, walks: WitnessWalks, console: Console) -> None:
     mark, style = _SEVERITIES[finding.severity]
-    where = place_of(report.graph.by_id.get(finding.node)) if finding.node is not None else None
+    where = location_of(report.graph.by_id.get(finding.node)) if finding.node is not None else None
     excused = finding.suppressed is not None
     _line(
         console,
         (f"  {'-' if excused else mark} {'suppressed' if excused else finding.severity}", "dim" if excused else style),
         (f"  {finding.check}", "bold"),
-        (f"  at {shown(finding.node)}" if finding.node is not None else "", ""),
-        (f"  {shown(where)}" if where else "", "dim"),
+        (f"  at {single_line(finding.node)}" if finding.node is not None else "", ""),
+        (f"  {single_line(where)}" if where else "", "dim"),
     )
-    _line(console, (f"    {shown(finding.message)}", "dim" if excused else ""))
+    _line(console, (f"    {single_line(finding.message)}", "dim" if excused else ""))
     if excused:
-        _line(console, (f"    reason: {shown(finding.suppressed)}", "dim"))
+        _line(console, (f"    reason: {single_line(finding.suppressed)}", "dim"))
     else:
         _walk(finding, walks, console)
 
 
-def _rule(rule: RuleResult, walks: Walks, console: Console) -> None:
+def _rule(rule: RuleResult, walks: WitnessWalks, console: Console) -> None:
     mark, style = _RULES[rule.status]
     how = f"  {MECHANISMS[rule.mechanism]}" if rule.mechanism else ""
-    _line(console, (f"  {mark} {rule.status:11}", style), (f"  {shown(rule.id)}", "bold"), (how, style))
+    _line(console, (f"  {mark} {rule.status:11}", style), (f"  {single_line(rule.id)}", "bold"), (how, style))
     if rule.message:
-        _line(console, (f"    {shown(rule.message)}", ""))
-    if every := in_every_run(rule.every_run):
-        _line(console, (f"    {shown(every)}", "dim"))
+        _line(console, (f"    {single_line(rule.message)}", ""))
+    if every_run := every_run_line(rule.every_run):
+        _line(console, (f"    {single_line(every_run)}", "dim"))
     _walk(rule, walks, console)
 
 
-def _walk(found: GraphFinding | RuleResult, walks: Walks, console: Console) -> None:
-    for line in drawn(walks.of(found)):
+def _walk(found: GraphFinding | RuleResult, walks: WitnessWalks, console: Console) -> None:
+    for line in walk_lines(walks.of(found)):
         _line(console, ("      ", ""), *line)
 
 

@@ -200,7 +200,7 @@ def test_a_tool_node_without_tools() -> None:
 # --- all together
 
 
-def test_witnesses_are_read_when_they_are_asked_for() -> None:
+def test_witnesses_are_computed_lazily() -> None:
     """And then look like any sequence."""
     (finding,) = [one for one in structural_findings(graph_of("start>a start?end")) if one.check == "dead_ends"]
     witness = finding.witness

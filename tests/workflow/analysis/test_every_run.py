@@ -14,7 +14,7 @@ from guardagent import verify
 from guardagent.policy.language.formula import Formula
 from guardagent.policy.load import compile_rules
 from guardagent.policy.monitors.alphabet import Letter
-from guardagent.workflow.analysis.report import EveryRun, GraphFinding
+from guardagent.workflow.analysis.report import EveryRunResult, GraphFinding
 from guardagent.workflow.analysis.rules import rule_results
 from guardagent.workflow.drawing import draw
 from guardagent.workflow.model.graph import Graph
@@ -32,7 +32,7 @@ SESSIONS = 15
 BATCH = 100
 
 
-def every_run(graph: Graph, rule: str) -> EveryRun:
+def every_run(graph: Graph, rule: str) -> EveryRunResult:
     (result,) = rule_results(graph, compile_rules([rule]))
     return result.every_run
 
@@ -56,37 +56,37 @@ GRAPH = graph_of("start>read read>export export>end", tools={"read": ["read_secr
         ("G(tool:export -> O pii)", "undecidable", "undecidable", []),
     ],
 )
-def test_two_results_are_told_apart(rule: str, drawn: str, always: str, calls: Sequence[str]) -> None:
+def test_drawn_and_every_run_results_differ(rule: str, drawn: str, always: str, calls: Sequence[str]) -> None:
     """As the graph is drawn, and for every run, with a shortest run that breaks the rule."""
     (result,) = rule_results(GRAPH, compile_rules([rule]))
-    said = result.to_dict()
-    assert (said["status"], said["every_run"]) == (drawn, always)
-    assert [call["tool"] for call in said["every_run_calls"]] == calls
-    assert said["every_run_message"]
+    shown = result.to_dict()
+    assert (shown["status"], shown["every_run"]) == (drawn, always)
+    assert [call["tool"] for call in shown["every_run_calls"]] == calls
+    assert shown["every_run_message"]
 
 
 def test_a_rule_that_only_a_call_that_fails_breaks() -> None:
-    """It is said that it does."""
+    """It is shown that it does."""
     found = every_run(graph_of("start>a a>end", tools={"a": ["a"]}), "G tool:a || H false")
     assert (found.status, [(call.tool, call.failed) for call in found.calls]) == ("violated", [("a", True)])
     assert "a (which fails)" in found.message
 
 
 @pytest.mark.parametrize("form", ["text", "html"])
-def test_reports_say_both(form: str) -> None:
+def test_reports_show_both_results(form: str) -> None:
     """In plain words; annotations only of what is not proved as drawn; SARIF among its properties."""
     report = verify(GRAPH, compile_rules(["G(tool:export -> O tool:read_secret)", "F tool:drop"]))
     assert "for every run: no proof: export: breaks it" in render(report, form)
     assert "for every run: no proof: a run without calls" in render(report, "github")
-    said = json.loads(render(report, "sarif"))["runs"][0]["properties"]["rules"]
-    assert [(one["status"], one["everyRun"]) for one in said] == [("proved", "violated"), ("violated", "violated")]
+    shown = json.loads(render(report, "sarif"))["runs"][0]["properties"]["rules"]
+    assert [(one["status"], one["everyRun"]) for one in shown] == [("proved", "violated"), ("violated", "violated")]
 
 
 UNKNOWN = [{"widened": True}, {"guess": True}, {"tools_unknown": True}, {"unknown_tools": ("mcp.*",)}]
 
 
 @pytest.mark.parametrize("metadata", UNKNOWN)
-def test_nothing_is_proved_of_what_is_not_known(metadata: dict[str, object]) -> None:
+def test_unknown_parts_of_a_graph_prevent_proofs(metadata: dict[str, object]) -> None:
     """What is broken all the same is."""
     *others, last = GRAPH.nodes
     graph = replace(GRAPH, nodes=(*others, replace(last, metadata=metadata)))
@@ -144,7 +144,7 @@ def test_a_file_that_does_not_say_what_could_not_be_seen_proves_nothing_more(
     assert ("guardagent graph TARGET --format json" in str(graph.notes)) is (more == {"framework": "langgraph"})
 
 
-# --- sessions made up at random: what is proved holds in each, and what is violated is so by the run that is told
+# --- sessions made up at random: what is proved holds in each, and what is violated is so by the run that is reported
 
 
 def letters(calls: Sequence[Called]) -> list[Letter]:
@@ -161,12 +161,12 @@ def test_propositional_rules(batch: int) -> None:
     """By the definitions of formulas."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         case = ProofCase(seed, Maker.rule)
-        found, told = case.result.every_run, {tool for node in case.graph.nodes for tool in node.tools}
+        found, reported = case.result.every_run, {tool for node in case.graph.nodes for tool in node.tools}
         assert found.status != "undecidable"
         if found.status == "proved":
             assert all(keeps(case.formula, session(case.graph, at)) for at in range(SESSIONS)), (seed, case.text)
         else:
-            assert {call.tool for call in found.calls} <= told
+            assert {call.tool for call in found.calls} <= reported
             assert not keeps(case.formula, [(call.tool, call.failed) for call in found.calls]), (seed, case.text)
 
 

@@ -29,11 +29,11 @@ def on(
     chooses: Collection[str] = (),
     exits: Sequence[str] = ("end",),
 ) -> RuleResult:
-    """What is said of a rule on a graph whose nodes a, b, c and d call the tools of their names."""
+    """What is mechanism_and_path of a rule on a graph whose nodes a, b, c and d call the tools of their names."""
     return result_of(graph_of(edges, tools=ONE_EACH | dict(tools or {}), chooses=chooses, exits=exits), rule)
 
 
-def said(result: RuleResult) -> tuple[str | None, str]:
+def mechanism_and_path(result: RuleResult) -> tuple[str | None, str]:
     return result.mechanism, " ".join(result.witness)
 
 
@@ -43,29 +43,29 @@ def said(result: RuleResult) -> tuple[str | None, str]:
 def test_a_step_that_nothing_can_mend() -> None:
     """On the shortest path that has it, and no further."""
     result = on("start>b b>c c>a a>end start?d d>a", "G !tool:a")
-    assert said(result) == ("bad_prefix", "start d a")
+    assert mechanism_and_path(result) == ("bad_prefix", "start d a")
     assert result.emitted == ((), ("d",), ("a",))
 
 
 @pytest.mark.parametrize(("edges", "last"), [("start>a a>end a?b b>end", "end"), ("start>a a?x a?b b>end", "x")])
-def test_what_is_owed_where_a_path_ends(edges: str, last: str) -> None:
+def test_an_obligation_that_is_pending_where_a_path_ends(edges: str, last: str) -> None:
     """At an exit, and at a dead end."""
-    assert said(on(edges, "tool:a -> F tool:b")) == ("unmet_at_end", f"start a {last}")
+    assert mechanism_and_path(on(edges, "tool:a -> F tool:b")) == ("unmet_at_end", f"start a {last}")
 
 
-def test_what_is_owed_at_an_exit_that_leads_on() -> None:
+def test_an_obligation_that_is_pending_at_an_exit_with_successors() -> None:
     """A run may end there."""
-    assert said(on("start>a a>end end>b b>done", "F tool:b", exits=("end", "done")))[0] == "unmet_at_end"
+    assert mechanism_and_path(on("start>a a>end end>b b>done", "F tool:b", exits=("end", "done")))[0] == "unmet_at_end"
 
 
-def test_what_a_cycle_can_postpone_for_ever() -> None:
+def test_an_obligation_that_a_cycle_can_postpone_forever() -> None:
     """The witness goes into the cycle and once around."""
     result = on("start>a a>x x?y y>x x?b b>end", "tool:a -> F tool:b")
-    assert said(result) == ("postponed_by_cycle", "start a x y x")
+    assert mechanism_and_path(result) == ("postponed_by_cycle", "start a x y x")
     assert result.cycle == ("y", "x")
 
 
-def test_the_shortest_cycle_is_told() -> None:
+def test_the_shortest_cycle_is_reported() -> None:
     """Even around a single node."""
     result = on("start>x x?y y?z z>x y>y x?b b>end", "F tool:b")
     assert (result.witness, result.cycle) == (("start", "x", "y", "z", "x"), ("y", "z", "x"))
@@ -78,18 +78,18 @@ def test_a_cycle_that_postpones_nothing(edges: str) -> None:
     assert on(edges, "tool:a -> F tool:b").status == "proved"
 
 
-def test_what_comes_and_goes_within_a_node_is_not_postponed() -> None:
+def test_an_obligation_met_within_a_node_is_not_postponed() -> None:
     """Around the cycle, something is owed whenever the node is left; but in between, it was not."""
     assert on("start>n n>n", "G(tool:b && Y tool:a -> X true)", {"n": ["a", "b"]}).status == "proved"
     assert on("start>n n>n", "G(tool:b -> X true) ", {"n": ["b"]}).mechanism == "postponed_by_cycle"
 
 
-def test_a_path_that_ends_is_told_before_a_cycle() -> None:
+def test_a_path_that_ends_is_reported_before_a_cycle() -> None:
     """However long it is."""
-    assert said(on("start>x x?x x?c c>d d>end", "F tool:b")) == ("unmet_at_end", "start x c d end")
+    assert mechanism_and_path(on("start>x x?x x?c c>d d>end", "F tool:b")) == ("unmet_at_end", "start x c d end")
 
 
-def test_what_is_not_reached_is_on_no_path() -> None:
+def test_unreachable_nodes_are_on_no_path() -> None:
     """Nor what only leads in."""
     assert on("start>b b>end x>a a>b", "G !tool:a").status == "proved"
 
@@ -102,7 +102,7 @@ def test_a_graph_that_calls_nothing(rule: str, status: str) -> None:
 
 def test_a_rule_that_nothing_can_keep() -> None:
     """Broken before the first step."""
-    assert said(on("start>a a>end", "false")) == ("bad_prefix", "start")
+    assert mechanism_and_path(on("start>a a>end", "false")) == ("bad_prefix", "start")
 
 
 # --- what a node calls
@@ -147,7 +147,7 @@ def test_the_calls_of_a_witness_are_the_fewest() -> None:
 
 
 def test_entry_and_exit_are_silent() -> None:
-    """Whatever tools they are said to have."""
+    """Whatever tools they are mechanism_and_path to have."""
     graph = graph_of("start>end")
     nodes = tuple(replace(node, tools=("a",)) for node in graph.nodes)
     assert result_of(replace(graph, nodes=nodes), "G !tool:a").status == "proved"

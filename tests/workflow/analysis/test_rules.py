@@ -88,7 +88,7 @@ def test_what_follows_from_a_rule_over_data(rule: str, expected: str) -> None:
         ("H(pii) || tool:b", "PUPP"),
     ],
 )
-def test_what_a_host_says_is_not_known_before(rule: str, expected: str) -> None:
+def test_labels_that_a_host_sets_are_unknown_before_run_time(rule: str, expected: str) -> None:
     """An action, a decision or a tag may be anything; what holds or is broken anyway is said all the same."""
     assert on(rule, "ba", "a", "b", "") == expected
 
@@ -107,7 +107,7 @@ def test_what_a_host_says_is_not_known_before(rule: str, expected: str) -> None:
         ("F tool:c", "the path ends while something is owed"),
     ],
 )
-def test_why_is_said(rule: str, message: str) -> None:
+def test_an_undecidable_rule_has_a_reason(rule: str, message: str) -> None:
     """In words."""
     assert message in result_of(rule, "ba").message
 

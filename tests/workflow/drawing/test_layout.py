@@ -9,24 +9,26 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guardagent.workflow.drawing._layout import Layout, Link, Point, Size, lay_out
-from guardagent.workflow.drawing._layout.acyclic import leading_back
+from guardagent.workflow.drawing._layout import GraphLayout, LayoutLink, Point, Size, lay_out
+from guardagent.workflow.drawing._layout.back_links import back_links
 from guardagent.workflow.drawing._layout.chains import Chains
 from guardagent.workflow.drawing._layout.layers import layers_of
-from guardagent.workflow.drawing._layout.order import crossings, ordered
+from guardagent.workflow.drawing._layout.ordering import crossings, ordered_layers
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> tuple[list[Size], list[Link]]:
+def graphs(draw: st.DrawFn) -> tuple[list[Size], list[LayoutLink]]:
     """Boxes of any size, links between any two of them, some with a label."""
     count = draw(st.integers(1, 12))
     sizes = [Size(draw(st.integers(20, 200)), draw(st.integers(20, 120))) for _ in range(count)]
     nodes = st.integers(0, count - 1)
-    links = draw(st.lists(st.builds(Link, nodes, nodes, st.sampled_from([Size(0, 0), Size(60, 14)])), max_size=24))
+    links = draw(
+        st.lists(st.builds(LayoutLink, nodes, nodes, st.sampled_from([Size(0, 0), Size(60, 14)])), max_size=24)
+    )
     return sizes, links
 
 
-def boxes(layout: Layout, sizes: list[Size]) -> list[tuple[float, float, float, float]]:
+def boxes(layout: GraphLayout, sizes: list[Size]) -> list[tuple[float, float, float, float]]:
     """The left, upper, right and lower end of each node."""
     return [
         (x - size.width / 2, y - size.height / 2, x + size.width / 2, y + size.height / 2)
@@ -46,7 +48,7 @@ def line(points: tuple[Point, ...]) -> Iterator[Point]:
 
 
 @given(graphs())
-def test_no_two_nodes_overlap(graph: tuple[list[Size], list[Link]]) -> None:
+def test_no_two_nodes_overlap(graph: tuple[list[Size], list[LayoutLink]]) -> None:
     """And all are in the picture."""
     sizes, links = graph
     layout = lay_out(sizes, links, first=0)
@@ -58,7 +60,7 @@ def test_no_two_nodes_overlap(graph: tuple[list[Size], list[Link]]) -> None:
 
 
 @given(graphs())
-def test_no_line_passes_through_a_node(graph: tuple[list[Size], list[Link]]) -> None:
+def test_no_line_passes_through_a_node(graph: tuple[list[Size], list[LayoutLink]]) -> None:
     """It begins and ends at its own two, and meets no other."""
     sizes, links = graph
     layout = lay_out(sizes, links, first=0)
@@ -70,7 +72,7 @@ def test_no_line_passes_through_a_node(graph: tuple[list[Size], list[Link]]) -> 
 
 
 @given(graphs())
-def test_labels_overlap_no_node_and_no_other_label(graph: tuple[list[Size], list[Link]]) -> None:
+def test_labels_overlap_no_node_and_no_other_label(graph: tuple[list[Size], list[LayoutLink]]) -> None:
     """Each link with a label has a place of its own for it."""
     sizes, links = graph
     layout = lay_out(sizes, links, first=0)
@@ -84,18 +86,18 @@ def test_labels_overlap_no_node_and_no_other_label(graph: tuple[list[Size], list
 
 
 @given(graphs())
-def test_the_same_graph_gives_the_same_drawing(graph: tuple[list[Size], list[Link]]) -> None:
+def test_the_same_graph_gives_the_same_drawing(graph: tuple[list[Size], list[LayoutLink]]) -> None:
     """So that a picture in a repository changes only where the workflow does."""
     sizes, links = graph
     assert lay_out(sizes, links, first=0) == lay_out(sizes, links, first=0)
 
 
 @given(graphs())
-def test_turning_some_links_around_leaves_no_cycle(graph: tuple[list[Size], list[Link]]) -> None:
+def test_turning_some_links_around_leaves_no_cycle(graph: tuple[list[Size], list[LayoutLink]]) -> None:
     """Every other link leads down by at least one layer, the turned ones up."""
     sizes, links = graph
     ways = [(link.source, link.target) for link in links if link.source != link.target]
-    back = leading_back(len(sizes), ways, 0)
+    back = back_links(len(sizes), ways, 0)
     layers = layers_of(len(sizes), ways, back)
     for index, (source, target) in enumerate(ways):
         assert (layers[source] > layers[target]) == (index in back)
@@ -104,13 +106,13 @@ def test_turning_some_links_around_leaves_no_cycle(graph: tuple[list[Size], list
 
 def test_what_leads_back_is_what_a_reader_would_call_so() -> None:
     """Seen from the first node."""
-    assert leading_back(4, [(2, 1), (0, 1), (1, 2), (2, 3)], 0) == {0}
+    assert back_links(4, [(2, 1), (0, 1), (1, 2), (2, 3)], 0) == {0}
 
 
 def test_the_first_stands_at_the_top_and_the_last_at_the_bottom() -> None:
     """Whatever their numbers are."""
     ways = [(2, 0), (0, 1), (0, 3), (3, 4)]
-    layout = lay_out([Size(40, 20)] * 5, [Link(*way) for way in ways], first=2, last=[1, 4])
+    layout = lay_out([Size(40, 20)] * 5, [LayoutLink(*way) for way in ways], first=2, last=[1, 4])
     heights = [point.y for point in layout.nodes]
     assert heights[2] == min(heights)
     assert heights[1] == heights[4] == max(heights)
@@ -118,7 +120,7 @@ def test_the_first_stands_at_the_top_and_the_last_at_the_bottom() -> None:
 
 def test_a_way_and_its_way_back_are_two_lines() -> None:
     """They do not lie upon each other."""
-    layout = lay_out([Size(80, 20)] * 2, [Link(0, 1), Link(1, 0)], first=0)
+    layout = lay_out([Size(80, 20)] * 2, [LayoutLink(0, 1), LayoutLink(1, 0)], first=0)
     there, back = layout.routes
     assert abs(there.points[0].x - back.points[-1].x) >= 10
     assert there.points[0].y < there.points[-1].y
@@ -128,14 +130,14 @@ def test_a_way_and_its_way_back_are_two_lines() -> None:
 def test_crossings_that_need_not_be_are_taken_out() -> None:
     """Two columns whose links were given crosswise."""
     ways = [(0, 1), (0, 2), (1, 4), (2, 3), (3, 5), (4, 5)]
-    links = [Link(*way) for way in ways]
+    links = [LayoutLink(*way) for way in ways]
     chains = Chains([Size(40, 20)] * 6, links, frozenset(), layers_of(6, ways, frozenset()))
-    assert crossings(chains, ordered(chains)) == 0
+    assert crossings(chains, ordered_layers(chains)) == 0
 
 
 def test_a_chain_is_one_straight_line() -> None:
     """With labels and without."""
-    links = [Link(index, index + 1, Size(50 * (index % 2), 14)) for index in range(5)]
+    links = [LayoutLink(index, index + 1, Size(50 * (index % 2), 14)) for index in range(5)]
     layout = lay_out([Size(60 + 10 * index, 20) for index in range(6)], links, first=0)
     assert {round(point.x, 3) for point in layout.nodes} == {layout.size.width / 2}
 
@@ -146,11 +148,11 @@ def test_500_nodes_are_laid_out_in_some_seconds() -> None:
     ways = [(index * 7 // 10, index) for index in range(1, count)]
     ways += [(index * 37 % count, index * 91 % count) for index in range(count // 3)]
     started = time.process_time()
-    lay_out([Size(120, 50)] * count, [Link(*way) for way in ways], first=0)
+    lay_out([Size(120, 50)] * count, [LayoutLink(*way) for way in ways], first=0)
     assert time.process_time() - started < 20
 
 
 def test_nothing_to_lay_out_is_no_error() -> None:
     """Nor is a node alone that leads to itself."""
     assert lay_out([], [], first=0).nodes == ()
-    assert lay_out([Size(10, 10)], [Link(0, 0)], first=0).routes[0].points == ()
+    assert lay_out([Size(10, 10)], [LayoutLink(0, 0)], first=0).routes[0].points == ()

@@ -9,7 +9,7 @@ import pytest
 
 from guardagent.errors import InputError
 from guardagent.workflow.drawing._arrows import arrows
-from guardagent.workflow.drawing._text import shown, width_of, wrapped
+from guardagent.workflow.drawing._text import single_line, width_of, wrapped
 from guardagent.workflow.drawing.svg import picture, render
 from guardagent.workflow.model.graph import Graph, GraphBuilder
 from tests.workflow.samples import HOSTILE, any_graph, hostile, support
@@ -42,7 +42,7 @@ def test_names_stand_in_it_as_text_only() -> None:
         "svg", "title", "style", "defs", "marker", "g", "path", "rect", "polygon", "text"
     }  # fmt: skip
     titles = "\n".join(one.text or "" for one in root.iter(f"{_SPACE}title"))
-    assert all(shown(name) in titles for name in HOSTILE)
+    assert all(single_line(name) in titles for name in HOSTILE)
 
 
 def test_it_asks_for_nothing_from_outside() -> None:
@@ -54,16 +54,16 @@ def test_it_asks_for_nothing_from_outside() -> None:
     assert not [name for one in drawn(hostile()).iter() for name in one.attrib if "href" in name or name[:2] == "on"]
 
 
-def test_what_a_node_says() -> None:
+def test_the_text_of_a_node() -> None:
     """Its kind and what matters of it, its name and id, and its tools with a lock where a person is asked."""
     root = drawn(support())
-    said = {
+    lines = {
         one.get("id"): ["".join(text.itertext()) for text in one.iter(f"{_SPACE}text")] for one in groups(root, "node")
     }
-    assert said["n5"] == ["tool", "refund", "refund", "notify"]
-    assert said["n4"] == ["tool · model chooses", "orders", "query_orders", "log"]
-    assert said["n6"] == ["human · a guess", "approve"]
-    assert said["n7"] == ["subgraph · leads anywhere", "second level support", "team"]
+    assert lines["n5"] == ["tool", "refund", "refund", "notify"]
+    assert lines["n4"] == ["tool · model chooses", "orders", "query_orders", "log"]
+    assert lines["n6"] == ["human · a guess", "approve"]
+    assert lines["n7"] == ["subgraph · leads anywhere", "second level support", "team"]
     locks = [one.get("class") for one in root.iter(f"{_SPACE}path")].count("lock")
     assert locks == 1
 

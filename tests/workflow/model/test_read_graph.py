@@ -112,7 +112,7 @@ def reordered(graph: Mapping[str, Any]) -> dict[str, Any]:
         json.dumps(fine()).replace(":", " : ").replace(",", " ,\n"),
     ],
 )
-def test_however_it_is_written(write: Write, text: str) -> None:
+def test_layout_and_order_do_not_matter(write: Write, text: str) -> None:
     """With space anywhere, a mark in front, and its members in any order."""
     assert read_graph(write("graph.json", text)) == graph_of(fine())
 
@@ -217,7 +217,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_is_said_with_its_place(write: Write, case: str) -> None:
+def test_an_error_names_its_place(write: Write, case: str) -> None:
     """In a file, and in a value; whatever stands first in it."""
     value, problem = WRONG[case]
     values = [value, reordered(value)] if isinstance(value, dict) and len(value) == 6 else [value]
@@ -250,7 +250,7 @@ NO_JSON: dict[str, tuple[str | bytes, str]] = {
 
 
 @pytest.mark.parametrize("case", NO_JSON)
-def test_what_is_no_json_is_said_with_its_line(write: Write, case: str) -> None:
+def test_invalid_json_is_an_error_with_its_line(write: Write, case: str) -> None:
     """And what was expected there."""
     text, problem = NO_JSON[case]
     with pytest.raises(InputError, match=rf"graph\.json.*({problem})"):
@@ -266,7 +266,7 @@ def test_what_is_no_json_is_said_with_its_line(write: Write, case: str) -> None:
         ("edges", '{"source": "n0", "target" : "n1", "condition": "a:b", "target" : "n2"}'),
     ],
 )
-def test_a_key_that_stands_twice_in_a_large_graph(write: Write, part: str, twice: str) -> None:
+def test_a_duplicate_key_in_a_large_graph(write: Write, part: str, twice: str) -> None:
     """It is found wherever it is."""
     text = json.dumps(large(5_000, lambda _: "").to_dict(), indent=1)
     for place in (0.3, 0.9):
@@ -302,7 +302,7 @@ HUGE = {
 
 
 @pytest.mark.parametrize("case", HUGE)
-def test_much_json_that_is_no_graph(tmp_path: Path, case: str) -> None:
+def test_a_large_json_file_that_is_not_a_graph(tmp_path: Path, case: str) -> None:
     """Twenty million bytes: it is refused in far less than the time that it would take to read all of it."""
     start, more = HUGE[case]
     path = tmp_path / "huge.json"
@@ -323,7 +323,7 @@ def pieces(text: JsonText) -> Iterator[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize("seed", slow_after(3, range(12)))
-def test_pieces_are_what_json_says(seed: int) -> None:
+def test_pieces_equal_what_json_parses(seed: int) -> None:
     """Objects made up at random, with any space between."""
     chance = random.Random(seed)  # noqa: S311 - a fixed seed
 

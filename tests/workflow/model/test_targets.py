@@ -69,14 +69,14 @@ def test_a_graph_of_a_file(app: Path) -> None:
         ("", "missing.json", "cannot be read"),
     ],
 )
-def test_what_is_no_target_is_said(app: Path, source: str, target: str, problem: str) -> None:
+def test_an_invalid_target_is_an_error(app: Path, source: str, target: str, problem: str) -> None:
     """With the cause, and in bounded time."""
     (app / "bad.py").write_text(source)
     with pytest.raises(InputError, match=problem):
         graph_of_target(target, seconds=3)
 
 
-def test_what_a_target_prints_is_not_the_answer(app: Path) -> None:
+def test_the_output_of_a_target_is_not_its_graph(app: Path) -> None:
     """And threads that it leaves running keep nothing."""
     noise = "import threading, time\nprint('{\"graph\": 1}')\nthreading.Thread(target=time.sleep, args=(60,)).start()\n"
     (app / "noisy.py").write_text(noise + GRAPH)

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from guardagent.workflow.python_source.evaluation.values import Values
-from guardagent.workflow.python_source.functions.bodies import Body, look_into
-from guardagent.workflow.python_source.functions.texts import Texts
+from guardagent.workflow.python_source.functions.bodies import FunctionSummary, summarize
+from guardagent.workflow.python_source.functions.known_strings import KnownStrings
 
 Load = Callable[[str], ModuleType]
 
@@ -60,9 +60,9 @@ def load(tmp_path: Path) -> Iterator[Load]:
         del sys.modules[name]
 
 
-def look(load: Load, source: str) -> Body:
+def look(load: Load, source: str) -> FunctionSummary:
     """What is told of the function `f` of a source."""
-    return look_into(load(source).f)
+    return summarize(load(source).f)
 
 
 RETURNS = sections("""
@@ -293,10 +293,10 @@ def f(s): pass
 
 
 @pytest.mark.parametrize("name", RETURNS)
-def test_the_texts_that_a_function_can_return_are_told(load: Load, name: str) -> None:
+def test_the_strings_that_a_function_can_return(load: Load, name: str) -> None:
     """The texts are exactly those that the code allows."""
     source, expected = RETURNS[name]
-    assert look(load, source).texts == (expected, True)
+    assert look(load, source).strings == (expected, True)
 
 
 UNKNOWN = sections("""
@@ -380,9 +380,9 @@ def f(s): return g(s)
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
-def test_what_cannot_be_known_is_said_to_be_unknown(load: Load, name: str) -> None:
+def test_undetermined_results_are_unknown(load: Load, name: str) -> None:
     """A text that the code does not determine makes the whole unknown."""
-    assert not look(load, UNKNOWN[name][0]).texts.complete
+    assert not look(load, UNKNOWN[name][0]).strings.complete
 
 
 DECLARED = sections("""
@@ -416,11 +416,11 @@ def f(s) -> 'Nowhere': return s
 
 
 @pytest.mark.parametrize("name", DECLARED)
-def test_declared_texts_are_read_from_the_annotation(load: Load, name: str) -> None:
+def test_literals_of_the_return_annotation_are_found(load: Load, name: str) -> None:
     """Literals and enumerations in the return annotation are told, in whatever form it is written."""
     source, expected = DECLARED[name]
-    literals = [part.values for part in look(load, source).annotated if part.values is not None]
-    assert frozenset().union(*(Texts.of(one).known for one in literals)) == expected
+    literals = [part.values for part in look(load, source).return_types if part.values is not None]
+    assert frozenset().union(*(KnownStrings.of(one).known for one in literals)) == expected
 
 
 ASKS = sections("""
@@ -487,7 +487,7 @@ def f(s): return C.ask()
 
 
 @pytest.mark.parametrize("name", ASKS)
-def test_a_question_at_the_terminal_is_found(load: Load, name: str) -> None:
+def test_a_prompt_at_the_terminal_is_found(load: Load, name: str) -> None:
     """`input` is found wherever the function reaches it."""
     assert look(load, ASKS[name][0]).asks
 
@@ -515,7 +515,7 @@ def f(s):
 
 
 @pytest.mark.parametrize("name", NO_QUESTION)
-def test_a_name_alone_is_no_question(load: Load, name: str) -> None:
+def test_a_name_alone_is_not_a_prompt(load: Load, name: str) -> None:
     """What is only called like a question does not count."""
     assert not look(load, NO_QUESTION[name][0]).asks
 
@@ -524,7 +524,7 @@ def test_the_place_is_that_of_the_function_inside_its_decorators(load: Load) -> 
     """File and line lead to the `def`, whatever wraps it."""
     source = "def deco(g): return functools.wraps(g)(lambda s: g(s))\n@deco\n@deco\ndef f(s): return s\n"
     module = load(source)
-    body = look_into(functools.partial(module.f))
+    body = summarize(functools.partial(module.f))
     assert body.file == module.__file__
     assert (HEAD + source).splitlines()[(body.line or 0) - 1].startswith("def f")
 
@@ -533,9 +533,9 @@ def test_a_function_without_source_is_read_by_its_compiled_names() -> None:
     """What was made from a text still tells whether it asks, and that the rest is not known."""
     names: dict[str, Any] = {}
     exec("def g(): return input()\ndef f(s): return g()\ndef q(s): return {}", names)  # noqa: S102
-    assert look_into(names["f"]).asks
-    assert not look_into(names["q"]).asks
-    assert not look_into(names["q"]).texts.complete
+    assert summarize(names["f"]).asks
+    assert not summarize(names["q"]).asks
+    assert not summarize(names["q"]).strings.complete
 
 
 def test_nothing_is_run(load: Load) -> None:
@@ -553,16 +553,16 @@ def test_nothing_is_run(load: Load) -> None:
         for x in trap: trap(x)
         return trap.to or trap.other or trap["x"] or [*trap]
     """
-    assert not look(load, source).texts.complete
+    assert not look(load, source).strings.complete
 
 
 @pytest.mark.parametrize("value", [len, str.upper, int, object(), None, "text", print])
-def test_anything_at_all_may_be_looked_into(value: object) -> None:
+def test_any_value_can_be_summarized(value: object) -> None:
     """What has no code tells nothing, and raises nothing."""
-    assert look_into(value).returned == Values()
+    assert summarize(value).return_values == Values()
 
 
-def test_the_objects_whose_methods_are_called_are_told(load: Load) -> None:
+def test_the_objects_whose_methods_are_called(load: Load) -> None:
     """A method of a live object counts, through a variable or a dictionary too."""
     source = """
     class Tool:
@@ -573,7 +573,7 @@ def test_the_objects_whose_methods_are_called_are_told(load: Load) -> None:
         return by_name[s["name"]].invoke(s["args"])
     """
     module = load(source)
-    uses = [(use.owner, use.method) for use in look_into(module.f).uses]
+    uses = [(use.owner, use.method) for use in summarize(module.f).method_calls]
     assert (module.mail, "invoke") in uses
     assert (module.web, "invoke") in uses
 
@@ -691,7 +691,7 @@ mail.send()
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_whether_a_person_is_asked_before_a_call_is_told(load: Load, name: str) -> None:
+def test_human_approval_before_a_call_is_found(load: Load, name: str) -> None:
     """Asked: on every path to the call. Sure: every run comes to it."""
     body, words = ASKED[name]
     head = """class Mail:
@@ -703,9 +703,9 @@ def may_ask():
 def send(): mail.send()
 """
     module = load(head + "def f(s):\n" + textwrap.indent(body, "    "))
-    found = [use for use in look_into(module.f).uses if use.owner is module.mail and use.method == "send"]
-    assert all(use.asked for use in found) == ("asked" in words)
-    assert all(use.sure for use in found) == ("sure" in words)
+    found = [use for use in summarize(module.f).method_calls if use.owner is module.mail and use.method == "send"]
+    assert all(use.after_approval for use in found) == ("asked" in words)
+    assert all(use.unconditional for use in found) == ("sure" in words)
 
 
 ALWAYS = sections("""
@@ -735,7 +735,7 @@ input()
 
 
 @pytest.mark.parametrize("name", ALWAYS)
-def test_whether_a_person_is_asked_on_every_way_is_told(load: Load, name: str) -> None:
+def test_human_approval_on_every_path_is_found(load: Load, name: str) -> None:
     """A way that raises does not count."""
     body, words = ALWAYS[name]
     assert look(load, "def f(s):\n" + textwrap.indent(body, "    ")).always_asks == ("always" in words)

@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from guardagent.workflow.analysis.report import GraphFinding, Report
-from guardagent.workflow.drawing._text import shown
+from guardagent.workflow.drawing._text import single_line
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.reports.html import render
 from tests.workflow.samples import HOSTILE, any_graph, hostile_report, support, support_report
@@ -45,11 +45,11 @@ class Element:
 
     def words(self) -> str:
         """Its text and that of all below it."""
-        said = [part if isinstance(part, str) else f" {part.words()} " for part in self.parts]
-        return " ".join("".join(said).split())
+        pieces = [part if isinstance(part, str) else f" {part.words()} " for part in self.parts]
+        return " ".join("".join(pieces).split())
 
 
-class Reader(HTMLParser):
+class StrictPageParser(HTMLParser):
     """Reads a page, and does not forgive what a browser would."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Reader(HTMLParser):
 
 def read(report: Report) -> list[Element]:
     """All elements of a report's page."""
-    reader = Reader()
+    reader = StrictPageParser()
     reader.feed(render(report))
     reader.close()
     assert reader.open == [reader.root]
@@ -129,7 +129,7 @@ def test_names_are_text_and_nothing_else() -> None:
     assert {"b", "img"} & {one.tag for one in elements} <= {"b"}
     assert not [one for one in elements if "onerror" in one.attributes or "onmouseover" in one.attributes]
     words = elements[0].words()
-    assert all(shown(name) in words for name in HOSTILE)
+    assert all(single_line(name) in words for name in HOSTILE)
     assert all(char.isprintable() or char == "\n" for char in render(hostile_report()))
 
 

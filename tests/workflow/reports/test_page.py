@@ -125,12 +125,12 @@ def test_everything_can_be_reached_with_the_tab_key(page: Opened) -> None:
     assert "__end__" in str(page.browser.evaluate("document.getElementById('node-facts').textContent"))
 
 
-def test_a_node_tells_about_itself(page: Opened) -> None:
+def test_a_node_shows_its_details(page: Opened) -> None:
     """With its findings as links to their cards; a second click closes it."""
     page.click("#n5")
-    said = str(page.browser.evaluate("document.getElementById('node-facts').innerText"))
-    assert "Tools: refund needs approval, notify" in said
-    assert "refund can call refund without a person" in said
+    facts = str(page.browser.evaluate("document.getElementById('node-facts').innerText"))
+    assert "Tools: refund needs approval, notify" in facts
+    assert "refund can call refund without a person" in facts
     page.click("#n5")
     assert page.browser.evaluate("document.getElementById('node-facts').hidden") is True
 

@@ -23,13 +23,13 @@ def test_a_format_is_a_file() -> None:
 
 
 @pytest.mark.parametrize("form", list(FORMATS))
-def test_every_format_says_any_names(form: str) -> None:
+def test_every_format_renders_any_name(form: str) -> None:
     """As text that can be written to a file."""
     assert render(hostile_report(), form).encode()
 
 
 @pytest.mark.parametrize("form", list(FORMATS))
-def test_nothing_found_is_said_as_well(form: str) -> None:
+def test_a_report_without_findings(form: str) -> None:
     """Of a graph that is only an entry and an exit."""
     assert render(Report("empty", GraphBuilder("empty", "test").graph(), (), (), ()), form)
 
@@ -42,12 +42,12 @@ def test_another_format_is_an_error_with_the_nearest_name() -> None:
 
 def test_json_is_the_report_in_the_public_key_order() -> None:
     """One object and nothing else."""
-    said = json.loads(render(support_report(), "json"))
-    assert list(said) == ["target", "framework", "graph_hash", "passed", "findings", "rules", "notes"]
-    assert said["findings"][0]["witness"] == ["__start__", "classify", "route", "refund"]
+    content = json.loads(render(support_report(), "json"))
+    assert list(content) == ["target", "framework", "graph_hash", "passed", "findings", "rules", "notes"]
+    assert content["findings"][0]["witness"] == ["__start__", "classify", "route", "refund"]
 
 
-def test_a_format_without_a_terminal_of_its_own_is_written_as_it_is() -> None:
+def test_a_format_without_show_is_written_as_rendered() -> None:
     """With one line break at its end."""
     stream = io.StringIO()
     show(support_report(), "json", stream)

@@ -86,7 +86,7 @@ def test_a_suppression_has_its_reason() -> None:
     assert suppressed == [{"kind": "external", "status": "accepted", "justification": "the platform stops it"}]
 
 
-def test_what_is_no_result_is_said_all_the_same() -> None:
+def test_notes_and_undecidable_rules_are_notifications() -> None:
     """Notes and rules that cannot be decided as notifications, and every rule's status."""
     run = run_of(support_report())
     notifications = run["invocations"][0]["toolExecutionNotifications"]

@@ -11,7 +11,7 @@ from guardagent.workflow.reports.text import render, show
 from tests.workflow.samples import any_graph, hostile_report, support, support_report
 
 
-def test_the_first_line_says_what_came_of_it() -> None:
+def test_the_first_line_is_the_outcome() -> None:
     """And the second how much was found."""
     first, second, *_ = render(support_report()).splitlines()
     assert first.startswith("✘ FAILED  agents/support.py:graph  (langgraph, 10 nodes, 14 edges, graph ")
@@ -68,7 +68,7 @@ def test_names_cannot_drive_a_terminal() -> None:
     assert not any(line.startswith("::") for line in text.splitlines())
 
 
-def test_a_stream_without_such_letters_gets_plainer_ones() -> None:
+def test_a_stream_with_few_characters_gets_ascii() -> None:
     """Never an error."""
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     show(support_report(), stream)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from guardagent.frameworks._template.package import FRAMEWORK
-from guardagent.workflow.extraction.frameworks import Untold, is_a
+from guardagent.workflow.extraction.framework_objects import UnknownValue, is_a
 from guardagent.workflow.model.graph import END, START, Graph, GraphBuilder
 
 
@@ -20,8 +20,8 @@ def extract(target: Any, name: str) -> Graph:
     """The graph of a flow."""
     builder, before = GraphBuilder(name, FRAMEWORK), START
     for step in target.steps:
-        if isinstance(step, Untold):  # of a source that does not tell: what cannot be seen is never left out
-            builder.unseen(f"{name}: not all of its steps could be seen")
+        if isinstance(step, UnknownValue):  # of a source that does not tell: what cannot be seen is never left out
+            builder.note_hidden_tools(f"{name}: not all of its steps could be seen")
             continue
         builder.node(step.name, "tool", tools=[step.tool])
         builder.edge(before, step.name)

@@ -9,25 +9,31 @@ from guardagent.frameworks._template import extractor as live
 from guardagent.frameworks._template.package import PACKAGES as PACKAGES
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.python_source.evaluation.values import Arguments, Values
-from guardagent.workflow.python_source.programs.stand_ins import REQUIRED, Framed, Kind, stage_of
+from guardagent.workflow.python_source.programs.stubs import REQUIRED, ClassStub, ObjectStub, converter_of
 
 if TYPE_CHECKING:
-    from guardagent.workflow.python_source.programs.interpret import Interpreter
+    from guardagent.workflow.python_source.programs.interpreter import Interpreter
 
 CONSTANTS: dict[str, object] = {}
 KINDS = (
-    Kind("Step", "acme_flows", fields={"name": REQUIRED, "tool": REQUIRED}),
-    Kind("Flow", "acme_flows", fields={"steps": REQUIRED}, several=frozenset({"steps"}), ordered=frozenset({"steps"})),
+    ClassStub("Step", "acme_flows", fields={"name": REQUIRED, "tool": REQUIRED}),
+    ClassStub(
+        "Flow",
+        "acme_flows",
+        fields={"steps": REQUIRED},
+        list_fields=frozenset({"steps"}),
+        ordered_fields=frozenset({"steps"}),
+    ),
 )
 
 
 def is_workflow(value: object) -> bool:
-    return isinstance(value, Framed) and live.recognises(value)
+    return isinstance(value, ObjectStub) and live.recognises(value)
 
 
-def extract(value: Framed, name: str) -> Graph:
+def extract(value: ObjectStub, name: str) -> Graph:
     """The graph of a flow, with notes on what its source does not determine."""
-    stage = stage_of(value.interpreter)
+    stage = converter_of(value.interpreter)
     graph = live.extract(value, name)
     return replace(graph, notes=(*graph.notes, *stage.notes))
 

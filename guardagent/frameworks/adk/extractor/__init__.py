@@ -40,22 +40,22 @@ from guardagent.frameworks.adk.extractor.flow import agents_held, flow_region
 from guardagent.frameworks.adk.extractor.tools import ADK, toolbox
 from guardagent.frameworks.adk.extractor.workflow import does_nothing, is_node, node_region, workflow_region
 from guardagent.frameworks.adk.package import FRAMEWORK
-from guardagent.workflow.extraction.frameworks import Either, Untold, defined_outside, is_a
+from guardagent.workflow.extraction.agent_tools import AgentTools
+from guardagent.workflow.extraction.framework_objects import Alternatives, UnknownValue, defined_outside, is_a
 from guardagent.workflow.extraction.regions import (
-    NOTHING,
+    EMPTY_REGION,
     Assembly,
-    Entry,
-    Exit,
     Region,
-    alongside,
-    either,
+    RegionEntry,
+    RegionExit,
+    alternatives,
+    parallel,
     sequence,
     single,
 )
-from guardagent.workflow.extraction.tool_box import Toolbox
-from guardagent.workflow.extraction.written import place
+from guardagent.workflow.extraction.source_location import source_location
 from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.python_source.functions.bodies import unseen_in
+from guardagent.workflow.python_source.functions.bodies import opaque_calls_in
 
 _DELEGATED = ("task", "single_turn")
 _CALLBACKS = ("before_agent", "after_agent", "before_model", "after_model", "before_tool", "after_tool")
@@ -90,7 +90,7 @@ class _Walk:
         self.assembly = Assembly()
         self._regions: dict[int, tuple[object, Region]] = {}
         self._open: set[int] = set()
-        self._boxes: dict[int, Toolbox] = {}
+        self._boxes: dict[int, AgentTools] = {}
         self._calls: list[tuple[str, str, Callable[[], Region]]] = []
         self._called: dict[tuple[str, int], object] = {}
 
@@ -108,13 +108,13 @@ class _Walk:
         """An agent that is run inside itself: where that ends is not known."""
         node = self.assembly.id(target, str(getattr(target, "name", type(target).__name__)))
         self.assembly.note(f"{node}: it is run inside itself; how often is not known")
-        return Region((Entry(node),), (), frozenset({node})) if self.assembly.has(node) else NOTHING
+        return Region((RegionEntry(node),), (), frozenset({node})) if self.assembly.has(node) else EMPTY_REGION
 
     def _region(self, target: Any, within: tuple[str, ...]) -> Region:
-        if isinstance(target, Untold):
+        if isinstance(target, UnknownValue):
             return self._untold(target, within)
-        if isinstance(target, Either):
-            return either(self.assembly, [self._option(one, within) for one in target.options], target.repeated)
+        if isinstance(target, Alternatives):
+            return alternatives(self.assembly, [self._option(one, within) for one in target.options], target.repeated)
         if is_a(target, ADK, "BaseAgent"):
             return self._agent(target, within)
         if is_a(target, ADK, "Workflow"):
@@ -126,15 +126,19 @@ class _Walk:
             return self.region(option, within)
         return sequence(self.assembly, [self.region(one, within) for one in option])
 
-    def _untold(self, target: Untold, within: tuple[str, ...]) -> Region:
+    def _untold(self, target: UnknownValue, within: tuple[str, ...]) -> Region:
         """An agent that only a run would tell: it can call any tool, and end the loops around it."""
         node, every = self.assembly.id(target, target.name, within), f"{target.name}.*"
-        box = Toolbox(names=[every], unknown=[every])
+        box = AgentTools(names=[every], unknown=[every])
         self.assembly.describe(
             node, "tool", target.name, tools=box.names, model_chooses=True, within=within, **box.metadata()
         )
         self.assembly.note(f"{node}: which agent this is could not be known; it is assumed to call any tool")
-        return Region((Entry(node),), (Exit(node), Exit(node, conditional=True, escalated=True)), frozenset({node}))
+        return Region(
+            (RegionEntry(node),),
+            (RegionExit(node), RegionExit(node, conditional=True, escalated=True)),
+            frozenset({node}),
+        )
 
     def _workflow(self, workflow: Any, within: tuple[str, ...]) -> Region:
         """A workflow; one whose class has code of its own may run its graph at any time, or not at all."""
@@ -146,7 +150,7 @@ class _Walk:
         self.assembly.note(f"{node}: its class has code of its own; its graph is assumed to be run at any time")
         graph = partial(workflow_region, self, workflow, (*within, workflow.name))
         self._call(node, workflow.name, workflow, graph)
-        return replace(region, exits=(Exit(node, conditional=True),))
+        return replace(region, exits=(RegionExit(node, conditional=True),))
 
     def _agent(self, agent: Any, within: tuple[str, ...]) -> Region:
         if is_a(agent, ADK, "LlmAgent"):
@@ -173,14 +177,14 @@ class _Walk:
         composite = [is_a(one, ADK, "SequentialAgent", "ParallelAgent", "LoopAgent") for one in agent.sub_agents]
         escalating = [any(leave.escalated for leave in one.exits) for one in branches]
         cutting = [one and not held for one, held in zip(escalating, composite, strict=True)]
-        return alongside(self.assembly, branches, cutting)
+        return parallel(self.assembly, branches, cutting)
 
     def _loop(self, agent: Any, inside: tuple[str, ...]) -> Region:
         most = agent.max_iterations
         if not agent.sub_agents or (most is not None and most <= 0):
-            return NOTHING
+            return EMPTY_REGION
         parts = [self.region(one, inside) for one in agent.sub_agents]
-        leaving: list[Exit] = []
+        leaving: list[RegionExit] = []
         whole = Region(empty=True)
         for part in parts:
             whole = sequence(self.assembly, [whole, part])
@@ -198,7 +202,7 @@ class _Walk:
 
     def _family(self, first: Any, within: tuple[str, ...], caller: str | None = None) -> Region:
         """An agent with those that it can transfer to, and they in their turn: any of them can be the last."""
-        members, exits, nodes, strangers = [first], list[Exit](), set[str](), set[str]()
+        members, exits, nodes, strangers = [first], list[RegionExit](), set[str](), set[str]()
         escalates = False
         for member in members:  # grows while it is read
             node, box = self._llm(member, within)
@@ -206,19 +210,19 @@ class _Walk:
             targets = _transfer_targets(member)
             for target in targets:
                 reached = self._member(target, within, members, caller)
-                self.assembly.connect([Exit(node, "transfer_to_agent", conditional=True)], reached.entries)
+                self.assembly.connect([RegionExit(node, "transfer_to_agent", conditional=True)], reached.entries)
                 exits += reached.exits
                 nodes |= reached.nodes
-                strangers |= reached.nodes if isinstance(target, Untold) else set()
+                strangers |= reached.nodes if isinstance(target, UnknownValue) else set()
             exits += self._delegates(node, member, within)
             others = self._runs_by_own_code(node, member) or bool(targets or box.runs or _delegated(member))
-            exits.append(Exit(node, "final response" if others else "", conditional=others))
+            exits.append(RegionExit(node, "final response" if others else "", conditional=others))
             escalates = escalates or box.escalates
-        back = [Exit(one, "transfer_to_agent", conditional=True) for one in sorted(strangers)]
-        self.assembly.connect(back, [Entry(self._llm(one, within)[0]) for one in members])
+        back = [RegionExit(one, "transfer_to_agent", conditional=True) for one in sorted(strangers)]
+        self.assembly.connect(back, [RegionEntry(self._llm(one, within)[0]) for one in members])
         if escalates:
             exits += [replace(one, escalated=True) for one in exits if not one.escalated]
-        return Region((Entry(self._llm(first, within)[0]),), tuple(exits), frozenset(nodes))
+        return Region((RegionEntry(self._llm(first, within)[0]),), tuple(exits), frozenset(nodes))
 
     def _member(self, target: Any, within: tuple[str, ...], members: list[Any], caller: str | None) -> Region:
         """What a transfer leads to; another agent with a model joins the family."""
@@ -227,9 +231,9 @@ class _Walk:
         node, _ = self._llm(target, within)
         if node != caller and all(target is not one for one in members):
             members.append(target)
-        return Region((Entry(node),), (), frozenset({node}))
+        return Region((RegionEntry(node),), (), frozenset({node}))
 
-    def _delegates(self, node: str, agent: Any, within: tuple[str, ...]) -> list[Exit]:
+    def _delegates(self, node: str, agent: Any, within: tuple[str, ...]) -> list[RegionExit]:
         """The sub-agents that an agent calls like tools; a turn can end at one that talks with the user."""
         exits = []
         for one in _delegated(agent):
@@ -237,12 +241,12 @@ class _Walk:
             if is_a(called, ADK, "LlmAgent"):
                 target, _ = self._llm(called, within)
                 self._call(node, called.name, called, partial(self._family, called, within, node))
-                exits += [Exit(target, "asks the user", conditional=True)] if mode == "task" else []
+                exits += [RegionExit(target, "asks the user", conditional=True)] if mode == "task" else []
             else:
                 self.call(node, called.name, called)
         return exits
 
-    def _llm(self, agent: Any, within: tuple[str, ...]) -> tuple[str, Toolbox]:
+    def _llm(self, agent: Any, within: tuple[str, ...]) -> tuple[str, AgentTools]:
         """The node of an agent with a model, with its tools."""
         node = self.assembly.id(agent, agent.name, within)
         if id(agent) not in self._boxes:
@@ -250,16 +254,16 @@ class _Walk:
             self._describe(node, agent, box, within)
         return node, self._boxes[id(agent)]
 
-    def _box(self, agent: Any) -> Toolbox:
+    def _box(self, agent: Any) -> AgentTools:
         box = toolbox(getattr(agent, "tools", None) or ())
         if getattr(agent, "code_executor", None) is not None:
             box.add("code_executor")
         box.runs = [(name, inner) for name, inner in box.runs if not is_silent(inner)]
         box.escalates = box.escalates or any(AdkCode(one).escalates for one in _callbacks(agent))
-        box.unseen.extend(f"a callback: {what}" for one in _callbacks(agent) for what in unseen_in(one))
+        box.opaque_calls.extend(f"a callback: {what}" for one in _callbacks(agent) for what in opaque_calls_in(one))
         return box
 
-    def _describe(self, node: str, agent: Any, box: Toolbox, within: tuple[str, ...]) -> None:
+    def _describe(self, node: str, agent: Any, box: AgentTools, within: tuple[str, ...]) -> None:
         self.assembly.describe(
             node,
             "tool" if box.names else "llm",
@@ -269,9 +273,9 @@ class _Walk:
             model_chooses=bool(box.names),
             **box.metadata(),
             within=within,
-            **place(agent, agent.name, "LlmAgent", "Agent", type(agent).__name__),
+            **source_location(agent, agent.name, "LlmAgent", "Agent", type(agent).__name__),
         )
-        for note in box.said():
+        for note in box.all_notes():
             self.assembly.note(f"{node}: {note}")
         for unknown in box.unknown:
             self.assembly.note(f"{node}: which tools {unknown} has is known only when the agent runs")
@@ -327,11 +331,11 @@ class _Walk:
         """Connects what is called, once all callers are there."""
         for caller, name, region in self._calls:  # grows while it is read
             inner = region()
-            self.assembly.connect([Exit(caller, f"calls {name}", conditional=True)], inner.entries)
-            self.assembly.connect([replace(one, escalated=False) for one in inner.exits], [Entry(caller)])
+            self.assembly.connect([RegionExit(caller, f"calls {name}", conditional=True)], inner.entries)
+            self.assembly.connect([replace(one, escalated=False) for one in inner.exits], [RegionEntry(caller)])
 
 
-def _going_on(exits: Iterable[Exit]) -> Iterable[Exit]:
+def _going_on(exits: Iterable[RegionExit]) -> Iterable[RegionExit]:
     """The exits from which a loop goes on; they are conditional where the run could leave it there."""
     leaving = {one.node for one in exits if one.escalated}
     for one in exits:
@@ -351,7 +355,7 @@ def _transfer_targets(agent: Any) -> list[Any]:
     Those that are called like tools are none of them, and a parent without a model takes no transfers.
     """
     found = [one for one in agent.sub_agents if getattr(one, "mode", None) not in _DELEGATED]
-    parents = agent.parent_agent.options if isinstance(agent.parent_agent, Either) else [agent.parent_agent]
+    parents = agent.parent_agent.options if isinstance(agent.parent_agent, Alternatives) else [agent.parent_agent]
     for parent in parents:
         if parent is None or not hasattr(parent, "disallow_transfer_to_parent"):
             continue
@@ -371,7 +375,9 @@ def _callbacks(agent: Any) -> Iterable[object]:
     """The functions of the program that an agent calls around itself."""
     for name in _CALLBACKS:
         value = getattr(agent, f"{name}_callback", None)
-        yield from value if isinstance(value, list) else [value] if callable(value) or isinstance(value, Untold) else []
+        yield from (
+            value if isinstance(value, list) else [value] if callable(value) or isinstance(value, UnknownValue) else []
+        )
 
 
 def _own_code(target: Any) -> Any:
@@ -381,11 +387,13 @@ def _own_code(target: Any) -> Any:
 
 def is_silent(target: Any) -> bool:
     """Whether nothing that an agent or node does inside matters: it has no tools, asks nobody, runs nothing else."""
-    if isinstance(target, Untold | Either) or (is_a(target, ADK, "BaseAgent", "Workflow") and _own_code(target)):
+    if isinstance(target, UnknownValue | Alternatives) or (
+        is_a(target, ADK, "BaseAgent", "Workflow") and _own_code(target)
+    ):
         return False
     if is_a(target, ADK, "LlmAgent"):
         runs = target.tools or target.code_executor is not None or target.sub_agents
-        return not (runs or _transfer_targets(target) or any(map(unseen_in, _callbacks(target))))
+        return not (runs or _transfer_targets(target) or any(map(opaque_calls_in, _callbacks(target))))
     if is_a(target, ADK, "SequentialAgent", "ParallelAgent", "LoopAgent"):
         return all(map(is_silent, target.sub_agents))
     if is_a(target, ADK, "Workflow"):

@@ -7,17 +7,17 @@ import copy
 import inspect
 from functools import cached_property
 
-from guardagent.workflow.extraction.frameworks import Untold
+from guardagent.workflow.extraction.framework_objects import UnknownValue
 from guardagent.workflow.python_source.evaluation.values import Values
-from guardagent.workflow.python_source.functions.bodies import Words
-from guardagent.workflow.python_source.functions.code import Code, is_method
+from guardagent.workflow.python_source.functions.bodies import FrameworkNames
+from guardagent.workflow.python_source.functions.code import FunctionCode, is_method
 from guardagent.workflow.python_source.functions.flow import Flow
 
-_WORDS = Words(("google",), frozenset({("google", "RequestInput")}))
+_WORDS = FrameworkNames(("google",), frozenset({("google", "RequestInput")}))
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-class AdkCode(Code):
+class AdkCode(FunctionCode):
     """The code of a function, a method or an object of an ADK program."""
 
     def __init__(self, target: object) -> None:
@@ -44,7 +44,7 @@ class AdkCode(Code):
 
     @property
     def _takes_context(self) -> bool:
-        if isinstance(self.target, Untold):
+        if isinstance(self.target, UnknownValue):
             return True
         try:
             parameters = inspect.signature(self.target).parameters  # type: ignore[arg-type]
@@ -55,7 +55,7 @@ class AdkCode(Code):
     @cached_property
     def runs(self) -> tuple[Values, ...]:
         """What it runs by `ctx.run_node`."""
-        return tuple(self.shown(values) for values, _, _ in self.given_to("run_node", names=("node_like", "node")))
+        return tuple(self.shown(values) for values, _, _ in self.arguments_of("run_node", names=("node_like", "node")))
 
 
 def _is_request(call: ast.Call) -> bool:

@@ -16,18 +16,18 @@ from guardagent.frameworks.adk.extractor.code import AdkCode, escalates
 from guardagent.frameworks.adk.extractor.running import BASE, MOST_NESTED, Running
 from guardagent.frameworks.adk.extractor.tools import ADK
 from guardagent.frameworks.adk.extractor.walk import Walk as Regions
-from guardagent.workflow.extraction.frameworks import is_a
-from guardagent.workflow.extraction.regions import Entry, Exit, Region
+from guardagent.workflow.extraction.framework_objects import is_a
+from guardagent.workflow.extraction.regions import Region, RegionEntry, RegionExit
 from guardagent.workflow.model.graph import NodeKind
-from guardagent.workflow.python_source.evaluation.values import Binding, Scope, Values, exactly
-from guardagent.workflow.python_source.functions.bodies import look_into
-from guardagent.workflow.python_source.functions.code import Called, is_method
-from guardagent.workflow.python_source.functions.paths import Choice, Jumps, Loop, Walk, takes_all
+from guardagent.workflow.python_source.evaluation.values import Binding, NameScope, Values, exactly
+from guardagent.workflow.python_source.functions.bodies import summarize
+from guardagent.workflow.python_source.functions.code import CalledFunction, is_method
+from guardagent.workflow.python_source.functions.paths import BranchChoice, Jumps, Loop, PathWalker, takes_all
 
 _CLOSING = ("Aclosing", "aclosing", "closing")
 _LONGEST = 60
 
-_Front = tuple[Exit, ...]
+_Front = tuple[RegionExit, ...]
 
 
 class _UnclearError(Exception):
@@ -45,8 +45,8 @@ def flow_region(walk: Regions, agent: Any, function: Callable[..., Any], within:
         region, following = _widened(walk, agent, code, (*within, agent.name), str(unclear))
     ways = {(leave.escalated, leave.condition) for leave in region.exits if leave.node == node}
     kind: NodeKind = "human" if code.asks else "router" if len(following) + len(ways) > 1 else "passthrough"
-    walk.assembly.turn(node, kind)
-    if unseen := look_into(code.target).unseen:
+    walk.assembly.set_kind(node, kind)
+    if unseen := summarize(code.target).opaque_calls:
         walk.assembly.mark(node, tools_unknown=True)
         walk.assembly.note(f"{node}: may call tools that cannot be seen: {'; '.join(unseen)}")
     if code.asks:
@@ -70,15 +70,17 @@ def _widened(walk: Regions, agent: Any, code: AdkCode, inside: tuple[str, ...], 
     walk.assembly.note(f"{node}: {why}; any agent that it holds is assumed to follow at any time")
     parts = [walk.region(one, inside) for one in agents_held(agent)]
     for part in parts:
-        walk.assembly.connect([Exit(node, conditional=True)], part.entries)
-        walk.assembly.connect([replace(leave, escalated=False) for leave in part.exits], [Entry(node)])
+        walk.assembly.connect([RegionExit(node, conditional=True)], part.entries)
+        walk.assembly.connect([replace(leave, escalated=False) for leave in part.exits], [RegionEntry(node)])
     escalated = code.escalates or any(leave.escalated for part in parts for leave in part.exits)
     exits = [
-        Exit(node, conditional=bool(parts)),
-        *([Exit(node, conditional=True, escalated=True)] if escalated else []),
+        RegionExit(node, conditional=bool(parts)),
+        *([RegionExit(node, conditional=True, escalated=True)] if escalated else []),
     ]
     nodes = {node, *(one for part in parts for one in part.nodes)}
-    return Region((Entry(node),), tuple(exits), frozenset(nodes)), {one.node for part in parts for one in part.entries}
+    return Region((RegionEntry(node),), tuple(exits), frozenset(nodes)), {
+        one.node for part in parts for one in part.entries
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,13 +89,13 @@ class _Named:
 
     name: str
     value: Values
-    parent: Scope | None
+    parent: NameScope | None
 
     def find(self, name: str) -> list[Binding]:
         return [Binding(self.value)] if name == self.name else []
 
 
-class _Flow(Walk[_Front]):
+class _Flow(PathWalker[_Front]):
     """Follows the code of one custom agent; connects nothing before all of it is understood."""
 
     def __init__(self, walk: Regions, agent: Any, code: AdkCode, node: str, within: tuple[str, ...]) -> None:
@@ -102,7 +104,7 @@ class _Flow(Walk[_Front]):
         self._running = Running(code, agent)
         self._steps: list[tuple[_Front, Region]] = []
         self._touched: set[str] = {node}
-        self._closing: dict[str, tuple[ast.expr, Scope]] = {}
+        self._closing: dict[str, tuple[ast.expr, NameScope]] = {}
         self._to_their_end: set[int] = set()
         self._depth = 0
 
@@ -110,35 +112,35 @@ class _Flow(Walk[_Front]):
         """The region of the agent, and the nodes that can follow its own."""
         if self._code.body is None:
             raise _UnclearError("the source of its code is not to be had")
-        ends = self._inside(self._code.body, (Exit(self._node),))
+        ends = self._inside(self._code.body, (RegionExit(self._node),))
         for front, region in self._steps:
             self._walk.assembly.connect(front, region.entries)
         exits = dict.fromkeys(replace(one, back=False) for one in ends or ())
         own = (region for front, region in self._steps if any(leave.node == self._node for leave in front))
         following = {entry.node for region in own for entry in region.entries}
-        return Region((Entry(self._node),), tuple(exits), frozenset(self._touched)), following
+        return Region((RegionEntry(self._node),), tuple(exits), frozenset(self._touched)), following
 
-    def _inside(self, code: Called, front: _Front) -> _Front | None:
+    def _inside(self, code: CalledFunction, front: _Front) -> _Front | None:
         tree = code.function.tree
         self._to_their_end |= _to_their_end(tree)
         return _all_of(self.function(tree, code.scope, front))
 
     # Where ways part, and meet.
 
-    def joined(self, before: _Front, ends: list[_Front], *, whole: bool) -> _Front:  # noqa: ARG002 - wherever they part
+    def join(self, before: _Front, ends: list[_Front], *, whole: bool) -> _Front:  # noqa: ARG002 - wherever they part
         return _all_of(ends) or ()
 
-    def again(self, begin: _Front, end: _Front, rounds: int) -> _Front | None:  # noqa: ARG002 - a second round says all
+    def loop_state(self, begin: _Front, end: _Front, rounds: int) -> _Front | None:  # noqa: ARG002 - a second round says all
         return tuple(replace(one, back=True) for one in end) if rounds == 1 else None
 
-    def failed(self, before: _Front, reached: list[_Front]) -> _Front:
+    def exception_state(self, before: _Front, reached: list[_Front]) -> _Front:
         nodes = {one.node for front in reached for one in front}
-        return (*before, *(Exit(node, conditional=True) for node in sorted(nodes)))
+        return (*before, *(RegionExit(node, conditional=True) for node in sorted(nodes)))
 
     def uncaught(self, raised: _Front) -> None:  # noqa: ARG002 - the run of all agents ends there, as anywhere
         return None
 
-    def decided(self, choice: Choice, state: _Front) -> _Front | None:
+    def after_choice(self, choice: BranchChoice, state: _Front) -> _Front | None:
         match choice.node:
             case ast.Try() | ast.TryStar():
                 return state if choice.holds else _decided(state, "an exception")
@@ -217,7 +219,7 @@ class _Flow(Walk[_Front]):
             return front
         inner, nodes = Jumps(self.jumps.returns), inside or {one.node for one in front or ()}
         with self.jumping(inner):
-            self.block(node.body, tuple(Exit(one, conditional=True) for one in sorted(nodes)) or None)
+            self.block(node.body, tuple(RegionExit(one, conditional=True) for one in sorted(nodes)) or None)
         return _all_of([_decided(front or (), ""), *inner.breaks])
 
     def _with(self, node: ast.With | ast.AsyncWith, state: _Front) -> _Front | None:
@@ -232,7 +234,7 @@ class _Flow(Walk[_Front]):
 
     _asyncwith = _with
 
-    def _source(self, expression: ast.expr) -> tuple[ast.expr, Scope]:
+    def _source(self, expression: ast.expr) -> tuple[ast.expr, NameScope]:
         """The iterable of a loop, behind a name that `Aclosing` gives it."""
         if isinstance(expression, ast.Name) and expression.id in self._closing:
             return self._closing[expression.id]
@@ -241,7 +243,7 @@ class _Flow(Walk[_Front]):
 
     # Steps.
 
-    def called(self, call: ast.Call, state: _Front) -> _Front | None:
+    def after_call(self, call: ast.Call, state: _Front) -> _Front | None:
         """A call: a helper of the program is read as if it stood here; what is given may escalate."""
         front: _Front | None = state
         for keyword in call.keywords:
@@ -277,11 +279,11 @@ class _Flow(Walk[_Front]):
         region = self._walk.structure(self._agent, self._within) if agent is BASE else self._walk.region(agent, inside)
         self._steps.append((front, region))
         self._touched |= region.nodes
-        self.reached(tuple(Exit(node, conditional=True) for node in region.nodes))
+        self.on_raise_point(tuple(RegionExit(node, conditional=True) for node in region.nodes))
         exits = [replace(leave, escalated=leave.escalated or one) for leave in region.exits for one in _states(front)]
         return (*exits, *(front if region.empty else ()))
 
-    def _inline(self, helper: Called, front: _Front) -> _Front | None:
+    def _inline(self, helper: CalledFunction, front: _Front) -> _Front | None:
         if self._depth >= MOST_NESTED:
             raise _UnclearError("its helpers call each other")
         self._depth += 1
@@ -295,7 +297,7 @@ def _all_of(fronts: Iterable[_Front | None]) -> _Front | None:
     return tuple(dict.fromkeys(one for front in fronts for one in front or ())) or None
 
 
-def _condition(choice: Choice) -> str:
+def _condition(choice: BranchChoice) -> str:
     """A choice in words."""
     match choice.node:
         case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):

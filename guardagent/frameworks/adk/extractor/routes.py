@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from guardagent.workflow.extraction.frameworks import is_a
+from guardagent.workflow.extraction.framework_objects import is_a
 from guardagent.workflow.python_source.evaluation.scope import statements
-from guardagent.workflow.python_source.evaluation.values import UNKNOWN, Made, Values, exactly, made_by
+from guardagent.workflow.python_source.evaluation.values import UNKNOWN, CallResult, Values, exactly, is_result_of
 from guardagent.workflow.python_source.evaluation.values import Sequence as Items
-from guardagent.workflow.python_source.functions.code import Code
+from guardagent.workflow.python_source.functions.code import FunctionCode
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class Routes:
     none: bool = False
 
 
-def routes_of(code: Code) -> Routes:
+def routes_of(code: FunctionCode) -> Routes:
     """The routes of what a function returns, yields, and sets on its context."""
     if code.body is None:
         return Routes(unknown=True)
     given = _given(code)
-    found = [_of_event(code, one) for one in given.known if not made_by(one, "google", "RequestInput")]
+    found = [_of_event(code, one) for one in given.known if not is_result_of(one, "google", "RequestInput")]
     on_context = [each for value in _set_on_context(code) for each in _single(code, value)]
     taken = [each for several in found for each in several] + on_context
     named = {route for route in taken if isinstance(route, bool | int | str)}
@@ -46,7 +46,7 @@ def routes_of(code: Code) -> Routes:
     return Routes(frozenset(named), unknown, none)
 
 
-def _given(code: Code) -> Values:
+def _given(code: FunctionCode) -> Values:
     """What a function returns or yields; what it was given itself is no event."""
     assert code.body is not None
     tree, scope = code.body.function.tree, code.body.scope
@@ -61,31 +61,31 @@ def _given(code: Code) -> Values:
     return result
 
 
-def _of_event(code: Code, given: object) -> list[Any]:
+def _of_event(code: FunctionCode, given: object) -> list[Any]:
     """The routes of one thing that a function gives: UNKNOWN among them where there can be others, None for none."""
     if is_a(given, "google.adk", "Event"):
         return _single(code, exactly(getattr(getattr(given, "actions", None), "route", None)))
-    if not made_by(given, "google", "Event"):
-        return [None] if not isinstance(given, Made) or not _may_be_event(given) else [UNKNOWN]
-    assert isinstance(given, Made)
+    if not is_result_of(given, "google", "Event"):
+        return [None] if not isinstance(given, CallResult) or not _may_be_event(given) else [UNKNOWN]
+    assert isinstance(given, CallResult)
     route = given.arguments.get("route")
     actions = given.arguments.get("actions")
     if route is None and actions is not None:
-        inner = [one.arguments.get("route") if isinstance(one, Made) else UNKNOWN for one in actions.known]
+        inner = [one.arguments.get("route") if isinstance(one, CallResult) else UNKNOWN for one in actions.known]
         found = [each for one in inner for each in _single(code, one or exactly(None))]
         return found if actions.complete else [*found, UNKNOWN]
     return _single(code, route or exactly(None))
 
 
-def _may_be_event(given: Made) -> bool:
+def _may_be_event(given: CallResult) -> bool:
     """Whether something that was made could be an event of a class of the program's own."""
-    maker = given.maker
+    maker = given.callee
     if not isinstance(maker, type):
         return True
     return any(kind.__name__ == "Event" and kind.__module__.startswith("google.adk.") for kind in maker.__mro__)
 
 
-def _single(code: Code, routes: Values) -> list[Any]:
+def _single(code: FunctionCode, routes: Values) -> list[Any]:
     """Routes one by one; a list of them takes each."""
     found: list[Any] = [] if routes.complete and not routes.cyclic else [UNKNOWN]
     for one in routes.known:
@@ -96,7 +96,7 @@ def _single(code: Code, routes: Values) -> list[Any]:
     return found
 
 
-def _set_on_context(code: Code) -> Iterator[Values]:
+def _set_on_context(code: FunctionCode) -> Iterator[Values]:
     """What is assigned to the `route` of anything."""
     for body in code.bodies:
         for node in statements(body.function.tree):

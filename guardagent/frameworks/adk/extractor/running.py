@@ -8,19 +8,19 @@ from collections.abc import Iterable
 from typing import Any
 
 from guardagent.frameworks.adk.extractor.tools import ADK
-from guardagent.workflow.extraction.frameworks import is_a
+from guardagent.workflow.extraction.framework_objects import is_a
 from guardagent.workflow.python_source.evaluation.scope import CodeScope
 from guardagent.workflow.python_source.evaluation.values import (
-    Applied,
     Class,
-    Imported,
-    Scope,
+    ImportedName,
+    NameScope,
+    PartialFunction,
     Sequence,
     Values,
     exactly,
     path_of,
 )
-from guardagent.workflow.python_source.functions.code import Called, Code, is_method
+from guardagent.workflow.python_source.functions.code import CalledFunction, FunctionCode, is_method
 
 BASE: Any = type("Base", (), {"name": "super()"})()  # stands for what an agent does by its framework class
 MOST_NESTED = 12
@@ -32,10 +32,10 @@ _CONTEXTS = {"ctx", "context", "invocation_context", "parent_context"}
 class Running:
     """Tells agents in the code of one custom agent."""
 
-    def __init__(self, code: Code, agent: object) -> None:
+    def __init__(self, code: FunctionCode, agent: object) -> None:
         self._code, self._evaluator, self._agent = code, code.evaluator, agent
 
-    def run_by(self, call: ast.Call, scope: Scope) -> Values | None:
+    def run_by(self, call: ast.Call, scope: NameScope) -> Values | None:
         """The agents whose run a call is; None where it is a call of something else."""
         if not isinstance(call.func, ast.Attribute) or call.func.attr not in _RUNS:
             return None
@@ -47,7 +47,7 @@ class Running:
             return values
         return values if not values.complete and takes_context(call) else None
 
-    def values(self, expression: ast.expr | None, scope: Scope) -> Values:
+    def values(self, expression: ast.expr | None, scope: NameScope) -> Values:
         """What an expression can be; an agent that is looked up by its name, or by its place, is found."""
         match expression:
             case ast.Call(func=ast.Attribute(value=owner, attr=attribute), args=[name, *_]) if attribute in _FINDS:
@@ -62,7 +62,7 @@ class Running:
                     return self._any_of([one for one in sources if isinstance(one, ast.expr)], scope)
         return self._evaluator.value(expression, scope)
 
-    def _any_of(self, sources: Iterable[ast.expr], scope: Scope) -> Values:
+    def _any_of(self, sources: Iterable[ast.expr], scope: NameScope) -> Values:
         result = Values()
         for source in sources:
             own = isinstance(source, ast.Call | ast.Subscript)
@@ -75,12 +75,12 @@ class Running:
         found = [_found(owner, name) for owner in owners.known for name in sorted(names.strings)]
         return Values(tuple(one for one in found if one is not None), all(one is not None for one in found))
 
-    def ordered(self, expression: ast.expr, scope: Scope) -> list[Any] | None:
+    def ordered(self, expression: ast.expr, scope: NameScope) -> list[Any] | None:
         """The agents of a collection in their order; None where it is not one of agents, or the order is not known."""
         found = self._items(expression, scope)
         return found if found and all(is_a(one, ADK, "BaseNode") for one in found) else None
 
-    def _items(self, expression: ast.expr | None, scope: Scope) -> list[Any] | None:
+    def _items(self, expression: ast.expr | None, scope: NameScope) -> list[Any] | None:
         match expression:
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
                 each = [self.values(part, scope) for part in parts]
@@ -99,7 +99,7 @@ class Running:
                 return self._items_of_name(name, scope)
         return None
 
-    def _items_of_name(self, name: str, scope: Scope | None) -> list[Any] | None:
+    def _items_of_name(self, name: str, scope: NameScope | None) -> list[Any] | None:
         while scope is not None:
             if bindings := scope.find(name):
                 source = bindings[0].source
@@ -111,13 +111,13 @@ class Running:
             scope = scope.parent
         return None
 
-    def helpers(self, call: ast.Call, scope: Scope) -> list[Called]:
+    def helpers(self, call: ast.Call, scope: NameScope) -> list[CalledFunction]:
         """The program's own functions that a call is of, where they run agents."""
         arguments = self._evaluator.arguments(call, scope)
-        opened = [self._code.opened(one, arguments) for one in self._evaluator.value(call.func, scope).known]
+        opened = [self._code.called_function(one, arguments) for one in self._evaluator.value(call.func, scope).known]
         return [one for one in opened if one is not None and self.runs([one.function.tree], one.scope)]
 
-    def runs(self, trees: Iterable[ast.AST], scope: Scope, depth: int = 0) -> bool:
+    def runs(self, trees: Iterable[ast.AST], scope: NameScope, depth: int = 0) -> bool:
         """Whether code runs agents, itself or in a helper."""
         calls = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call))
         return any(
@@ -125,13 +125,13 @@ class Running:
             for call in calls
         )
 
-    def _helper_runs(self, call: ast.Call, scope: Scope, depth: int) -> bool:
+    def _helper_runs(self, call: ast.Call, scope: NameScope, depth: int) -> bool:
         if depth >= MOST_NESTED:
             return True
-        opened = [self._code.opened(one) for one in self._evaluator.value(call.func, scope).known]
+        opened = [self._code.called_function(one) for one in self._evaluator.value(call.func, scope).known]
         return any(self.runs([one.function.tree], one.scope, depth + 1) for one in opened if one is not None)
 
-    def hands_on(self, call: ast.Call, scope: Scope) -> bool:
+    def hands_on(self, call: ast.Call, scope: NameScope) -> bool:
         """Whether a call hands agents, or the context to run them in, to something that cannot be read."""
         given = [*call.args, *(one.value for one in call.keywords)]
         agents = any(self._is_agent(one, scope) for one in given)
@@ -142,18 +142,20 @@ class Running:
 
     def _is_harmless(self, callee: object, agents: bool) -> bool:  # noqa: FBT001
         """Whether it is read as part of the code, or runs no agents: the framework does so only by known methods."""
-        if self._code.opened(callee) is not None:
+        if self._code.called_function(callee) is not None:
             return True
-        while isinstance(callee, Applied):
+        while isinstance(callee, PartialFunction):
             callee = callee.function
         root = path_of(callee).partition(".")[0]
-        is_class = isinstance(callee, type | Class) or (isinstance(callee, Imported) and _is_class_name(callee.path))
+        is_class = isinstance(callee, type | Class) or (
+            isinstance(callee, ImportedName) and _is_class_name(callee.path)
+        )
         return root in sys.stdlib_module_names or (not agents and (root == "google" or is_class))
 
     def _one_by_one(self, one: object) -> Iterable[object]:
         return self._evaluator.elements(exactly(one)).known if isinstance(one, list | tuple | Sequence) else [one]
 
-    def _is_agent(self, expression: ast.expr, scope: Scope) -> bool:
+    def _is_agent(self, expression: ast.expr, scope: NameScope) -> bool:
         known = self.values(expression, scope).known
         flat = [each for one in known for each in self._one_by_one(one)]
         return any(is_a(one, ADK, "BaseAgent") and one is not self._agent for one in flat)

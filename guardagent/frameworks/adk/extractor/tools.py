@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from guardagent.frameworks.adk.extractor.code import AdkCode
-from guardagent.workflow.extraction.frameworks import Untold, defined_outside, is_a, private
-from guardagent.workflow.extraction.tool_box import Toolbox
-from guardagent.workflow.python_source.functions.bodies import unseen_in
-from guardagent.workflow.python_source.functions.code import decided
+from guardagent.workflow.extraction.agent_tools import AgentTools
+from guardagent.workflow.extraction.framework_objects import UnknownValue, defined_outside, is_a, private_attribute
+from guardagent.workflow.python_source.functions.bodies import opaque_calls_in
+from guardagent.workflow.python_source.functions.code import guard_label
 
 ADK = "google.adk"
 DISTRIBUTION = "google-adk"
@@ -20,11 +20,11 @@ _ASKING = ("get_user_choice", "adk_request_input")
 _MOST_NESTED = 4
 
 
-def toolbox(tools: Iterable[object]) -> Toolbox:
+def toolbox(tools: Iterable[object]) -> AgentTools:
     """The tools of an agent, as they stand in its `tools`."""
-    box = Toolbox()
+    box = AgentTools()
     for tool in tools:
-        if isinstance(tool, Untold):
+        if isinstance(tool, UnknownValue):
             _untold(box, tool)
         elif is_a(tool, ADK, "BaseNode"):
             _node(box, str(_name(tool)), tool)
@@ -39,7 +39,7 @@ def toolbox(tools: Iterable[object]) -> Toolbox:
     return box
 
 
-def _untold(box: Toolbox, tool: Untold) -> None:
+def _untold(box: AgentTools, tool: UnknownValue) -> None:
     """What is defined elsewhere: a function of that name, most likely, or a set of tools."""
     if tool.is_function:
         box.add(tool.name)
@@ -47,7 +47,7 @@ def _untold(box: Toolbox, tool: Untold) -> None:
     _unknown(box, tool.name, None)
 
 
-def _tool(box: Toolbox, tool: Any) -> None:
+def _tool(box: AgentTools, tool: Any) -> None:
     if is_a(tool, ADK, *_CONTROL):
         return
     if is_a(tool, ADK, *_DELEGATES):
@@ -63,7 +63,7 @@ def _tool(box: Toolbox, tool: Any) -> None:
         _own_tool(box, tool)
 
 
-def _node(box: Toolbox, name: str, node: Any) -> None:
+def _node(box: AgentTools, name: str, node: Any) -> None:
     """A node of a workflow as a tool."""
     gate = predicate(getattr(node, "require_confirmation", False))
     box.add(name, gate)
@@ -71,7 +71,7 @@ def _node(box: Toolbox, name: str, node: Any) -> None:
         box.runs.append((name, node))
 
 
-def _function_tool(box: Toolbox, tool: Any) -> None:
+def _function_tool(box: AgentTools, tool: Any) -> None:
     gate = _declared_gate(tool)
     if gate is None and is_a(tool, ADK, "LongRunningFunctionTool"):
         _long_running(box, tool)
@@ -79,15 +79,15 @@ def _function_tool(box: Toolbox, tool: Any) -> None:
         _function(box, tool.name, tool.func, gate)
 
 
-def _function(box: Toolbox, name: str, function: object, gate: str | None = None) -> None:
+def _function(box: AgentTools, name: str, function: object, gate: str | None = None) -> None:
     """A function of the program, which may ask a person in its body."""
     code = AdkCode(function)
-    box.unseen.extend(f"the tool {name}: {what}" for what in unseen_in(function))
+    box.opaque_calls.extend(f"the tool {name}: {what}" for what in opaque_calls_in(function))
     box.add(name, _gate_in(box, name, code) if gate is None else gate)
     box.escalates = box.escalates or code.escalates
 
 
-def _gate_in(box: Toolbox, name: str, code: AdkCode) -> str | None:
+def _gate_in(box: AgentTools, name: str, code: AdkCode) -> str | None:
     """Whether a tool always waits for a person in its body."""
     if code.always_confirms or code.always_asks:
         return ""
@@ -96,15 +96,15 @@ def _gate_in(box: Toolbox, name: str, code: AdkCode) -> str | None:
     return None
 
 
-def _long_running(box: Toolbox, tool: Any) -> None:
+def _long_running(box: AgentTools, tool: Any) -> None:
     """A long-running tool waits for an answer from outside.
 
     Its function runs before that. So it is a gate only where the function visibly does nothing but give its value: then
     nothing happens until somebody has answered.
     """
     code = AdkCode(tool.func)
-    box.unseen.extend(f"the tool {tool.name}: {what}" for what in unseen_in(tool.func))
-    asks = tool.name in _ASKING or code.only_gives
+    box.opaque_calls.extend(f"the tool {tool.name}: {what}" for what in opaque_calls_in(tool.func))
+    asks = tool.name in _ASKING or code.is_pure
     box.add(tool.name, "" if asks else _gate_in(box, tool.name, code))
     box.escalates = box.escalates or code.escalates
     if asks and tool.name not in _ASKING:
@@ -115,13 +115,13 @@ def _long_running(box: Toolbox, tool: Any) -> None:
         )
 
 
-def _own_tool(box: Toolbox, tool: Any) -> None:
+def _own_tool(box: AgentTools, tool: Any) -> None:
     """A tool of the framework, or of a class of the program."""
     gate = _declared_gate(tool)
     run = defined_outside(tool, ADK, "run_async")
     if run is not None:
         code = AdkCode(functools.partial(run, tool))
-        box.unseen.extend(f"the tool {tool.name}: {what}" for what in unseen_in(code.target))
+        box.opaque_calls.extend(f"the tool {tool.name}: {what}" for what in opaque_calls_in(code.target))
         gate = _gate_in(box, tool.name, code) if gate is None else gate
         box.escalates = box.escalates or code.escalates
     box.add(tool.name, gate)
@@ -131,9 +131,9 @@ def _declared_gate(tool: Any) -> str | None:
     """Whether a tool says that it needs a confirmation."""
     check = defined_outside(tool, ADK, "check_require_confirmation")
     if check is not None:
-        return decided(AdkCode(functools.partial(check, tool)), "check_require_confirmation")
+        return guard_label(AdkCode(functools.partial(check, tool)), "check_require_confirmation")
     if is_a(tool, ADK, "FunctionTool", "McpTool", "MCPTool"):
-        return predicate(private(tool, "_require_confirmation", DISTRIBUTION))
+        return predicate(private_attribute(tool, "_require_confirmation", DISTRIBUTION))
     return None
 
 
@@ -141,10 +141,10 @@ def predicate(required: object) -> str | None:
     """A flag, or a function that decides for each call."""
     if not callable(required):
         return "" if required else None
-    return decided(AdkCode(required), _name_of_callable(required))
+    return guard_label(AdkCode(required), _name_of_callable(required))
 
 
-def _toolset(box: Toolbox, toolset: Any) -> None:
+def _toolset(box: AgentTools, toolset: Any) -> None:
     """A set of tools: those that a filter names, those that it visibly holds; else they are not known."""
     gate = predicate(getattr(toolset, "require_confirmation", False))
     prefix = f"{toolset.tool_name_prefix}_" if getattr(toolset, "tool_name_prefix", None) else ""
@@ -161,7 +161,7 @@ def _toolset(box: Toolbox, toolset: Any) -> None:
         _unknown(box, f"{prefix}{type(toolset).__name__}", gate)
 
 
-def _unknown(box: Toolbox, source: str, gate: str | None) -> None:
+def _unknown(box: AgentTools, source: str, gate: str | None) -> None:
     """Tools of which only the source is known."""
     box.add(f"{source}.*", gate)
     box.unknown.append(f"{source}.*")
@@ -170,7 +170,7 @@ def _unknown(box: Toolbox, source: str, gate: str | None) -> None:
 def _gate_of(tool: object) -> str | None:
     if tool is None:
         return None
-    box = Toolbox()
+    box = AgentTools()
     _tool(box, tool)
     return (box.gated_when.get(box.gated[0], "")) if box.gated else None
 

@@ -11,9 +11,9 @@ from guardagent.frameworks.adk.extractor.code import AdkCode
 from guardagent.frameworks.adk.extractor.routes import routes_of
 from guardagent.frameworks.adk.extractor.tools import ADK, DISTRIBUTION, predicate, toolbox
 from guardagent.frameworks.adk.extractor.walk import Walk
-from guardagent.workflow.extraction.frameworks import defined_outside, is_a, private
-from guardagent.workflow.extraction.regions import NOTHING, Entry, Exit, Region, single
-from guardagent.workflow.extraction.tool_box import Toolbox
+from guardagent.workflow.extraction.agent_tools import AgentTools
+from guardagent.workflow.extraction.framework_objects import defined_outside, is_a, private_attribute
+from guardagent.workflow.extraction.regions import EMPTY_REGION, Region, RegionEntry, RegionExit, single
 from guardagent.workflow.model.graph import NodeKind
 
 _START = "__START__"
@@ -24,7 +24,7 @@ _UNMATCHED = "no route matches"
 def workflow_region(walk: Walk, workflow: Any, within: tuple[str, ...]) -> Region:
     """The nodes of a workflow, and what leads from one to the other."""
     if workflow.graph is None:
-        return NOTHING
+        return EMPTY_REGION
     return _Workflow(walk, workflow, within).region()
 
 
@@ -71,15 +71,15 @@ class _Workflow:
             return region
         own = self.walk.assembly.id(node, node.name, self.within)
         self.walk.assembly.describe(own, "passthrough", node.name, within=self.within)
-        self.walk.assembly.connect([Exit(own)], region.entries)
-        return Region((Entry(own),), (Exit(own), *region.exits), region.nodes | {own})
+        self.walk.assembly.connect([RegionExit(own)], region.entries)
+        return Region((RegionEntry(own),), (RegionExit(own), *region.exits), region.nodes | {own})
 
     def _is_routed(self, node: Any) -> bool:
         """Whether all that leaves a node is routed."""
         leaving = self.leaving[id(node)]
         return bool(leaving) and all(edge.route is not None for edge in leaving)
 
-    def _entered(self, edge: Any, region: Region) -> list[Entry]:
+    def _entered(self, edge: Any, region: Region) -> list[RegionEntry]:
         """The entries of a node, as an edge leads there."""
         if edge.route is not None:
             condition = _condition(edge.route)
@@ -95,7 +95,7 @@ class _Workflow:
         exits = [leave.node for one in before for leave in regions[id(one)].exits]
         self.walk.assembly.join(self.walk.assembly.id(node, node.name), exits)
 
-    def _ends(self, node: Any, region: Region) -> Iterable[Exit]:
+    def _ends(self, node: Any, region: Region) -> Iterable[RegionExit]:
         """Where the branch ends after a node: where nothing follows, and where a route is taken that no edge names."""
         leaving = self.leaving[id(node)]
         if not leaving:
@@ -120,14 +120,14 @@ class _Workflow:
         """A node that runs others that are not known could run any of the workflow."""
         for node in self.nodes:
             own = self.walk.assembly.id(node, node.name) if is_node(node) else ""
-            if own and self.walk.assembly.said(own, "runs_unknown"):
+            if own and self.walk.assembly.metadata_of(own, "runs_unknown"):
                 for other in self.nodes:
                     if other is not node:
                         self.walk.assembly.connect(
-                            [Exit(own, "run_node", conditional=True)], regions[id(other)].entries
+                            [RegionExit(own, "run_node", conditional=True)], regions[id(other)].entries
                         )
                         done = [replace(one, conditional=True) for one in regions[id(other)].exits]
-                        self.walk.assembly.connect(done, [Entry(own)])
+                        self.walk.assembly.connect(done, [RegionEntry(own)])
 
 
 def _condition(route: Any) -> str:
@@ -175,7 +175,7 @@ def is_node(target: Any) -> bool:
 def _inner(node: Any) -> Any:
     """The node that a node runs for each item of a list; else the node itself."""
     while is_a(node, ADK, "_ParallelWorker"):
-        node = private(node, "_node", DISTRIBUTION)
+        node = private_attribute(node, "_node", DISTRIBUTION)
     return node
 
 
@@ -186,7 +186,7 @@ def _is_per_item(node: Any) -> bool:
 def _code_target(node: Any) -> Any:
     """The function that says what a node does; None where there is none of the program's own."""
     if is_a(node, ADK, "FunctionNode"):
-        return private(node, "_func", DISTRIBUTION)
+        return private_attribute(node, "_func", DISTRIBUTION)
     if is_a(node, ADK, "BaseNode"):
         run = defined_outside(node, ADK, "run_node_impl", "_run_impl")
         return functools.partial(run, node) if run is not None else None
@@ -220,7 +220,7 @@ def _each_item(region: Region) -> Region:
     return replace(region, entries=tuple(entries))
 
 
-def _describe_tool(walk: Walk, own: str, name: str, box: Toolbox, within: tuple[str, ...]) -> None:
+def _describe_tool(walk: Walk, own: str, name: str, box: AgentTools, within: tuple[str, ...]) -> None:
     walk.assembly.describe(
         own,
         "tool",

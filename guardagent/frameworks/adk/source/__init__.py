@@ -11,56 +11,63 @@ from guardagent.frameworks.adk import extractor as live
 from guardagent.frameworks.adk.extractor.tools import ADK
 from guardagent.frameworks.adk.package import PACKAGES as PACKAGES
 from guardagent.frameworks.adk.source import workflow as adk_workflow
-from guardagent.workflow.extraction.frameworks import is_a
+from guardagent.workflow.extraction.framework_objects import is_a
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.python_source.evaluation.scope import LiveScope
 from guardagent.workflow.python_source.evaluation.values import (
     NOTHING,
     Arguments,
+    CallResult,
     Function,
-    Imported,
-    Live,
-    Made,
+    ImportedName,
+    LiveValue,
     Sequence,
     Values,
     exactly,
     path_of,
 )
-from guardagent.workflow.python_source.programs.interpret import Interpreter
-from guardagent.workflow.python_source.programs.stand_ins import REQUIRED, Framed, Kind, copy_of, make, stage_of
+from guardagent.workflow.python_source.programs.interpreter import Interpreter
+from guardagent.workflow.python_source.programs.stubs import (
+    REQUIRED,
+    ClassStub,
+    ObjectStub,
+    converter_of,
+    copy_of,
+    make,
+)
 
 _NO = Values((False,))
 _DELEGATED = {"task": "_TaskAgentTool", "single_turn": "_SingleTurnAgentTool"}
 
 
 def is_workflow(value: object) -> bool:
-    return isinstance(value, Framed) and is_a(value, ADK, "BaseAgent", "Workflow", "App", "Runner")
+    return isinstance(value, ObjectStub) and is_a(value, ADK, "BaseAgent", "Workflow", "App", "Runner")
 
 
-def extract(value: Framed, name: str) -> Graph:
+def extract(value: ObjectStub, name: str) -> Graph:
     """The graph of an agent, a workflow, an app or a runner, with notes on what its source does not determine."""
-    stage = stage_of(value.interpreter)
+    stage = converter_of(value.interpreter)
     graph = live.extract(value, name)
     return replace(graph, notes=(*graph.notes, *stage.notes))
 
 
 def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
     """What a call of one of ADK's functions gives; its classes are told by KINDS."""
-    maker = target.maker if isinstance(target, Made) else target
-    path = maker.path if isinstance(maker, Imported) else ""
+    maker = target.callee if isinstance(target, CallResult) else target
+    path = maker.path if isinstance(maker, ImportedName) else ""
     if not path.startswith(f"{ADK}.") or not path.endswith(".node"):
         return None
     wrapped = arguments.get("node_like", 0)
     if wrapped is None or not wrapped.known:
         return None
-    given = target.arguments if isinstance(target, Made) else arguments
+    given = target.arguments if isinstance(target, CallResult) else arguments
     return adk_workflow.node(interpreter, wrapped, given, line)
 
 
 # What the constructors of ADK's classes do besides.
 
 
-def _settle_agent(made: Framed) -> None:
+def _settle_agent(made: ObjectStub) -> None:
     """An agent is the parent of its sub-agents; those that are called like tools are among its tools."""
     for one in _framed(made.attributes["sub_agents"]):
         before = one.attributes.get("parent_agent", NOTHING) if made.interpreter.depth else NOTHING
@@ -70,7 +77,7 @@ def _settle_agent(made: Framed) -> None:
             _delegate(made, one)
 
 
-def _delegate(made: Framed, one: Framed) -> None:
+def _delegate(made: ObjectStub, one: ObjectStub) -> None:
     mode = one.attributes.get("mode", exactly(None))
     if mode.known == (None,):
         one.attributes["mode"] = exactly("chat")
@@ -85,21 +92,21 @@ def _delegate(made: Framed, one: Framed) -> None:
             made.attributes["tools"] = Values(grown, tools.complete)
 
 
-def _framed(values: Values) -> Iterable[Framed]:
+def _framed(values: Values) -> Iterable[ObjectStub]:
     """The objects in a list, whichever of several it is."""
     for one in values.known:
         for item in one.items if isinstance(one, Sequence) else ():
-            yield from (each for each in item.known if isinstance(each, Framed))
+            yield from (each for each in item.known if isinstance(each, ObjectStub))
 
 
-def _clone(agent: Framed, arguments: Arguments, _line: int) -> Values:
+def _clone(agent: ObjectStub, arguments: Arguments, _line: int) -> Values:
     """`agent.clone(update={...})`, and `model_copy`."""
     made = copy_of(agent, Arguments((), _changes(agent, arguments)))
     adk_workflow.adopt(made)
     return exactly(made)
 
 
-def _changes(agent: Framed, arguments: Arguments) -> dict[str, Values]:
+def _changes(agent: ObjectStub, arguments: Arguments) -> dict[str, Values]:
     found: dict[str, Values] = {}
     for one in (arguments.get("update", 0) or NOTHING).known:
         for key, value in agent.interpreter.pairs(one) or ():
@@ -107,29 +114,31 @@ def _changes(agent: Framed, arguments: Arguments) -> dict[str, Values]:
     return found
 
 
-def _settle_function_tool(made: Framed) -> None:
+def _settle_function_tool(made: ObjectStub) -> None:
     """A tool is called like its function."""
     made.attributes["_require_confirmation"] = made.attributes.get("require_confirmation", _NO)
     if made.attributes["name"].known == (None,):
-        stage = stage_of(made.interpreter)
-        names = [str(getattr(stage.one(one), "__name__", getattr(stage.one(one), "name", "function")))
+        stage = converter_of(made.interpreter)
+        names = [str(getattr(stage.convert(one), "__name__", getattr(stage.convert(one), "name", "function")))
                  for one in made.attributes["func"].known]  # fmt: skip
         made.attributes["name"] = Values(tuple(dict.fromkeys(names)), made.attributes["func"].complete)
 
 
-def _settle_agent_tool(made: Framed) -> None:
+def _settle_agent_tool(made: ObjectStub) -> None:
     """An agent that is a tool is called by its name."""
     if "name" not in made.attributes or made.attributes["name"].known == (None,):
         agents = made.attributes["agent"]
-        names = [str(one.name) if isinstance(one, Framed) else path_of(one).rpartition(".")[2] for one in agents.known]
+        names = [
+            str(one.name) if isinstance(one, ObjectStub) else path_of(one).rpartition(".")[2] for one in agents.known
+        ]
         made.attributes["name"] = Values(tuple(dict.fromkeys(names)), agents.complete)
 
 
-def _settle_mcp_tool(made: Framed) -> None:
+def _settle_mcp_tool(made: ObjectStub) -> None:
     made.attributes["_require_confirmation"] = made.attributes.get("require_confirmation", _NO)
 
 
-def _settle_runner(made: Framed) -> None:
+def _settle_runner(made: ObjectStub) -> None:
     """A runner runs an agent, or that of an app."""
     agent, node, app = (made.attributes[name] for name in ("agent", "node", "app"))
     roots = agent if agent.known != (None,) else node
@@ -139,10 +148,10 @@ def _settle_runner(made: Framed) -> None:
             roots |= made.interpreter.attribute(one, "root_agent")
         roots = Values(roots.known, roots.complete and app.complete)
     made.attributes["agent"] = roots
-    made.interpreter.started += [one for one in roots.known if isinstance(one, Framed)]
+    made.interpreter.started += [one for one in roots.known if isinstance(one, ObjectStub)]
 
 
-def _settle_event(made: Framed) -> None:
+def _settle_event(made: ObjectStub) -> None:
     """An event takes a route by its actions."""
     if made.attributes["route"].known != (None,):
         arguments = Arguments((), {"route": made.attributes["route"]})
@@ -163,39 +172,39 @@ _NODE_FIELDS: dict[str, object] = {
 _CALLBACKS = {
     f"{when}_{what}_callback": None for what in ("agent", "model", "tool") for when in ("before", "after")
 }  # fmt: skip
-_NODE = Kind("BaseNode", "google.adk.workflow._base_node", fields=_NODE_FIELDS, methods={"model_copy": _clone})
-_AGENT = Kind(
+_NODE = ClassStub("BaseNode", "google.adk.workflow._base_node", fields=_NODE_FIELDS, methods={"model_copy": _clone})
+_AGENT = ClassStub(
     "BaseAgent", "google.adk.agents.base_agent", _NODE,
     {"parent_agent": None, "sub_agents": [], "before_agent_callback": None, "after_agent_callback": None},
-    several=frozenset({"sub_agents"}),
-    settle=_settle_agent, methods={"clone": _clone, "model_copy": _clone}, suffix="Agent",
+    list_fields=frozenset({"sub_agents"}),
+    finish=_settle_agent, methods={"clone": _clone, "model_copy": _clone}, suffix="Agent",
 )  # fmt: skip
-_LLM = Kind(
+_LLM = ClassStub(
     "LlmAgent", "google.adk.agents.llm_agent", _AGENT,
     {
         "model": "", "instruction": "", "tools": [], "mode": None, "parallel_worker": None,
         "disallow_transfer_to_parent": False, "disallow_transfer_to_peers": False, "output_key": None,
         "planner": None, "code_executor": None, **_CALLBACKS,
     },
-    several=frozenset({"tools"}), doubtful={"mode": None}, also=("Agent",),
+    list_fields=frozenset({"tools"}), fallbacks={"mode": None}, aliases=("Agent",),
 )  # fmt: skip
-_TOOL = Kind(
+_TOOL = ClassStub(
     "BaseTool", "google.adk.tools.base_tool",
     fields={"name": None, "description": "", "is_long_running": False, "custom_metadata": None}, suffix="Tool",
 )  # fmt: skip
-_FUNCTION_TOOL = Kind(
+_FUNCTION_TOOL = ClassStub(
     "FunctionTool", "google.adk.tools.function_tool", _TOOL, {"func": None, "require_confirmation": False},
-    settle=_settle_function_tool, positional=("func",),
+    finish=_settle_function_tool, positional=("func",),
 )  # fmt: skip
-_TOOLSET = Kind(
+_TOOLSET = ClassStub(
     "BaseToolset", "google.adk.tools.base_toolset",
     fields={"tool_filter": None, "tool_name_prefix": None}, suffix="Toolset",
 )  # fmt: skip
-_RUNNER = Kind(
-    "Runner", "google.adk.runners", settle=_settle_runner,
+_RUNNER = ClassStub(
+    "Runner", "google.adk.runners", finish=_settle_runner,
     fields={"agent": None, "app": None, "node": None, "app_name": None, "session_service": None},
 )  # fmt: skip
-_ACTIONS = Kind("EventActions", "google.adk.events.event_actions", fields={"route": None, "escalate": None})
+_ACTIONS = ClassStub("EventActions", "google.adk.events.event_actions", fields={"route": None, "escalate": None})
 _ORDERED = frozenset({"sub_agents"})
 
 KINDS = (
@@ -207,22 +216,22 @@ KINDS = (
     _TOOLSET,
     _RUNNER,
     _ACTIONS,
-    Kind("SequentialAgent", "google.adk.agents.sequential_agent", _AGENT, ordered=_ORDERED),
-    Kind("ParallelAgent", "google.adk.agents.parallel_agent", _AGENT, apart=_ORDERED),
-    Kind("LoopAgent", "google.adk.agents.loop_agent", _AGENT, {"max_iterations": None}, ordered=_ORDERED,
-         doubtful={"max_iterations": _Some(2)}),
-    Kind("LangGraphAgent", "google.adk.agents.langgraph_agent", _AGENT, {"graph": None}),
-    Kind("LongRunningFunctionTool", "google.adk.tools.long_running_tool", _FUNCTION_TOOL, positional=("func",)),
-    Kind("AgentTool", "google.adk.tools.agent_tool", _TOOL, {"agent": None}, settle=_settle_agent_tool,
+    ClassStub("SequentialAgent", "google.adk.agents.sequential_agent", _AGENT, ordered_fields=_ORDERED),
+    ClassStub("ParallelAgent", "google.adk.agents.parallel_agent", _AGENT, optional_elements=_ORDERED),
+    ClassStub("LoopAgent", "google.adk.agents.loop_agent", _AGENT, {"max_iterations": None}, ordered_fields=_ORDERED,
+         fallbacks={"max_iterations": _Some(2)}),
+    ClassStub("LangGraphAgent", "google.adk.agents.langgraph_agent", _AGENT, {"graph": None}),
+    ClassStub("LongRunningFunctionTool", "google.adk.tools.long_running_tool", _FUNCTION_TOOL, positional=("func",)),
+    ClassStub("AgentTool", "google.adk.tools.agent_tool", _TOOL, {"agent": None}, finish=_settle_agent_tool,
          positional=("agent",)),
-    Kind("McpTool", "google.adk.tools.mcp_tool.mcp_tool", _TOOL, {"require_confirmation": False},
-         settle=_settle_mcp_tool, also=("MCPTool",)),
-    Kind("McpToolset", "google.adk.tools.mcp_tool.mcp_toolset", _TOOLSET, {"require_confirmation": False},
-         also=("MCPToolset",)),
-    Kind("OpenAPIToolset", "google.adk.tools.openapi_tool.openapi_spec_parser.openapi_toolset", _TOOLSET),
-    Kind("App", "google.adk.apps.app", fields={"name": "", "root_agent": None, "plugins": None}),
-    Kind("InMemoryRunner", "google.adk.runners", _RUNNER, positional=("agent",)),
-    Kind("Event", "google.adk.events.event", fields={"actions": None, "route": None}, settle=_settle_event),
+    ClassStub("McpTool", "google.adk.tools.mcp_tool.mcp_tool", _TOOL, {"require_confirmation": False},
+         finish=_settle_mcp_tool, aliases=("MCPTool",)),
+    ClassStub("McpToolset", "google.adk.tools.mcp_tool.mcp_toolset", _TOOLSET, {"require_confirmation": False},
+         aliases=("MCPToolset",)),
+    ClassStub("OpenAPIToolset", "google.adk.tools.openapi_tool.openapi_spec_parser.openapi_toolset", _TOOLSET),
+    ClassStub("App", "google.adk.apps.app", fields={"name": "", "root_agent": None, "plugins": None}),
+    ClassStub("InMemoryRunner", "google.adk.runners", _RUNNER, positional=("agent",)),
+    ClassStub("Event", "google.adk.events.event", fields={"actions": None, "route": None}, finish=_settle_event),
     *adk_workflow.kinds(_NODE),
 )  # fmt: skip
 
@@ -237,7 +246,7 @@ def _plain(class_: str, module: str, base: type, **attributes: Any) -> Any:
     return made
 
 
-_TOOL_TYPE = type("BaseTool", (Live,), {"__module__": "google.adk.tools.base_tool"})
+_TOOL_TYPE = type("BaseTool", (LiveValue,), {"__module__": "google.adk.tools.base_tool"})
 _AGENT_TOOL_TYPE = _TOOL_TYPE
 _FUNCTION_TYPE = type("FunctionTool", (_TOOL_TYPE,), {"__module__": "google.adk.tools.function_tool"})
 

@@ -6,28 +6,28 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from guardagent.frameworks.adk.extractor.tools import ADK
-from guardagent.workflow.extraction.frameworks import is_a
+from guardagent.workflow.extraction.framework_objects import is_a
 from guardagent.workflow.python_source.evaluation.values import (
     NOTHING,
     UNKNOWN,
-    Applied,
     Arguments,
     Function,
+    PartialFunction,
     Sequence,
     Table,
     Values,
     exactly,
 )
-from guardagent.workflow.python_source.programs.stand_ins import (
+from guardagent.workflow.python_source.programs.stubs import (
     REQUIRED,
-    Framed,
-    Kind,
-    Program,
-    Stage,
+    ClassStub,
+    ObjectStub,
+    ProgramEvaluator,
+    ValueConverter,
+    converter_of,
     copy_of,
     identity,
     make,
-    stage_of,
 )
 
 _START = "START"
@@ -37,18 +37,18 @@ CONSTANTS: dict[str, object] = {
     f"{ADK}.workflow.DEFAULT_ROUTE": "__DEFAULT__",
     f"{ADK}.workflow._graph.DEFAULT_ROUTE": "__DEFAULT__",
 }
-_GRAPH = Kind(
-    "Graph", f"{ADK}.workflow._graph", fields={"nodes": [], "edges": []}, several=frozenset({"nodes", "edges"})
+_GRAPH = ClassStub(
+    "Graph", f"{ADK}.workflow._graph", fields={"nodes": [], "edges": []}, list_fields=frozenset({"nodes", "edges"})
 )
-_EDGE = Kind("Edge", f"{ADK}.workflow._graph", fields={"from_node": REQUIRED, "to_node": REQUIRED, "route": None})
+_EDGE = ClassStub("Edge", f"{ADK}.workflow._graph", fields={"from_node": REQUIRED, "to_node": REQUIRED, "route": None})
 
 
-def kinds(base: Kind) -> tuple[Kind, ...]:
+def kinds(base: ClassStub) -> tuple[ClassStub, ...]:
     """The classes of workflows and their nodes."""
     return (
         _GRAPH,
         _EDGE,
-        Kind("Workflow", f"{ADK}.workflow._workflow", base, {"edges": [], "graph": None}, settle=_settle_workflow),
+        ClassStub("Workflow", f"{ADK}.workflow._workflow", base, {"edges": [], "graph": None}, finish=_settle_workflow),
         _kind("FunctionNode", base, {"func": None, "require_confirmation": False}, settle=_settle_function),
         _kind("Node", base, {"parallel_worker": False}),
         _kind("JoinNode", base, {}),
@@ -57,25 +57,25 @@ def kinds(base: Kind) -> tuple[Kind, ...]:
     )
 
 
-def _kind(name: str, base: Kind, fields: dict[str, object], settle: object = None) -> Kind:
-    return Kind(name, f"{ADK}.workflow.{name.lower()}", base, fields, settle=settle)  # type: ignore[arg-type]
+def _kind(name: str, base: ClassStub, fields: dict[str, object], settle: object = None) -> ClassStub:
+    return ClassStub(name, f"{ADK}.workflow.{name.lower()}", base, fields, finish=settle)  # type: ignore[arg-type]
 
 
-def _settle_function(made: Framed) -> None:
+def _settle_function(made: ObjectStub) -> None:
     """A node is called like its function."""
     made.attributes["_func"] = made.attributes["func"]
     if made.attributes["name"] is UNKNOWN or made.attributes["name"].known == (None,):
-        stage = stage_of(made.interpreter)
+        stage = converter_of(made.interpreter)
         names = [_name_of(stage, one) for one in made.attributes["func"].known]
         made.attributes["name"] = Values(tuple(dict.fromkeys(names)), made.attributes["func"].complete)
 
 
-def _name_of(stage: Stage, one: object) -> str:
-    shown = stage.one(one)
+def _name_of(stage: ValueConverter, one: object) -> str:
+    shown = stage.convert(one)
     return str(getattr(shown, "__name__", None) or getattr(shown, "name", None) or type(shown).__name__)
 
 
-def node(interpreter: Program, wrapped: Values, given: Arguments, line: int) -> Values:
+def node(interpreter: ProgramEvaluator, wrapped: Values, given: Arguments, line: int) -> Values:
     """`node(...)`, for whatever it is given."""
     worker = given.get("parallel_worker")
     made = [_built(interpreter, one, given, line) for one in wrapped.known]
@@ -84,16 +84,16 @@ def node(interpreter: Program, wrapped: Values, given: Arguments, line: int) -> 
     return Values(tuple(made), wrapped.complete)
 
 
-def _worker(interpreter: Program, one: Framed, line: int) -> Framed:
+def _worker(interpreter: ProgramEvaluator, one: ObjectStub, line: int) -> ObjectStub:
     kind = interpreter.kinds.of(f"{ADK}.workflow._ParallelWorker")
     assert kind is not None
     return make(interpreter, kind, Arguments((), {"name": exactly(one.name)}), line, _node=exactly(one))
 
 
-def _built(interpreter: Program, one: object, given: Arguments, line: int) -> Framed:
+def _built(interpreter: ProgramEvaluator, one: object, given: Arguments, line: int) -> ObjectStub:
     """The node that ADK makes of something."""
     passed = {key: given.keywords[key] for key in ("name", "require_confirmation") if key in given.keywords}
-    if isinstance(one, Framed) and is_a(one, ADK, "BaseNode"):
+    if isinstance(one, ObjectStub) and is_a(one, ADK, "BaseNode"):
         return _copied(one, passed)
     if is_a(one, ADK, "NodeTool"):
         inner = getattr(one, "node", None)
@@ -104,13 +104,13 @@ def _built(interpreter: Program, one: object, given: Arguments, line: int) -> Fr
     return _made(interpreter, "FunctionNode", {"func": exactly(one), **passed}, line)
 
 
-def _made(interpreter: Program, name: str, given: dict[str, Values], line: int) -> Framed:
+def _made(interpreter: ProgramEvaluator, name: str, given: dict[str, Values], line: int) -> ObjectStub:
     kind = interpreter.kinds.of(f"{ADK}.workflow.{name}")
     assert kind is not None
     return make(interpreter, kind, Arguments((), given), line)
 
 
-def _copied(one: Framed, changes: dict[str, Values]) -> Framed:
+def _copied(one: ObjectStub, changes: dict[str, Values]) -> ObjectStub:
     """A node as it stands in a workflow: an agent with a model is a copy of its own, with those that it holds."""
     if not is_a(one, ADK, "LlmAgent"):
         return copy_of(one, Arguments((), changes)) if changes else one
@@ -126,7 +126,7 @@ def _copied(one: Framed, changes: dict[str, Values]) -> Framed:
     return made
 
 
-def adopt(made: Framed, copies: dict[int, Framed] | None = None) -> None:
+def adopt(made: ObjectStub, copies: dict[int, ObjectStub] | None = None) -> None:
     """Gives a copy of an agent copies of its sub-agents; `copies` are those that there are, by what they are of."""
     copies = {} if copies is None else copies
     held = made.attributes.get("sub_agents")
@@ -135,7 +135,7 @@ def adopt(made: Framed, copies: dict[int, Framed] | None = None) -> None:
         made.attributes["sub_agents"] = Values(tuple(_adopted(made, one, copies) for one in held.known), held.complete)
 
 
-def _adopted(parent: Framed, held: object, copies: dict[int, Framed]) -> object:
+def _adopted(parent: ObjectStub, held: object, copies: dict[int, ObjectStub]) -> object:
     if not isinstance(held, Sequence):
         return held
     items = [
@@ -144,8 +144,8 @@ def _adopted(parent: Framed, held: object, copies: dict[int, Framed]) -> object:
     return Sequence(tuple(items), held.ordered)
 
 
-def _child(parent: Framed, one: object, copies: dict[int, Framed]) -> object:
-    if not isinstance(one, Framed):
+def _child(parent: ObjectStub, one: object, copies: dict[int, ObjectStub]) -> object:
+    if not isinstance(one, ObjectStub):
         return one
     if id(one) not in copies:
         copies[id(one)] = copy_of(one, Arguments())
@@ -157,7 +157,7 @@ def _child(parent: Framed, one: object, copies: dict[int, Framed]) -> object:
 # The graph of a workflow.
 
 
-def _settle_workflow(made: Framed) -> None:
+def _settle_workflow(made: ObjectStub) -> None:
     if made.attributes["graph"].known == (None,):
         made.attributes["graph"] = exactly(_Parser(made).graph())
 
@@ -165,14 +165,14 @@ def _settle_workflow(made: Framed) -> None:
 class _Parser:
     """Reads the edges of one workflow: pairs, chains, routes."""
 
-    def __init__(self, workflow: Framed) -> None:
+    def __init__(self, workflow: ObjectStub) -> None:
         self._workflow, self._interpreter, self._line = workflow, workflow.interpreter, workflow.line
-        self._nodes: dict[object, Framed] = {}
-        self._edges: list[Framed] = []
-        self._unknown: Framed | None = None
+        self._nodes: dict[object, ObjectStub] = {}
+        self._edges: list[ObjectStub] = []
+        self._unknown: ObjectStub | None = None
         self._loose = False
 
-    def graph(self) -> Framed | None:
+    def graph(self) -> ObjectStub | None:
         for item in self._items(self._workflow.attributes["edges"]):
             self._item(item)
         if self._loose:
@@ -196,7 +196,7 @@ class _Parser:
                 self._loose = True
 
     def _item(self, item: object) -> None:
-        if isinstance(item, Framed) and is_a(item, ADK, "Edge"):
+        if isinstance(item, ObjectStub) and is_a(item, ADK, "Edge"):
             route = item.attributes["route"]
             self._connect(self._each(item.attributes["from_node"]), self._each(item.attributes["to_node"]), route)
         elif isinstance(item, Sequence) and item.ordered:
@@ -216,7 +216,7 @@ class _Parser:
             for route, target in table.items:
                 self._connect(sources, self._each(target), route)
 
-    def _connect(self, sources: list[Framed], targets: list[Framed], route: Values) -> None:
+    def _connect(self, sources: list[ObjectStub], targets: list[ObjectStub], route: Values) -> None:
         for source in sources:
             for target in targets:
                 given = {"from_node": exactly(source), "to_node": exactly(target), "route": self._route(route)}
@@ -227,13 +227,13 @@ class _Parser:
         if len(route.known) == 1 and route.complete:
             return route
         said = f"line {self._line}: a route of {self._workflow.name} is not known from the source"
-        stage_of(self._interpreter).note(said)
+        converter_of(self._interpreter).note(said)
         known = [one for one in route.known if isinstance(one, str | int)]
         return exactly(Sequence(tuple(map(exactly, [*known, *([] if route.complete else ["a route"])]))))
 
-    def _each(self, values: Values) -> list[Framed]:
+    def _each(self, values: Values) -> list[ObjectStub]:
         """The nodes that an element of a chain stands for."""
-        found: list[Framed] = []
+        found: list[ObjectStub] = []
         for one in values.known:
             if isinstance(one, Sequence):
                 found += [each for item in one.items for each in self._each(item)]
@@ -243,11 +243,11 @@ class _Parser:
                 found.append(self._node(one))
         return found if values.complete else [*found, self._stranger()]
 
-    def _node(self, one: object) -> Framed:
+    def _node(self, one: object) -> ObjectStub:
         if one == _START:
             key: object = _START
         else:
-            key = identity(one) if isinstance(one, Function | Applied) else id(one)
+            key = identity(one) if isinstance(one, Function | PartialFunction) else id(one)
         if key not in self._nodes:
             start = {"name": exactly("__START__")}
             self._nodes[key] = (
@@ -257,18 +257,18 @@ class _Parser:
             )
         return self._nodes[key]
 
-    def _stranger(self) -> Framed:
+    def _stranger(self) -> ObjectStub:
         """A node that is not known."""
         if self._unknown is None:
             said = f"line {self._line}: not all nodes of {self._workflow.name} are known from the source"
-            stage_of(self._interpreter).note(said)
+            converter_of(self._interpreter).note(said)
             given = {"name": exactly("unknown"), "func": UNKNOWN}
             self._unknown = self._nodes["unknown"] = _made(self._interpreter, "FunctionNode", given, self._line)
         return self._unknown
 
     def _widen(self) -> None:
         """Not all edges are known: from every node to every other, and to one that is not known."""
-        stage_of(self._interpreter).note(
+        converter_of(self._interpreter).note(
             f"line {self._line}: not all edges of {self._workflow.name} are known from the source; all that could be "
             f"are assumed"
         )

@@ -20,8 +20,8 @@ from guardagent.frameworks.autogen.extractor.stops import Stop
 from guardagent.frameworks.autogen.extractor.turns import Turn, any_order, magentic, round_robin, swarm
 from guardagent.frameworks.autogen.package import FRAMEWORK
 from guardagent.workflow.extraction import from_module
-from guardagent.workflow.extraction.frameworks import Either, Untold, is_a, private
-from guardagent.workflow.extraction.regions import Assembly, Entry, Exit, Region
+from guardagent.workflow.extraction.framework_objects import Alternatives, UnknownValue, is_a, private_attribute
+from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
 from guardagent.workflow.model.graph import Graph
 
 _TEAMS: dict[str, Callable[[Assembly, Any, list[Turn], Stop], Region]] = {
@@ -72,7 +72,7 @@ class Program:
 
     def _agent(self, agent: Agent, within: tuple[str, ...]) -> Region:
         node = self.assembly.id(agent.agent, agent.name, within)
-        region = Region((Entry(node),), (Exit(node),), frozenset({node}))
+        region = Region((RegionEntry(node),), (RegionExit(node),), frozenset({node}))
         self._regions[id(agent.agent)] = (agent.agent, region)  # one of its tools may lead back to it
         tools = agent.tools
         self.assembly.describe(
@@ -93,8 +93,8 @@ class Program:
     def _run_by(self, node: str, tool: str, runner: Any, within: tuple[str, ...]) -> Region:
         """What an agent runs as one of its tools: from it, and back to it."""
         inner = self.region(runner, within)
-        self.assembly.connect([Exit(node, f"calls {tool}", conditional=True)], Turn(runner, inner).later)
-        self.assembly.connect(inner.exits, [Entry(node)])
+        self.assembly.connect([RegionExit(node, f"calls {tool}", conditional=True)], Turn(runner, inner).later)
+        self.assembly.connect(inner.exits, [RegionEntry(node)])
         return inner
 
     def _team_of(self, agent: Agent, node: str, within: tuple[str, ...]) -> list[Region]:
@@ -102,13 +102,13 @@ class Program:
         if agent.team is None:
             return []
         inner = self.region(agent.team, within)
-        self.assembly.connect(inner.exits, [Entry(node)])
+        self.assembly.connect(inner.exits, [RegionEntry(node)])
         return [inner]
 
     def _team(self, team: Any, within: tuple[str, ...]) -> Region:
-        private(team, "name", "autogen-agentchat")  # teams have names since 0.7
+        private_attribute(team, "name", "autogen-agentchat")  # teams have names since 0.7
         build = next((_TEAMS[kind.__name__] for kind in type(team).__mro__ if _is_known(kind)), None)
-        unknown = is_a(team, AUTOGEN, "GraphFlow") and isinstance(graph_of(team), Untold | Either)
+        unknown = is_a(team, AUTOGEN, "GraphFlow") and isinstance(graph_of(team), UnknownValue | Alternatives)
         if build is not None and (unknown or not are_certain(team)):
             build = any_order
         if build is None:
@@ -134,7 +134,7 @@ class Program:
         node = self.assembly.id(team, str(team.name), within)
         self.assembly.describe(node, "subgraph", str(team.name), widened=True, tools_unknown=True)
         self.assembly.note(f"{team.name} is a {type(team).__name__}, of which nothing is known: verify what it runs")
-        return Region((Entry(node),), (Exit(node),), frozenset({node}))
+        return Region((RegionEntry(node),), (RegionExit(node),), frozenset({node}))
 
 
 def _is_known(kind: type) -> bool:

@@ -10,11 +10,24 @@ from types import FunctionType
 from typing import Any, Literal
 
 from guardagent.frameworks.autogen.extractor.selection import AUTOGEN
-from guardagent.workflow.extraction.frameworks import Either, Untold, defined_outside, flattened, is_a, private
-from guardagent.workflow.extraction.written import place
+from guardagent.workflow.extraction.framework_objects import (
+    Alternatives,
+    UnknownValue,
+    defined_outside,
+    flattened,
+    is_a,
+    private_attribute,
+)
+from guardagent.workflow.extraction.source_location import source_location
 from guardagent.workflow.model.graph import NodeKind
-from guardagent.workflow.python_source.evaluation.values import StandIn
-from guardagent.workflow.python_source.functions.bodies import Body, Readable, definition, look_into, unseen_in
+from guardagent.workflow.python_source.evaluation.values import Stub
+from guardagent.workflow.python_source.functions.bodies import (
+    FunctionSummary,
+    ReadableFunction,
+    definition,
+    opaque_calls_in,
+    summarize,
+)
 
 CORE = "autogen_core"
 _CODE_TELLS_NOT = "code that does not tell them"
@@ -66,7 +79,7 @@ class Agent:
         """The agent itself, without the filters around it."""
         inner = self.agent
         while is_a(inner, AUTOGEN, "MessageFilterAgent"):
-            inner = private(inner, "_wrapped_agent", _DISTRIBUTION)
+            inner = private_attribute(inner, "_wrapped_agent", _DISTRIBUTION)
         return inner
 
     @cached_property
@@ -83,7 +96,7 @@ class Agent:
             return "human"
         if self.tools.names or self.tools.unknown:
             return "tool"
-        if isinstance(self.inner, Untold):
+        if isinstance(self.inner, UnknownValue):
             return "llm"
         if is_a(self.inner, AUTOGEN, "AssistantAgent", "SocietyOfMindAgent"):
             return "llm"
@@ -94,9 +107,12 @@ class Agent:
     @cached_property
     def _unseen(self) -> tuple[str, ...]:
         """What the code of an agent of the program's own runs that cannot be seen."""
-        if isinstance(self.inner, Untold) or type(self.inner).__module__.partition(".")[0] in {AUTOGEN, "autogen_ext"}:
+        if isinstance(self.inner, UnknownValue) or type(self.inner).__module__.partition(".")[0] in {
+            AUTOGEN,
+            "autogen_ext",
+        }:
             return ()
-        found = self._body.unseen_by()
+        found = self._body.opaque_calls_for()
         self.notes.extend(f"{self.name} may call tools that cannot be seen: {what}" for what in found)
         return found
 
@@ -109,8 +125,8 @@ class Agent:
             "agent": type(self.inner).__name__,
             "model_chooses": self.kind == "tool",  # of the code executor: whether there is code, a model decided
             "reflects": getattr(self.inner, "_reflect_on_tool_use", False) if self.kind == "tool" else False,
-            "widened": bool(self.tools.unknown) or isinstance(self.inner, Untold),
-            "tools_unknown": bool(self.tools.unknown) or isinstance(self.inner, Untold) or bool(self._unseen),
+            "widened": bool(self.tools.unknown) or isinstance(self.inner, UnknownValue),
+            "tools_unknown": bool(self.tools.unknown) or isinstance(self.inner, UnknownValue) or bool(self._unseen),
             "guess": CODE in self.tools.gated and self._approved == "guess",
         }
 
@@ -118,7 +134,7 @@ class Agent:
     def handoffs(self) -> Mapping[str, str] | None:
         """To whom it can hand off, by the name of the tool; None where that cannot be known."""
         if is_a(self.inner, AUTOGEN, "AssistantAgent"):
-            found = private(self.inner, "_handoffs", _DISTRIBUTION)
+            found = private_attribute(self.inner, "_handoffs", _DISTRIBUTION)
             if not isinstance(found, Mapping):  # the source does not tell them
                 return None
             return {name: str(one.target) for name, one in found.items()}
@@ -128,7 +144,7 @@ class Agent:
     @property
     def _produced(self) -> Iterable[Any]:
         """The kinds of messages that it says it produces; of anybody of whom only that is not known, any."""
-        if isinstance(self.inner, Untold):
+        if isinstance(self.inner, UnknownValue):
             return ()
         found = getattr(self.inner, "produced_message_types", ())
         return found if isinstance(found, list | tuple) else [found]
@@ -142,20 +158,20 @@ class Agent:
     def team(self) -> Any:
         """The team that it runs before it answers; None where it runs none."""
         if is_a(self.inner, AUTOGEN, "SocietyOfMindAgent"):
-            return private(self.inner, "_team", _DISTRIBUTION)
+            return private_attribute(self.inner, "_team", _DISTRIBUTION)
         return None
 
     @cached_property
-    def _body(self) -> Body:
+    def _body(self) -> FunctionSummary:
         """What the program's own class does for a message."""
         method = defined_outside(self.inner, "autogen_agentchat", "on_messages", "on_messages_stream")
-        return look_into(method) if isinstance(method, FunctionType | Readable) else Body()
+        return summarize(method) if isinstance(method, FunctionType | ReadableFunction) else FunctionSummary()
 
     @property
     def _place(self) -> tuple[str | None, int | None]:
         kind = type(self.inner)
-        if isinstance(self.inner, StandIn) or is_a(self.inner, AUTOGEN, "AssistantAgent"):
-            told = place(self.inner, self.name, *(one.__name__ for one in kind.__mro__))
+        if isinstance(self.inner, Stub) or is_a(self.inner, AUTOGEN, "AssistantAgent"):
+            told = source_location(self.inner, self.name, *(one.__name__ for one in kind.__mro__))
             return told.get("file"), told.get("line")
         if kind.__module__.partition(".")[0] not in {AUTOGEN, "autogen_ext"}:
             return definition(kind)
@@ -164,19 +180,19 @@ class Agent:
 
     @cached_property
     def _approval(self) -> Any:
-        return private(self.inner, "_approval_func", _DISTRIBUTION)
+        return private_attribute(self.inner, "_approval_func", _DISTRIBUTION)
 
     @cached_property
     def _approved(self) -> Literal["person", "guess", "nobody"]:
         """Who approves the code: a person, perhaps a person, or visibly nobody on some way through the function."""
         if self._approval is None:
             return "nobody"
-        if isinstance(self._approval, Untold) and not self._approval.is_function:
+        if isinstance(self._approval, UnknownValue) and not self._approval.is_function:
             self.notes.append(
                 f"whether anybody approves the code of {self.name} is not known: it counts as not approved"
             )
             return "nobody"
-        body = look_into(self._approval)
+        body = summarize(self._approval)
         if body.always_asks:
             return "person"
         if who := _who_else(body):
@@ -186,11 +202,11 @@ class Agent:
         return "guess"
 
 
-def _who_else(body: Body) -> str:
+def _who_else(body: FunctionSummary) -> str:
     """Who approves code by a function that does not always ask a person; empty where that cannot be told."""
     if body.asks:
         return "a person only sometimes"
-    if any(is_a(use.owner, CORE, "ChatCompletionClient") for use in body.uses):
+    if any(is_a(use.owner, CORE, "ChatCompletionClient") for use in body.method_calls):
         return "a model"
     only_answers = all(call.rpartition(".")[2] == "ApprovalResponse" for call in body.calls)
     return "nobody" if body.source_known and only_answers else ""
@@ -209,34 +225,34 @@ def speakers(runner: Any) -> tuple[str, ...]:
 
 def participants(team: Any) -> list[Any]:
     """Whoever can take part in a team, some of whom may be somebody that is not known."""
-    found = private(team, "_participants", _DISTRIBUTION)
+    found = private_attribute(team, "_participants", _DISTRIBUTION)
     return flattened(found if isinstance(found, list | tuple) else [found])
 
 
 def are_certain(team: Any) -> bool:
     """Whether the participants of a team, and their order, are known."""
-    found = private(team, "_participants", _DISTRIBUTION)
-    return isinstance(found, list | tuple) and not any(isinstance(one, Either | Untold) for one in found)
+    found = private_attribute(team, "_participants", _DISTRIBUTION)
+    return isinstance(found, list | tuple) and not any(isinstance(one, Alternatives | UnknownValue) for one in found)
 
 
 def _assistant_tools(agent: Any, notes: list[str]) -> Tools:
     names, gated, runs, unknown = list[str](), list[str](), list[Runs](), list[str]()
     for workbench in _workbenches(agent):
         if not is_a(workbench, CORE, "StaticWorkbench"):
-            known = not isinstance(workbench, Untold | Either)
+            known = not isinstance(workbench, UnknownValue | Alternatives)
             unknown.append(f"a {type(workbench).__name__}" if known else _CODE_TELLS_NOT)
             continue
         for name, tool in _static_tools(workbench):
-            if not name or (isinstance(tool, Untold) and not tool.is_function):
+            if not name or (isinstance(tool, UnknownValue) and not tool.is_function):
                 unknown.append(_CODE_TELLS_NOT)
                 continue
             names.append(name)
             if not is_a(tool, AUTOGEN, "TaskRunnerTool"):
                 function = getattr(tool, "_func", None) or getattr(type(tool), "run", None)
-                unknown.extend(f"the tool {name} ({what})" for what in unseen_in(function))
+                unknown.extend(f"the tool {name} ({what})" for what in opaque_calls_in(function))
             if is_a(tool, AUTOGEN, "TaskRunnerTool"):
-                runs.append(Runs(name, private(tool, "_task_runner", _DISTRIBUTION)))
-            elif (body := look_into(getattr(tool, "_func", None) or getattr(type(tool), "run", None))).always_asks:
+                runs.append(Runs(name, private_attribute(tool, "_task_runner", _DISTRIBUTION)))
+            elif (body := summarize(getattr(tool, "_func", None) or getattr(type(tool), "run", None))).always_asks:
                 gated.append(name)
             elif body.asks:
                 notes.append(f"the tool {name} of {agent.name} asks a person under a condition, and so is not gated")
@@ -244,14 +260,14 @@ def _assistant_tools(agent: Any, notes: list[str]) -> Tools:
 
 
 def _workbenches(agent: Any) -> list[Any]:
-    found = private(agent, "_workbench", _DISTRIBUTION)
+    found = private_attribute(agent, "_workbench", _DISTRIBUTION)
     return list(found) if isinstance(found, list | tuple) else [found]
 
 
 def _static_tools(workbench: Any) -> Iterator[tuple[str, Any]]:
     """The tools of a workbench whose tools stay, under the names that the model sees."""
     overrides = getattr(workbench, "_tool_overrides", None) or {}  # not there in early versions
-    for tool in private(workbench, "_tools", "autogen-core"):
+    for tool in private_attribute(workbench, "_tools", "autogen-core"):
         override = overrides.get(tool.name) if isinstance(overrides, Mapping) else None
         yield str((override and override.name) or tool.name or ""), tool
 
@@ -294,6 +310,6 @@ def _has_model(agent: Any) -> bool:
 
 
 def _is_own(function: object) -> bool:
-    return isinstance(function, Readable) or (
+    return isinstance(function, ReadableFunction) or (
         inspect.isfunction(function) and not function.__module__.startswith("autogen")
     )

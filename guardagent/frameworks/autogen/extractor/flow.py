@@ -14,7 +14,7 @@ from guardagent.errors import InputError, name_hint
 from guardagent.frameworks.autogen.extractor.stops import Stop
 from guardagent.frameworks.autogen.extractor.turns import Turn
 from guardagent.frameworks.autogen.extractor.waits import Waits, condition_words, one_holds
-from guardagent.workflow.extraction.frameworks import private
+from guardagent.workflow.extraction.framework_objects import private_attribute
 from guardagent.workflow.extraction.regions import Assembly, Region
 from guardagent.workflow.model.graph import EdgeKind
 
@@ -24,7 +24,7 @@ _DISTRIBUTION = "autogen-agentchat"
 
 def graph_of(team: Any) -> Any:
     """The graph of a flow; where only the source is read it may not be known."""
-    return private(team, "_graph", _DISTRIBUTION)
+    return private_attribute(team, "_graph", _DISTRIBUTION)
 
 
 def flow(assembly: Assembly, team: Any, turns: list[Turn], stop: Stop) -> Region:

@@ -12,18 +12,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from types import FunctionType, MethodType, ModuleType
 
-from guardagent.workflow.extraction.frameworks import is_a
+from guardagent.workflow.extraction.framework_objects import is_a
 from guardagent.workflow.python_source.evaluation.attributes import call_method
 from guardagent.workflow.python_source.evaluation.values import (
     UNKNOWN,
     Arguments,
-    Scope,
+    NameScope,
     Sequence,
     Values,
     exactly,
-    text,
+    plain_string,
 )
-from guardagent.workflow.python_source.functions.bodies import Readable
+from guardagent.workflow.python_source.functions.bodies import ReadableFunction
 from guardagent.workflow.python_source.functions.outcomes import Outcomes
 
 AUTOGEN = "autogen_agentchat"
@@ -69,7 +69,7 @@ class _Selection(Outcomes):
         return known if not _can_change(owner, name) else Values(known.known, complete=False)
 
     def _source(self, message: _Message) -> Values:
-        self.told += 1
+        self.known_reads += 1
         return Values(message.sources) if message.sources else UNKNOWN
 
     def item(self, owner: object, key: Values) -> Values:
@@ -77,17 +77,17 @@ class _Selection(Outcomes):
             return exactly(owner.last) if key.known == (-1,) and key.complete else UNKNOWN
         return super().item(owner, key)
 
-    def _subscript(self, node: ast.Subscript, scope: Scope) -> Values:
+    def _subscript(self, node: ast.Subscript, scope: NameScope) -> Values:
         if isinstance(node.slice, ast.Slice) and self._is_thread(node.value, scope):
             return self.value(node.value, scope) if node.slice.upper is None else UNKNOWN
         return super()._subscript(node, scope)
 
-    def _is_thread(self, node: ast.AST, scope: Scope) -> bool:
+    def _is_thread(self, node: ast.AST, scope: NameScope) -> bool:
         return any(isinstance(one, _Thread) for one in self.value(node, scope).known)
 
     def is_true(self, one: object) -> bool | None:
         if isinstance(one, _Thread):
-            self.told += 1
+            self.known_reads += 1
             return True if one.begun else None
         return super().is_true(one)
 
@@ -114,8 +114,8 @@ def chosen(function: object, last: Iterable[str], *, begun: bool) -> Choice:
 
 
 def _result(evaluator: _Selection, function: object, arguments: Arguments) -> Values:
-    if isinstance(function, Readable):
-        readable, given = function.readable()[1], function.given
+    if isinstance(function, ReadableFunction):
+        readable, given = function.source()[1], function.bound_arguments
         joined = Arguments((*given.positional, *arguments.positional), given.keywords, given.open)
         return evaluator.call(readable, joined) if readable is not None else UNKNOWN
     if isinstance(function, FunctionType | MethodType | functools.partial):
@@ -129,6 +129,6 @@ def _choice(evaluator: _Selection, found: Values) -> Choice:
     every = found
     for one in lists:
         every |= evaluator.elements(exactly(one))
-    named = frozenset(text(one) for one in every.known if isinstance(one, str))
+    named = frozenset(plain_string(one) for one in every.known if isinstance(one, str))
     rest = [one for one in every.known if not isinstance(one, str | None) and one not in lists]
     return Choice(named, None in every.known, not every.complete or bool(rest))

@@ -14,8 +14,8 @@ from guardagent.frameworks.autogen.extractor.agents import speakers
 from guardagent.frameworks.autogen.extractor.selection import Choice, chosen
 from guardagent.frameworks.autogen.extractor.stops import Stop
 from guardagent.frameworks.autogen.extractor.turns import Turn, leaving, widen
-from guardagent.workflow.extraction.frameworks import private
-from guardagent.workflow.extraction.regions import Assembly, Exit, Region
+from guardagent.workflow.extraction.framework_objects import private_attribute
+from guardagent.workflow.extraction.regions import Assembly, Region, RegionExit
 
 _DISTRIBUTION = "autogen-agentchat"
 _BY_FUNCTION, _BY_MODEL = "selector_func chooses it", "the model chooses it"
@@ -37,7 +37,7 @@ def selector(assembly: Assembly, team: Any, turns: list[Turn], stop: Stop) -> Re
     return Region(begin, leaving(assembly, turns, stop))
 
 
-def _chosen(leave: Exit, why: str) -> Exit:
+def _chosen(leave: RegionExit, why: str) -> RegionExit:
     return replace(leave, condition=" and ".join(filter(None, (leave.condition, why))), conditional=True)
 
 
@@ -50,9 +50,9 @@ class Selection:
     turns: list[Turn]
 
     def __post_init__(self) -> None:
-        self.function = private(self.team, "_selector_func", _DISTRIBUTION)
-        self.candidates = private(self.team, "_candidate_func", _DISTRIBUTION)
-        self.repeats = private(self.team, "_allow_repeated_speaker", _DISTRIBUTION)
+        self.function = private_attribute(self.team, "_selector_func", _DISTRIBUTION)
+        self.candidates = private_attribute(self.team, "_candidate_func", _DISTRIBUTION)
+        self.repeats = private_attribute(self.team, "_allow_repeated_speaker", _DISTRIBUTION)
         self._by_function = {turn.name for one in self.turns for turn in self._named(self._choice(one, self.function))}
 
     def in_the_end(self, last: Turn | None) -> Iterator[tuple[Turn, str]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from guardagent.frameworks.autogen.extractor.selection import AUTOGEN
-from guardagent.workflow.extraction.frameworks import Either, Untold, is_a, private
+from guardagent.workflow.extraction.framework_objects import Alternatives, UnknownValue, is_a, private_attribute
 
 _DISTRIBUTION = "autogen-agentchat"
 
@@ -31,12 +31,12 @@ class Stop:
 
     @classmethod
     def of(cls, team: Any) -> Stop:
-        condition = private(team, "_termination_condition", _DISTRIBUTION)
-        turns = private(team, "_max_turns", _DISTRIBUTION)
+        condition = private_attribute(team, "_termination_condition", _DISTRIBUTION)
+        turns = private_attribute(team, "_max_turns", _DISTRIBUTION)
         parts = [_words(condition)] if condition is not None else []
         limit = turns if isinstance(turns, int) else None
         parts += [f"max_turns={limit}" if limit is not None else "max_turns"] if turns is not None else []
-        targets = frozenset(str(private(one, "_target", _DISTRIBUTION)) for one in _handoffs(condition))
+        targets = frozenset(str(private_attribute(one, "_target", _DISTRIBUTION)) for one in _handoffs(condition))
         return cls(" | ".join(parts), targets, limit, condition is not None)
 
     def __bool__(self) -> bool:
@@ -53,7 +53,7 @@ def _handoffs(condition: Any) -> Iterator[Any]:
 def _parts(condition: Any) -> tuple[Any, ...]:
     """The conditions that one is combined of."""
     if is_a(condition, AUTOGEN, "AndTerminationCondition", "OrTerminationCondition"):
-        return tuple(private(condition, "_conditions", _DISTRIBUTION))
+        return tuple(private_attribute(condition, "_conditions", _DISTRIBUTION))
     return ()
 
 
@@ -61,7 +61,7 @@ def _words(condition: Any) -> str:
     if parts := _parts(condition):
         sign = " & " if is_a(condition, AUTOGEN, "AndTerminationCondition") else " | "
         return f"({sign.join(map(_words, parts))})"
-    if isinstance(condition, Untold | Either):
+    if isinstance(condition, UnknownValue | Alternatives):
         return "a condition that is not known"
     values = ", ".join(f"{name}={value!r}" for name, value in _config(condition).items() if value not in (None, False))
     return f"{type(condition).__name__}({values})"

@@ -9,8 +9,8 @@ from typing import Any
 from guardagent.frameworks.autogen.extractor.agents import Agent, are_certain, participants
 from guardagent.frameworks.autogen.extractor.selection import AUTOGEN
 from guardagent.frameworks.autogen.extractor.stops import Stop
-from guardagent.workflow.extraction.frameworks import is_a, private
-from guardagent.workflow.extraction.regions import Assembly, Entry, Exit, Region
+from guardagent.workflow.extraction.framework_objects import is_a, private_attribute
+from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
 
 _DISTRIBUTION = "autogen-agentchat"
 _RESUMES = "goes on where it stopped"
@@ -33,12 +33,12 @@ class Turn:
         return is_a(self.runner, AUTOGEN, "Team")
 
     @property
-    def later(self) -> tuple[Entry, ...]:
+    def later(self) -> tuple[RegionEntry, ...]:
         """Where it is entered, other than at the very beginning: a team goes on where it stopped."""
         if not self.is_team:
             return self.region.entries
         begins = {entry.node for entry in self.region.entries}
-        more = (Entry(node, "conditional", _RESUMES) for node in sorted(resumable(self.runner, self.region)))
+        more = (RegionEntry(node, "conditional", _RESUMES) for node in sorted(resumable(self.runner, self.region)))
         return (*self.region.entries, *(entry for entry in more if entry.node not in begins))
 
 
@@ -75,7 +75,7 @@ def _next(turns: list[Turn], place: int) -> Iterator[tuple[int, str]]:
         passed.append(f"{turn.name} stops at once")
 
 
-def _passing(entry: Entry, condition: str) -> Entry:
+def _passing(entry: RegionEntry, condition: str) -> RegionEntry:
     return replace(entry, kind="conditional", condition=condition) if condition else entry
 
 
@@ -83,16 +83,16 @@ def _and(*conditions: str) -> str:
     return " and ".join(filter(None, conditions))
 
 
-def leaving(assembly: Assembly, turns: Iterable[Turn], stop: Stop) -> tuple[Exit, ...]:
+def leaving(assembly: Assembly, turns: Iterable[Turn], stop: Stop) -> tuple[RegionExit, ...]:
     """The ways out of a team that can stop after any turn, or by handing off to somebody outside."""
     turns = tuple(turns)
-    outside = tuple(Exit(node) for node in _outsiders(assembly, turns, stop).values())
+    outside = tuple(RegionExit(node) for node in _outsiders(assembly, turns, stop).values())
     if not stop:
         return outside
     return (*(_stopped(leave, stop) for turn in turns for leave in turn.region.exits), *outside)
 
 
-def _stopped(leave: Exit, stop: Stop) -> Exit:
+def _stopped(leave: RegionExit, stop: Stop) -> RegionExit:
     return replace(leave, condition=_and(leave.condition, stop.words), conditional=True)
 
 
@@ -104,7 +104,7 @@ def _outsiders(assembly: Assembly, turns: tuple[Turn, ...], stop: Stop) -> dict[
         for tool, target in _handoffs(turn).items():
             if target in stop.handoffs and target not in names:
                 found[target] = found.get(target) or _person(assembly, target)
-                hand_off(assembly, turn, tool, [Entry(found[target])])
+                hand_off(assembly, turn, tool, [RegionEntry(found[target])])
     return found
 
 
@@ -114,7 +114,7 @@ def _handoffs(turn: Turn) -> dict[str, str]:
     return dict(Agent(turn.runner).handoffs or {})
 
 
-def hand_off(assembly: Assembly, turn: Turn, tool: str, entries: Iterable[Entry]) -> None:
+def hand_off(assembly: Assembly, turn: Turn, tool: str, entries: Iterable[RegionEntry]) -> None:
     """Connects a participant with whom it hands off to."""
     assembly.connect([replace(leave, condition=tool, conditional=True) for leave in turn.region.exits], entries)
 
@@ -134,11 +134,11 @@ def swarm(assembly: Assembly, _team: Any, turns: list[Turn], stop: Stop) -> Regi
                 hand_off(assembly, turn, tool, names[target].region.entries)
             elif target not in stop.handoffs:
                 strangers[target] = strangers.get(target) or _stranger(assembly, target)
-                hand_off(assembly, turn, tool, [Entry(strangers[target])])
+                hand_off(assembly, turn, tool, [RegionEntry(strangers[target])])
         if not Agent(turn.runner).is_person or turn is turns[0]:  # a person answers a hand-off by handing back
             keeps = [replace(leave, condition="hands off to nobody", back=True) for leave in turn.region.exits]
             assembly.connect(keeps, turn.region.entries)
-    people = tuple(Exit(node) for target, node in strangers.items() if target.lower() in _PEOPLE)
+    people = tuple(RegionExit(node) for target, node in strangers.items() if target.lower() in _PEOPLE)
     return Region(turns[0].region.entries, (*leaving(assembly, turns, stop), *people))
 
 
@@ -167,17 +167,17 @@ def _stranger(assembly: Assembly, target: str) -> str:
 
 def magentic(assembly: Assembly, team: Any, turns: list[Turn], stop: Stop) -> Region:
     """An orchestrator that plans, says who is next, and answers at the end."""
-    name = str(private(team, "_group_chat_manager_name", _DISTRIBUTION))
+    name = str(private_attribute(team, "_group_chat_manager_name", _DISTRIBUTION))
     node = assembly.describe(assembly.id(object(), name), "llm", name, orchestrates=True)
     for turn in turns:
         chosen = [
             replace(one, kind="conditional", condition="the orchestrator chooses it") for one in turn.region.entries
         ]
-        assembly.connect([Exit(node)], chosen)
-        assembly.connect(turn.region.exits, [Entry(node)])
-    done = Exit(node, "the task is done, or max_turns is reached", conditional=True)
+        assembly.connect([RegionExit(node)], chosen)
+        assembly.connect(turn.region.exits, [RegionEntry(node)])
+    done = RegionExit(node, "the task is done, or max_turns is reached", conditional=True)
     after = leaving(assembly, turns, stop) if stop.has_condition else ()
-    return Region((Entry(node),), (done, *after), frozenset({node}))
+    return Region((RegionEntry(node),), (done, *after), frozenset({node}))
 
 
 def any_order(assembly: Assembly, team: Any, turns: list[Turn], stop: Stop) -> Region:

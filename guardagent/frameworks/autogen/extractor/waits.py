@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from guardagent.workflow.python_source.functions.outcomes import code_of, written
+from guardagent.workflow.python_source.functions.outcomes import code_of, source_text
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Way:
 def condition_words(edge: Any) -> str | None:
     """The condition of an edge: a text that is to be mentioned, or a function as it is written; None where none is."""
     if edge.condition_function is not None:
-        return written(edge.condition_function)
+        return source_text(edge.condition_function)
     return edge.condition if isinstance(edge.condition, str) else None
 
 

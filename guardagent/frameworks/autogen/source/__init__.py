@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING
 from guardagent.frameworks.autogen import extractor as live
 from guardagent.frameworks.autogen.package import PACKAGES as PACKAGES
 from guardagent.frameworks.autogen.source import kinds as autogen_kinds
-from guardagent.workflow.extraction.frameworks import is_a
+from guardagent.workflow.extraction.framework_objects import is_a
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.python_source.evaluation.values import Arguments, Values
-from guardagent.workflow.python_source.programs.stand_ins import Framed, stage_of
+from guardagent.workflow.python_source.programs.stubs import ObjectStub, converter_of
 
 if TYPE_CHECKING:
-    from guardagent.workflow.python_source.programs.interpret import Interpreter
+    from guardagent.workflow.python_source.programs.interpreter import Interpreter
 
 CONSTANTS: dict[str, object] = {}
 KINDS = autogen_kinds.KINDS
 
 
 def is_workflow(value: object) -> bool:
-    return isinstance(value, Framed) and is_a(value, autogen_kinds.CHAT, "Team", "ChatAgent")
+    return isinstance(value, ObjectStub) and is_a(value, autogen_kinds.CHAT, "Team", "ChatAgent")
 
 
-def extract(value: Framed, name: str) -> Graph:
+def extract(value: ObjectStub, name: str) -> Graph:
     """The graph of a team or an agent, with notes on what its source does not determine."""
-    stage = stage_of(value.interpreter)
+    stage = converter_of(value.interpreter)
     graph = live.extract(value, name)
     return replace(graph, notes=(*graph.notes, *stage.notes))
 

@@ -5,26 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent.workflow.extraction.frameworks import Untold
+from guardagent.workflow.extraction.framework_objects import UnknownValue
 from guardagent.workflow.python_source.evaluation.values import (
     NOTHING,
     UNKNOWN,
     Arguments,
     Function,
-    Live,
+    LiveValue,
     Sequence,
     Values,
     exactly,
-    text,
+    plain_string,
 )
-from guardagent.workflow.python_source.functions.bodies import Readable
-from guardagent.workflow.python_source.programs.stand_ins import REQUIRED, Framed, Kind, stage_of
+from guardagent.workflow.python_source.functions.bodies import ReadableFunction
+from guardagent.workflow.python_source.programs.stubs import REQUIRED, ClassStub, ObjectStub, converter_of
 
 _MODULE = "autogen_agentchat.teams._group_chat._graph"
 
 
 @dataclass(eq=False)
-class Edge(Live):
+class Edge(LiveValue):
     """An edge: to whom, and when."""
 
     target: str
@@ -35,12 +35,12 @@ class Edge(Live):
 
 
 @dataclass(eq=False)
-class Node(Live):
+class Node(LiveValue):
     edges: list[Edge] = field(default_factory=list)
 
 
 @dataclass(eq=False)
-class Digraph(Live):
+class Digraph(LiveValue):
     """Who comes after whom.
 
     Attributes:
@@ -52,7 +52,7 @@ class Digraph(Live):
 
     nodes: dict[str, Node] = field(default_factory=dict)
     default: str = ""
-    agents: list[Framed] = field(default_factory=list)
+    agents: list[ObjectStub] = field(default_factory=list)
     is_open: bool = False
 
     def get_start_nodes(self) -> set[str]:
@@ -63,15 +63,17 @@ class Digraph(Live):
 
 def digraph_of(value: object) -> object:
     """The graph that a flow is given, however it was made."""
-    if not isinstance(value, Framed) or value.kind is not DIGRAPH:
+    if not isinstance(value, ObjectStub) or value.kind is not DIGRAPH:
         return value
     graph = Digraph(default=str(value.default_start_node or ""))
     for name, node in dict(value.nodes or {}).items():
-        graph.nodes[str(name)] = Node([_edge_of(one) for one in getattr(node, "edges", ()) if isinstance(one, Framed)])
+        graph.nodes[str(name)] = Node(
+            [_edge_of(one) for one in getattr(node, "edges", ()) if isinstance(one, ObjectStub)]
+        )
     return graph
 
 
-def _edge_of(edge: Framed) -> Edge:
+def _edge_of(edge: ObjectStub) -> Edge:
     target = str(edge.target)
     group, how = str(edge.activation_group or target), str(edge.activation_condition or "all")
     return _with_condition(Edge(target, None, None, group, how), edge.condition)
@@ -89,21 +91,21 @@ def _with_condition(edge: Edge, condition: Any) -> Edge:
 # The builder.
 
 
-def _graph(builder: Framed) -> Digraph:
+def _graph(builder: ObjectStub) -> Digraph:
     (graph,) = builder.attributes["_graph"].known
     assert isinstance(graph, Digraph)
     return graph
 
 
-def _settle(builder: Framed) -> None:
+def _settle(builder: ObjectStub) -> None:
     builder.attributes["_graph"] = exactly(Digraph())
 
 
-def _add_node(builder: Framed, arguments: Arguments, line: int) -> Values:
+def _add_node(builder: ObjectStub, arguments: Arguments, line: int) -> Values:
     graph = _graph(builder)
     agents = arguments.get("agent", 0) or UNKNOWN
     for agent in agents.known:
-        for name in _names(agent) if isinstance(agent, Framed) else ():
+        for name in _names(agent) if isinstance(agent, ObjectStub) else ():
             if name not in graph.nodes:
                 graph.nodes[name] = Node()
                 graph.agents.append(agent)
@@ -111,7 +113,7 @@ def _add_node(builder: Framed, arguments: Arguments, line: int) -> Values:
     return exactly(builder)
 
 
-def _add_edge(builder: Framed, arguments: Arguments, line: int) -> Values:
+def _add_edge(builder: ObjectStub, arguments: Arguments, line: int) -> Values:
     sources, targets = (arguments.get(name, place) or UNKNOWN for place, name in enumerate(("source", "target")))
     condition = _one(builder, arguments.get("condition", 2))
     group, how = (
@@ -123,11 +125,13 @@ def _add_edge(builder: Framed, arguments: Arguments, line: int) -> Values:
             edge = Edge(target, None, None, str(group or target), str(how or "all"))
             _graph(builder).nodes.setdefault(source, Node()).edges.append(_with_condition(edge, condition))
     if builder.interpreter.depth:
-        stage_of(builder.interpreter).note(f"line {line}: an edge is added under a condition; it is taken to be there")
+        converter_of(builder.interpreter).note(
+            f"line {line}: an edge is added under a condition; it is taken to be there"
+        )
     return exactly(builder)
 
 
-def _add_conditional_edges(builder: Framed, arguments: Arguments, line: int) -> Values:
+def _add_conditional_edges(builder: ObjectStub, arguments: Arguments, line: int) -> Values:
     source = arguments.get("source", 0) or UNKNOWN
     for table in (arguments.get("condition_to_target", 1) or NOTHING).known:
         for key, target in builder.interpreter.pairs(table) or ():
@@ -135,7 +139,7 @@ def _add_conditional_edges(builder: Framed, arguments: Arguments, line: int) -> 
     return exactly(builder)
 
 
-def _set_entry_point(builder: Framed, arguments: Arguments, line: int) -> Values:
+def _set_entry_point(builder: ObjectStub, arguments: Arguments, line: int) -> Values:
     names = arguments.get("name", 0) or UNKNOWN
     for name in _known_names(names):
         _graph(builder).default = name
@@ -143,16 +147,16 @@ def _set_entry_point(builder: Framed, arguments: Arguments, line: int) -> Values
     return exactly(builder)
 
 
-def _build(builder: Framed, _arguments: Arguments, _line: int) -> Values:
+def _build(builder: ObjectStub, _arguments: Arguments, _line: int) -> Values:
     return UNKNOWN if _graph(builder).is_open else builder.attributes["_graph"]
 
 
-def _get_participants(builder: Framed, _arguments: Arguments, _line: int) -> Values:
+def _get_participants(builder: ObjectStub, _arguments: Arguments, _line: int) -> Values:
     graph = _graph(builder)
     return exactly(Sequence((*map(exactly, graph.agents), *([UNKNOWN] if graph.is_open else []))))
 
 
-def _all_names(builder: Framed, values: Values, line: int) -> list[str]:
+def _all_names(builder: ObjectStub, values: Values, line: int) -> list[str]:
     """Whom an edge is of: by their names, or the agents themselves; anybody, where that is not known."""
     found = _known_names(values)
     known = values.complete and len(found) >= len(values.known)
@@ -165,40 +169,40 @@ def _all_names(builder: Framed, values: Values, line: int) -> list[str]:
 
 
 def _known_names(values: Values) -> list[str]:
-    return [name for one in values.known for name in ([text(one)] if isinstance(one, str) else _names(one))]
+    return [name for one in values.known for name in ([plain_string(one)] if isinstance(one, str) else _names(one))]
 
 
 def _names(agent: object) -> list[str]:
-    return [str(agent.name)] if isinstance(agent, Framed) else []
+    return [str(agent.name)] if isinstance(agent, ObjectStub) else []
 
 
-def _one(builder: Framed, values: Values | None) -> Any:
+def _one(builder: ObjectStub, values: Values | None) -> Any:
     """An argument as the extractor is to see it."""
     if values is None:
         return None
-    stage = stage_of(builder.interpreter)
+    stage = converter_of(builder.interpreter)
     if values.complete and len(values.known) == 1:
-        return stage.one(values.known[0])
-    functions = [stage.one(one) for one in values.known if isinstance(one, Function)]
-    return functions[0] if functions and isinstance(functions[0], Readable) else Untold("a condition")
+        return stage.convert(values.known[0])
+    functions = [stage.convert(one) for one in values.known if isinstance(one, Function)]
+    return functions[0] if functions and isinstance(functions[0], ReadableFunction) else UnknownValue("a condition")
 
 
-def _tell(builder: Framed, values: Values, said: str) -> None:
+def _tell(builder: ObjectStub, values: Values, said: str) -> None:
     if not values.complete:
         _graph(builder).is_open = True
-        stage_of(builder.interpreter).note(said)
+        converter_of(builder.interpreter).note(said)
 
 
-DIGRAPH = Kind("DiGraph", _MODULE, fields={"nodes": REQUIRED, "default_start_node": None})
+DIGRAPH = ClassStub("DiGraph", _MODULE, fields={"nodes": REQUIRED, "default_start_node": None})
 KINDS = (
     DIGRAPH,
-    Kind("DiGraphNode", _MODULE, fields={"name": REQUIRED, "edges": [], "activation": "all"},
-         several=frozenset({"edges"})),
-    Kind("DiGraphEdge", _MODULE, fields={
+    ClassStub("DiGraphNode", _MODULE, fields={"name": REQUIRED, "edges": [], "activation": "all"},
+         list_fields=frozenset({"edges"})),
+    ClassStub("DiGraphEdge", _MODULE, fields={
         "target": REQUIRED, "condition": None, "condition_function": None, "activation_group": "",
         "activation_condition": "all",
     }),
-    Kind("DiGraphBuilder", _MODULE, settle=_settle, methods={
+    ClassStub("DiGraphBuilder", _MODULE, finish=_settle, methods={
         "add_node": _add_node, "add_edge": _add_edge, "add_conditional_edges": _add_conditional_edges,
         "set_entry_point": _set_entry_point, "build": _build, "get_participants": _get_participants,
     }),

@@ -13,9 +13,9 @@ from guardagent.frameworks.crewai.extractor.flow import flow_region
 from guardagent.frameworks.crewai.extractor.objects import CREWAI, Reader, is_crew_base, is_kind
 from guardagent.frameworks.crewai.package import FRAMEWORK
 from guardagent.workflow.extraction import from_module
-from guardagent.workflow.extraction.regions import Assembly, Entry, Exit, Region
+from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
 from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.python_source.evaluation.values import Arguments, Made, Sequence, StandIn, exactly
+from guardagent.workflow.python_source.evaluation.values import Arguments, CallResult, Sequence, Stub, exactly
 
 
 def recognises(target: object) -> bool:
@@ -34,8 +34,8 @@ def extract(target: Any, name: str, reader: Reader | None = None) -> Graph:
         InputError: it is nothing of the kind, or made by a version of CrewAI that this does not know.
     """
     assembly = Assembly()
-    made = Made(target, Arguments()) if isinstance(target, type) else target
-    module = None if isinstance(target, StandIn) else getattr(target, "__module__", None)
+    made = CallResult(target, Arguments()) if isinstance(target, type) else target
+    module = None if isinstance(target, Stub) else getattr(target, "__module__", None)
     package = (module or "").partition(".")[0]
     whole = _region(assembly, reader or Reader(package if package != CREWAI else ""), made)
     return assembly.graph(name, FRAMEWORK, whole)
@@ -50,15 +50,15 @@ def _region(assembly: Assembly, reader: Reader, target: Any) -> Region:
         return crew_region(assembly, reader, _crew_of(target), ())
     if is_kind(target, "BaseAgent", "LiteAgent"):
         return _agent(assembly, reader, target)
-    kind: Any = target.maker if isinstance(target, Made) else type(target)
+    kind: Any = target.callee if isinstance(target, CallResult) else type(target)
     if is_crew_base(kind):
-        made = crew_of(reader, Made(kind, Arguments()), f"{kind.__module__}.{kind.__qualname__}")
+        made = crew_of(reader, CallResult(kind, Arguments()), f"{kind.__module__}.{kind.__qualname__}")
         return crew_region(assembly, reader, made, ())
     raise InputError(f"a {kind.__name__} of CrewAI is no workflow; expected a Crew, a Flow, an Agent or a Task")
 
 
-def _crew_of(task: Any) -> Made:
-    return Made(None, Arguments(keywords={"tasks": exactly(Sequence((exactly(task),)))}))
+def _crew_of(task: Any) -> CallResult:
+    return CallResult(None, Arguments(keywords={"tasks": exactly(Sequence((exactly(task),)))}))
 
 
 def crew_of(reader: Reader, made: Any, name: str) -> Any:
@@ -85,4 +85,4 @@ def _agent(assembly: Assembly, reader: Reader, agent: Any) -> Region:
         node, "tool" if tools else "llm", name, tools=tools.names, gated_tools=tools.gated, model_chooses=bool(tools),
         widened=bool(tools.unknown), tools_unknown=bool(tools.unknown),
     )  # fmt: skip
-    return Region((Entry(node),), (Exit(node),), frozenset({node}))
+    return Region((RegionEntry(node),), (RegionExit(node),), frozenset({node}))

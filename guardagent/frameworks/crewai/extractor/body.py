@@ -16,8 +16,8 @@ from typing import Any, Literal
 from guardagent.frameworks.crewai.extractor.objects import OPEN, Reader, is_kind
 from guardagent.workflow.python_source.evaluation.callables import underlying
 from guardagent.workflow.python_source.evaluation.values import Arguments, Function, exactly
-from guardagent.workflow.python_source.functions.bodies import PLAIN, Readable
-from guardagent.workflow.python_source.functions.paths import Walk
+from guardagent.workflow.python_source.functions.bodies import NO_FRAMEWORK, ReadableFunction
+from guardagent.workflow.python_source.functions.paths import PathWalker
 
 StepKind = Literal["person", "model", "tool", "agent", "task", "crew", "flow"]
 Key = tuple[object, ...]
@@ -118,7 +118,7 @@ class Steps:
         return len(self.found) == 1 and self.links == {(BEGIN, next(iter(self.found)))} and BEGIN not in self.ends
 
 
-def steps_of(reader: Reader, function: FunctionType | Readable, owner: object) -> Steps:
+def steps_of(reader: Reader, function: FunctionType | ReadableFunction, owner: object) -> Steps:
     """The steps of a method of some owner."""
     readable = reader.function(function)
     if readable is None:
@@ -132,7 +132,7 @@ _Front = frozenset[Key]
 _Way = Callable[[_Front], _Front | None]
 
 
-class _Walk(Walk[_Front]):
+class _Walk(PathWalker[_Front]):
     """Goes through code; the state are the steps after which it can stand where it is."""
 
     def __init__(self, reader: Reader) -> None:
@@ -142,10 +142,10 @@ class _Walk(Walk[_Front]):
         self._path: tuple[int, ...] = ()
         self._inside: list[ast.AST] = []
 
-    def joined(self, before: _Front, ends: list[_Front], *, whole: bool) -> _Front:  # noqa: ARG002 - wherever they part
+    def join(self, before: _Front, ends: list[_Front], *, whole: bool) -> _Front:  # noqa: ARG002 - wherever they part
         return _Front().union(*ends)
 
-    def again(self, begin: _Front, end: _Front, rounds: int) -> _Front | None:  # noqa: ARG002 - as often as brings anything
+    def loop_state(self, begin: _Front, end: _Front, rounds: int) -> _Front | None:  # noqa: ARG002 - as often as brings anything
         return None if end <= begin else begin | end
 
     def into(self, function: Function, arguments: Arguments, front: _Front) -> _Front | None:
@@ -153,7 +153,7 @@ class _Walk(Walk[_Front]):
         if function.tree in self._inside or len(self._inside) >= MOST_CALLS or len(self.steps.found) > MOST_STEPS:
             return front
         self._inside.append(function.tree)
-        ends = self.function(function.tree, self.reader.inside(function, arguments), front)
+        ends = self.function(function.tree, self.reader.body_scope(function, arguments), front)
         self._inside.pop()
         return self._any(ends)
 
@@ -178,7 +178,7 @@ class _Walk(Walk[_Front]):
 
     # Calls.
 
-    def called(self, call: ast.Call, state: _Front) -> _Front | None:
+    def after_call(self, call: ast.Call, state: _Front) -> _Front | None:
         ways = list(self._ways(call))
         if ways:
             return self._one_of(ways, state)
@@ -221,11 +221,13 @@ class _Walk(Walk[_Front]):
 
     def _into(self, target: object, arguments: Arguments, node: ast.expr) -> Iterator[_Way]:
         """What a function of the program does that is called."""
-        if PLAIN.is_question(target):
+        if NO_FRAMEWORK.asks_human(target):
             yield functools.partial(self._step, (*self._path, id(node)), Step("person", None, node.lineno))
             return
         function, given = underlying(target, arguments)
-        if isinstance(function, Readable) or (isinstance(function, FunctionType) and self.reader.follow(function)):
+        if isinstance(function, ReadableFunction) or (
+            isinstance(function, FunctionType) and self.reader.follow(function)
+        ):
             function = self.reader.function(function)
         if isinstance(function, Function):
             yield functools.partial(self._enter, function, given, node)
@@ -241,7 +243,7 @@ class _Walk(Walk[_Front]):
         self.steps.links |= {(before, key) for before in front}
         if again:
             self.steps.links.add((key, key))
-        self.reached(_Front({key}))
+        self.on_raise_point(_Front({key}))
         return _Front({key, *(front if again else ())})
 
 

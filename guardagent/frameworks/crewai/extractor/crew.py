@@ -24,11 +24,11 @@ from guardagent.frameworks.crewai.extractor.objects import (
     tool_name,
     unseen_of,
 )
-from guardagent.workflow.extraction.frameworks import Untold
-from guardagent.workflow.extraction.regions import Assembly, Entry, Exit, Region, single
+from guardagent.workflow.extraction.framework_objects import UnknownValue
+from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit, single
 from guardagent.workflow.model.graph import EdgeKind, NodeKind
-from guardagent.workflow.python_source.functions.bodies import unseen_in
-from guardagent.workflow.python_source.functions.outcomes import written
+from guardagent.workflow.python_source.functions.bodies import opaque_calls_in
+from guardagent.workflow.python_source.functions.outcomes import source_text
 
 _MEMORY_TOOLS = ("search_memory", "save_to_memory")
 _IMAGE_TOOL = "add_image_to_content"
@@ -76,7 +76,7 @@ def tools_of(found: Listed) -> Tools:
 
 def agent_tools(reader: Reader, agent: Any) -> Tools:
     """The tools of an agent, with those of the servers and platforms that it is connected with."""
-    if agent is OPEN or isinstance(agent, Untold):
+    if agent is OPEN or isinstance(agent, UnknownValue):
         return Tools(unknown=("an agent that is not known",))
     if agent is None:
         return Tools()
@@ -153,8 +153,8 @@ class _Line:
     """How far a crew has come: the tasks that run beside each other now, and where they were started from."""
 
     assembly: Assembly
-    entries: list[Entry]
-    before: tuple[Exit, ...] | None = None
+    entries: list[RegionEntry]
+    before: tuple[RegionExit, ...] | None = None
     beside: list[Region] | None = None
 
     def start(self, region: Region, kind: EdgeKind) -> None:
@@ -171,32 +171,32 @@ class _Line:
         self.before, self.beside = (*region.exits, *skipped), None
 
     @property
-    def waiting(self) -> tuple[Exit, ...] | None:
+    def waiting(self) -> tuple[RegionExit, ...] | None:
         """What comes right before the next task; None where it is the first."""
         if not self.beside:
             return self.before
         joins = len(self.beside) > 1
         return tuple(replace(leave, joins=joins) for region in self.beside for leave in region.exits)
 
-    def _lead(self, exits: tuple[Exit, ...] | None, entries: Iterable[Entry]) -> None:
+    def _lead(self, exits: tuple[RegionExit, ...] | None, entries: Iterable[RegionEntry]) -> None:
         if exits is None:
             self.entries.extend(entries)
         else:
             self.assembly.connect(exits, entries)
 
 
-def _when(entry: Entry, condition: str) -> Entry:
+def _when(entry: RegionEntry, condition: str) -> RegionEntry:
     return replace(entry, kind="conditional", condition=condition)
 
 
-def _skip(leave: Exit, condition: str) -> Exit:
+def _skip(leave: RegionExit, condition: str) -> RegionExit:
     return replace(leave, conditional=True, condition=f"not {condition}")
 
 
 def crew_region(assembly: Assembly, reader: Reader, thing: Any, within: tuple[str, ...]) -> Region:
     """What a crew adds to a graph."""
     crew = Crew(reader, thing)
-    entries: list[Entry] = []
+    entries: list[RegionEntry] = []
     line = _Line(assembly, entries)
     regions = [_task(assembly, crew, task, place, within) for place, task in enumerate(crew.tasks, 1)]
     if not crew.is_known:
@@ -242,7 +242,7 @@ def _condition(task: Any) -> str | None:
     if not is_kind(task, "ConditionalTask"):
         return None
     condition = field(task, "condition")
-    return written(condition) if condition not in (None, OPEN) else "its condition holds"
+    return source_text(condition) if condition not in (None, OPEN) else "its condition holds"
 
 
 def _task(assembly: Assembly, crew: Crew, task: Any, place: int, within: tuple[str, ...]) -> Region:
@@ -266,18 +266,18 @@ def _task(assembly: Assembly, crew: Crew, task: Any, place: int, within: tuple[s
     last = node
     if asks and tools:
         last = _review(assembly, name, within)
-        assembly.connect([Exit(node)], [Entry(last)])
-        assembly.connect([Exit(last, "the person wants changes", back=True)], [Entry(node)])
+        assembly.connect([RegionExit(node)], [RegionEntry(last)])
+        assembly.connect([RegionExit(last, "the person wants changes", back=True)], [RegionEntry(node)])
     if words := _guardrails(task):
         again = f"{words} fails, at most {field(task, 'guardrail_max_retries', 3)} times"
-        assembly.connect([Exit(last, again, back=True)], [Entry(node)])
-    return Region((Entry(node),), (Exit(last),), frozenset({node, last}))
+        assembly.connect([RegionExit(last, again, back=True)], [RegionEntry(node)])
+    return Region((RegionEntry(node),), (RegionExit(last),), frozenset({node, last}))
 
 
 def _around(task: Any) -> list[str]:
     """What the functions around a task run that cannot be seen."""
     given = [(name, field(task, name)) for name in ("callback", "guardrail")]
-    return [f"{name}: {what}" for name, one in given if callable(one) for what in unseen_in(one)]
+    return [f"{name}: {what}" for name, one in given if callable(one) for what in opaque_calls_in(one)]
 
 
 def _review(assembly: Assembly, name: str, within: tuple[str, ...]) -> str:
@@ -315,5 +315,5 @@ def _guardrails(task: Any) -> str:
     """The guardrails of a task in words; when one fails, the task is carried out again."""
     found = [field(task, "guardrail"), field(task, "guardrails")]
     flat = [one for some in found for one in (some if isinstance(some, list | tuple) else [some])]
-    said = [one if isinstance(one, str) else written(one) for one in flat if one not in (None, OPEN)]
+    said = [one if isinstance(one, str) else source_text(one) for one in flat if one not in (None, OPEN)]
     return " and ".join([*said, *(["a guardrail that is not known"] if OPEN in flat else [])])

@@ -9,7 +9,7 @@ from typing import Any
 
 from guardagent.frameworks.crewai.extractor.body import BEGIN, Key, Step, Steps
 from guardagent.frameworks.crewai.extractor.objects import OPEN
-from guardagent.workflow.python_source.evaluation.values import Arguments, Made, Sequence, exactly
+from guardagent.workflow.python_source.evaluation.values import Arguments, CallResult, Sequence, exactly
 
 
 def declared_steps(action: Any) -> Steps:
@@ -49,7 +49,7 @@ def _declared_tool(ref: Any) -> Any:
         return OPEN
     loaded = referred(ref) if ":" in ref else None
     if isinstance(loaded, type):
-        return Made(loaded, Arguments())
+        return CallResult(loaded, Arguments())
     return _stand_in({"name": ref.rpartition(":")[2].rpartition("/")[2].partition("@")[0]})
 
 
@@ -61,9 +61,9 @@ def _declared_agent(told: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _declared_crew(told: Any) -> Made:
+def _declared_crew(told: Any) -> CallResult:
     agents = {name: _stand_in(_declared_agent(one)) for name, one in told.agents.items()}
-    tasks: list[Made] = []
+    tasks: list[CallResult] = []
     for task in told.tasks:
         more = dict(task.model_extra or {})
         more["tools"] = [_declared_tool(one) for one in more.get("tools") or ()]
@@ -75,14 +75,14 @@ def _declared_crew(told: Any) -> Made:
     return _stand_in({**rest, "agents": list(agents.values()), "tasks": tasks, "manager_agent": manager})
 
 
-def _stand_in(fields: dict[str, Any]) -> Made:
+def _stand_in(fields: dict[str, Any]) -> CallResult:
     """An object with some fields, as code would make it."""
     given = {
         name: exactly(Sequence(tuple(map(exactly, value))) if isinstance(value, list) else value)
         for name, value in fields.items()
         if value is not None
     }
-    return Made(None, Arguments(keywords=given))
+    return CallResult(None, Arguments(keywords=given))
 
 
 def referred(ref: str) -> Any:

@@ -8,17 +8,17 @@ from typing import Any
 from guardagent.frameworks.crewai.extractor.method import Described, Part
 from guardagent.frameworks.crewai.extractor.objects import Reader
 from guardagent.frameworks.crewai.extractor.triggers import Triggers, all_of, words
-from guardagent.workflow.extraction.frameworks import private
-from guardagent.workflow.extraction.regions import Assembly, Exit, Region
+from guardagent.workflow.extraction.framework_objects import private_attribute
+from guardagent.workflow.extraction.regions import Assembly, Region, RegionExit
 from guardagent.workflow.model.graph import EdgeKind
-from guardagent.workflow.python_source.evaluation.values import Made
+from guardagent.workflow.python_source.evaluation.values import CallResult
 
 
 def definition_of(flow: Any) -> Any:
     """What CrewAI itself knows of a flow's methods."""
-    if isinstance(flow, Made):
-        return private(flow.maker, "flow_definition", "crewai")()
-    return private(flow, "_definition", "crewai")  # its class does not know a flow that was declared in YAML
+    if isinstance(flow, CallResult):
+        return private_attribute(flow.callee, "flow_definition", "crewai")()
+    return private_attribute(flow, "_definition", "crewai")  # its class does not know a flow that was declared in YAML
 
 
 def flow_region(assembly: Assembly, reader: Reader, flow: Any, within: tuple[str, ...]) -> Region:
@@ -51,7 +51,7 @@ def _connect(assembly: Assembly, triggers: Triggers, regions: dict[str, Region])
             assembly.connect([_labelled(leave, one.label) for leave in regions[one.source].exits], entries)
 
 
-def _labelled(leave: Exit, label: str) -> Exit:
+def _labelled(leave: RegionExit, label: str) -> RegionExit:
     return replace(leave, condition=label, conditional=True)
 
 
@@ -75,7 +75,7 @@ def _awaited(triggers: Triggers, condition: Any) -> str:
     return sources.pop() if len(sources) == 1 else condition
 
 
-def _ends(triggers: Triggers, part: Part) -> list[Exit]:
+def _ends(triggers: Triggers, part: Part) -> list[RegionExit]:
     """The ways out of a flow after a method: nothing waits for what it does."""
     method, exits = part.method, part.region.exits
     completes = triggers.goes_on(method.name, method.name)

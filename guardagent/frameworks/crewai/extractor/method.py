@@ -14,11 +14,11 @@ from guardagent.frameworks.crewai.extractor.crew import Tools, agent_tools, crew
 from guardagent.frameworks.crewai.extractor.declared import declared_steps, referred
 from guardagent.frameworks.crewai.extractor.objects import OPEN, Listed, Reader, kinds_of
 from guardagent.frameworks.crewai.extractor.triggers import Method, words
-from guardagent.workflow.extraction.regions import Assembly, Entry, Exit, Region
+from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
 from guardagent.workflow.model.graph import NodeKind
-from guardagent.workflow.python_source.evaluation.values import Arguments, Made, Sequence, Values, exactly
-from guardagent.workflow.python_source.functions.bodies import Readable, definition, look_into
-from guardagent.workflow.python_source.functions.unseen import RUNS, foreign
+from guardagent.workflow.python_source.evaluation.values import Arguments, CallResult, Sequence, Values, exactly
+from guardagent.workflow.python_source.functions.bodies import ReadableFunction, definition, summarize
+from guardagent.workflow.python_source.functions.opaque_calls import RUN_METHODS, foreign
 
 MOST_FLOWS = 5
 _MISSING: Any = object()
@@ -61,9 +61,13 @@ class Described:
         """What the code runs that cannot be seen, or runs under another name."""
         if self.function is None:
             return "" if known else "its code is not to be had"
-        body = look_into(self.function)
-        renamed = [use.method for use in body.uses if not use.direct and use.method in RUNS and foreign(use.owner, ())]
-        return "; ".join([*body.unseen, *(f"{name} by another name" for name in renamed)])
+        body = summarize(self.function)
+        renamed = [
+            use.method
+            for use in body.method_calls
+            if not use.direct and use.method in RUN_METHODS and foreign(use.owner, ())
+        ]
+        return "; ".join([*body.opaque_calls, *(f"{name} by another name" for name in renamed)])
 
     # What it emits.
 
@@ -85,7 +89,7 @@ class Described:
         readable = self.reader.function(self.function)
         if readable is None:
             return Values(complete=False)
-        return self.reader.returned(readable, Arguments((exactly(self.flow),), open=True))
+        return self.reader.return_values(readable, Arguments((exactly(self.flow),), open=True))
 
     # What it is.
 
@@ -114,7 +118,7 @@ class Described:
         self.assembly.describe(
             node, kind, self.name, tools=tools.names, gated_tools=tools.gated, **known, **self._said()
         )
-        return Region((Entry(node),), (Exit(node),), frozenset({node}))
+        return Region((RegionEntry(node),), (RegionExit(node),), frozenset({node}))
 
     def _said(self) -> dict[str, Any]:
         waits = self.told.listen if self.told.listen is not None else self.told.start
@@ -150,8 +154,8 @@ class Described:
     def _feedback(self, region: Region) -> Region:
         node = self.assembly.id(object(), f"{self.name}/human_feedback", self.within)
         self.assembly.describe(node, "human", f"feedback on {self.name}", **self._said())
-        self.assembly.connect(region.exits, [Entry(node)])
-        return Region(region.entries, (Exit(node),), region.nodes | {node})
+        self.assembly.connect(region.exits, [RegionEntry(node)])
+        return Region(region.entries, (RegionExit(node),), region.nodes | {node})
 
     def _with_steps(self, node: str, steps: Steps) -> Region:
         """A method whose body runs crews or flows, or asks a person among other things: each has nodes of its own."""
@@ -188,7 +192,7 @@ class Described:
         if step.kind == "crew" and step.thing is not OPEN:
             return crew_region(self.assembly, self.reader, step.thing, within)
         if step.kind == "task":
-            alone = Made(None, Arguments(keywords={"tasks": exactly(Sequence((exactly(step.thing),)))}))
+            alone = CallResult(None, Arguments(keywords={"tasks": exactly(Sequence((exactly(step.thing),)))}))
             return crew_region(self.assembly, self.reader, alone, within)
         if step.kind == "flow" and len(within) < MOST_FLOWS:
             return self._flows(self.assembly, self.reader, step.thing, within)
@@ -206,7 +210,7 @@ class Described:
                 self._inner(step.kind), "subgraph", self.name, widened=True, tools_unknown=True
             )
             self.assembly.note(f"which {step.kind} {self.name} runs cannot be known: verify it by itself")
-        return Region((Entry(node),), (Exit(node),), frozenset({node}))
+        return Region((RegionEntry(node),), (RegionExit(node),), frozenset({node}))
 
     def _inner(self, what: str) -> str:
         return self.assembly.id(object(), f"{self.name}/{what}", self.within)
@@ -216,7 +220,7 @@ def _unsure(tools: Tools) -> dict[str, bool]:
     return {"widened": bool(tools.unknown), "tools_unknown": bool(tools.unknown)}
 
 
-def _last(leave: Exit, steps: Steps, key: Key) -> Exit:
+def _last(leave: RegionExit, steps: Steps, key: Key) -> RegionExit:
     """A way out of a body's step: conditional where other steps can follow it."""
     return replace(leave, conditional=leave.conditional or any(one == key for one, _ in steps.links))
 
@@ -227,7 +231,7 @@ def _branches(steps: Steps, key: Key) -> bool:
     return len(ways) + (key in steps.ends) > 1
 
 
-def _entries(steps: Steps, one: Key, other: Key, region: Region) -> tuple[Entry, ...]:
+def _entries(steps: Steps, one: Key, other: Key, region: Region) -> tuple[RegionEntry, ...]:
     """The ways into a step after another one."""
     together = (one, other) in steps.beside
     return tuple(replace(entry, kind="parallel") if together else entry for entry in region.entries)
@@ -256,7 +260,7 @@ def _label(one: object) -> str:
     return str(one.value if isinstance(one, Enum) else one)
 
 
-def _function(flow: Any, name: str, told: Any) -> FunctionType | Readable | None:
+def _function(flow: Any, name: str, told: Any) -> FunctionType | ReadableFunction | None:
     """The function of a method; None where the flow was declared without one."""
     if getattr(told.do, "call", None) != "code":
         return None
@@ -267,7 +271,7 @@ def _function(flow: Any, name: str, told: Any) -> FunctionType | Readable | None
         found = getattr(declared, "default", _MISSING)
     while hasattr(type(found), "unwrap"):
         found = found.unwrap()
-    if isinstance(found, Readable):
+    if isinstance(found, ReadableFunction):
         return found
     if not isinstance(found, FunctionType):
         found = referred(str(told.do.ref))

@@ -21,23 +21,28 @@ from typing import Any
 
 import yaml
 
-from guardagent.workflow.extraction.frameworks import Either, Untold, flattened
+from guardagent.workflow.extraction.framework_objects import Alternatives, UnknownValue, flattened
 from guardagent.workflow.python_source.evaluation.values import (
     UNKNOWN,
-    Applied,
     Arguments,
     Attribute,
+    CallResult,
     Function,
     Instance,
-    Made,
-    Scope,
+    NameScope,
+    PartialFunction,
     Sequence,
     Table,
     Values,
     exactly,
     path_of,
 )
-from guardagent.workflow.python_source.functions.bodies import Readable, is_programs, look_into, unseen_in
+from guardagent.workflow.python_source.functions.bodies import (
+    ReadableFunction,
+    is_program_code,
+    opaque_calls_in,
+    summarize,
+)
 from guardagent.workflow.python_source.functions.outcomes import Outcomes
 
 CREWAI = "crewai"
@@ -48,7 +53,7 @@ OPEN: Any = object()
 """Stands for a value that cannot be known."""
 
 _MISSING: Any = object()
-_STAND_INS = (Applied, Attribute, Function, Instance, Made, Sequence, Table)
+_STAND_INS = (PartialFunction, Attribute, Function, Instance, CallResult, Sequence, Table)
 
 
 class Reader(Outcomes):
@@ -56,40 +61,40 @@ class Reader(Outcomes):
 
     def __init__(self, package: str = "") -> None:
         super().__init__(follow=lambda function: _is_own(function, package))
-        self._by_method: dict[tuple[int, str], tuple[Made, Values]] = {}
+        self._by_method: dict[tuple[int, str], tuple[CallResult, Values]] = {}
 
     def function(self, function: Any) -> Function | None:
         """A function with its code; None where the source is not to be had."""
-        return function.readable()[1] if isinstance(function, Readable) else super().function(function)
+        return function.source()[1] if isinstance(function, ReadableFunction) else super().function(function)
 
-    def _leaves_alone(self, call: ast.Call, scope: Scope) -> bool:
+    def _leaves_alone(self, call: ast.Call, scope: NameScope) -> bool:
         """CrewAI's own classes copy the lists that they are given."""
         callee = self.value(call.func, scope).known
         own = bool(callee) and all(path_of(one).partition(".")[0] == CREWAI for one in callee)
-        return own or super()._leaves_alone(call, scope)
+        return own or super()._leaves_unchanged(call, scope)
 
     def attribute(self, owner: object, name: str) -> Values:
         if name == "state" and is_kind(owner, "Flow"):
             return _state(owner)
-        if isinstance(owner, Made) and isinstance(owner.maker, type):
-            return self._of_made(owner, owner.maker, name)
+        if isinstance(owner, CallResult) and isinstance(owner.callee, type):
+            return self._of_made(owner, owner.callee, name)
         if isinstance(owner, (type, ModuleType, *_STAND_INS)):
             return super().attribute(owner, name)
         method = _unwrapped(inspect.getattr_static(owner, name, _MISSING))
         if method is not None:
-            return exactly(Applied(method, Arguments((exactly(owner),))))
+            return exactly(PartialFunction(method, Arguments((exactly(owner),))))
         known = super().attribute(owner, name)
         held = name in getattr(owner, "__dict__", ())  # and so can be another one when the program runs
         return Values(known.known, known.complete and not held)
 
-    def _of_made(self, owner: Made, kind: type, name: str) -> Values:
+    def _of_made(self, owner: CallResult, kind: type, name: str) -> Values:
         """An attribute of an object that code makes of a live class."""
         if is_crew_base(kind) and (found := self._of_crew_base(owner, kind, name)) is not None:
             return found
         raw = inspect.getattr_static(kind, name, _MISSING)
         method = raw if isinstance(raw, FunctionType) else _unwrapped(raw)
         if method is not None:
-            return exactly(Applied(method, Arguments((exactly(owner),))))
+            return exactly(PartialFunction(method, Arguments((exactly(owner),))))
         if isinstance(raw, property) and raw.fget is not None:
             return self.call(raw.fget, Arguments((exactly(owner),)))
         given = owner.arguments.get(name) or self._set_by_constructor(owner, kind, name)
@@ -97,20 +102,20 @@ class Reader(Outcomes):
             return given
         return exactly(Attribute(owner, name) if raw is _MISSING else raw)
 
-    def _set_by_constructor(self, owner: Made, kind: type, name: str) -> Values | None:
+    def _set_by_constructor(self, owner: CallResult, kind: type, name: str) -> Values | None:
         """What `__init__` gives to an attribute."""
         method = inspect.getattr_static(kind, "__init__", None)
         readable = self.function(method) if isinstance(method, FunctionType) and self.follow(method) else None
         if readable is None:
             return None
         arguments = Arguments((exactly(owner), *owner.arguments.positional), owner.arguments.keywords)
-        scope = self.inside(readable, arguments)
+        scope = self.body_scope(readable, arguments)
         for node in ast.walk(readable.tree):
             if isinstance(node, ast.Assign) and any(_is_own_attribute(target, name) for target in node.targets):
                 return self.value(node.value, scope)
         return None
 
-    def _of_crew_base(self, owner: Made, kind: type, name: str) -> Values | None:
+    def _of_crew_base(self, owner: CallResult, kind: type, name: str) -> Values | None:
         """An attribute of an object of a class with `@CrewBase`; None where such classes have nothing of their own."""
         if name in {"agents_config", "tasks_config"}:
             return exactly(_config(kind, name))
@@ -121,27 +126,27 @@ class Reader(Outcomes):
         is_marked = hasattr(found, "is_task") or hasattr(found, "is_agent")
         return exactly(Marked(owner, name)) if is_marked else None
 
-    def _made_by(self, owner: Made, method: str) -> Values:
+    def _made_by(self, owner: CallResult, method: str) -> Values:
         """What a marked method makes; it makes it once."""
         key = (id(owner), method)
         if key not in self._by_method:
             self._by_method[key] = (owner, UNKNOWN)
-            found = _unwrapped(vars(owner.maker).get(method))
+            found = _unwrapped(vars(owner.callee).get(method))
             made = self.call(inspect.unwrap(found), Arguments((exactly(owner),))) if found is not None else UNKNOWN
             named = tuple(self._completed(one, owner, method) for one in made.known)
             self._by_method[key] = (owner, Values(named, made.complete))
         return self._by_method[key][1]
 
-    def _completed(self, made: object, owner: Made, method: str) -> object:
+    def _completed(self, made: object, owner: CallResult, method: str) -> object:
         """A task or an agent with what its configuration says, which may name other methods."""
-        if not isinstance(made, Made):
+        if not isinstance(made, CallResult):
             return made
         config = _single(made.arguments.get("config") or exactly(None))
         said = {key: self._said(owner, key, value) for key, value in config.items()} if isinstance(config, dict) else {}
         given = {"name": exactly(method), **said, **made.arguments.keywords}
-        return Made(made.maker, Arguments(made.arguments.positional, given, made.arguments.open), made.line)
+        return CallResult(made.callee, Arguments(made.arguments.positional, given, made.arguments.open), made.line)
 
-    def _said(self, owner: Made, key: str, value: Any) -> Values:
+    def _said(self, owner: CallResult, key: str, value: Any) -> Values:
         if key == "agent" and isinstance(value, str):
             return self._made_by(owner, value)
         if key in {"context", "tools"} and isinstance(value, list):
@@ -173,8 +178,8 @@ class Listed:
 
 def kinds_of(thing: object) -> tuple[type, ...]:
     """The classes of a live object, or of one that code makes."""
-    if isinstance(thing, Made):
-        return thing.maker.__mro__ if isinstance(thing.maker, type) else ()
+    if isinstance(thing, CallResult):
+        return thing.callee.__mro__ if isinstance(thing.callee, type) else ()
     return type(thing).__mro__
 
 
@@ -190,21 +195,21 @@ def is_crew_base(kind: object) -> bool:
 
 def field(thing: Any, name: str, default: Any = None) -> Any:
     """What a field of an object holds; OPEN where the code that makes it does not tell."""
-    if not isinstance(thing, Made):
+    if not isinstance(thing, CallResult):
         return _told(getattr(thing, name, default))
     given = thing.arguments.get(name)
     if given is not None:
         return _single(given)
-    declared = getattr(thing.maker, "model_fields", {}).get(name)
+    declared = getattr(thing.callee, "model_fields", {}).get(name)
     own = getattr(declared, "default", None)
     return default if own is None or type(own).__name__.startswith("PydanticUndefined") else own
 
 
 def _told(found: Any) -> Any:
     """What a field of an object holds, OPEN where its source does not tell."""
-    if isinstance(found, Untold):
+    if isinstance(found, UnknownValue):
         return found if found.is_function else OPEN
-    if isinstance(found, Either):
+    if isinstance(found, Alternatives):
         return OPEN
     return [_told(one) for one in found] if isinstance(found, list) else found
 
@@ -217,12 +222,12 @@ def flag(thing: Any, name: str) -> bool | None:
 
 def listed(reader: Reader, thing: Any, name: str) -> Listed:
     """What a field that is a list holds."""
-    if not isinstance(thing, Made):
+    if not isinstance(thing, CallResult):
         found = getattr(thing, name, None)
-        if isinstance(found, Untold):
+        if isinstance(found, UnknownValue):
             return Listed(complete=False)
         several = flattened(found) if isinstance(found, list | tuple) else []
-        known = [one for one in several if not isinstance(one, Untold) or one.is_function]
+        known = [one for one in several if not isinstance(one, UnknownValue) or one.is_function]
         return Listed(tuple(known), len(known) == len(several))
     given = thing.arguments.get(name)
     if given is None or given.known == (None,):
@@ -233,10 +238,10 @@ def listed(reader: Reader, thing: Any, name: str) -> Listed:
 
 def is_ordered(thing: Any, name: str) -> bool:
     """Whether the number and the order of a list's elements are known."""
-    if not isinstance(thing, Made):
+    if not isinstance(thing, CallResult):
         found = getattr(thing, name, None)
         several = found if isinstance(found, list | tuple) else [found]
-        return not any(isinstance(one, Untold | Either) for one in several)
+        return not any(isinstance(one, UnknownValue | Alternatives) for one in several)
     given = thing.arguments.get(name)
     return given is None or isinstance(_single(given), list)
 
@@ -244,7 +249,7 @@ def is_ordered(thing: Any, name: str) -> bool:
 def tool_name(tool: Any) -> str | None:
     """The name of a tool as a model sees it; None where it cannot be known."""
     name = _decorated(tool) if isinstance(tool, Function) else field(tool, "name")
-    if isinstance(tool, Readable):
+    if isinstance(tool, ReadableFunction):
         name = getattr(tool, "__name__", None)
     return _sanitized(name) if isinstance(name, str) and name else None
 
@@ -252,12 +257,12 @@ def tool_name(tool: Any) -> str | None:
 def always_asks(tool: Any) -> bool:
     """Whether the code of a tool asks a person whatever way it takes."""
     function = _function_of(tool)
-    return function is not None and look_into(function).always_asks
+    return function is not None and summarize(function).always_asks
 
 
 def unseen_of(tool: Any) -> tuple[str, ...]:
     """What the code of a tool runs that cannot be seen."""
-    return unseen_in(_function_of(tool) or tool)
+    return opaque_calls_in(_function_of(tool) or tool)
 
 
 def _function_of(tool: Any) -> Any:
@@ -301,7 +306,7 @@ def _single(values: Values) -> Any:
 def _state(flow: Any) -> Values:
     """Some state of a flow: what its class declares of the fields is known."""
     # there is no public name for it on the class
-    kind = getattr(flow.maker, "_initial_state_t", None) if isinstance(flow, Made) else type(flow.state)
+    kind = getattr(flow.callee, "_initial_state_t", None) if isinstance(flow, CallResult) else type(flow.state)
     return exactly(Instance(kind)) if isinstance(kind, type) and not issubclass(kind, dict) else UNKNOWN
 
 
@@ -341,4 +346,4 @@ def _is_own(function: FunctionType, package: str) -> bool:
     file = function.__code__.co_filename
     if file.startswith(tuple(getattr(sys.modules.get(CREWAI), "__path__", ()))):
         return False
-    return is_programs(function) or (bool(package) and f"{os.sep}{package}{os.sep}" in file)
+    return is_program_code(function) or (bool(package) and f"{os.sep}{package}{os.sep}" in file)

@@ -13,23 +13,23 @@ from guardagent.frameworks.crewai.source import kinds as crewai_kinds
 from guardagent.frameworks.crewai.source.reader import is_crew_class, reader_of
 from guardagent.frameworks.crewai.source.told import DECORATORS, Condition, Decorator
 from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
+from guardagent.workflow.python_source.evaluation.evaluator import Evaluator
 from guardagent.workflow.python_source.evaluation.values import (
-    Applied,
     Arguments,
     Class,
     Function,
-    Imported,
+    ImportedName,
+    PartialFunction,
     Values,
     exactly,
     path_of,
-    text,
+    plain_string,
 )
-from guardagent.workflow.python_source.programs.scopes import Object
-from guardagent.workflow.python_source.programs.stand_ins import Framed, make, stage_of
+from guardagent.workflow.python_source.programs.scopes import ProgramObject
+from guardagent.workflow.python_source.programs.stubs import ObjectStub, converter_of, make
 
 if TYPE_CHECKING:
-    from guardagent.workflow.python_source.programs.interpret import Interpreter
+    from guardagent.workflow.python_source.programs.interpreter import Interpreter
 
 KINDS = crewai_kinds.KINDS
 CONSTANTS: dict[str, object] = {
@@ -43,11 +43,11 @@ _MARKS = set(
 
 
 def is_workflow(value: object) -> bool:
-    if isinstance(value, Framed):
+    if isinstance(value, ObjectStub):
         return is_kind(value, "Flow", "Crew", "Task", "BaseAgent")
     if isinstance(value, Class):
         return is_crew_class(value) or _is_flow(value)
-    return isinstance(value, Object) and is_crew_class(value.made_of)
+    return isinstance(value, ProgramObject) and is_crew_class(value.made_of)
 
 
 def _is_flow(made_of: Class) -> bool:
@@ -82,22 +82,22 @@ def extract(found: Found, name: str) -> Graph:
     interpreter, value = found.interpreter, found.value
     reader = reader_of(interpreter)
     made: object = interpreter.make(value) if isinstance(value, Class) else value
-    if isinstance(made, Object) and is_crew_class(made.made_of):
+    if isinstance(made, ProgramObject) and is_crew_class(made.made_of):
         made = live.crew_of(reader, made, f"the class {getattr(getattr(made.made_of, 'tree', None), 'name', '')}")
     graph = live.extract(made, name, reader)
-    return replace(graph, notes=(*graph.notes, *stage_of(interpreter).notes))
+    return replace(graph, notes=(*graph.notes, *converter_of(interpreter).notes))
 
 
 def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
     """What a call of one of CrewAI's decorators and conditions gives; its classes are told by KINDS."""
     first = arguments.get("", 0)
-    if isinstance(target, Applied) and _makes_crew(target):
+    if isinstance(target, PartialFunction) and _makes_crew(target):
         return reader_of(interpreter).call(target, arguments)
     if isinstance(target, Decorator):
         return _tools(interpreter, first, target.arguments, line) if target.name == "tool" else first
-    if target is staticmethod and first is not None and any(isinstance(one, Framed) for one in first.known):
+    if target is staticmethod and first is not None and any(isinstance(one, ObjectStub) for one in first.known):
         return first
-    path = target.path if isinstance(target, Imported) else ""
+    path = target.path if isinstance(target, ImportedName) else ""
     name = path.rpartition(".")[2]
     if path.partition(".")[0] != CREWAI:
         return None
@@ -106,17 +106,17 @@ def called(interpreter: Interpreter, target: object, arguments: Arguments, line:
     if name in DECORATORS:
         return exactly(Decorator(name, arguments))
     if name == "tool" and not path.startswith(f"{CREWAI}.project"):
-        functions = first is not None and any(isinstance(one, Function | Applied) for one in first.known)
+        functions = first is not None and any(isinstance(one, Function | PartialFunction) for one in first.known)
         return _tools(interpreter, first, Arguments(), line) if functions else exactly(Decorator(name, arguments))
     return first if name in _MARKS or name == "CrewBase" else None
 
 
-def _makes_crew(target: Applied) -> bool:
+def _makes_crew(target: PartialFunction) -> bool:
     """Whether it is the method of a class with `@CrewBase` that is marked as giving the crew."""
     owners = target.arguments.positional[0].known if target.arguments.positional else ()
     marks = getattr(getattr(target.function, "tree", None), "decorator_list", ())
     names = {getattr(one, "id", getattr(one, "attr", "")) for one in marks}
-    return "crew" in names and any(isinstance(one, Object) and is_crew_class(one.made_of) for one in owners)
+    return "crew" in names and any(isinstance(one, ProgramObject) and is_crew_class(one.made_of) for one in owners)
 
 
 def _tools(interpreter: Interpreter, functions: Values | None, given: Arguments, line: int) -> Values | None:
@@ -124,7 +124,7 @@ def _tools(interpreter: Interpreter, functions: Values | None, given: Arguments,
     if functions is None:
         return None
     said = given.get("", 0)
-    names = [text(one) for one in said.known if isinstance(one, str)] if said is not None else []
+    names = [plain_string(one) for one in said.known if isinstance(one, str)] if said is not None else []
     made = []
     for one in functions.known:
         name = names[0] if names else str(getattr(getattr(one, "tree", None), "name", "tool"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from guardagent.frameworks.crewai.source.told import FlowTold
 from guardagent.workflow.python_source.evaluation.values import UNKNOWN, Arguments, Values, exactly
-from guardagent.workflow.python_source.programs.stand_ins import REQUIRED, Framed, Kind
+from guardagent.workflow.python_source.programs.stubs import REQUIRED, ClassStub, ObjectStub
 
 CREWAI = "crewai"
 _STARTS = [f"{prefix}kickoff{rest}" for prefix in ("", "a") for rest in ("", "_async", "_for_each", "_for_each_async")]
@@ -12,12 +12,12 @@ _STARTS = [f"{prefix}kickoff{rest}" for prefix in ("", "a") for rest in ("", "_a
 _MATTERS = {"agent", "tools", "human_input", "async_execution", "allow_delegation"}
 
 
-def _started(owner: Framed, _arguments: Arguments, _line: int) -> Values:
+def _started(owner: ObjectStub, _arguments: Arguments, _line: int) -> Values:
     owner.interpreter.started += [owner, owner.made_of]
     return UNKNOWN
 
 
-def _settle_config(made: Framed) -> None:
+def _settle_config(made: ObjectStub) -> None:
     """What a configuration says, where the program itself gives nothing else; anything, where it is not known."""
     defaults, config = made.kind.all_fields, made.attributes.get("config", exactly(None))
     for table in config.known:
@@ -29,62 +29,62 @@ def _settle_config(made: Framed) -> None:
             _say(made, name, (defaults[name],), UNKNOWN)
 
 
-def _say(made: Framed, name: str, default: tuple[object], value: Values) -> None:
+def _say(made: ObjectStub, name: str, default: tuple[object], value: Values) -> None:
     if made.attributes.get(name, exactly(*default)).known == default:
         made.attributes[name] = value
 
 
-def _settle_task(made: Framed) -> None:
+def _settle_task(made: ObjectStub) -> None:
     """Of its description nothing depends but a label."""
     _settle_config(made)
     if not made.attributes["description"].complete or len(made.attributes["description"].known) != 1:
         made.attributes["description"] = exactly(None)
 
 
-def _settle_flow(made: Framed) -> None:
+def _settle_flow(made: ObjectStub) -> None:
     made.attributes["_definition"] = exactly(FlowTold(made))
 
 
 _RUNS = dict.fromkeys(_STARTS, _started)
-_AGENT = Kind(
+_AGENT = ClassStub(
     "BaseAgent", f"{CREWAI}.agents.agent_builder.base_agent",
     fields={
         "role": "", "goal": "", "backstory": "", "tools": None, "llm": None, "allow_delegation": False, "memory": None,
         "multimodal": False, "mcps": None, "apps": None, "a2a": None, "config": None,
     },
-    several=frozenset({"tools"}), settle=_settle_config, methods=_RUNS,
+    list_fields=frozenset({"tools"}), finish=_settle_config, methods=_RUNS,
 )  # fmt: skip
-_TASK = Kind(
+_TASK = ClassStub(
     "Task", f"{CREWAI}.task",
     fields={
         "description": "", "expected_output": "", "name": None, "agent": None, "tools": None, "context": None,
         "async_execution": False, "human_input": False, "guardrail": None, "guardrails": None,
         "guardrail_max_retries": 3, "config": None, "callback": None,
     },
-    several=frozenset({"tools"}), settle=_settle_task,
+    list_fields=frozenset({"tools"}), finish=_settle_task,
 )  # fmt: skip
-_CREW = Kind(
+_CREW = ClassStub(
     "Crew", f"{CREWAI}.crew",
     fields={
         "tasks": None, "agents": None, "process": "sequential", "memory": False, "manager_agent": None,
         "manager_llm": None, "planning": False, "config": None,
     },
-    several=frozenset({"tasks", "agents"}), ordered=frozenset({"tasks"}), methods=_RUNS,
+    list_fields=frozenset({"tasks", "agents"}), ordered_fields=frozenset({"tasks"}), methods=_RUNS,
 )  # fmt: skip
-FLOW = Kind("Flow", f"{CREWAI}.flow.flow", fields={"tracing": None}, settle=_settle_flow,
+FLOW = ClassStub("Flow", f"{CREWAI}.flow.flow", fields={"tracing": None}, finish=_settle_flow,
             methods={**_RUNS, "plot": _started})  # fmt: skip
-_LLM = Kind("BaseLLM", f"{CREWAI}.llms.base_llm", fields={"model": None})
-_TOOL = Kind(
+_LLM = ClassStub("BaseLLM", f"{CREWAI}.llms.base_llm", fields={"model": None})
+_TOOL = ClassStub(
     "BaseTool", f"{CREWAI}.tools.base_tool", fields={"name": REQUIRED, "description": ""}, suffix="Tool",
-    positional=(), doubtful={"name": None},
+    positional=(), fallbacks={"name": None},
 )  # fmt: skip
-TOOL = Kind("Tool", f"{CREWAI}.tools.base_tool", _TOOL, {"func": None}, positional=())
+TOOL = ClassStub("Tool", f"{CREWAI}.tools.base_tool", _TOOL, {"func": None}, positional=())
 KINDS = (
     _AGENT, _TASK, _CREW, FLOW, _LLM, _TOOL, TOOL,
-    Kind("Agent", f"{CREWAI}.agent.core", _AGENT),
-    Kind("LiteAgent", f"{CREWAI}.lite_agent", _AGENT),
-    Kind("ConditionalTask", f"{CREWAI}.tasks.conditional_task", _TASK, {"condition": None}),
-    Kind("LLM", f"{CREWAI}.llm", _LLM, positional=("model",)),
-    Kind("CrewStructuredTool", f"{CREWAI}.tools.structured_tool", _TOOL, {"func": None}),
-    Kind("ReadyMadeTool", "crewai_tools", _TOOL, suffix="Tool", positional=()),
+    ClassStub("Agent", f"{CREWAI}.agent.core", _AGENT),
+    ClassStub("LiteAgent", f"{CREWAI}.lite_agent", _AGENT),
+    ClassStub("ConditionalTask", f"{CREWAI}.tasks.conditional_task", _TASK, {"condition": None}),
+    ClassStub("LLM", f"{CREWAI}.llm", _LLM, positional=("model",)),
+    ClassStub("CrewStructuredTool", f"{CREWAI}.tools.structured_tool", _TOOL, {"func": None}),
+    ClassStub("ReadyMadeTool", "crewai_tools", _TOOL, suffix="Tool", positional=()),
 )  # fmt: skip

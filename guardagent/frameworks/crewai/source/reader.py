@@ -16,22 +16,22 @@ from guardagent.workflow.python_source.evaluation.values import (
     Binding,
     Class,
     Function,
-    Imported,
+    ImportedName,
     Instance,
-    Live,
-    Scope,
+    LiveValue,
+    NameScope,
     Sequence,
     Values,
     exactly,
     path_of,
-    text,
+    plain_string,
 )
-from guardagent.workflow.python_source.functions.bodies import Readable
-from guardagent.workflow.python_source.programs.scopes import Object
-from guardagent.workflow.python_source.programs.stand_ins import Framed, stage_of
+from guardagent.workflow.python_source.functions.bodies import ReadableFunction
+from guardagent.workflow.python_source.programs.scopes import ProgramObject
+from guardagent.workflow.python_source.programs.stubs import ObjectStub, converter_of
 
 if TYPE_CHECKING:
-    from guardagent.workflow.python_source.programs.interpret import Interpreter
+    from guardagent.workflow.python_source.programs.interpreter import Interpreter
 
 _READERS: WeakKeyDictionary[Interpreter, SourceReader] = WeakKeyDictionary()
 _CONFIGS = {"agents_config": "config/agents.yaml", "tasks_config": "config/tasks.yaml"}
@@ -43,11 +43,11 @@ class SourceReader(Reader):
     def __init__(self, interpreter: Interpreter) -> None:
         super().__init__()
         self.live, self.constants, self.interpreter = False, interpreter.constants, interpreter
-        self._made_once: dict[tuple[int, str], tuple[Object, Values]] = {}
+        self._made_once: dict[tuple[int, str], tuple[ProgramObject, Values]] = {}
 
     def attribute(self, owner: object, name: str) -> Values:
-        if not isinstance(owner, Object):
-            return super().attribute(owner, name) if not isinstance(owner, Live) else UNKNOWN
+        if not isinstance(owner, ProgramObject):
+            return super().attribute(owner, name) if not isinstance(owner, LiveValue) else UNKNOWN
         if name == "state" and is_kind(owner, "Flow"):
             return self._state_of(owner)
         if is_crew_class(owner.made_of) and (found := self._of_crew(owner, name)) is not None:
@@ -55,12 +55,12 @@ class SourceReader(Reader):
         return self.interpreter.attribute(owner, name)
 
     def call(self, target: object, arguments: Arguments, line: int = 0) -> Values:
-        if isinstance(target, Readable):
-            function = target.readable()[1]
-            return self.returned(function, arguments) if function is not None else UNKNOWN
+        if isinstance(target, ReadableFunction):
+            function = target.source()[1]
+            return self.return_values(function, arguments) if function is not None else UNKNOWN
         if isinstance(target, Marked):
             return self._made_by(target.owner, target.method)
-        if isinstance(target, Imported | Class | Live) or _is_of_framed(target):
+        if isinstance(target, ImportedName | Class | LiveValue) or _is_of_framed(target):
             return self._run(target, arguments, line)
         return super().call(target, arguments, line)
 
@@ -71,10 +71,10 @@ class SourceReader(Reader):
         finally:
             self.interpreter.executing = before
 
-    def _import_any(self, source: ast.Import | ast.ImportFrom, binding: Binding, scope: Scope) -> Values:
+    def _import_any(self, source: ast.Import | ast.ImportFrom, binding: Binding, scope: NameScope) -> Values:
         return self.interpreter._import_any(source, binding, scope)  # noqa: SLF001 - it knows the program's files
 
-    def _state_of(self, flow: Object) -> Values:
+    def _state_of(self, flow: ProgramObject) -> Values:
         """Some state of a flow: what its class declares of the fields is known."""
         made_of = flow.made_of
         if not isinstance(made_of, Class):
@@ -87,7 +87,7 @@ class SourceReader(Reader):
 
     # Classes with `@CrewBase`.
 
-    def _of_crew(self, owner: Object, name: str) -> Values | None:
+    def _of_crew(self, owner: ProgramObject, name: str) -> Values | None:
         """An attribute of an object of a class with `@CrewBase`; None where such classes have nothing of their own."""
         assert isinstance(owner.made_of, Class)
         if name in _CONFIGS:
@@ -119,9 +119,9 @@ class SourceReader(Reader):
             self._made_once[key] = (owner, made)
         return self._made_once[key][1]
 
-    def _complete(self, made: object, owner: Object, method: str) -> None:
+    def _complete(self, made: object, owner: ProgramObject, method: str) -> None:
         """What its configuration says may name other methods; a task is called like its method."""
-        if not isinstance(made, Framed):
+        if not isinstance(made, ObjectStub):
             return
         if made.attributes.get("name", exactly(None)).known == (None,):
             made.attributes["name"] = exactly(method)
@@ -129,11 +129,11 @@ class SourceReader(Reader):
             if name in made.attributes:
                 made.attributes[name] = self._said(owner, made.attributes[name])
 
-    def _said(self, owner: Object, values: Values) -> Values:  # type: ignore[override]
+    def _said(self, owner: ProgramObject, values: Values) -> Values:  # type: ignore[override]
         found = Values((), values.complete)
         for one in values.known:
             if isinstance(one, str):
-                found |= self._made_by(owner, text(one))
+                found |= self._made_by(owner, plain_string(one))
             elif isinstance(one, list) and all(isinstance(each, str) for each in one):
                 found |= exactly(Sequence(tuple(self._made_by(owner, each) for each in one)))
             else:
@@ -145,10 +145,10 @@ class SourceReader(Reader):
         given = self.interpreter.value(ast.Name(name, ast.Load()), CodeScope(made_of.tree, made_of.scope))
         if given.known and not isinstance(given.known[0], str):
             return given
-        path = self._folder(made_of) / (text(given.known[0]) if given.known else _CONFIGS[name])
+        path = self._folder(made_of) / (plain_string(given.known[0]) if given.known else _CONFIGS[name])
         found = configured(path)
         if not found:
-            stage_of(self.interpreter).note(f"{path}: {name} of {made_of.tree.name} is not there, or says nothing")
+            converter_of(self.interpreter).note(f"{path}: {name} of {made_of.tree.name} is not there, or says nothing")
             return UNKNOWN
         return exactly(found)
 
@@ -177,4 +177,4 @@ def is_crew_class(made_of: object) -> bool:
 
 
 def _is_of_framed(target: object) -> bool:
-    return isinstance(target, Attribute) and isinstance(target.owner, Framed)
+    return isinstance(target, Attribute) and isinstance(target.owner, ObjectStub)

@@ -9,29 +9,29 @@ from functools import cached_property
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from guardagent.workflow.python_source.evaluation import declared
+from guardagent.workflow.python_source.evaluation import declared_types
 from guardagent.workflow.python_source.evaluation.scope import CodeScope
 from guardagent.workflow.python_source.evaluation.values import (
     NOTHING,
     Arguments,
     Class,
     Function,
-    Live,
+    LiveValue,
     Values,
     path_of,
-    text,
+    plain_string,
 )
-from guardagent.workflow.python_source.programs.stand_ins import stage_of
+from guardagent.workflow.python_source.programs.stubs import converter_of
 
 if TYPE_CHECKING:
-    from guardagent.workflow.python_source.programs.stand_ins import Framed
+    from guardagent.workflow.python_source.programs.stubs import ObjectStub
 
 DECORATORS = {"start", "listen", "router", "human_feedback", "persist"}
 Told = str | dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Decorator(Live):
+class Decorator(LiveValue):
     """A decorator of CrewAI with its arguments: it leaves the method as it is."""
 
     name: str
@@ -39,7 +39,7 @@ class Decorator(Live):
 
 
 @dataclass(frozen=True, eq=False)
-class Condition(Live):
+class Condition(LiveValue):
     """`and_(...)` or `or_(...)`."""
 
     sign: str
@@ -59,10 +59,10 @@ class MethodTold:
     do: Any = field(default_factory=lambda: SimpleNamespace(call="code", ref=""))
 
 
-class FlowTold(Live):
+class FlowTold(LiveValue):
     """What is known of the methods of a flow's own class; CrewAI does not run those of the classes it comes from."""
 
-    def __init__(self, flow: Framed) -> None:
+    def __init__(self, flow: ObjectStub) -> None:
         self.flow = flow
 
     @cached_property
@@ -78,7 +78,7 @@ class FlowTold(Live):
     def _tell_what_is_not_read(self, made_of: Class) -> None:
         if self.flow.interpreter.member(made_of, "conversational") is True:
             said = f"{made_of.tree.name} is conversational: the methods that CrewAI adds to it are not read"
-            stage_of(self.flow.interpreter).note(said)
+            converter_of(self.flow.interpreter).note(said)
 
     def _method(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: CodeScope) -> MethodTold | None:
         decorators = list(self._decorators(node, scope))
@@ -123,15 +123,15 @@ class FlowTold(Live):
 
     def _declared(self, node: ast.AST, scope: CodeScope) -> list[str]:
         """The labels that a router is declared to return."""
-        parts = declared.parts(self.flow.interpreter, getattr(node, "returns", None), scope)
+        parts = declared_types.annotated_types(self.flow.interpreter, getattr(node, "returns", None), scope)
         several = [one for part in parts for one in (part.values.known if part.values is not None else ())]
-        return list(dict.fromkeys(text(one) for one in several if isinstance(one, str)))
+        return list(dict.fromkeys(plain_string(one) for one in several if isinstance(one, str)))
 
     def _texts(self, values: Values | None) -> list[str]:
         found: list[str] = []
         for one in (values or NOTHING).known:
             several = [one] if isinstance(one, str) else self.flow.interpreter.elements(Values((one,))).known
-            found += [text(each) for each in several if isinstance(each, str)]
+            found += [plain_string(each) for each in several if isinstance(each, str)]
         return found
 
     def _condition(self, values: Values | None, node: ast.AST) -> Told | None:
@@ -141,12 +141,14 @@ class FlowTold(Live):
         found = [told for one in values.known if (told := self._one(one, node)) is not None]
         if not values.complete or len(found) != 1:
             line = getattr(node, "lineno", 0)
-            stage_of(self.flow.interpreter).note(f"line {line}: what the method waits for is not known from the source")
+            converter_of(self.flow.interpreter).note(
+                f"line {line}: what the method waits for is not known from the source"
+            )
         return found[0] if len(found) == 1 else {"or": found or ["?"]}
 
     def _one(self, one: object, node: ast.AST) -> Told | None:
         if isinstance(one, str):
-            return text(one)
+            return plain_string(one)
         if isinstance(one, Function):
             return str(getattr(one.tree, "name", "?"))
         if isinstance(one, Condition):

@@ -22,7 +22,7 @@ from guardagent.frameworks.langgraph.extractor.open import GraphOfCode, is_frame
 from guardagent.frameworks.langgraph.extractor.parts import Call, Part, Way, joined
 from guardagent.frameworks.langgraph.package import FRAMEWORK
 from guardagent.workflow.extraction import from_module
-from guardagent.workflow.extraction.frameworks import is_a, private
+from guardagent.workflow.extraction.framework_objects import is_a, private_attribute
 from guardagent.workflow.model.graph import END, START, EdgeKind, Graph, GraphBuilder, NodeKind
 
 ALL = "*"
@@ -168,9 +168,9 @@ class Level:
 
     def __post_init__(self) -> None:
         compiled = not is_a(self.graph, "langgraph", "StateGraph")
-        self.state_graph: Any = private(self.graph, "builder", "langgraph") if compiled else self.graph
+        self.state_graph: Any = private_attribute(self.graph, "builder", "langgraph") if compiled else self.graph
         # what was added to the StateGraph after it was compiled is no part of the compiled graph
-        present = private(self.graph, "nodes", "langgraph")
+        present = private_attribute(self.graph, "nodes", "langgraph")
         self.specs: dict[str, Any] = {name: one for name, one in self.state_graph.nodes.items() if name in present}
         self.before = self._interrupts("interrupt_before_nodes")
         self.after = self._interrupts("interrupt_after_nodes")
@@ -187,7 +187,7 @@ class Level:
         for note in getattr(self.state_graph, "notes", ()):
             self.extraction.builder.note(note)
         for what in getattr(self.state_graph, "unseen", ()):
-            self.extraction.builder.unseen(what)
+            self.extraction.builder.note_hidden_tools(what)
         facts: dict[str, Facts] = {}
         for name, spec in self.specs.items():
             self._node(name, spec, facts)
@@ -340,7 +340,7 @@ class Level:
             yield from self._mapped(source, pairs, returned, sends, elsewhere=elsewhere)
             elsewhere = False  # what it sends to is taken to be in its path map
         else:
-            declared = frozenset[str]().union(*(body.declared | body.texts.known for body in bodies))
+            declared = frozenset[str]().union(*(body.declared | body.strings.known for body in bodies))
             is_told = bool(bodies) and all(body.declared or body.returns is not None for body in bodies)
             if is_told:
                 yield from (Link(source, target, "conditional") for target in self._known(source, declared))

@@ -16,14 +16,14 @@ from guardagent.frameworks.langgraph.extractor.commands import WORDS
 from guardagent.frameworks.langgraph.extractor.nodes import Facts, facts_of
 from guardagent.frameworks.langgraph.extractor.open import GraphOfCode, TaskLike, is_graph, is_runnable, open_runnable
 from guardagent.frameworks.langgraph.extractor.parts import Drawing, Part, Way, joined
-from guardagent.workflow.extraction.frameworks import is_a, private
+from guardagent.workflow.extraction.framework_objects import is_a, private_attribute
 from guardagent.workflow.model.graph import EdgeKind
-from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
+from guardagent.workflow.python_source.evaluation.evaluator import Evaluator
 from guardagent.workflow.python_source.evaluation.scope import CodeScope
-from guardagent.workflow.python_source.evaluation.values import Applied, Arguments, Function
-from guardagent.workflow.python_source.functions.bodies import Readable, follows
+from guardagent.workflow.python_source.evaluation.values import Arguments, Function, PartialFunction
+from guardagent.workflow.python_source.functions.bodies import ReadableFunction, follows
 from guardagent.workflow.python_source.functions.flow import Flow
-from guardagent.workflow.python_source.functions.unseen import RUNS
+from guardagent.workflow.python_source.functions.opaque_calls import RUN_METHODS
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Channels:
         if isinstance(self.graph, GraphOfCode):
             flow: Any = self.graph
             return self._function(flow.name, flow.code, flow.code)
-        nodes: dict[str, Any] = dict(private(self.graph, "nodes", "langgraph"))
+        nodes: dict[str, Any] = dict(private_attribute(self.graph, "nodes", "langgraph"))
         parts = {name: self._node(name, node) for name, node in nodes.items()}
         first, last = _names(self.graph.input_channels), _names(self.graph.output_channels)
         whole = Part([], [])
@@ -60,7 +60,7 @@ class Channels:
 
     def _function(self, name: str, function: object, runnable: object) -> Part:
         """Adds the node of a function, or its steps."""
-        if isinstance(function, FunctionType | Readable):
+        if isinstance(function, FunctionType | ReadableFunction):
             steps = Steps(self.extraction, f"{self.prefix}{name}", name, function)
             if steps.worth_it:
                 return steps.part()
@@ -95,7 +95,7 @@ class Steps:
     extraction: Drawing
     id: str
     name: str
-    function: FunctionType | Readable
+    function: FunctionType | ReadableFunction
     _parts: dict[int, Part] = field(default_factory=dict)
     _open: list[ast.AST] = field(default_factory=list)
 
@@ -106,7 +106,7 @@ class Steps:
             self.evaluator = Evaluator(follow=lambda function: follows(root, function))
             self.readable = self.evaluator.function(root)
         else:
-            self.evaluator, self.readable = root.readable()
+            self.evaluator, self.readable = root.source()
 
     @property
     def worth_it(self) -> bool:
@@ -117,7 +117,7 @@ class Steps:
 
     def _reached(self, function: Function, arguments: Arguments, seen: list[ast.AST]) -> Iterator[object]:
         """Whatever is called by a function and its helpers."""
-        scope = self.evaluator.inside(function, arguments)
+        scope = self.evaluator.body_scope(function, arguments)
         for call in _calls(function):
             for target in self._targets(call, scope):
                 yield target
@@ -136,7 +136,7 @@ class Steps:
     def _of(self, function: Function, arguments: Arguments, begin: Way) -> Part:
         """Adds the steps of one function, which begins at a node that is there."""
         self._open.append(function.tree)
-        scope = self.evaluator.inside(function, arguments)
+        scope = self.evaluator.body_scope(function, arguments)
         steps = {id(call): step for call in _calls(function) if (step := self._step(call, scope)) is not None}
         flow = Flow(function.tree, lambda _call: False, lambda call: id(call) in steps)
         place = {None: -1} | {one: number for number, one in enumerate(steps)}
@@ -175,7 +175,7 @@ class Steps:
             return self._node(
                 str(getattr(target, "__name__", None) or getattr(target, "name", "task")), facts_of(target.func)
             )
-        if WORDS.is_question(target):
+        if WORDS.asks_human(target):
             return self._question(call)
         if is_graph(target):
             name = getattr(target, "name", None) or "graph"
@@ -189,7 +189,7 @@ class Steps:
 
     def _has_steps(self, function: Function) -> bool:
         reached = self._reached(function, Arguments(open=True), [])
-        return any(_is_step(one) or WORDS.is_question(one) for one in reached)
+        return any(_is_step(one) or WORDS.asks_human(one) for one in reached)
 
     def _node(self, name: str, facts: Facts) -> Part:
         node = f"{self.id}/{name}"
@@ -215,11 +215,11 @@ class Steps:
 
     def _targets(self, call: ast.Call, scope: CodeScope) -> Iterator[object]:
         """What a call runs: a function, or the object whose method it is."""
-        if isinstance(call.func, ast.Attribute) and call.func.attr in RUNS:
+        if isinstance(call.func, ast.Attribute) and call.func.attr in RUN_METHODS:
             yield from self.evaluator.value(call.func.value, scope).known
         for target in self.evaluator.value(call.func, scope).known:
-            inner = target.function if isinstance(target, Applied) else target
-            if isinstance(inner, FunctionType) and self.evaluator.follow(inner) and not WORDS.is_question(inner):
+            inner = target.function if isinstance(target, PartialFunction) else target
+            if isinstance(inner, FunctionType) and self.evaluator.follow(inner) and not WORDS.asks_human(inner):
                 yield self.evaluator.function(inner)
             else:
                 yield inner

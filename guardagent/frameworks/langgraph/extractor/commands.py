@@ -6,52 +6,52 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 
-from guardagent.workflow.python_source.evaluation.declared import Part
+from guardagent.workflow.python_source.evaluation.declared_types import AnnotatedType
 from guardagent.workflow.python_source.evaluation.values import (
     UNKNOWN,
     Arguments,
-    Imported,
-    Made,
+    CallResult,
+    ImportedName,
     Values,
     exactly,
-    is_called,
-    text,
+    is_member_of,
+    plain_string,
 )
-from guardagent.workflow.python_source.functions.bodies import Body, Words, look_into
-from guardagent.workflow.python_source.functions.texts import Texts, flat
+from guardagent.workflow.python_source.functions.bodies import FrameworkNames, FunctionSummary, summarize
+from guardagent.workflow.python_source.functions.known_strings import KnownStrings, flat
 
 _INTERRUPTS = ("interrupt", "NodeInterrupt", "GraphInterrupt")
 _PARENT = "__parent__"
 
-WORDS = Words(
+WORDS = FrameworkNames(
     asks=frozenset(("langgraph", name) for name in _INTERRUPTS),
     opens=frozenset({"ToolNode", "create_agent", "create_react_agent"}),
 )
 
 
-ANYWHERE = Made(Imported("langgraph.types.Command"), Arguments(keywords={"goto": UNKNOWN}))
+ANYWHERE = CallResult(ImportedName("langgraph.types.Command"), Arguments(keywords={"goto": UNKNOWN}))
 """A command of which it is not known where it leads to."""
 
 
 def node_body(function: object) -> NodeBody:
     """Looks into a function that LangGraph runs."""
-    found = look_into(function, WORDS)
+    found = summarize(function, WORDS)
     return NodeBody(**{one.name: getattr(found, one.name) for one in fields(found)})
 
 
 @dataclass(frozen=True)
-class NodeBody(Body):
+class NodeBody(FunctionSummary):
     """A function that LangGraph runs: where it leads to, by its texts and by its commands."""
 
     @cached_property
     def _ways(self) -> _Ways:
         ways = _Ways()
-        for one in (*self.made, *(one for one in flat(self.returned) if _is(one, "Command"))):
+        for one in (*self.constructed, *(one for one in flat(self.return_values) if _is(one, "Command"))):
             ways.take(one)
-        ways.send(flat(self.returned))
+        ways.send(flat(self.return_values))
         for one in self.named:
-            ways.open |= {"goto", "parent_goto"} if is_called(one, "langgraph", "Command") else set()
-            ways.open |= {"sends"} if is_called(one, "langgraph", "Send") else set()
+            ways.open |= {"goto", "parent_goto"} if is_member_of(one, "langgraph", "Command") else set()
+            ways.open |= {"sends"} if is_member_of(one, "langgraph", "Send") else set()
         return ways
 
     @property
@@ -86,23 +86,25 @@ class NodeBody(Body):
     @property
     def returns(self) -> frozenset[str] | None:
         """The texts that it can return; None where that cannot be known."""
-        return self.texts.known if self.texts.complete else None
+        return self.strings.known if self.strings.complete else None
 
     @property
     def declared(self) -> frozenset[str]:
         """The texts that it is declared to return, by `Literal` or an enumeration."""
-        return _literals(one for one in self.annotated if "Command" not in one.within)
+        return _literals(one for one in self.return_types if "Command" not in one.within)
 
     @property
     def declared_goto(self) -> frozenset[str]:
         """The texts in its annotation `Command[Literal[...]]`."""
-        return _literals(one for one in self.annotated if "Command" in one.within)
+        return _literals(one for one in self.return_types if "Command" in one.within)
 
     @property
     def commands_only(self) -> bool:
         """Whatever it returns is a command."""
-        every = list(flat(self.returned))
-        declared = ["Command" in part.within or is_called(part.type, "langgraph", "Command") for part in self.annotated]
+        every = list(flat(self.return_values))
+        declared = [
+            "Command" in part.within or is_member_of(part.type, "langgraph", "Command") for part in self.return_types
+        ]
         return (bool(declared) and all(declared)) or (bool(every) and all(_is(one, "Command") for one in every))
 
     @property
@@ -115,7 +117,7 @@ class NodeBody(Body):
             for command in (one for one in every if _is(one, "Command")):
                 ways.take(command, any_graph=True)
             ways.send(every)
-            if ways.open or ways.sends or not Texts.of(values).complete:
+            if ways.open or ways.sends or not KnownStrings.of(values).complete:
                 return frozenset()
             (asked if was_asked else unasked).update(ways.goto)
         return frozenset(asked - unasked)
@@ -148,7 +150,7 @@ class _Ways:
                 self.parent_goto |= _texts(_send_target(send))
 
     def _lead(self, which: str, into: set[str], goto: Values, line: int) -> None:
-        names = Texts.of(goto)
+        names = KnownStrings.of(goto)
         into |= names.known
         if not names.complete:
             self.open.add(which)
@@ -168,18 +170,18 @@ class _Ways:
 
 def _is(one: object, name: str) -> bool:
     """Whether a value is a command, or a sending: a live one, or one that the code makes."""
-    return is_called(one.maker if isinstance(one, Made) else type(one), "langgraph", name)
+    return is_member_of(one.callee if isinstance(one, CallResult) else type(one), "langgraph", name)
 
 
 def _send_target(send: object) -> Values:
-    if isinstance(send, Made):
+    if isinstance(send, CallResult):
         return send.arguments.get("node", 0) or Values(complete=False)
     return exactly(getattr(send, "node", None))
 
 
 def _parts(command: object) -> tuple[Values | None, Values]:
     """Where a command leads to, and of which graph that is."""
-    if isinstance(command, Made):
+    if isinstance(command, CallResult):
         return command.arguments.get("goto"), command.arguments.get("graph") or exactly(None)
     return exactly(getattr(command, "goto", ())), exactly(getattr(command, "graph", None))
 
@@ -193,8 +195,8 @@ def _may_be_parent(graph: Values) -> bool:
 
 
 def _texts(values: Values) -> frozenset[str]:
-    return frozenset(text(one) for one in values.known if isinstance(one, str))
+    return frozenset(plain_string(one) for one in values.known if isinstance(one, str))
 
 
-def _literals(parts: Iterator[Part]) -> frozenset[str]:
+def _literals(parts: Iterator[AnnotatedType]) -> frozenset[str]:
     return frozenset[str]().union(*(_texts(one.values) for one in parts if one.values is not None))

@@ -19,12 +19,12 @@ from guardagent.frameworks.langgraph.extractor.open import (
     programs_functions,
     tool_of,
 )
-from guardagent.workflow.extraction.frameworks import is_a
+from guardagent.workflow.extraction.framework_objects import is_a
 from guardagent.workflow.model.graph import NodeKind
-from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
-from guardagent.workflow.python_source.evaluation.values import Made, path_of
-from guardagent.workflow.python_source.functions.bodies import Use, definition
-from guardagent.workflow.python_source.functions.unseen import RUNS
+from guardagent.workflow.python_source.evaluation.evaluator import Evaluator
+from guardagent.workflow.python_source.evaluation.values import CallResult, path_of
+from guardagent.workflow.python_source.functions.bodies import MethodCall, definition
+from guardagent.workflow.python_source.functions.opaque_calls import RUN_METHODS
 
 _AGENTS = {"create_agent", "create_react_agent"}
 _OWN = ("langgraph", "langchain")
@@ -115,11 +115,11 @@ class _Collector:
     _seen: set[int] = field(default_factory=set)
     _gated: dict[str, list[bool]] = field(default_factory=dict)
 
-    def collect(self, opened: Opened, *, inside: bool, use: Use | None = None) -> None:
+    def collect(self, opened: Opened, *, inside: bool, use: MethodCall | None = None) -> None:
         """Takes down what something is made of; `inside` a function that runs it by `use`."""
         self.facts.unseen.extend(opened.unseen)
         for tool in opened.tools:
-            self._tool(tool, asked=use is not None and use.asked)
+            self._tool(tool, asked=use is not None and use.after_approval)
         for node in opened.tool_nodes:
             self._wrapped(node)
         for name in opened.server_tools:
@@ -146,42 +146,44 @@ class _Collector:
         self._unseen(body)
         if not body.source_known and body.file is not None:
             self.facts.notes.append("its source is not to be had; what it does was told from its compiled code")
-        for use in body.uses:
+        for use in body.method_calls:
             self._used(use)
-        for one in body.returned.known:
+        for one in body.return_values.known:
             if is_runnable(one) and not is_a(one, "langgraph", "StateGraph"):  # a runnable that is returned is run
-                self._used(Use(one, "invoke", asked=False, sure=len(body.returned.known) == 1))
+                self._used(
+                    MethodCall(one, "invoke", after_approval=False, unconditional=len(body.return_values.known) == 1)
+                )
 
     def _unseen(self, body: NodeBody) -> None:
         """What a function runs that could not be seen."""
-        self.facts.unseen.extend(body.unseen_by(*_OWN))
-        if not body.source_known and not body.unseen:
+        self.facts.unseen.extend(body.opaque_calls_for(*_OWN))
+        if not body.source_known and not body.opaque_calls:
             self.facts.unseen.append("; ".join(body.unknown) or "the code of what it runs")
 
-    def _used(self, use: Use) -> None:
-        if use.method not in RUNS:
+    def _used(self, use: MethodCall) -> None:
+        if use.method not in RUN_METHODS:
             return
-        if isinstance(use.owner, Made):
+        if isinstance(use.owner, CallResult):
             self._made(use.owner, use)
         elif is_runnable(use.owner):
             opened = open_runnable(use.owner)
             self.collect(opened, inside=True, use=use)
-            if opened.tools and not use.sure:
+            if opened.tools and not use.unconditional:
                 self.facts.model_chooses = True
 
-    def _made(self, made: Made, use: Use) -> None:
+    def _made(self, made: CallResult, use: MethodCall) -> None:
         """A tool node, or an agent, that a function makes and runs."""
-        maker = path_of(made.maker).rpartition(".")[2]
+        maker = path_of(made.callee).rpartition(".")[2]
         if maker not in {"ToolNode", *_AGENTS}:
             return
         given = made.arguments.get("tools", 1 if maker in _AGENTS else 0)
-        self.facts.model_chooses = self.facts.model_chooses or maker in _AGENTS or not use.sure
+        self.facts.model_chooses = self.facts.model_chooses or maker in _AGENTS or not use.unconditional
         tools = Evaluator().elements(given) if given is not None else None
         for one in tools.known if tools else ():
             if isinstance(one, Unopened):
                 self.collect(open_runnable(one), inside=True, use=use)
             elif isinstance(one, FunctionType) or is_a(one, "langchain_core", "BaseTool"):
-                self._tool(tool_of(one), asked=use.asked)
+                self._tool(tool_of(one), asked=use.after_approval)
         if tools is not None and not tools.complete:
             self.facts.unseen.append("tools of which not all are known")
 
@@ -194,16 +196,16 @@ class _Collector:
             if any(body.asks for body in bodies) and not self._gated[tool.name][0]:
                 self.facts.notes.append(f"the tool {tool.name} asks a person under a condition, and so is not gated")
             for body in bodies:
-                self.facts.unseen.extend(body.unseen_by(*_OWN))
-                for use in body.uses:
+                self.facts.unseen.extend(body.opaque_calls_for(*_OWN))
+                for use in body.method_calls:
                     self._of_tool(tool, use)
         itself, before = self._gated[tool.name]
         self._gated[tool.name] = [itself, before and asked]
         self.facts.tools[tool.name] = itself or (before and asked)
 
-    def _of_tool(self, tool: Tool, use: Use) -> None:
+    def _of_tool(self, tool: Tool, use: MethodCall) -> None:
         """What a tool's function runs: another tool, or a graph of its own."""
-        if use.method in RUNS and is_runnable(use.owner) and id(use.owner) not in self._seen:
+        if use.method in RUN_METHODS and is_runnable(use.owner) and id(use.owner) not in self._seen:
             self._seen.add(id(use.owner))
             opened = open_runnable(use.owner)
             for graph in opened.graphs:
@@ -211,7 +213,7 @@ class _Collector:
             if opened.tools:
                 self.facts.model_chooses = True
             for inner in opened.tools:
-                self._tool(inner, asked=use.asked)
+                self._tool(inner, asked=use.after_approval)
 
     def _graph(self, graph: Any, name: str = "") -> None:
         if graph in self.facts.graphs.values():

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from types import FunctionType, MethodType
 from typing import Any
 
-from guardagent.workflow.extraction.frameworks import defined_outside, is_a
-from guardagent.workflow.python_source.evaluation.values import Live, StandIn
-from guardagent.workflow.python_source.functions.bodies import Readable, is_programs
+from guardagent.workflow.extraction.framework_objects import defined_outside, is_a
+from guardagent.workflow.python_source.evaluation.values import LiveValue, Stub
+from guardagent.workflow.python_source.functions.bodies import ReadableFunction, is_program_code
 
 _FRAMEWORKS = ("langgraph", "langchain", "langchain_core")
 _OF_FUNCTIONS = ("RunnableLambda", "RunnableGenerator")
@@ -56,13 +56,13 @@ class Opened:
 
 
 @dataclass(eq=False)
-class HitlOfCode(StandIn):
+class HitlOfCode(Stub):
     """What stands for human-in-the-loop middleware of which there is only code."""
 
     interrupt_on: dict[str, Any]
 
 
-class GraphOfCode(StandIn, Live):
+class GraphOfCode(Stub, LiveValue):
     """What stands for a graph of which there is only code: a StateGraph has a `builder`, a function its `code`."""
 
 
@@ -91,7 +91,7 @@ def open_runnable(target: object) -> Opened:
     return opened
 
 
-class Unopened(StandIn):
+class Unopened(Stub):
     """What stands for a runnable of which there is only code, and knows what that is made of."""
 
     def open(self, opened: Opened) -> Iterable[object]:
@@ -123,7 +123,7 @@ def _parts(one: Any, opened: Opened) -> Iterable[object]:  # noqa: C901 - one ca
     elif is_a(one, "langchain_core", "RunnablePassthrough"):
         opened.passes = one.func is None and one.afunc is None
         _functions(one, opened)
-    elif isinstance(one, FunctionType | MethodType | functools.partial | Readable):
+    elif isinstance(one, FunctionType | MethodType | functools.partial | ReadableFunction):
         opened.functions.append(one)
     elif is_a(one, "langchain_core", "BaseLanguageModel"):
         return ()
@@ -223,11 +223,11 @@ def programs_functions(function: object, *, without: str = "") -> list[object]:
         if id(one) in seen or one is None:
             continue
         seen.add(id(one))
-        if isinstance(one, Readable):
+        if isinstance(one, ReadableFunction):
             found.append(one)
             continue
         inner = one.__func__ if isinstance(one, MethodType) else one
-        if isinstance(inner, FunctionType) and is_programs(inner):
+        if isinstance(inner, FunctionType) and is_program_code(inner):
             found.append(one)
             continue
         pending.extend(value for name, value in closure(inner) if not without or without not in name)

@@ -20,22 +20,22 @@ from guardagent.frameworks.langgraph.source.objects import (
     names_in,
 )
 from guardagent.workflow.model.graph import END, START
-from guardagent.workflow.python_source.evaluation import declared
+from guardagent.workflow.python_source.evaluation import declared_types
 from guardagent.workflow.python_source.evaluation.values import (
     UNKNOWN,
-    Applied,
     Arguments,
     Attribute,
+    CallResult,
     Function,
-    Imported,
-    Made,
+    ImportedName,
+    PartialFunction,
     Table,
     Values,
     exactly,
     path_of,
-    text,
+    plain_string,
 )
-from guardagent.workflow.python_source.programs.interpret import Interpreter
+from guardagent.workflow.python_source.programs.interpreter import Interpreter
 
 __all__ = ["CONSTANTS", "PACKAGES", "called", "extract", "is_workflow", "piped"]
 
@@ -57,22 +57,22 @@ def called(interpreter: Interpreter, target: object, arguments: Arguments, line:
     """What a call of LangGraph or LangChain gives."""
     if isinstance(target, Attribute) and isinstance(target.owner, SourceGraph):
         return _method(interpreter, target.owner, target.name, arguments, line)
-    if isinstance(target, Made):
+    if isinstance(target, CallResult):
         return _decorated(interpreter, target, arguments)
     if isinstance(target, TaskOfCode):
         return UNKNOWN
-    if not isinstance(target, Imported) or target.path.partition(".")[0] not in PACKAGES:
+    if not isinstance(target, ImportedName) or target.path.partition(".")[0] not in PACKAGES:
         return None
     return _made(interpreter, target, arguments, line)
 
 
-def _made(interpreter: Interpreter, target: Imported, arguments: Arguments, line: int) -> Values | None:
+def _made(interpreter: Interpreter, target: ImportedName, arguments: Arguments, line: int) -> Values | None:
     name = target.path.rpartition(".")[2]
     first = arguments.get("", 0)
     function = first.known[0] if first and first.known else None
     if name in _GRAPHS:
         return exactly(SourceGraph(interpreter, line=line))
-    if name in {"tool", "task"} and isinstance(function, Function | Applied):
+    if name in {"tool", "task"} and isinstance(function, Function | PartialFunction):
         return exactly((CodeTool if name == "tool" else TaskOfCode)(name_of(function), function, interpreter))
     if name == "from_function" or name in {"StructuredTool", "Tool"}:
         return langgraph_agents.structured_tool(interpreter, arguments)
@@ -81,13 +81,13 @@ def _made(interpreter: Interpreter, target: Imported, arguments: Arguments, line
     return None
 
 
-def _decorated(interpreter: Interpreter, decorator: Made, arguments: Arguments) -> Values | None:
+def _decorated(interpreter: Interpreter, decorator: CallResult, arguments: Arguments) -> Values | None:
     """What a decorator with arguments makes of a function: a tool, a task, a workflow, or a hook of an agent."""
     first = arguments.get("", 0)
     function = first.known[0] if first and first.known else None
-    if not isinstance(function, Function | Applied):
+    if not isinstance(function, Function | PartialFunction):
         return None
-    path = path_of(decorator.maker)
+    path = path_of(decorator.callee)
     name = path.rpartition(".")[2]
     if path == "functools.wraps":
         interpreter.wrapped[id(_inner(function).tree)] = (decorator.arguments.get("", 0) or UNKNOWN).known
@@ -104,12 +104,12 @@ def _decorated(interpreter: Interpreter, decorator: Made, arguments: Arguments) 
     if name == "entrypoint":
         return exactly(FlowOfCode(name_of(function), function, interpreter))
     if name in _HOOKS:
-        return exactly(Made(decorator.maker, Arguments((exactly(function),), given.keywords)))
+        return exactly(CallResult(decorator.callee, Arguments((exactly(function),), given.keywords)))
     return None
 
 
-def _inner(function: Function | Applied) -> Function:
-    while isinstance(function, Applied):
+def _inner(function: Function | PartialFunction) -> Function:
+    while isinstance(function, PartialFunction):
         function = function.function  # type: ignore[assignment]
     return function
 
@@ -144,7 +144,7 @@ def _add_node(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments
         graph.unseen.append(f"line {line}: the name of a node is not known")
         names = names or [f"line {line}"]
     ends = _destinations(arguments.get("destinations"))
-    for name in map(text, names):
+    for name in map(plain_string, names):
         spec = Spec(CodeOf(action or UNKNOWN, interpreter), ends=ends, defer=_is_true(arguments.get("defer")))
         handler = arguments.get("error_handler")
         if handler is not None and handler.known != (None,):
@@ -205,7 +205,7 @@ def _ends(interpreter: Interpreter, path: Values, path_map: Values | None) -> di
         return {"tools": "tools", END: END}
     if len(path.known) != 1 or not isinstance(path.known[0], Function):
         return None
-    parts = declared.returned(interpreter, path.known[0])
+    parts = declared_types.return_types(interpreter, path.known[0])
     if len(parts) == 1 and parts[0].values is not None and parts[0].type is None and not parts[0].within:
         return {one: str(one) for one in parts[0].values.known}
     return None
@@ -232,13 +232,13 @@ def _mapped(interpreter: Interpreter, path_map: Values) -> dict[object, str] | N
 
 
 def _add_sequence(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments, line: int) -> None:
-    items = interpreter.in_order(arguments.get("nodes", 0) or UNKNOWN)
+    items = interpreter.ordered_elements(arguments.get("nodes", 0) or UNKNOWN)
     if items is None:
         graph.unseen.append(f"line {line}: the nodes of a sequence are not known")
         return
     before: str | None = None
     for item in items:
-        pair = interpreter.in_order(item)
+        pair = interpreter.ordered_elements(item)
         given = Arguments(tuple(pair)) if pair is not None and len(pair) == 2 else Arguments((item,))
         _add_node(interpreter, graph, given, line)
         name = list(graph.nodes)[-1]

@@ -23,21 +23,21 @@ from guardagent.workflow.model.graph import END, START
 from guardagent.workflow.python_source.evaluation.values import (
     NOTHING,
     UNKNOWN,
-    Applied,
     Arguments,
+    CallResult,
     Class,
     Function,
-    Made,
+    PartialFunction,
     Sequence,
     Table,
     Values,
     exactly,
     path_of,
-    text,
+    plain_string,
 )
-from guardagent.workflow.python_source.programs.interpret import Interpreter
-from guardagent.workflow.python_source.programs.live_function import Code
-from guardagent.workflow.python_source.programs.scopes import Object
+from guardagent.workflow.python_source.programs.function_stub import FunctionStub
+from guardagent.workflow.python_source.programs.interpreter import Interpreter
+from guardagent.workflow.python_source.programs.scopes import ProgramObject
 
 AGENTS = {"create_agent", "create_react_agent"}
 HOOKS = ("before_agent", "before_model", "after_model", "after_agent")
@@ -77,7 +77,7 @@ class Middleware:
     """
 
     name: str
-    hooks: dict[str, list[Code]] = field(default_factory=dict)
+    hooks: dict[str, list[FunctionStub]] = field(default_factory=dict)
     jumps: dict[str, list[str]] = field(default_factory=dict)
     tools: list[Values] = field(default_factory=list)
     wrapper: Values | None = None
@@ -91,8 +91,8 @@ class Middleware:
 class Hook(Unopened):
     """A node for a hook of middleware, or for the agent's model."""
 
-    functions: list[Code] = field(default_factory=list)
-    hooks: list[Code] = field(default_factory=list)
+    functions: list[FunctionStub] = field(default_factory=list)
+    hooks: list[FunctionStub] = field(default_factory=list)
     hitl: HitlOfCode | None = None
     server_tools: list[str] = field(default_factory=list)
     values: Values = NOTHING
@@ -132,7 +132,9 @@ def compiled(graph: SourceGraph, arguments: Arguments) -> SourceGraph:
 def structured_tool(interpreter: Interpreter, arguments: Arguments) -> Values | None:
     """`StructuredTool.from_function(f)`, and the like."""
     given = [arguments.get(name, place) for name, place in (("func", 0), ("coroutine", 1))]
-    functions = [one for values in given if values for one in values.known if isinstance(one, Function | Applied)]
+    functions = [
+        one for values in given if values for one in values.known if isinstance(one, Function | PartialFunction)
+    ]
     named = (arguments.get("name") or UNKNOWN).strings
     if not functions and not named:
         return None
@@ -264,20 +266,20 @@ class _Agent:
 
 
 def _middleware(interpreter: Interpreter, graph: SourceGraph, one: object) -> Middleware:
-    if isinstance(one, Object) and isinstance(one.made_of, Class):
+    if isinstance(one, ProgramObject) and isinstance(one.made_of, Class):
         return _of_class(interpreter, one)
-    if isinstance(one, Made):
-        name = path_of(one.maker).rpartition(".")[2]
+    if isinstance(one, CallResult):
+        name = path_of(one.callee).rpartition(".")[2]
         if name in _KNOWN:
             return _known(interpreter, name, one)
         first = one.arguments.positional[0].known if one.arguments.positional else ()
-        if first and isinstance(first[0], Function | Applied):
+        if first and isinstance(first[0], Function | PartialFunction):
             return _of_function(interpreter, name, one, first[0])
     graph.unseen.append(f"a piece of middleware is not known from the source: {path_of(one) or name_of(one)}")
     return Middleware(name_of(one))
 
 
-def _known(interpreter: Interpreter, name: str, one: Made) -> Middleware:
+def _known(interpreter: Interpreter, name: str, one: CallResult) -> Middleware:
     hooks, tools = _KNOWN[name]
     made = Middleware(name, {hook: [] for hook in hooks}, {hook: list(jumps) for hook, jumps in hooks.items()})
     made.tools = [exactly(Sequence((exactly(CodeTool(tool, None, interpreter)),))) for tool in tools]
@@ -294,7 +296,7 @@ def _asked(interpreter: Interpreter, values: Values) -> Iterator[tuple[str, Any]
     for table in values.known:
         for key, options in interpreter.pairs(table) or ():
             for name in key.strings or ():
-                yield text(name), _options(interpreter, options)
+                yield plain_string(name), _options(interpreter, options)
 
 
 def _options(interpreter: Interpreter, options: Values) -> object:
@@ -303,14 +305,14 @@ def _options(interpreter: Interpreter, options: Values) -> object:
         if isinstance(one, bool):
             return one
         pairs = interpreter.pairs(one)
-        named = one.arguments.keywords if isinstance(one, Made) else None
+        named = one.arguments.keywords if isinstance(one, CallResult) else None
         keys = {name for key, _ in pairs or () for name in key.strings or ()} if pairs is not None else set(named or ())
         if pairs is not None or named is not None:
             return {"when": True} if "when" in keys else True
     return {"when": True}
 
 
-def _of_class(interpreter: Interpreter, one: Object) -> Middleware:
+def _of_class(interpreter: Interpreter, one: ProgramObject) -> Middleware:
     """Middleware that is a class of the program."""
     named = interpreter.attribute(one, "name").strings
     made = Middleware(next(iter(named)) if named else name_of(one))
@@ -318,13 +320,16 @@ def _of_class(interpreter: Interpreter, one: Object) -> Middleware:
     for hook in (*HOOKS, "wrap_model_call"):
         methods = [interpreter.attribute(one, name) for name in (hook, f"a{hook}")]
         codes = [
-            Code(method, interpreter) for values in methods for method in values.known if isinstance(method, Applied)
+            FunctionStub(method, interpreter)
+            for values in methods
+            for method in values.known
+            if isinstance(method, PartialFunction)
         ]
         if codes:
             made.hooks[hook] = codes
             made.jumps[hook] = _jumps(one.made_of, hook)
     wrapper = interpreter.attribute(one, "wrap_tool_call")
-    made.wrapper = wrapper if any(isinstance(method, Applied) for method in wrapper.known) else None
+    made.wrapper = wrapper if any(isinstance(method, PartialFunction) for method in wrapper.known) else None
     tools = interpreter.attribute(one, "tools")
     made.tools = [tools] if tools.known else []
     return made
@@ -346,14 +351,16 @@ def _jumps(made_of: Class, hook: str) -> list[str]:
     return []
 
 
-def _of_function(interpreter: Interpreter, hook: str, one: Made, function: Function | Applied) -> Middleware:
+def _of_function(
+    interpreter: Interpreter, hook: str, one: CallResult, function: Function | PartialFunction
+) -> Middleware:
     """Middleware that a decorator makes of a function."""
     named = (one.arguments.get("name") or UNKNOWN).strings
     made = Middleware(next(iter(named)) if named else name_of(function))
     if hook == "wrap_tool_call":
         made.wrapper = exactly(function)
     else:
-        made.hooks[hook] = [Code(function, interpreter)]
+        made.hooks[hook] = [FunctionStub(function, interpreter)]
         made.jumps[hook] = names_in(one.arguments.get("can_jump_to")) or []
     made.tools = [values] if (values := one.arguments.get("tools")) is not None else []
     return made

@@ -12,25 +12,25 @@ from guardagent.frameworks.langgraph.extractor.open import GraphOfCode, Opened, 
 from guardagent.workflow.python_source.evaluation.builtin_calls import BINDS
 from guardagent.workflow.python_source.evaluation.values import (
     UNKNOWN,
-    Applied,
     Arguments,
     Attribute,
+    CallResult,
     Class,
     Function,
-    Imported,
-    Made,
+    ImportedName,
+    PartialFunction,
     Sequence,
     Table,
     Values,
     path_of,
-    text,
+    plain_string,
 )
-from guardagent.workflow.python_source.functions.bodies import Body, Readable, Words
-from guardagent.workflow.python_source.programs.live_function import Code
-from guardagent.workflow.python_source.programs.scopes import Object
+from guardagent.workflow.python_source.functions.bodies import FrameworkNames, FunctionSummary, ReadableFunction
+from guardagent.workflow.python_source.programs.function_stub import FunctionStub
+from guardagent.workflow.python_source.programs.scopes import ProgramObject
 
 if TYPE_CHECKING:
-    from guardagent.workflow.python_source.programs.interpret import Interpreter
+    from guardagent.workflow.python_source.programs.interpreter import Interpreter
 
 _MODELS = ("langchain", "langchain_core", "langchain_openai", "langchain_anthropic")
 
@@ -117,14 +117,14 @@ class SourceGraph(GraphOfCode):
 
 
 @dataclass(eq=False)
-class Unread(Readable):
+class Unread(ReadableFunction):
     """A function of which not even the code is there."""
 
     name: str
 
-    def body(self, given: Arguments, words: Words) -> Body:  # noqa: ARG002 - it could do anything with them
+    def summary(self, arguments: Arguments, names: FrameworkNames) -> FunctionSummary:  # noqa: ARG002 - it could do anything with them
         why = f"{self.name} is defined elsewhere" if self.name else "what it runs is not known"
-        return Body(made=(ANYWHERE,), unknown=(why,), source_known=False)
+        return FunctionSummary(constructed=(ANYWHERE,), unknown=(why,), source_known=False)
 
     def place(self) -> tuple[str | None, int | None]:
         return None, None
@@ -146,20 +146,20 @@ class CodeOf(Unopened):
         if isinstance(one, Unopened | GraphOfCode):
             return [one]
         if _is_function(one):
-            opened.functions.append(Code(one, self.interpreter))
-        elif isinstance(one, Object):
+            opened.functions.append(FunctionStub(one, self.interpreter))
+        elif isinstance(one, ProgramObject):
             self._object(one, opened)
-        elif isinstance(one, Made):
+        elif isinstance(one, CallResult):
             return self._made(one, opened)
         elif isinstance(one, Table):
             return [CodeOf(value, self.interpreter) for _, value in one.items]
-        elif isinstance(one, Imported):
+        elif isinstance(one, ImportedName):
             opened.functions.append(Unread(one.path))
         elif not isinstance(one, Attribute):
             opened.functions.append(Unread(""))
         return ()
 
-    def _object(self, one: Object, opened: Opened) -> None:
+    def _object(self, one: ProgramObject, opened: Opened) -> None:
         """An object of the program: a tool by its class, or one that can be called."""
         tool = tool_of_object(one, self.interpreter)
         if tool is not None:
@@ -168,10 +168,10 @@ class CodeOf(Unopened):
         for name in ("__call__", "invoke", "ainvoke"):
             for method in self.interpreter.attribute(one, name).known:
                 if _is_function(method):
-                    opened.functions.append(Code(method, self.interpreter))
+                    opened.functions.append(FunctionStub(method, self.interpreter))
 
-    def _made(self, one: Made, opened: Opened) -> Iterable[object]:
-        path = path_of(one.maker)
+    def _made(self, one: CallResult, opened: Opened) -> Iterable[object]:
+        path = path_of(one.callee)
         name = path.rpartition(".")[2]
         if name == "ToolNode":
             return [ToolNodeOfCode(one.arguments, self.interpreter)]
@@ -180,8 +180,8 @@ class CodeOf(Unopened):
         elif name.startswith("Runnable"):
             given = [*one.arguments.positional, *one.arguments.keywords.values()]
             return [CodeOf(values, self.interpreter) for values in given if not _is_name(values)]
-        elif isinstance(one.maker, Attribute) and one.maker.name in BINDS:
-            return [CodeOf(Values((one.maker.owner,)), self.interpreter)] if _is_runnable(one.maker.owner) else []
+        elif isinstance(one.callee, Attribute) and one.callee.name in BINDS:
+            return [CodeOf(Values((one.callee.owner,)), self.interpreter)] if _is_runnable(one.callee.owner) else []
         elif path.partition(".")[0].startswith("langchain") and name[:1].isupper():
             return ()  # a model, a prompt, a parser
         else:
@@ -194,11 +194,11 @@ def _is_name(values: Values) -> bool:
 
 
 def _is_runnable(one: object) -> bool:
-    return isinstance(one, Unopened | GraphOfCode | Made)
+    return isinstance(one, Unopened | GraphOfCode | CallResult)
 
 
 def _is_function(one: object) -> bool:
-    while isinstance(one, Applied):
+    while isinstance(one, PartialFunction):
         one = one.function
     return isinstance(one, Function)
 
@@ -227,7 +227,7 @@ class CodeTool(Unopened):
         return Values((self.name,)) if name == "name" else None
 
     def tool(self) -> Tool:
-        return Tool(self.name, (Code(self.function, self.interpreter),) if _is_function(self.function) else ())
+        return Tool(self.name, (FunctionStub(self.function, self.interpreter),) if _is_function(self.function) else ())
 
     def open(self, opened: Opened) -> Iterable[object]:
         opened.tools.append(self.tool())
@@ -250,16 +250,16 @@ class ToolNodeOfCode(Unopened):
             opened.unseen.append("its tools are not all known from the source")
         return ()
 
-    def _wrapper(self, name: str) -> list[Code]:
+    def _wrapper(self, name: str) -> list[FunctionStub]:
         given = [self.arguments.get(name) or Values(), *(self.wrappers if name == "wrap_tool_call" else ())]
-        return [Code(one, self.interpreter) for values in given for one in values.known if _is_function(one)]
+        return [FunctionStub(one, self.interpreter) for values in given for one in values.known if _is_function(one)]
 
     @property
-    def _wrap_tool_call(self) -> list[Code]:
+    def _wrap_tool_call(self) -> list[FunctionStub]:
         return self._wrapper("wrap_tool_call")
 
     @property
-    def _awrap_tool_call(self) -> list[Code]:
+    def _awrap_tool_call(self) -> list[FunctionStub]:
         return self._wrapper("awrap_tool_call")
 
 
@@ -273,8 +273,8 @@ def tools_in(values: Values | None, interpreter: Interpreter) -> tuple[list[Tool
 
 
 def _tells_its_name(one: object) -> bool:
-    return not isinstance(one, Imported | Attribute) and not (
-        isinstance(one, Made) and not isinstance(one.maker, Class)
+    return not isinstance(one, ImportedName | Attribute) and not (
+        isinstance(one, CallResult) and not isinstance(one.callee, Class)
     )
 
 
@@ -283,22 +283,22 @@ def tool_of(one: object, interpreter: Interpreter) -> Tool | None:
     if isinstance(one, CodeTool):
         return one.tool()
     if _is_function(one):
-        return Tool(name_of(one), (Code(one, interpreter),))
-    if isinstance(one, Object):
+        return Tool(name_of(one), (FunctionStub(one, interpreter),))
+    if isinstance(one, ProgramObject):
         return tool_of_object(one, interpreter)
-    if isinstance(one, Imported):
+    if isinstance(one, ImportedName):
         return Tool(one.path.rpartition(".")[2])
-    if isinstance(one, Made):
+    if isinstance(one, CallResult):
         named = (one.arguments.get("name") or UNKNOWN).strings
-        return Tool(next(iter(named)) if named else path_of(one.maker).rpartition(".")[2] or "tool")
+        return Tool(next(iter(named)) if named else path_of(one.callee).rpartition(".")[2] or "tool")
     return None
 
 
-def tool_of_object(one: Object, interpreter: Interpreter) -> Tool | None:
+def tool_of_object(one: ProgramObject, interpreter: Interpreter) -> Tool | None:
     """A tool that is a class of the program, with its name and its method."""
-    names = [text(name) for name in interpreter.attribute(one, "name").known if isinstance(name, str)]
+    names = [plain_string(name) for name in interpreter.attribute(one, "name").known if isinstance(name, str)]
     methods = [method for name in ("_run", "_arun") for method in interpreter.attribute(one, name).known]
-    functions = tuple(Code(method, interpreter) for method in methods if _is_function(method))
+    functions = tuple(FunctionStub(method, interpreter) for method in methods if _is_function(method))
     return Tool(names[0] if names else name_of(one), functions) if functions else None
 
 
@@ -311,8 +311,8 @@ class TaskOfCode(TaskLike):
     interpreter: Interpreter
 
     @property
-    def func(self) -> Code:  # type: ignore[override]
-        return Code(self.function, self.interpreter)
+    def func(self) -> FunctionStub:  # type: ignore[override]
+        return FunctionStub(self.function, self.interpreter)
 
     def open(self, opened: Opened) -> Iterable[object]:
         opened.functions.append(self.func)
@@ -328,41 +328,41 @@ class FlowOfCode(GraphOfCode):
     interpreter: Interpreter
 
     @property
-    def code(self) -> Code:
-        return Code(self.function, self.interpreter)
+    def code(self) -> FunctionStub:
+        return FunctionStub(self.function, self.interpreter)
 
 
 def name_of(one: object) -> str:
     """The name that LangGraph gives a node that is not named, or a tool."""
     if isinstance(one, Function):
         return getattr(one.tree, "name", "<lambda>")
-    if isinstance(one, Applied):
+    if isinstance(one, PartialFunction):
         return name_of(one.function) if _has_self(one) else "partial"
-    if isinstance(one, Object):
+    if isinstance(one, ProgramObject):
         return one.made_of.tree.name if isinstance(one.made_of, Class) else "Object"
     if isinstance(one, CodeTool | TaskOfCode | SourceGraph | FlowOfCode):
         return one.name
     if isinstance(one, ToolNodeOfCode):
         return "tools"
-    if isinstance(one, Made):
+    if isinstance(one, CallResult):
         return _name_of_made(one)
     return path_of(one).rpartition(".")[2] or type(one).__name__
 
 
-def _name_of_made(one: Made) -> str:
+def _name_of_made(one: CallResult) -> str:
     named = (one.arguments.get("name") or UNKNOWN).strings
     if named:
         return next(iter(named))
-    maker = path_of(one.maker).rpartition(".")[2]
+    maker = path_of(one.callee).rpartition(".")[2]
     if maker == "RunnableLambda" and one.arguments.positional and one.arguments.positional[0].known:
         return name_of(one.arguments.positional[0].known[0])
     return "tools" if maker == "ToolNode" else maker
 
 
-def _has_self(one: Applied) -> bool:
+def _has_self(one: PartialFunction) -> bool:
     """Whether a function with some arguments is a method of an object, and not a partial function."""
     first = one.arguments.positional[0].known if one.arguments.positional else ()
-    return len(one.arguments.positional) == 1 and bool(first) and isinstance(first[0], Object | Class)
+    return len(one.arguments.positional) == 1 and bool(first) and isinstance(first[0], ProgramObject | Class)
 
 
 def names_in(values: Values | None) -> list[str] | None:
@@ -372,7 +372,7 @@ def names_in(values: Values | None) -> list[str] | None:
     found: list[str] = []
     for one in values.known:
         if isinstance(one, str):
-            found.append(text(one))
+            found.append(plain_string(one))
             continue
         inner = [names_in(item) for item in _items(one)]
         if None in inner or not isinstance(one, Sequence | Table | list | tuple):

@@ -49,15 +49,15 @@ from guardagent.frameworks.llama_index.extractor.steps import (
     steps_of,
 )
 from guardagent.frameworks.llama_index.package import FRAMEWORK
-from guardagent.workflow.extraction.cutting import CONDITION, cut_short, reached
-from guardagent.workflow.extraction.regions import NOTHING, Assembly, Entry, Exit, Region
-from guardagent.workflow.extraction.tool_box import Toolbox
-from guardagent.workflow.extraction.written import made_at
+from guardagent.workflow.extraction.agent_tools import AgentTools
+from guardagent.workflow.extraction.cancellation import CONDITION, cancelled_nodes, reachable_nodes
+from guardagent.workflow.extraction.regions import EMPTY_REGION, Assembly, Region, RegionEntry, RegionExit
+from guardagent.workflow.extraction.source_location import construction_site
 from guardagent.workflow.model.graph import END, EdgeKind, Graph
-from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
-from guardagent.workflow.python_source.evaluation.values import Class, Made, Values, path_of
-from guardagent.workflow.python_source.functions.bodies import Use, Words
-from guardagent.workflow.python_source.functions.step_code import Step, asking, step_of
+from guardagent.workflow.python_source.evaluation.evaluator import Evaluator
+from guardagent.workflow.python_source.evaluation.values import CallResult, Class, Values, path_of
+from guardagent.workflow.python_source.functions.bodies import FrameworkNames, MethodCall
+from guardagent.workflow.python_source.functions.step_summary import StepSummary, gate_of, step_of
 
 _CALLS = {"call", "acall", "__call__"}
 _MODELS = ("BaseLLM", "LLM")
@@ -87,7 +87,7 @@ class _Workflows:
     """Adds workflows to an assembly: the reader of what their steps use."""
 
     runs = llama_agents.RUNS
-    words: Words = WORDS
+    names: FrameworkNames = WORDS
 
     def __init__(self, assembly: Assembly) -> None:
         self.assembly = assembly
@@ -112,7 +112,7 @@ class _Workflows:
     def _team(self, agents: list[Any], root: Any, team: Any, within: tuple[str, ...]) -> Region:
         """The agents of a team that a run can come to, beginning with its root."""
         pending, met = [root], [root]
-        exits: list[Exit] = []
+        exits: list[RegionExit] = []
         while pending:
             agent = pending.pop(0)
             following = handoffs(team, agent) if team is not None else []
@@ -123,34 +123,36 @@ class _Workflows:
         for agent in agents:
             if not any(agent is one for one in met):
                 self._describe_agent(agent, within)
-        return Region((Entry(self._id(root, within)),), tuple(exits), frozenset(self._id(one, within) for one in met))
+        return Region(
+            (RegionEntry(self._id(root, within)),), tuple(exits), frozenset(self._id(one, within) for one in met)
+        )
 
     def _id(self, agent: Any, within: tuple[str, ...]) -> str:
         return self.assembly.id(agent, str(agent.name), within)
 
-    def _agent(self, agent: Any, following: list[Any], within: tuple[str, ...]) -> Exit:
+    def _agent(self, agent: Any, following: list[Any], within: tuple[str, ...]) -> RegionExit:
         """Adds an agent, and what leads on from it; gives how it ends."""
         node = self._id(agent, within)
         box = self._describe_agent(agent, within)
         for other in following:
-            leave = Exit(node, "handoff", conditional=True)
-            self.assembly.connect([leave], [Entry(self._id(other, within))])
+            leave = RegionExit(node, "handoff", conditional=True)
+            self.assembly.connect([leave], [RegionEntry(self._id(other, within))])
         leads = bool(following)
         for tool, inner in box.runs:
             leads = self._run(node, inner, (*within, node), f"calls {tool}") or leads
         condition = " or ".join(["final output", *(f"after {one}" for one in final_tools(agent))])
-        return Exit(node, condition if leads else "", conditional=leads)
+        return RegionExit(node, condition if leads else "", conditional=leads)
 
-    def _describe_agent(self, agent: Any, within: tuple[str, ...]) -> Toolbox:
+    def _describe_agent(self, agent: Any, within: tuple[str, ...]) -> AgentTools:
         node, box = self._id(agent, within), llama_agents.toolbox(agent)
         if self.assembly.has(node):
             return box
         self.assembly.describe(
             node, "tool" if box.names else "llm", str(agent.name), tools=box.names, gated_tools=box.gated,
             model_chooses=bool(box.names), final_tools=tuple(final_tools(agent)), **box.metadata(),
-            **made_at(str(agent.name), type(agent).__name__),
+            **construction_site(str(agent.name), type(agent).__name__),
         )  # fmt: skip
-        self._note(node, box.said())
+        self._note(node, box.all_notes())
         return box
 
     def _note(self, node: str, notes: Iterable[str]) -> None:
@@ -165,8 +167,8 @@ class _Workflows:
         if is_silent(inner):
             return False
         region = self.region(inner, within)
-        self.assembly.connect([Exit(node, condition, conditional=True)], region.entries)
-        self.assembly.connect([replace(one, back=True) for one in region.exits], [Entry(node)])
+        self.assembly.connect([RegionExit(node, condition, conditional=True)], region.entries)
+        self.assembly.connect([replace(one, back=True) for one in region.exits], [RegionEntry(node)])
         return True
 
     # Steps.
@@ -178,20 +180,20 @@ class _Workflows:
         inner = {name: self._step(ids[name], one, ways, within) for name, one in events.steps.items()}
         for name in events.people:
             self.assembly.describe(ids[name], "human", name, interrupt=name)
-        exits: list[Exit] = []
+        exits: list[RegionExit] = []
         for way in ways:
             conditional = way.kind == "conditional" or (inner.get(way.source, False) and way.kind == "direct")
-            leave = Exit(ids[way.source], way.condition, conditional=conditional)
+            leave = RegionExit(ids[way.source], way.condition, conditional=conditional)
             if way.target == END:
                 exits.append(leave)
             else:
-                self.assembly.connect([leave], [Entry(ids[way.target], way.kind)])
+                self.assembly.connect([leave], [RegionEntry(ids[way.target], way.kind)])
         for note in events.notes:
             self.assembly.note(note)
         begins = events.begins()
         kind: EdgeKind = "parallel" if len(begins) > 1 else "direct"
-        entries = tuple(Entry(ids[one], kind) for one in begins)
-        return Region(entries, tuple(exits), frozenset(ids.values())) if ids else NOTHING
+        entries = tuple(RegionEntry(ids[one], kind) for one in begins)
+        return Region(entries, tuple(exits), frozenset(ids.values())) if ids else EMPTY_REGION
 
     def _step(self, node: str, one: StepOfEvents, ways: list[_Way], within: tuple[str, ...]) -> bool:
         """Describes a step, and adds the workflows that it runs; whether there are such."""
@@ -203,10 +205,12 @@ class _Workflows:
         step.calls_model = step.calls_model or len(runs) < len(step.graphs)
         step.graphs = {name: graph for name, graph in step.graphs.items() if name in runs}
         self.assembly.describe(
-            node, step.kind(chooses=chooses), one.name, tools=step.box.names, gated_tools=step.box.gated,
+            node, step.kind(chooses=chooses), one.name, tools=step.tools.names, gated_tools=step.tools.gated,
             **{**step.metadata(), **_said(one), **({"widened": True} if one.open else {})},
         )  # fmt: skip
-        self._note(node, [*step.box.said(), *(f"{why}; edges to all that it could be are assumed" for why in one.open)])
+        self._note(
+            node, [*step.tools.all_notes(), *(f"{why}; edges to all that it could be are assumed" for why in one.open)]
+        )
         deeper = (*within, node)
         several = [self._run(node, graph, (*deeper, name) if len(runs) > 1 else deeper)
                    for name, graph in step.graphs.items()]  # fmt: skip
@@ -214,10 +218,10 @@ class _Workflows:
 
     # What the functions of a step use.
 
-    def used(self, step: Step, use: Use) -> None:
+    def record(self, step: StepSummary, use: MethodCall) -> None:
         if use.method == "run" and is_workflow(use.owner):
             step.run(use.owner, _name(use.owner))
-        elif use.method == "run" and isinstance(use.owner, Made) and self.may_run(use.owner.maker):
+        elif use.method == "run" and isinstance(use.owner, CallResult) and self.may_run(use.owner.callee):
             self._made(step, use.owner)
         elif use.method in _CALLS and of_library(use.owner, "BaseTool"):
             tool: Any = use.owner
@@ -225,14 +229,14 @@ class _Workflows:
         elif of_library(use.owner, *_MODELS):
             step.calls_model = True
 
-    def _call(self, step: Step, tool: Any, use: Use) -> None:
+    def _call(self, step: StepSummary, tool: Any, use: MethodCall) -> None:
         name = llama_agents.name_of(tool)
-        step.box.add(name, "" if use.asked else asking(step.box, name, functions_of(tool), WORDS))
-        step.model_chooses = step.model_chooses or not use.sure
+        step.tools.add(name, "" if use.after_approval else gate_of(step.tools, name, functions_of(tool), WORDS))
+        step.model_chooses = step.model_chooses or not use.unconditional
 
-    def _made(self, step: Step, made: Made) -> None:
+    def _made(self, step: StepSummary, made: CallResult) -> None:
         """A workflow that is made where it is run: its class tells its steps; of an agent, its tools are listed."""
-        maker = made.maker
+        maker = made.callee
         agents = isinstance(maker, type) and any(
             one.__name__ in {"BaseWorkflowAgent", "AgentWorkflow"} for one in maker.__mro__
         )
@@ -242,37 +246,37 @@ class _Workflows:
         step.calls_model = step.model_chooses = True
         self._listed(step, made.arguments.get("tools"))
         if made.arguments.get("tool_retriever") is not None or getattr(maker, "__name__", "") == "AgentWorkflow":
-            step.unknown("agent")
+            step.add_unknown("agent")
 
-    def _listed(self, step: Step, tools: Values | None) -> None:
+    def _listed(self, step: StepSummary, tools: Values | None) -> None:
         """Tools in a list that a model is given."""
         if tools is None:
             return
         reading = Evaluator()
-        items = reading.in_order(tools)
+        items = reading.ordered_elements(tools)
         for item in items if items is not None else [reading.elements(tools)]:
             known = [self._one_listed(step, one) for one in item.known]
             # what the library makes is never known completely; that it is a tool is enough
             if not all(known) or not known or not (item.complete or items is not None):
-                step.unknown("tools")
+                step.add_unknown("tools")
 
-    def _one_listed(self, step: Step, one: object) -> bool:
+    def _one_listed(self, step: StepSummary, one: object) -> bool:
         """Takes down a tool that a model is given; whether it is known which."""
         named = _function_tool(one)
         if of_library(one, "BaseTool"):
-            self._call(step, one, Use(one, "call", sure=False))
+            self._call(step, one, MethodCall(one, "call", unconditional=False))
         elif named is not None:
-            step.box.add(named[0], asking(step.box, *named, WORDS))
+            step.tools.add(named[0], gate_of(step.tools, *named, WORDS))
         return named is not None or of_library(one, "BaseTool")
 
-    def _tools_of_models(self, step: Step, code: EventCode) -> None:
+    def _tools_of_models(self, step: StepSummary, code: EventCode) -> None:
         """Tools that a model is asked to choose and call."""
-        for values, _, _ in code.given_to("predict_and_call", "apredict_and_call", names=("tools",)):
+        for values, _, _ in code.arguments_of("predict_and_call", "apredict_and_call", names=("tools",)):
             step.calls_model = step.model_chooses = True
             self._listed(step, values)
 
-    def knows(self, owner: object) -> bool:
-        return is_workflow(owner) or (isinstance(owner, Made) and self.may_run(owner.maker))
+    def recognises(self, owner: object) -> bool:
+        return is_workflow(owner) or (isinstance(owner, CallResult) and self.may_run(owner.callee))
 
     def may_run(self, kind: object) -> bool:
         return isinstance(kind, type) and is_workflow(kind) and not isinstance(kind, Class)
@@ -282,7 +286,7 @@ def _function_tool(one: object) -> tuple[str, list[Any]] | None:
     """The name and the function of a function that is a tool, or of which one is made."""
     if isinstance(one, FunctionType):
         return one.__name__, [one]
-    if not isinstance(one, Made) or not path_of(one.maker).endswith("FunctionTool.from_defaults"):
+    if not isinstance(one, CallResult) or not path_of(one.callee).endswith("FunctionTool.from_defaults"):
         return None
     given = one.arguments.get("fn", 1) or one.arguments.get("async_fn")
     names = one.arguments.get("name", 2)
@@ -425,7 +429,7 @@ class _Events:
         joins = [name for name, one in self.steps.items() if one.collects]
         for source in following:
             branches = [way.target for way in ways if way.source == source and way.kind == "parallel"]
-            for node in cut_short(following, branches, joins):
+            for node in cancelled_nodes(following, branches, joins):
                 yield _Way(node, END, "conditional", CONDITION)
 
 
@@ -439,4 +443,4 @@ def _following(ways: list[_Way]) -> dict[str, list[str]]:
 def _reached_before(following: dict[str, list[str]], begins: Iterable[str], joins: list[str]) -> list[str]:
     """The nodes that can be come to without going past any of those that wait."""
     open_ways = {node: targets for node, targets in following.items() if node not in joins}
-    return [one for one in reached(open_ways, begins) if one not in joins]
+    return [one for one in reachable_nodes(open_ways, begins) if one not in joins]

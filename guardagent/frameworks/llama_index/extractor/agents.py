@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from guardagent.frameworks.llama_index.extractor.steps import WORDS, EventCode, is_workflow, of_library
-from guardagent.workflow.extraction.tool_box import Toolbox
-from guardagent.workflow.python_source.functions.step_code import asking, owners_of
+from guardagent.workflow.extraction.agent_tools import AgentTools
+from guardagent.workflow.python_source.functions.step_summary import gate_of, owners_of
 
 RUNS = frozenset({"run"})
 
@@ -29,12 +29,12 @@ def functions_of(tool: Any) -> list[Any]:
     return [found] if found is not None else []
 
 
-def toolbox(agent: Any) -> Toolbox:
+def toolbox(agent: Any) -> AgentTools:
     """The tools of an agent."""
-    box = Toolbox()
+    box = AgentTools()
     for tool in agent.tools or ():
         functions = functions_of(tool)
-        box.add(name_of(tool), asking(box, name_of(tool), functions, WORDS))
+        box.add(name_of(tool), gate_of(box, name_of(tool), functions, WORDS))
         for function in functions:
             _inside(box, name_of(tool), function)
     if agent.tool_retriever is not None:
@@ -43,7 +43,7 @@ def toolbox(agent: Any) -> Toolbox:
     return box
 
 
-def _inside(box: Toolbox, name: str, function: Any) -> None:
+def _inside(box: AgentTools, name: str, function: Any) -> None:
     """The workflows and agents that a tool's function runs."""
     for _, owners in owners_of(EventCode(function), RUNS):
         box.runs += [(name, one) for one in owners.known if is_workflow(one) and not isinstance(one, type)]

@@ -10,11 +10,11 @@ from functools import cached_property
 from types import FunctionType, MethodType
 from typing import Any
 
-from guardagent.workflow.extraction.frameworks import is_a, private
-from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
-from guardagent.workflow.python_source.evaluation.values import Instance, Made, Scope, Sequence, Values
-from guardagent.workflow.python_source.functions.bodies import Words, look_into
-from guardagent.workflow.python_source.functions.code import Called, Code, is_method
+from guardagent.workflow.extraction.framework_objects import is_a, private_attribute
+from guardagent.workflow.python_source.evaluation.evaluator import Evaluator
+from guardagent.workflow.python_source.evaluation.values import CallResult, Instance, NameScope, Sequence, Values
+from guardagent.workflow.python_source.functions.bodies import FrameworkNames, summarize
+from guardagent.workflow.python_source.functions.code import CalledFunction, FunctionCode, is_method
 
 LIBRARIES = ("workflows", "llama_index")
 DISTRIBUTION = "llama-index-workflows"
@@ -42,10 +42,10 @@ def is_workflow(target: object) -> bool:
     return any(kind.__name__ == "Workflow" and kind.__module__.partition(".")[0] in LIBRARIES for kind in kinds)
 
 
-class EventWords(Words):
+class EventWords(FrameworkNames):
     """The words of LlamaIndex: a person can be waited for as for an event."""
 
-    def asks_by(self, call: ast.Call, evaluator: Evaluator, scope: Scope) -> bool:
+    def asks_by(self, call: ast.Call, evaluator: Evaluator, scope: NameScope) -> bool:
         """Whether a call waits for what a person answers."""
         if not is_method(call, _WAIT):
             return False
@@ -58,18 +58,18 @@ class EventWords(Words):
 WORDS = EventWords(LIBRARIES)
 
 
-class EventCode(Code):
+class EventCode(FunctionCode):
     """The code of a function that may wait for events."""
 
     def __init__(self, target: object) -> None:
         super().__init__(target, WORDS)
 
-    def waits(self) -> Iterator[tuple[ast.Call, Called]]:
+    def waits(self) -> Iterator[tuple[ast.Call, CalledFunction]]:
         """Where it waits for an event."""
         for body in self.bodies:
             yield from ((call, body) for call in body.calls if is_method(call, _WAIT))
 
-    def awaited(self, call: ast.Call, scope: Scope) -> Values:
+    def awaited(self, call: ast.Call, scope: NameScope) -> Values:
         """The classes of events that a call waits for."""
         return self.evaluator.value(_argument(call, "event_type", 0), scope)
 
@@ -85,7 +85,9 @@ def events_of(values: Values, *, listed: bool = False) -> list[Any]:
     for one in values.known:
         inside = [item for part in one.items for item in part.known] if isinstance(one, Sequence) else _in_list(one)
         for item in inside if listed else ([] if inside else [one]):
-            kind = item.maker if isinstance(item, Made) else item.of if isinstance(item, Instance) else type(item)
+            kind = (
+                item.callee if isinstance(item, CallResult) else item.of if isinstance(item, Instance) else type(item)
+            )
             if is_event(kind):
                 found[kind] = None
     return list(found)
@@ -139,7 +141,7 @@ class StepOfEvents:
         """What the step is given by factories, where it can be told."""
         for one in self.config.resources:
             factory = getattr(one.resource, "_factory", None)
-            known = look_into(factory).returned if factory is not None else Values(complete=False)
+            known = summarize(factory).return_values if factory is not None else Values(complete=False)
             if len(known.known) == 1 and known.complete:
                 yield one.name, known.known[0]
 
@@ -149,7 +151,7 @@ class StepOfEvents:
 
     @cached_property
     def body(self) -> Any:
-        return look_into(self.bound)
+        return summarize(self.bound)
 
     @property
     def collects(self) -> bool:
@@ -219,7 +221,7 @@ class StepOfEvents:
         return list(dict.fromkeys([*declared, *events_of(self.body.returned, listed=True)]))
 
     def _sent(self) -> Iterator[Emission]:
-        for values, body, call in self.code.given_to("send_event", names=("message",)):
+        for values, body, call in self.code.arguments_of("send_event", names=("message",)):
             events = events_of(values)
             if not values.complete or len(events) < len(values.known) or any(map(_is_base, events)):
                 self.open.append(f"which event it sends by {ast.unparse(call)} could not be known")
@@ -232,7 +234,7 @@ class StepOfEvents:
         """What it asks a person for without waiting itself."""
         if self.awaited:
             return
-        for values, _, _ in self.code.given_to("write_event_to_stream", names=("ev",)):
+        for values, _, _ in self.code.arguments_of("write_event_to_stream", names=("ev",)):
             for event in events_of(values):
                 if is_event(event, "InputRequiredEvent"):
                     yield Emission(event, sent=True)
@@ -257,7 +259,7 @@ def steps_of(workflow: Any) -> dict[str, StepOfEvents]:
             found.pop(name, None)
             if isinstance(one, FunctionType) and _config(one) is not None:
                 found[name] = one
-    found |= private(kind, "_step_functions", DISTRIBUTION)
+    found |= private_attribute(kind, "_step_functions", DISTRIBUTION)
     return {name: StepOfEvents(name, one, workflow, _config(one)) for name, one in found.items()}
 
 

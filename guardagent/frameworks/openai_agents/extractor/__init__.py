@@ -37,12 +37,12 @@ from typing import Any
 
 from guardagent.frameworks.openai_agents.extractor.tools import DISTRIBUTION, SDK, WORDS, agents_run_by, toolbox
 from guardagent.frameworks.openai_agents.package import FRAMEWORK
-from guardagent.workflow.extraction.frameworks import Untold, is_a, private
-from guardagent.workflow.extraction.regions import Assembly, Entry, Exit, Region
-from guardagent.workflow.extraction.tool_box import Toolbox
-from guardagent.workflow.extraction.written import place
+from guardagent.workflow.extraction.agent_tools import AgentTools
+from guardagent.workflow.extraction.framework_objects import UnknownValue, is_a, private_attribute
+from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
+from guardagent.workflow.extraction.source_location import source_location
 from guardagent.workflow.model.graph import END, Graph
-from guardagent.workflow.python_source.functions.code import Code
+from guardagent.workflow.python_source.functions.code import FunctionCode
 
 
 def recognises(target: object) -> bool:
@@ -64,7 +64,7 @@ class _Walk:
 
     def __init__(self) -> None:
         self._assembly = Assembly()
-        self._boxes: dict[int, tuple[Any, Toolbox]] = {}
+        self._boxes: dict[int, tuple[Any, AgentTools]] = {}
         self._leads: dict[str, dict[str, str]] = {}  # from a node to others, with the condition
         self._ends: dict[str, dict[str, None]] = {}  # from a node to where a run goes on when it is done there
         self._runs: list[tuple[Any, str, bool]] = []  # an agent, what follows when it is done, whether the run begins
@@ -76,7 +76,7 @@ class _Walk:
         self._let_strangers_lead_anywhere()
         self._connect()
         self._check_guardrails()
-        return self._assembly.graph(name, FRAMEWORK, Region((Entry(self._node(first)),)))
+        return self._assembly.graph(name, FRAMEWORK, Region((RegionEntry(self._node(first)),)))
 
     def _run(self, agent: Any, afterwards: str, *, begins: bool) -> None:
         if not any(agent is one and (afterwards, begins) == (to, first) for one, to, first in self._runs):
@@ -100,7 +100,7 @@ class _Walk:
 
     def _targets(self, node: str, handoff: Any) -> Iterable[tuple[Any, str]]:
         """The agents that a hand-off leads to, each with the name of its tool."""
-        if isinstance(handoff, Untold):
+        if isinstance(handoff, UnknownValue):
             self._assembly.mark(node, widened=True)
             self._assembly.note(f"{node}: whom it hands off to is not all known; an agent {handoff.name} is assumed")
             return [(_Stranger.of(handoff), handoff_name(handoff.name))]
@@ -126,7 +126,7 @@ class _Walk:
             self._describe(node, agent, box)
         return node
 
-    def _describe(self, node: str, agent: Any, box: Toolbox) -> None:
+    def _describe(self, node: str, agent: Any, box: AgentTools) -> None:
         self._assembly.describe(
             node,
             "tool" if box.names else "llm",
@@ -136,9 +136,9 @@ class _Walk:
             model_chooses=bool(box.names),
             **box.metadata(),
             **_said(agent, box),
-            **place(agent, agent.name, "Agent", type(agent).__name__),
+            **source_location(agent, agent.name, "Agent", type(agent).__name__),
         )
-        for note in box.said():
+        for note in box.all_notes():
             self._assembly.note(f"{node}: {note}")
         for unknown in box.unknown:
             self._assembly.note(f"{node}: which tools {unknown} has is known only when the agent runs")
@@ -146,15 +146,15 @@ class _Walk:
     def _connect(self) -> None:
         for source, targets in self._leads.items():
             for target, condition in targets.items():
-                self._assembly.connect([Exit(source, condition, conditional=True)], [Entry(target)])
+                self._assembly.connect([RegionExit(source, condition, conditional=True)], [RegionEntry(target)])
         for node, afterwards in self._ends.items():
             others = node in self._leads or len(afterwards) > 1
             for target in afterwards:
-                leave = Exit(node, self._last(node) if others else "", conditional=others)
-                self._assembly.connect([leave], [Entry(target)])
+                leave = RegionExit(node, self._last(node) if others else "", conditional=others)
+                self._assembly.connect([leave], [RegionEntry(target)])
 
     def _last(self, node: str) -> str:
-        last = self._assembly.said(node, "final_tools") or ()
+        last = self._assembly.metadata_of(node, "final_tools") or ()
         return " or ".join(["final output", *(f"after {tool}" for tool in last)])
 
     def _let_strangers_lead_anywhere(self) -> None:
@@ -182,29 +182,29 @@ class _Stranger:
         self.handoffs: list[Any] = []
 
     @classmethod
-    def of(cls, untold: Untold) -> _Stranger:
+    def of(cls, untold: UnknownValue) -> _Stranger:
         """The same one, whoever hands off to it."""
         if "stranger" not in vars(untold):
             vars(untold)["stranger"] = cls(untold.name)
         return vars(untold)["stranger"]  # type: ignore[no-any-return]
 
-    def box(self) -> Toolbox:
+    def box(self) -> AgentTools:
         every = f"{self.name}.*"
-        return Toolbox(names=[every], unknown=[every])
+        return AgentTools(names=[every], unknown=[every])
 
 
 def _known_targets(handoff: Any) -> list[Any] | None:
     """The agents that a hand-off object leads to; None where that cannot be known."""
-    reference = private(handoff, "_agent_ref", DISTRIBUTION)
+    reference = private_attribute(handoff, "_agent_ref", DISTRIBUTION)
     target = reference() if reference is not None else None
     if target is not None:
         return [target]
     if (held := _held_by_sdk(handoff.on_invoke_handoff)) is not None:
         return [held]
-    code = Code(handoff.on_invoke_handoff, WORDS)
+    code = FunctionCode(handoff.on_invoke_handoff, WORDS)
     if code.body is None:
         return None
-    given = code.evaluator.returned(code.body.function, code.given)
+    given = code.evaluator.return_values(code.body.function, code.bound_arguments)
     agents = [one for one in given.known if is_a(one, SDK, "AgentBase")]
     return agents if agents and given.complete and len(agents) == len(given.known) else None
 
@@ -227,7 +227,7 @@ def handoff_name(name: str) -> str:
     return tool_name_of(f"transfer_to_{name}")
 
 
-def _said(agent: Any, box: Toolbox) -> dict[str, Any]:
+def _said(agent: Any, box: AgentTools) -> dict[str, Any]:
     """What else an agent says of itself."""
     output = getattr(agent, "output_type", None)
     return {
@@ -239,10 +239,10 @@ def _said(agent: Any, box: Toolbox) -> dict[str, Any]:
 
 
 def _names(guardrails: Iterable[Any]) -> tuple[str, ...]:
-    return tuple(one.name if isinstance(one, Untold) else str(one.get_name()) for one in guardrails)
+    return tuple(one.name if isinstance(one, UnknownValue) else str(one.get_name()) for one in guardrails)
 
 
-def _final_tools(agent: Any, box: Toolbox) -> tuple[str, ...]:
+def _final_tools(agent: Any, box: AgentTools) -> tuple[str, ...]:
     """The tools after which the run can end without another word of the model."""
     behaviour = getattr(agent, "tool_use_behavior", None)
     if isinstance(behaviour, dict):
@@ -256,7 +256,7 @@ def _run_by_guardrails(agent: Any, *, begins: bool) -> Iterable[tuple[str, Any]]
     """The agents that the guardrails of an agent run; those of the input only where a run begins."""
     for name in ("input_guardrails", "output_guardrails") if begins else ("output_guardrails",):
         for guardrail in getattr(agent, name, None) or ():
-            if isinstance(guardrail, Untold):
+            if isinstance(guardrail, UnknownValue):
                 continue
             for inner, known in agents_run_by(guardrail.guardrail_function):
                 if known:
@@ -268,11 +268,11 @@ def is_silent(agent: Any, seen: frozenset[int] = frozenset()) -> bool:
     if id(agent) in seen:
         return True
     box = toolbox(agent)
-    if box.names or box.unseen or any(True for _ in _run_by_guardrails(agent, begins=True)):
+    if box.names or box.opaque_calls or any(True for _ in _run_by_guardrails(agent, begins=True)):
         return False
     inside = seen | {id(agent)}
     for one in agent.handoffs:
-        if isinstance(one, Untold):
+        if isinstance(one, UnknownValue):
             return False
         targets = _known_targets(one) if is_a(one, SDK, "Handoff") else [one]
         if targets is None or not all(is_silent(target, inside) for target in targets):

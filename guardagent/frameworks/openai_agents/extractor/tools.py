@@ -8,30 +8,30 @@ from inspect import getclosurevars
 from types import FunctionType, MethodType
 from typing import Any
 
-from guardagent.workflow.extraction.frameworks import Untold, defined_outside, is_a, private
-from guardagent.workflow.extraction.tool_box import Toolbox
-from guardagent.workflow.python_source.evaluation.values import Imported, StandIn, is_called
-from guardagent.workflow.python_source.functions.bodies import Readable, Words, look_into
-from guardagent.workflow.python_source.functions.code import Code, decided
+from guardagent.workflow.extraction.agent_tools import AgentTools
+from guardagent.workflow.extraction.framework_objects import UnknownValue, defined_outside, is_a, private_attribute
+from guardagent.workflow.python_source.evaluation.values import ImportedName, Stub, is_member_of
+from guardagent.workflow.python_source.functions.bodies import FrameworkNames, ReadableFunction, summarize
+from guardagent.workflow.python_source.functions.code import FunctionCode, guard_label
 
 SDK = "agents"
 DISTRIBUTION = "openai-agents"
-WORDS = Words((SDK,))
+WORDS = FrameworkNames((SDK,))
 _RUNS = ("run", "run_sync", "run_streamed")
 
 
-def toolbox(agent: Any) -> Toolbox:
+def toolbox(agent: Any) -> AgentTools:
     """All tools of an agent: its own, those of its MCP servers and sandbox, and those a stored prompt may add."""
-    box = Toolbox()
+    box = AgentTools()
     for tool in agent.tools:
         _tool(box, tool)
     for server in agent.mcp_servers:
-        if isinstance(server, Untold):
+        if isinstance(server, UnknownValue):
             _unknown(box, server.name)
             continue
         _server(box, server, prefixed=bool(agent.mcp_config.get("include_server_in_tool_names")))
     for capability in getattr(agent, "capabilities", None) or ():
-        if isinstance(capability, Untold):
+        if isinstance(capability, UnknownValue):
             _unknown(box, capability.name.lower())
         elif _gives_tools(capability):
             _unknown(box, str(capability.type))
@@ -41,15 +41,15 @@ def toolbox(agent: Any) -> Toolbox:
     return box
 
 
-def _around(box: Toolbox, agent: Any) -> None:
+def _around(box: AgentTools, agent: Any) -> None:
     """Takes down what the program's own code around an agent may run."""
     if defined_outside(agent, SDK, "get_all_tools", "get_mcp_tools") is not None:
-        box.unseen.append(f"the class {type(agent).__name__} says itself which tools it has")
+        box.opaque_calls.append(f"the class {type(agent).__name__} says itself which tools it has")
     for name, function in _hooks(agent):
         _run_in(box, name, function)
     hooks = getattr(agent, "hooks", None)
-    if isinstance(hooks, Untold | StandIn):
-        box.unseen.append("its hooks")
+    if isinstance(hooks, UnknownValue | Stub):
+        box.opaque_calls.append("its hooks")
 
 
 def _hooks(agent: Any) -> Iterator[tuple[str, object]]:
@@ -78,27 +78,27 @@ def is_sdk(value: object) -> bool:
     return (getattr(value, "__module__", None) or "").partition(".")[0] == SDK
 
 
-def _run_in(box: Toolbox, name: str, function: object) -> None:
+def _run_in(box: AgentTools, name: str, function: object) -> None:
     """Takes down what a function around an agent runs, none of which is drawn."""
-    if isinstance(function, Readable) or (callable(function) and not isinstance(function, type | Untold)):
+    if isinstance(function, ReadableFunction) or (callable(function) and not isinstance(function, type | UnknownValue)):
         runs = next(iter(agents_run_by(function)), None) is not None
         unseen = [*(["an agent that it runs"] if runs else []), *_unseen(function)]
-        box.unseen.extend(f"{name}: {what}" for what in unseen)
+        box.opaque_calls.extend(f"{name}: {what}" for what in unseen)
 
 
 def _unseen(function: object) -> list[str]:
     """What a function runs that cannot be seen."""
-    body = look_into(function)
-    named = [use for use in body.uses if not use.direct and use.method in _RUNS and _is_runner(use.owner)]
-    return [*body.unseen_by(SDK), *(f"what {use.method} runs, called by another name" for use in named)]
+    body = summarize(function)
+    named = [use for use in body.method_calls if not use.direct and use.method in _RUNS and _is_runner(use.owner)]
+    return [*body.opaque_calls_for(SDK), *(f"what {use.method} runs, called by another name" for use in named)]
 
 
-def _unknown(box: Toolbox, source: str, gate: str | None = None) -> None:
+def _unknown(box: AgentTools, source: str, gate: str | None = None) -> None:
     box.add(f"{source}.*", gate)
     box.unknown.append(f"{source}.*")
 
 
-def _untold(box: Toolbox, tool: Untold) -> None:
+def _untold(box: AgentTools, tool: UnknownValue) -> None:
     """What stands in the list of tools, and is defined elsewhere: a function of that name, or a set of tools."""
     if tool.is_function:
         box.add(tool.name)
@@ -111,8 +111,8 @@ def _gives_tools(capability: Any) -> bool:
     return defining is not None and defining.__name__ != "Capability"
 
 
-def _tool(box: Toolbox, tool: Any) -> None:
-    if isinstance(tool, Untold):
+def _tool(box: AgentTools, tool: Any) -> None:
+    if isinstance(tool, UnknownValue):
         _untold(box, tool)
     elif is_a(tool, SDK, "FunctionTool"):
         _function_tool(box, tool)
@@ -123,18 +123,18 @@ def _tool(box: Toolbox, tool: Any) -> None:
         box.add(str(tool.name), _approved(box, tool.name, gate, getattr(tool, "on_approval", None)))
 
 
-def _function_tool(box: Toolbox, tool: Any) -> None:
+def _function_tool(box: AgentTools, tool: Any) -> None:
     if tool.is_enabled is False:
         return
     gate = predicate(tool.needs_approval)
-    inner = private(tool, "_agent_instance", DISTRIBUTION)
+    inner = private_attribute(tool, "_agent_instance", DISTRIBUTION)
     if inner is not None:
         box.add(tool.name, gate)
         box.runs.append((tool.name, inner))
         return
     function = _function_of(tool)
-    box.unseen.extend(f"the tool {tool.name}: {what}" for what in _unseen(function))
-    for use in look_into(function).uses:
+    box.opaque_calls.extend(f"the tool {tool.name}: {what}" for what in _unseen(function))
+    for use in summarize(function).method_calls:
         if use.method == "on_invoke_tool" and is_a(use.owner, SDK, "FunctionTool"):
             box.add(use.owner.name)  # type: ignore[attr-defined]
     box.add(tool.name, _gate_in(box, tool.name, function) if gate is None else gate)
@@ -146,9 +146,9 @@ def _function_tool(box: Toolbox, tool: Any) -> None:
             box.unknown.append(f"{tool.name}.*")
 
 
-def _gate_in(box: Toolbox, name: str, function: object) -> str | None:
+def _gate_in(box: AgentTools, name: str, function: object) -> str | None:
     """Whether a tool always asks a person in its body."""
-    body = look_into(function)
+    body = summarize(function)
     if body.asks and not body.always_asks:
         box.notes.append(f"the tool {name} asks a person under a condition, and so is not gated")
     return "" if body.always_asks else None
@@ -174,8 +174,8 @@ def _own_functions(value: Any, depth: int) -> Iterator[FunctionType]:
 
 def agents_run_by(function: object) -> Iterable[tuple[Any, bool]]:
     """The agents that a function runs by `Runner.run`, each with whether it could be known."""
-    code = Code(function, WORDS)
-    for values, body, call in code.given_to(*_RUNS, names=("starting_agent",)):
+    code = FunctionCode(function, WORDS)
+    for values, body, call in code.arguments_of(*_RUNS, names=("starting_agent",)):
         owners = code.evaluator.value(call.func.value, body.scope) if hasattr(call.func, "value") else None
         if owners is None or not any(_is_runner(one) for one in owners.known):
             continue
@@ -186,41 +186,41 @@ def agents_run_by(function: object) -> Iterable[tuple[Any, bool]]:
 
 
 def _is_runner(owner: object) -> bool:
-    kind = owner if isinstance(owner, type | Imported) else type(owner)
-    return any(is_called(kind, SDK, name) for name in ("Runner", "AgentRunner"))
+    kind = owner if isinstance(owner, type | ImportedName) else type(owner)
+    return any(is_member_of(kind, SDK, name) for name in ("Runner", "AgentRunner"))
 
 
 def predicate(needed: object) -> str | None:
     """A flag, or a function that decides for each call."""
     if not callable(needed):
         return "" if needed else None
-    return decided(Code(needed, WORDS), str(getattr(needed, "__name__", type(needed).__name__)))
+    return guard_label(FunctionCode(needed, WORDS), str(getattr(needed, "__name__", type(needed).__name__)))
 
 
-def _approved(box: Toolbox, name: str, gate: str | None, approver: object) -> str | None:
+def _approved(box: AgentTools, name: str, gate: str | None, approver: object) -> str | None:
     """A gate that a function of the program opens is one only where that function asks a person."""
     if gate is None or approver is None:
         return gate
-    if look_into(approver).always_asks:
+    if summarize(approver).always_asks:
         return gate
     box.notes.append(f"{name}: its approval is given by a function that is not seen to ask a person each time")
     return None
 
 
-def _hosted_mcp(box: Toolbox, tool: Any) -> None:
+def _hosted_mcp(box: AgentTools, tool: Any) -> None:
     """A server that the model's host calls; it asks before every call, unless told otherwise."""
     config = tool.tool_config
     label, allowed = str(config.get("server_label", "hosted_mcp")), config.get("allowed_tools")
     names = allowed.get("tool_names") if isinstance(allowed, dict) else allowed
     approval = config.get("require_approval")
-    policy = _policy(approval if isinstance(approval, Untold) else approval or "always")
+    policy = _policy(approval if isinstance(approval, UnknownValue) else approval or "always")
     gates = {name: _approved(box, name or label, gate, tool.on_approval_request) for name, gate in policy.items()}
     _named(box, label, names, gates)
 
 
-def _server(box: Toolbox, server: Any, *, prefixed: bool) -> None:
+def _server(box: AgentTools, server: Any, *, prefixed: bool) -> None:
     """An MCP server: the tools that a filter allows; others are known only when the agent runs."""
-    policy = private(server, "_needs_approval_policy", DISTRIBUTION)
+    policy = private_attribute(server, "_needs_approval_policy", DISTRIBUTION)
     gates = _policy(policy)
     chosen = getattr(server, "tool_filter", None)
     allowed = chosen.get("allowed_tool_names") if isinstance(chosen, dict) else None
@@ -230,14 +230,14 @@ def _server(box: Toolbox, server: Any, *, prefixed: bool) -> None:
 
 
 def _named(
-    box: Toolbox, source: str, names: Iterable[str] | None, gates: dict[str, str | None], prefix: str = ""
+    box: AgentTools, source: str, names: Iterable[str] | None, gates: dict[str, str | None], prefix: str = ""
 ) -> None:
     """The tools of a server; `gates` says of each tool, and of any other under an empty name, what it waits for."""
     listed = [one for one in gates if one] if names is None else list(names or ())
     known = [one for one in listed if isinstance(one, str)]  # others are not known from the source
     for name in known:
         box.add(f"{prefix}{_safe(name) if prefix else name}", gates.get(name, gates[""]))
-    if names is None or isinstance(names, Untold) or len(known) < len(listed):
+    if names is None or isinstance(names, UnknownValue) or len(known) < len(listed):
         _unknown(box, source, gates[""])
 
 

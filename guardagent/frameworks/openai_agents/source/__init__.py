@@ -7,31 +7,31 @@ from dataclasses import replace
 
 from guardagent.frameworks.openai_agents import extractor as live
 from guardagent.frameworks.openai_agents.package import PACKAGES as PACKAGES
-from guardagent.workflow.extraction.frameworks import Untold, is_a
+from guardagent.workflow.extraction.framework_objects import UnknownValue, is_a
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.python_source.evaluation.values import (
     NOTHING,
     UNKNOWN,
-    Applied,
     Arguments,
+    CallResult,
     Function,
-    Imported,
-    Made,
+    ImportedName,
+    PartialFunction,
     Table,
     Values,
     exactly,
     path_of,
 )
-from guardagent.workflow.python_source.programs.interpret import Interpreter
-from guardagent.workflow.python_source.programs.live_function import unbound
-from guardagent.workflow.python_source.programs.stand_ins import (
+from guardagent.workflow.python_source.programs.function_stub import unbound
+from guardagent.workflow.python_source.programs.interpreter import Interpreter
+from guardagent.workflow.python_source.programs.stubs import (
     REQUIRED,
-    Framed,
-    Kind,
-    Reference,
+    ClassStub,
+    ObjectStub,
+    ReferenceStub,
+    converter_of,
     copy_of,
     make,
-    stage_of,
 )
 
 CONSTANTS: dict[str, object] = {}
@@ -40,23 +40,23 @@ _GUARDRAILS = {"input_guardrail": "InputGuardrail", "output_guardrail": "OutputG
 
 
 def is_workflow(value: object) -> bool:
-    return isinstance(value, Framed) and is_a(value, "agents.agent", "AgentBase")
+    return isinstance(value, ObjectStub) and is_a(value, "agents.agent", "AgentBase")
 
 
-def extract(value: Framed, name: str) -> Graph:
+def extract(value: ObjectStub, name: str) -> Graph:
     """The graph of an agent, with notes on what its source does not determine."""
-    stage = stage_of(value.interpreter)
+    stage = converter_of(value.interpreter)
     graph = live.extract(value, name)
     return replace(graph, notes=(*graph.notes, *stage.notes))
 
 
 def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
     """What a call of one of the SDK's functions gives; its classes are told by KINDS."""
-    if isinstance(target, Made):
-        path = path_of(target.maker)
+    if isinstance(target, CallResult):
+        path = path_of(target.callee)
         given, function = target.arguments, arguments.get("", 0)
     else:
-        path = path_of(target) if isinstance(target, Imported) else ""
+        path = path_of(target) if isinstance(target, ImportedName) else ""
         given, function = Arguments(), arguments.get("", 0)
     package, _, name = path.partition(".")[0], "", path.rpartition(".")[2]
     if package not in PACKAGES:
@@ -64,16 +64,16 @@ def called(interpreter: Interpreter, target: object, arguments: Arguments, line:
     if ".".join(path.split(".")[-2:]) in _RUNS or path.endswith("RealtimeRunner"):
         interpreter.started += (arguments.get("starting_agent", 0) or NOTHING).known
         return None
-    if isinstance(target, Imported) and name in {"handoff", "realtime_handoff"} and interpreter.executing:
+    if isinstance(target, ImportedName) and name in {"handoff", "realtime_handoff"} and interpreter.executing:
         return _handoff(interpreter, arguments, line)
-    if isinstance(target, Imported) and name in {"StopAtTools", "create_static_tool_filter"}:
+    if isinstance(target, ImportedName) and name in {"StopAtTools", "create_static_tool_filter"}:
         return exactly(Table(tuple((exactly(key), one) for key, one in arguments.keywords.items())))
-    functions = [one for one in (function or NOTHING).known if isinstance(one, Function | Applied)]
+    functions = [one for one in (function or NOTHING).known if isinstance(one, Function | PartialFunction)]
     if name == "function_tool":
-        given = given if isinstance(target, Made) else arguments
+        given = given if isinstance(target, CallResult) else arguments
         return _each(functions, lambda one: _function_tool(interpreter, one, given, line))
     if name in _GUARDRAILS:
-        given = given if isinstance(target, Made) else arguments
+        given = given if isinstance(target, CallResult) else arguments
         return _each(functions, lambda one: _guardrail(interpreter, _GUARDRAILS[name], one, given, line))
     return None
 
@@ -91,7 +91,7 @@ def _chosen(given: Values | None, otherwise: str) -> Values:
     return given if given is not None and given.known != (None,) else exactly(otherwise)
 
 
-def _function_tool(interpreter: Interpreter, function: object, given: Arguments, line: int) -> Framed:
+def _function_tool(interpreter: Interpreter, function: object, given: Arguments, line: int) -> ObjectStub:
     """`@function_tool`."""
     name = _chosen(given.get("name_override"), _name_of(function))
     passed = {key: given.keywords[key] for key in ("is_enabled", "needs_approval") if key in given.keywords}
@@ -99,7 +99,7 @@ def _function_tool(interpreter: Interpreter, function: object, given: Arguments,
     return make(interpreter, FUNCTION_TOOL, arguments, line, __wrapped__=exactly(function))
 
 
-def _as_tool(agent: Framed, arguments: Arguments, line: int) -> Values:
+def _as_tool(agent: ObjectStub, arguments: Arguments, line: int) -> Values:
     """`agent.as_tool(...)`."""
     name = _chosen(arguments.get("tool_name", 0), live.tool_name_of(agent.name))
     passed = {key: arguments.get(key) for key in ("is_enabled", "needs_approval")}
@@ -120,10 +120,10 @@ def _handoff(interpreter: Interpreter, arguments: Arguments, line: int) -> Value
     return Values(tuple(made))
 
 
-def _handoff_to(interpreter: Interpreter, agent: Framed, arguments: Arguments, line: int) -> Framed:
+def _handoff_to(interpreter: Interpreter, agent: ObjectStub, arguments: Arguments, line: int) -> ObjectStub:
     name = _chosen(arguments.get("tool_name_override", 1), live.handoff_name(agent.name))
     given = {"agent_name": exactly(agent.name), "tool_name": name, **_enabled(arguments)}
-    return make(interpreter, HANDOFF, Arguments((), given), line, _agent_ref=exactly(Reference(agent)))
+    return make(interpreter, HANDOFF, Arguments((), given), line, _agent_ref=exactly(ReferenceStub(agent)))
 
 
 def _enabled(arguments: Arguments) -> dict[str, Values]:
@@ -131,29 +131,31 @@ def _enabled(arguments: Arguments) -> dict[str, Values]:
     return {name: values for name, values in given.items() if values is not None}
 
 
-def _guardrail(interpreter: Interpreter, kind: str, function: object, given: Arguments, line: int) -> Framed:
+def _guardrail(interpreter: Interpreter, kind: str, function: object, given: Arguments, line: int) -> ObjectStub:
     """`@input_guardrail`, and that of the output."""
     named = given.get("name")
     arguments = Arguments((exactly(function), *([] if named is None else [named])))
     return make(interpreter, INPUT_GUARDRAIL if kind == "InputGuardrail" else OUTPUT_GUARDRAIL, arguments, line)
 
 
-def _clone(agent: Framed, arguments: Arguments, _line: int) -> Values:
+def _clone(agent: ObjectStub, arguments: Arguments, _line: int) -> Values:
     return exactly(copy_of(agent, arguments))
 
 
 # What the constructors of the SDK's classes do besides.
 
 
-def _settle_guardrail(made: Framed) -> None:
+def _settle_guardrail(made: ObjectStub) -> None:
     names = [
-        _name_of(one) for one in made.attributes["guardrail_function"].known if isinstance(one, Function | Applied)
+        _name_of(one)
+        for one in made.attributes["guardrail_function"].known
+        if isinstance(one, Function | PartialFunction)
     ]
     given = [one for one in made.attributes["name"].known if isinstance(one, str)]
-    made.attributes["get_name"] = exactly(Reference((given or names or ["guardrail"])[0]))
+    made.attributes["get_name"] = exactly(ReferenceStub((given or names or ["guardrail"])[0]))
 
 
-def _settle_server(made: Framed) -> None:
+def _settle_server(made: ObjectStub) -> None:
     """The name of an MCP server, and what the SDK makes of its approval policy."""
     if made.attributes["name"].known == (None,):
         where = {"MCPServerStdio": "command"}.get(made.kind.name, "url")
@@ -164,26 +166,28 @@ def _settle_server(made: Framed) -> None:
     made.attributes["_needs_approval_policy"] = made.attributes["require_approval"]
 
 
-def _settle_hosted(made: Framed) -> None:
+def _settle_hosted(made: ObjectStub) -> None:
     """A configuration that is made by the name of its type is a dictionary."""
     config = made.attributes["tool_config"]
     made.attributes["tool_config"] = Values(tuple(_as_table(one) for one in config.known), config.complete)
 
 
 def _as_table(one: object) -> object:
-    if not isinstance(one, Made):
+    if not isinstance(one, CallResult):
         return one
     return Table(tuple((exactly(key), value) for key, value in one.arguments.keywords.items()))
 
 
-_BASE = Kind(
+_BASE = ClassStub(
     "AgentBase", "agents.agent",
     fields={"name": REQUIRED, "handoff_description": None, "tools": [], "mcp_servers": [], "mcp_config": {}},
-    several=frozenset({"tools", "mcp_servers", "handoffs", "input_guardrails", "output_guardrails", "capabilities"}),
-    doubtful={"mcp_config": {}, "prompt": None, "output_type": None, "tool_use_behavior": "run_llm_again"},
+    list_fields=frozenset(
+        {"tools", "mcp_servers", "handoffs", "input_guardrails", "output_guardrails", "capabilities"}
+    ),
+    fallbacks={"mcp_config": {}, "prompt": None, "output_type": None, "tool_use_behavior": "run_llm_again"},
     methods={"as_tool": _as_tool, "clone": _clone},
 )  # fmt: skip
-AGENT = Kind(
+AGENT = ClassStub(
     "Agent", "agents.agent", _BASE,
     fields={
         "instructions": None, "prompt": None, "handoffs": [], "model": None, "model_settings": None,
@@ -191,7 +195,7 @@ AGENT = Kind(
         "tool_use_behavior": "run_llm_again", "reset_tool_choice": True,
     },
 )  # fmt: skip
-FUNCTION_TOOL = Kind(
+FUNCTION_TOOL = ClassStub(
     "FunctionTool", "agents.tool",
     fields={
         "name": REQUIRED, "description": "", "params_json_schema": None, "on_invoke_tool": None,
@@ -199,7 +203,7 @@ FUNCTION_TOOL = Kind(
         "needs_approval": False, "_agent_instance": None,
     },
 )  # fmt: skip
-HANDOFF = Kind(
+HANDOFF = ClassStub(
     "Handoff", "agents.handoffs",
     fields={
         "tool_name": REQUIRED, "tool_description": "", "input_json_schema": None, "on_invoke_handoff": None,
@@ -208,23 +212,23 @@ HANDOFF = Kind(
     },
 )  # fmt: skip
 INPUT_GUARDRAIL, OUTPUT_GUARDRAIL = (
-    Kind(name, "agents.guardrail", fields={"guardrail_function": REQUIRED, "name": None}, settle=_settle_guardrail)
+    ClassStub(name, "agents.guardrail", fields={"guardrail_function": REQUIRED, "name": None}, finish=_settle_guardrail)
     for name in ("InputGuardrail", "OutputGuardrail")
 )
 _ASKED = {"needs_approval": False, "on_approval": None}
-_SERVER = Kind(
+_SERVER = ClassStub(
     "MCPServer", "agents.mcp.server", suffix="MCPServer",
     fields={
         "params": None, "cache_tools_list": False, "name": None, "client_session_timeout_seconds": 5,
         "tool_filter": None, "use_structured_content": False, "max_retry_attempts": 0,
         "retry_backoff_seconds_base": 1, "message_handler": None, "require_approval": None,
     },
-    settle=_settle_server,
+    finish=_settle_server,
 )  # fmt: skip
 
 
-def _hosted(name: str, called: str, **fields: object) -> Kind:
-    return Kind(name, "agents.tool", fields={**fields, "name": called})
+def _hosted(name: str, called: str, **fields: object) -> ClassStub:
+    return ClassStub(name, "agents.tool", fields={**fields, "name": called})
 
 
 KINDS = (
@@ -234,24 +238,24 @@ KINDS = (
     HANDOFF,
     INPUT_GUARDRAIL,
     OUTPUT_GUARDRAIL,
-    Kind(
+    ClassStub(
         "RealtimeAgent", "agents.realtime.agent", _BASE,
         {"instructions": None, "prompt": None, "handoffs": [], "output_guardrails": [], "hooks": None},
     ),
-    Kind(
+    ClassStub(
         "SandboxAgent", "agents.sandbox.sandbox_agent", AGENT,
         {
             "default_manifest": None, "base_instructions": None,
-            "capabilities": [Untold("filesystem"), Untold("shell")], "run_as": None,
+            "capabilities": [UnknownValue("filesystem"), UnknownValue("shell")], "run_as": None,
         },
     ),
-    Kind("HostedMCPTool", "agents.tool", fields={"tool_config": REQUIRED, "on_approval_request": None},
-         doubtful={"tool_config": {}}, settle=_settle_hosted),
-    Kind("CustomTool", "agents.tool", fields={
+    ClassStub("HostedMCPTool", "agents.tool", fields={"tool_config": REQUIRED, "on_approval_request": None},
+         fallbacks={"tool_config": {}}, finish=_settle_hosted),
+    ClassStub("CustomTool", "agents.tool", fields={
         "name": REQUIRED, "description": "", "on_invoke_tool": None, "format": None, **_ASKED,
     }),
-    Kind("ShellTool", "agents.tool", fields={"executor": None, "name": "shell", **_ASKED}),
-    Kind("ApplyPatchTool", "agents.tool", fields={"editor": None, "name": "apply_patch", **_ASKED}),
+    ClassStub("ShellTool", "agents.tool", fields={"executor": None, "name": "shell", **_ASKED}),
+    ClassStub("ApplyPatchTool", "agents.tool", fields={"editor": None, "name": "apply_patch", **_ASKED}),
     _hosted("WebSearchTool", "web_search", user_location=None, filters=None, search_context_size=None),
     _hosted("FileSearchTool", "file_search", vector_store_ids=None, max_num_results=None),
     _hosted("CodeInterpreterTool", "code_interpreter", tool_config=None),
@@ -261,6 +265,6 @@ KINDS = (
     _hosted("ToolSearchTool", "tool_search", description=None),
     _hosted("ProgrammaticToolCallingTool", "programmatic_tool_calling"),
     _SERVER,
-    *(Kind(name, "agents.mcp.server", _SERVER)
+    *(ClassStub(name, "agents.mcp.server", _SERVER)
       for name in ("MCPServerStdio", "MCPServerSse", "MCPServerStreamableHttp")),
 )  # fmt: skip

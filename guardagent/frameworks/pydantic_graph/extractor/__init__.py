@@ -33,15 +33,22 @@ from typing import Any
 from guardagent.errors import InputError
 from guardagent.frameworks.pydantic_graph.extractor.agents import AI, RUNS, WORDS, Agents, every_tool, is_agent
 from guardagent.frameworks.pydantic_graph.package import FRAMEWORK
-from guardagent.workflow.extraction.cutting import CONDITION, beaten_to, cut_short
-from guardagent.workflow.extraction.frameworks import is_a
-from guardagent.workflow.extraction.regions import Assembly, Entry, Exit, Region
+from guardagent.workflow.extraction.cancellation import CONDITION, abandoned_nodes, cancelled_nodes
+from guardagent.workflow.extraction.framework_objects import is_a
+from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
 from guardagent.workflow.model.graph import END, EdgeKind, Graph
-from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
-from guardagent.workflow.python_source.evaluation.values import Class, Imported, Instance, Made, Values, is_called
-from guardagent.workflow.python_source.functions.bodies import Use
-from guardagent.workflow.python_source.functions.outcomes import written
-from guardagent.workflow.python_source.functions.step_code import Step, step_of
+from guardagent.workflow.python_source.evaluation.evaluator import Evaluator
+from guardagent.workflow.python_source.evaluation.values import (
+    CallResult,
+    Class,
+    ImportedName,
+    Instance,
+    Values,
+    is_member_of,
+)
+from guardagent.workflow.python_source.functions.bodies import MethodCall
+from guardagent.workflow.python_source.functions.outcomes import source_text
+from guardagent.workflow.python_source.functions.step_summary import StepSummary, step_of
 
 LIBRARY = "pydantic_graph"
 
@@ -95,7 +102,7 @@ class _Graphs:
     """Adds graphs to an assembly: the reader of what their steps use."""
 
     runs = RUNS
-    words = WORDS
+    names = WORDS
 
     def __init__(self, assembly: Assembly) -> None:
         self.assembly = assembly
@@ -108,16 +115,18 @@ class _Graphs:
         ids = {key: self.assembly.id(one.owner, key, within) for key, one in members.items()}
         inner = {key: self._add(ids[key], one, within) for key, one in members.items()}
         self._open.pop()
-        exits: list[Exit] = []
+        exits: list[RegionExit] = []
         for key, member in members.items():
             for way in member.ways:
-                leave = Exit(ids[key], way.condition, conditional=way.kind == "conditional" or inner[key])
+                leave = RegionExit(ids[key], way.condition, conditional=way.kind == "conditional" or inner[key])
                 if way.target == END:
                     exits.append(leave)
                 else:
-                    self.assembly.connect([leave], [Entry(ids[way.target], way.kind)])
+                    self.assembly.connect([leave], [RegionEntry(ids[way.target], way.kind)])
         self._notes(graph, members, ids)
-        return Region(tuple(Entry(ids[key], kind) for key, kind in entries), tuple(exits), frozenset(ids.values()))
+        return Region(
+            tuple(RegionEntry(ids[key], kind) for key, kind in entries), tuple(exits), frozenset(ids.values())
+        )
 
     def _notes(self, graph: Any, members: dict[str, _Member], ids: dict[str, str]) -> None:
         for key, member in members.items():
@@ -131,10 +140,10 @@ class _Graphs:
         step = step_of(self, member.functions)
         kind = "router" if member.routes and not step.functions else step.kind(chooses=member.routes)
         self.assembly.describe(
-            node, kind, member.label, tools=step.box.names, gated_tools=step.box.gated,
+            node, kind, member.label, tools=step.tools.names, gated_tools=step.tools.gated,
             **{**step.metadata(), **member.said, **({"widened": True} if member.widened else {})},
         )  # fmt: skip
-        for note in step.box.said():
+        for note in step.tools.all_notes():
             self.assembly.note(f"{node}: {note}")
         runs = False
         for name, graph in step.graphs.items():
@@ -142,34 +151,36 @@ class _Graphs:
                 self.assembly.note(f"{node}: it runs a graph that it is itself a part of")
                 continue
             region = self.region(graph, (*within, node, *([name] if len(step.graphs) > 1 else [])))
-            self.assembly.connect([Exit(node, conditional=True)], region.entries)
-            self.assembly.connect([replace(one, back=True) for one in region.exits], [Entry(node)])
+            self.assembly.connect([RegionExit(node, conditional=True)], region.entries)
+            self.assembly.connect([replace(one, back=True) for one in region.exits], [RegionEntry(node)])
             runs = True
         return runs and any(way.kind == "direct" for way in member.ways)
 
     # What the functions of a step use.
 
-    def used(self, step: Step, use: Use) -> None:
+    def record(self, step: StepSummary, use: MethodCall) -> None:
         if use.method not in RUNS:
             return
         if is_agent(use.owner):
             self._agent(step, use)
         elif is_a(use.owner, LIBRARY, "Graph"):
             step.run(use.owner, str(getattr(use.owner, "name", None) or "graph"))
-        elif isinstance(use.owner, Made) and self.may_run(use.owner.maker):
+        elif isinstance(use.owner, CallResult) and self.may_run(use.owner.callee):
             self._made(step, use.owner)
 
-    def _agent(self, step: Step, use: Use) -> None:
+    def _agent(self, step: StepSummary, use: MethodCall) -> None:
         step.calls_model = True
         box = every_tool(use.owner)
         for name in box.names:
-            step.box.add(name, "" if use.asked else box.gated_when.get(name, "") if name in box.gated else None)
-        step.box.unknown += [one for one in box.unknown if one not in step.box.unknown]
-        step.box.notes += [one for one in box.notes if one not in step.box.notes]
-        step.box.unseen += box.unseen
+            step.tools.add(
+                name, "" if use.after_approval else box.gated_when.get(name, "") if name in box.gated else None
+            )
+        step.tools.unknown += [one for one in box.unknown if one not in step.tools.unknown]
+        step.tools.notes += [one for one in box.notes if one not in step.tools.notes]
+        step.tools.opaque_calls += box.opaque_calls
         step.model_chooses = True
 
-    def _made(self, step: Step, made: Made) -> None:
+    def _made(self, step: StepSummary, made: CallResult) -> None:
         """An agent that is made where it is run: its tools, where they are listed there."""
         step.calls_model = True
         tools = made.arguments.get("tools")
@@ -177,19 +188,25 @@ class _Graphs:
         named = [one for one in listed.known if isinstance(one, FunctionType) or is_a(one, AI, "Tool")]
         for one in named:
             function = one if isinstance(one, FunctionType) else one.function
-            step.call(function.__name__ if one is function else str(one.name), [function], Use(one, "run", sure=False))
+            step.call(
+                function.__name__ if one is function else str(one.name),
+                [function],
+                MethodCall(one, "run", unconditional=False),
+            )
         if made.arguments.get("toolsets") is not None or not listed.complete or len(named) < len(listed.known):
-            step.unknown("agent")
+            step.add_unknown("agent")
 
-    def knows(self, owner: object) -> bool:
+    def recognises(self, owner: object) -> bool:
         return (
-            is_agent(owner) or is_a(owner, LIBRARY, "Graph") or (isinstance(owner, Made) and self.may_run(owner.maker))
+            is_agent(owner)
+            or is_a(owner, LIBRARY, "Graph")
+            or (isinstance(owner, CallResult) and self.may_run(owner.callee))
         )
 
     def may_run(self, kind: object) -> bool:
         if isinstance(kind, type):
             return any(one.__module__.partition(".")[0] in {AI, LIBRARY} for one in kind.__mro__[:-1])
-        return isinstance(kind, Imported | Class) and is_called(kind, AI, "Agent")
+        return isinstance(kind, ImportedName | Class) and is_member_of(kind, AI, "Agent")
 
 
 # The members of a graph.
@@ -225,7 +242,7 @@ def _class_member(kind: Any, labels: dict[str, str], ids: dict[Any, str], *, is_
     function = partial(kind.run, Instance(kind))
     member = _Member(kind, kind.__name__, [function])
     step = step_of(_NOBODY, [function])
-    returned = step.bodies[0].returned
+    returned = step.bodies[0].return_values
     seen = {target: "" for one in returned.known for target in _targets(one, ids)}
     if is_open and not (returned.complete and seen):
         member.widened = "which node it returns is not declared, and could not be known"
@@ -237,12 +254,12 @@ def _class_member(kind: Any, labels: dict[str, str], ids: dict[Any, str], *, is_
 
 def _targets(one: object, ids: dict[Any, str]) -> Iterator[str]:
     """The nodes that a value stands for which a class's `run` returns."""
-    kind = one.maker if isinstance(one, Made) else one.of if isinstance(one, Instance) else type(one)
-    if is_called(kind, LIBRARY, "End"):
+    kind = one.callee if isinstance(one, CallResult) else one.of if isinstance(one, Instance) else type(one)
+    if is_member_of(kind, LIBRARY, "End"):
         yield END
     elif isinstance(kind, type) and kind in ids:
         yield ids[kind]
-    elif isinstance(one, Made) and is_called(kind, LIBRARY, "as_node") and one.arguments.positional:
+    elif isinstance(one, CallResult) and is_member_of(kind, LIBRARY, "as_node") and one.arguments.positional:
         yield from (str(step.id) for step in one.arguments.positional[0].known if hasattr(step, "id"))
 
 
@@ -250,12 +267,12 @@ class _Nobody:
     """A reader that only wants the bodies."""
 
     runs: frozenset[str] = frozenset()
-    words = WORDS
+    names = WORDS
 
-    def used(self, step: Step, use: Use) -> None:
+    def record(self, step: StepSummary, use: MethodCall) -> None:
         """Nothing."""
 
-    def knows(self, owner: object) -> bool:  # noqa: ARG002 - as the others
+    def recognises(self, owner: object) -> bool:  # noqa: ARG002 - as the others
         return True
 
     def may_run(self, kind: object) -> bool:  # noqa: ARG002 - as the others
@@ -299,7 +316,7 @@ class _Built:
         if is_a(node, LIBRARY, "NodeStep"):
             return self._of_class(key, node, ids)
         member = _Member(node, str(getattr(node, "label", None) or key))
-        if is_a(node, LIBRARY, "Step"):
+        if is_a(node, LIBRARY, "StepSummary"):
             member.functions.append(_own(node.call))
         if is_a(node, LIBRARY, "Decision"):
             self._decision(member, node)
@@ -364,13 +381,13 @@ class _Built:
         joins = [key for key, one in found.items() if is_a(one.owner, LIBRARY, "Join")]
         forks = [key for key, one in found.items() if is_a(one.owner, LIBRARY, "Fork")]
         for fork in forks:
-            for node in cut_short(following, following[fork], joins):
+            for node in cancelled_nodes(following, following[fork], joins):
                 found[node].ways.append(_Way(END, "conditional", CONDITION))
         for join in joins:
             if is_a(found[join].owner.reducer, LIBRARY, "ReduceFirstValue"):  # type: ignore[attr-defined]
                 between = self._between(join)
                 branches = [one for fork in forks if fork in between for one in following[fork]]
-                for node in beaten_to(following, begins, branches, join, joins):
+                for node in abandoned_nodes(following, begins, branches, join, joins):
                     found[node].ways.append(_Way(join, "conditional", "another branch was first"))
 
     def _between(self, join: str) -> set[str]:
@@ -395,7 +412,7 @@ def _is_librarys(function: object) -> bool:
 def _words(branch: Any) -> str:
     """When a branch is taken: what its predicate says, else the type that it is for."""
     if branch.matches is not None:
-        return written(branch.matches)
+        return source_text(branch.matches)
     source = branch.source
     if typing.get_origin(source) is not None and "TypeExpression" in str(typing.get_origin(source)):
         source = typing.get_args(source)[0]
@@ -416,7 +433,7 @@ def _edge_labels(kind: Any, ids: dict[Any, str]) -> dict[str, str]:
         target = typing.get_args(one)[0] if label else None
         target = typing.get_origin(target) or target
         if label:
-            found[END if is_called(target, LIBRARY, "End") else ids.get(target, "")] = label
+            found[END if is_member_of(target, LIBRARY, "End") else ids.get(target, "")] = label
     return found
 
 

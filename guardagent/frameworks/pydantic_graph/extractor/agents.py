@@ -6,17 +6,17 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
-from guardagent.workflow.extraction.frameworks import is_a
-from guardagent.workflow.extraction.regions import Assembly, Entry, Exit, Region
-from guardagent.workflow.extraction.tool_box import Toolbox
-from guardagent.workflow.extraction.written import made_at
-from guardagent.workflow.python_source.evaluation.values import Scope, is_called
-from guardagent.workflow.python_source.functions.bodies import Words, look_into
-from guardagent.workflow.python_source.functions.code import Code, decided
-from guardagent.workflow.python_source.functions.step_code import asking, owners_of
+from guardagent.workflow.extraction.agent_tools import AgentTools
+from guardagent.workflow.extraction.framework_objects import is_a
+from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
+from guardagent.workflow.extraction.source_location import construction_site
+from guardagent.workflow.python_source.evaluation.values import NameScope, is_member_of
+from guardagent.workflow.python_source.functions.bodies import FrameworkNames, summarize
+from guardagent.workflow.python_source.functions.code import FunctionCode, guard_label
+from guardagent.workflow.python_source.functions.step_summary import gate_of, owners_of
 
 AI = "pydantic_ai"
-WORDS = Words(("pydantic_ai", "pydantic_graph"))
+WORDS = FrameworkNames(("pydantic_ai", "pydantic_graph"))
 RUNS = frozenset({"run", "run_sync", "run_stream", "run_stream_sync", "run_stream_events", "iter"})
 _MORE = {"PreparedToolset", "FilteredToolset"}
 _SEARCH = "tool_search"  # which every agent has, and which only finds its other tools
@@ -27,10 +27,10 @@ def is_agent(target: object) -> bool:
     return is_a(target, AI, "AbstractAgent")
 
 
-def toolbox(agent: Any) -> Toolbox:
+def toolbox(agent: Any) -> AgentTools:
     """All tools of an agent: its own, those of its toolsets, its output functions, and what its provider runs."""
     agent = _inner(agent)
-    box = Toolbox()
+    box = AgentTools()
     for toolset in agent.toolsets:
         for name, gate in _tools(box, toolset):
             box.add(name, gate)
@@ -50,7 +50,7 @@ def _inner(agent: Any) -> Any:
     return agent
 
 
-def _tools(box: Toolbox, toolset: Any) -> Iterator[tuple[str, str | None]]:
+def _tools(box: AgentTools, toolset: Any) -> Iterator[tuple[str, str | None]]:
     """The tools of a toolset, each with what it waits for."""
     if is_a(toolset, AI, "FunctionToolset"):
         for name, tool in toolset.tools.items():
@@ -68,7 +68,7 @@ def _tools(box: Toolbox, toolset: Any) -> Iterator[tuple[str, str | None]]:
         yield name, None
 
 
-def _wrapped(box: Toolbox, toolset: Any) -> Iterator[tuple[str, str | None]]:
+def _wrapped(box: AgentTools, toolset: Any) -> Iterator[tuple[str, str | None]]:
     """The tools of a toolset that changes another."""
     renamed = {old: new for new, old in toolset.name_map.items()} if is_a(toolset, AI, "RenamedToolset") else {}
     prefix = f"{toolset.prefix}_" if is_a(toolset, AI, "PrefixedToolset") else ""
@@ -86,17 +86,17 @@ def _predicate(function: Any) -> str | None:
     """What a function comes to that decides on approval; the one of the library approves nothing by itself."""
     if getattr(function, "__module__", "").partition(".")[0] == AI:
         return ""
-    return decided(Code(function), str(getattr(function, "__name__", type(function).__name__)))
+    return guard_label(FunctionCode(function), str(getattr(function, "__name__", type(function).__name__)))
 
 
-def _of_tool(box: Toolbox, name: str, tool: Any) -> str | None:
+def _of_tool(box: AgentTools, name: str, tool: Any) -> str | None:
     gate = _gate(box, name, tool.function)
     return "" if getattr(tool, "requires_approval", False) else gate
 
 
-def _gate(box: Toolbox, name: str, function: object) -> str | None:
+def _gate(box: AgentTools, name: str, function: object) -> str | None:
     """What a tool waits for by what is in its function, and which agents that runs."""
-    code = Code(function, WORDS)
+    code = FunctionCode(function, WORDS)
     for agent, known in agents_run_by(code):
         if known:
             box.runs.append((name, agent))
@@ -108,10 +108,10 @@ def _gate(box: Toolbox, name: str, function: object) -> str | None:
         return ""
     if any(True for _ in _approvals(code)):
         box.notes.append(f"the tool {name} asks for approval under a condition, and so is not gated")
-    return asking(box, name, [function])
+    return gate_of(box, name, [function])
 
 
-def agents_run_by(code: Code) -> Iterator[tuple[Any, bool]]:
+def agents_run_by(code: FunctionCode) -> Iterator[tuple[Any, bool]]:
     """The agents that a function runs, each with whether it could be known."""
     for _, owners in owners_of(code, RUNS):
         agents = [one for one in owners.known if is_agent(one)]
@@ -120,7 +120,7 @@ def agents_run_by(code: Code) -> Iterator[tuple[Any, bool]]:
             yield None, False
 
 
-def _approvals(code: Code) -> Iterator[ast.Raise]:
+def _approvals(code: FunctionCode) -> Iterator[ast.Raise]:
     """Where a function and what it calls raise that approval is needed."""
     for body in code.bodies:
         for node in ast.walk(body.function.tree):
@@ -128,13 +128,13 @@ def _approvals(code: Code) -> Iterator[ast.Raise]:
                 yield node
 
 
-def _raises_approval(code: Code, node: ast.stmt, scope: Scope) -> bool:
+def _raises_approval(code: FunctionCode, node: ast.stmt, scope: NameScope) -> bool:
     raised = node.exc if isinstance(node, ast.Raise) else None
     kind = raised.func if isinstance(raised, ast.Call) else raised
-    return any(is_called(one, AI, "ApprovalRequired") for one in code.evaluator.value(kind, scope).known)
+    return any(is_member_of(one, AI, "ApprovalRequired") for one in code.evaluator.value(kind, scope).known)
 
 
-def _needs_approval(code: Code) -> bool:
+def _needs_approval(code: FunctionCode) -> bool:
     """Whether a function says, before all else, that it needs approval unless it has been given."""
     if code.body is None or isinstance(code.body.function.tree, ast.Lambda):
         return False
@@ -179,10 +179,10 @@ def _has_code(output: Any) -> bool:
     return hasattr(output, "__code__") or hasattr(output, "__func__")
 
 
-def _handled(box: Toolbox, agent: Any) -> None:
+def _handled(box: AgentTools, agent: Any) -> None:
     """Where a function of the program gives approval, that is a gate only if it always asks a person."""
     for name, handler in _handlers(getattr(agent, "_root_capability", None)):
-        if not box.gated or look_into(handler).always_asks:
+        if not box.gated or summarize(handler).always_asks:
             continue
         box.notes.append(f"approval is given by {name}, which is not seen to ask a person each time")
         box.gated.clear()
@@ -200,7 +200,7 @@ def _handlers(capability: Any) -> Iterator[tuple[str, Any]]:
             yield from _handlers(one)
 
 
-def every_tool(agent: Any, seen: frozenset[int] = frozenset()) -> Toolbox:
+def every_tool(agent: Any, seen: frozenset[int] = frozenset()) -> AgentTools:
     """The tools of an agent, with those of the agents that its tools run."""
     box = toolbox(agent)
     for _, inner in tuple(box.runs) if id(agent) not in seen else ():
@@ -224,13 +224,13 @@ class Agents:
         first = self._member(_inner(agent))
         for node, targets in self._leads.items():
             for target, tool in targets.items():
-                self.assembly.connect([Exit(node, f"calls {tool}", conditional=True)], [Entry(target)])
+                self.assembly.connect([RegionExit(node, f"calls {tool}", conditional=True)], [RegionEntry(target)])
         for node, callers in self._returns.items():
             several = len(callers) > 1 or node in self._leads or node == first
             for caller in callers:
-                self.assembly.connect([Exit(node, conditional=several)], [Entry(caller)])
-        last = Exit(first, "final output" if first in self._leads else "", conditional=first in self._leads)
-        return Region((Entry(first),), (last,))
+                self.assembly.connect([RegionExit(node, conditional=several)], [RegionEntry(caller)])
+        last = RegionExit(first, "final output" if first in self._leads else "", conditional=first in self._leads)
+        return Region((RegionEntry(first),), (last,))
 
     def _member(self, agent: Any) -> str:
         name = agent.name or "agent"
@@ -246,12 +246,12 @@ class Agents:
                 self._returns.setdefault(target, {})[node] = None
         return node
 
-    def _describe(self, node: str, name: str, box: Toolbox) -> None:
+    def _describe(self, node: str, name: str, box: AgentTools) -> None:
         self.assembly.describe(
             node, "tool" if box.names else "llm", name, tools=box.names, gated_tools=box.gated,
-            model_chooses=bool(box.names), **box.metadata(), **made_at(name, "Agent"),
+            model_chooses=bool(box.names), **box.metadata(), **construction_site(name, "Agent"),
         )  # fmt: skip
-        for note in box.said():
+        for note in box.all_notes():
             self.assembly.note(f"{node}: {note}")
 
 

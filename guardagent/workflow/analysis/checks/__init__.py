@@ -18,9 +18,9 @@ from types import ModuleType
 
 from guardagent._support.plugins import Plugins
 from guardagent.errors import UnknownNameError
-from guardagent.workflow.analysis.paths import without_collections
+from guardagent.workflow.analysis.check_context import CheckContext, CheckDescription
+from guardagent.workflow.analysis.paths import without_garbage_collection
 from guardagent.workflow.analysis.report import GraphFinding
-from guardagent.workflow.analysis.view import About, View
 from guardagent.workflow.model.graph import Graph
 
 CHECKS = Plugins("structural check", __name__, ("ABOUT", "ORDER", "check"), group="guardagent.structural_checks")
@@ -44,16 +44,18 @@ def structural_findings(
     for tool in tools:
         if tool not in known:
             raise UnknownNameError("sensitive tool", tool, known, f"graph {graph.name!r}")
-    with without_collections():
-        return _found(View(graph, require_human, tools))  # what the checks share is gone before collections go on
+    with without_garbage_collection():
+        return _findings(
+            CheckContext(graph, require_human, tools)
+        )  # what the checks share is gone before collections go on
 
 
-def _found(view: View) -> list[GraphFinding]:
+def _findings(view: CheckContext) -> list[GraphFinding]:
     found = [(name, finding) for name, one in _in_order() for finding in one.check(view)]
     return [finding if finding.check == name else replace(finding, check=name) for name, finding in found]
 
 
-def abouts() -> dict[str, About]:
+def descriptions() -> dict[str, CheckDescription]:
     """The words for each check."""
     return {name: one.ABOUT for name, one in _in_order()}
 

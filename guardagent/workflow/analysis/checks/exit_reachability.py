@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from guardagent.workflow.analysis.check_context import CheckContext, CheckDescription
 from guardagent.workflow.analysis.report import GraphFinding
-from guardagent.workflow.analysis.view import About, View
 
 ORDER = 1
-ABOUT = About(
+ABOUT = CheckDescription(
     "Every exit can be reached",
     "No path leads from the entry to this exit, so the workflow can never end there.",
     "Add the edge that is missing, or take the exit out.",
 )
 
 
-def check(view: View) -> Iterator[GraphFinding]:
+def check(view: CheckContext) -> Iterator[GraphFinding]:
     for exit_id in view.graph.exit_ids:
         if view.numbered.numbers[exit_id] not in view.reached:
             message = f"the exit {exit_id} cannot be reached from {view.graph.entry_id}"

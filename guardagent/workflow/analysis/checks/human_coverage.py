@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from guardagent.workflow.analysis.check_context import CheckContext, CheckDescription
 from guardagent.workflow.analysis.report import GraphFinding
-from guardagent.workflow.analysis.view import About, View
 from guardagent.workflow.model.graph import Node
 
 ORDER = 6
-ABOUT = About(
+ABOUT = CheckDescription(
     "No path leads to a sensitive tool without a person",
     "The sensitive tool can run though nobody was asked.",
     "Ask a person on every path to the tool, or before the tool itself.",
 )
 
 
-def check(view: View) -> Iterator[GraphFinding]:
+def check(view: CheckContext) -> Iterator[GraphFinding]:
     sensitive = set(view.sensitive_tools)
     if not sensitive:
         return
     nodes = view.graph.nodes
-    people = [number for number, kind in enumerate(view.kinds) if kind == "human" and not _may_pass(nodes[number])]
+    people = [
+        number for number, kind in enumerate(view.kinds) if kind == "human" and not _can_be_bypassed(nodes[number])
+    ]
     unattended = view.unattended(people)
     for number, node in enumerate(nodes):
         if node.tools and not sensitive.isdisjoint(node.tools) and number in unattended:
@@ -30,10 +32,10 @@ def check(view: View) -> Iterator[GraphFinding]:
                 yield GraphFinding("human_coverage", node.id, "error", message, unattended.path(number))
 
 
-def _may_pass(node: Node) -> bool:
+def _can_be_bypassed(node: Node) -> bool:
     """Whether a run can come by a node and ask nobody there: a person is asked on a branch, or about some tools."""
-    said = node.metadata
-    return bool(said.get("asks_about")) or (said.get("asks") == "sometimes" and not said.get("interrupt"))
+    metadata = node.metadata
+    return bool(metadata.get("asks_about")) or (metadata.get("asks") == "sometimes" and not metadata.get("interrupt"))
 
 
 def _ungated(node: Node, sensitive: set[str]) -> list[str]:

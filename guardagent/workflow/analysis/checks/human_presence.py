@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from guardagent.workflow.analysis.check_context import CheckContext, CheckDescription
 from guardagent.workflow.analysis.report import GraphFinding
-from guardagent.workflow.analysis.view import About, View
 
 ORDER = 5
-ABOUT = About(
+ABOUT = CheckDescription(
     "A person takes part",
     "The workflow runs from its entry to its exit and asks nobody.",
     "Ask a person at some step, or before a tool runs.",
 )
 
 
-def check(view: View) -> Iterator[GraphFinding]:
+def check(view: CheckContext) -> Iterator[GraphFinding]:
     graph = view.graph
     if not view.require_human or "human" in view.kinds or any(node.gated_tools for node in graph.nodes):
         return

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from guardagent.workflow.analysis.check_context import CheckContext, CheckDescription
 from guardagent.workflow.analysis.report import GraphFinding
-from guardagent.workflow.analysis.view import About, View
 
 ORDER = 2
-ABOUT = About(
+ABOUT = CheckDescription(
     "From everywhere an exit can be reached",
     "Once the workflow is at this node it can never end.",
     "Add a way out of the cycle or the dead end that the path leads into.",
 )
 
 
-def check(view: View) -> Iterator[GraphFinding]:
+def check(view: CheckContext) -> Iterator[GraphFinding]:
     ids, to_end = view.numbered.ids, view.can_end.parents
     for node in view.reached.order:
         if to_end[node] is None:

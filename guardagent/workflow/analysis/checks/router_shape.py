@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from guardagent.workflow.analysis.check_context import CheckContext, CheckDescription
 from guardagent.workflow.analysis.report import GraphFinding
-from guardagent.workflow.analysis.view import About, View
 from guardagent.workflow.model.graph import Edge
 
 ORDER = 4
-ABOUT = About(
+ABOUT = CheckDescription(
     "Every edge that leaves a router has a condition",
     "An edge without a condition is taken whatever the router decides.",
     "Make the edge conditional, or the node no router.",
 )
 
 
-def check(view: View) -> Iterator[GraphFinding]:
+def check(view: CheckContext) -> Iterator[GraphFinding]:
     edges, kinds = view.graph.edges, view.kinds
     for at, source in enumerate(view.numbered.sources):
         if kinds[source] == "router" and edges[at].kind != "conditional":
             yield _unconditional(view, edges[at], source, view.numbered.targets[at])
 
 
-def _unconditional(view: View, edge: Edge, source: int, target: int) -> GraphFinding:
+def _unconditional(view: CheckContext, edge: Edge, source: int, target: int) -> GraphFinding:
     message = f"the router {edge.source} has an edge to {edge.target} that is {edge.kind}; expected a conditional one"
     return GraphFinding("router_shape", edge.source, "error", message, view.reached.path(source, target))

@@ -10,18 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from guardagent.workflow.drawing._layout.acyclic import leading_back
+from guardagent.workflow.drawing._layout.back_links import back_links
 from guardagent.workflow.drawing._layout.chains import Chains
 from guardagent.workflow.drawing._layout.layers import layers_of
-from guardagent.workflow.drawing._layout.order import ordered
-from guardagent.workflow.drawing._layout.place import across
+from guardagent.workflow.drawing._layout.ordering import ordered_layers
+from guardagent.workflow.drawing._layout.positions import x_positions
 from guardagent.workflow.drawing._layout.route import routes
-from guardagent.workflow.drawing._layout.shapes import Layout, Link, Point, Route, Size
+from guardagent.workflow.drawing._layout.shapes import GraphLayout, LayoutLink, Point, Route, Size
 
-__all__ = ["Layout", "Link", "Point", "Route", "Size", "lay_out"]
+__all__ = ["GraphLayout", "LayoutLink", "Point", "Route", "Size", "lay_out"]
 
 
-def lay_out(nodes: Sequence[Size], links: Sequence[Link], *, first: int, last: Collection[int] = ()) -> Layout:
+def lay_out(
+    nodes: Sequence[Size], links: Sequence[LayoutLink], *, first: int, last: Collection[int] = ()
+) -> GraphLayout:
     """Where each node and each link of a graph goes.
 
     Args:
@@ -32,7 +34,7 @@ def lay_out(nodes: Sequence[Size], links: Sequence[Link], *, first: int, last: C
         last: nodes that go to the bottom.
     """
     ways = [(link.source, link.target) for link in links]
-    back = leading_back(len(nodes), ways, first)
+    back = back_links(len(nodes), ways, first)
     chains = Chains(nodes, links, back, layers_of(len(nodes), ways, back, last))
-    layers = ordered(chains)
-    return routes(chains, layers, across(chains, layers))
+    layers = ordered_layers(chains)
+    return routes(chains, layers, x_positions(chains, layers))

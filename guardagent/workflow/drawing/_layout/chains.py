@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 
-from guardagent.workflow.drawing._layout.shapes import Link, Size
+from guardagent.workflow.drawing._layout.shapes import LayoutLink, Size
 
 
 class Chains:
@@ -22,7 +22,7 @@ class Chains:
     """
 
     def __init__(
-        self, nodes: Sequence[Size], links: Sequence[Link], back: Collection[int], layers: Sequence[int]
+        self, nodes: Sequence[Size], links: Sequence[LayoutLink], back: Collection[int], layers: Sequence[int]
     ) -> None:
         self.count = len(nodes)
         self.back = back
@@ -36,7 +36,7 @@ class Chains:
     def is_joint(self, index: int) -> bool:
         return index >= self.count
 
-    def _chain(self, index: int, link: Link) -> list[int]:
+    def _chain(self, index: int, link: LayoutLink) -> list[int]:
         if link.source == link.target:
             return []
         upper, lower = (link.target, link.source) if index in self.back else (link.source, link.target)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from guardagent.workflow.drawing._layout.chains import Chains
-from guardagent.workflow.drawing._layout.shapes import Layout, Point, Route, Size
+from guardagent.workflow.drawing._layout.shapes import GraphLayout, Point, Route, Size
 
 _CLOSEST, _STEEPEST, _FARTHEST = 18.0, 0.05, 70.0  # between two layers; by how far the links between them go sideways
 _PORTS_APART, _PORTS_WIDTH = 18.0, 0.6  # where links leave a node: how far apart, on how much of its width
@@ -17,7 +17,7 @@ class _Row(NamedTuple):
     bottom: float
 
 
-def routes(chains: Chains, layers: Sequence[Sequence[int]], columns: Sequence[float]) -> Layout:
+def routes(chains: Chains, layers: Sequence[Sequence[int]], columns: Sequence[float]) -> GraphLayout:
     """The drawing, once it is known where everything goes from left to right."""
     rows = _rows(chains, layers, columns)
     middle = [Point(columns[one], sum(rows[chains.layer_of[one]]) / 2) for one in range(len(columns))]
@@ -28,7 +28,7 @@ def routes(chains: Chains, layers: Sequence[Sequence[int]], columns: Sequence[fl
     ]
     width = max((x + size.width / 2 for x, size in zip(columns, chains.sizes, strict=True)), default=0.0)
     height = rows[-1].bottom if rows else 0.0
-    return Layout(Size(width, height), tuple(middle[: chains.count]), tuple(lines))
+    return GraphLayout(Size(width, height), tuple(middle[: chains.count]), tuple(lines))
 
 
 def _rows(chains: Chains, layers: Sequence[Sequence[int]], columns: Sequence[float]) -> list[_Row]:

@@ -20,7 +20,7 @@ NO_LABEL = Size(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class LayoutLink:
     """A way from one node to another, by their indices, and the size of its label; no label where that is zero."""
 
     source: int
@@ -41,7 +41,7 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class GraphLayout:
     """A graph laid out: the middle of each node, and the route of each link."""
 
     size: Size

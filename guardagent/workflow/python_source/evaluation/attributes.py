@@ -9,44 +9,44 @@ from enum import Enum, EnumType
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
-from guardagent.workflow.python_source.evaluation import declared
-from guardagent.workflow.python_source.evaluation.evaluating import Evaluating
+from guardagent.workflow.python_source.evaluation import declared_types
+from guardagent.workflow.python_source.evaluation.protocol import EvaluatorProtocol
 from guardagent.workflow.python_source.evaluation.scope import CodeScope
 from guardagent.workflow.python_source.evaluation.values import (
     UNKNOWN,
-    Applied,
     Arguments,
     Attribute,
+    CallResult,
     Class,
     Function,
-    Imported,
+    ImportedName,
     Instance,
-    Made,
+    PartialFunction,
     Sequence,
-    StandIn,
+    Stub,
     Table,
     Values,
     exactly,
 )
 
 _MISSING: Any = object()
-_STAND_INS = (StandIn, Made, Sequence, Table, Applied, Attribute, Function)
+_STAND_INS = (Stub, CallResult, Sequence, Table, PartialFunction, Attribute, Function)
 
 
-def look_up(evaluator: Evaluating, owner: object, name: str) -> Values:
+def look_up(evaluator: EvaluatorProtocol, owner: object, name: str) -> Values:
     """What an attribute of one value can be."""
-    if isinstance(owner, Imported):
-        return evaluator.imported(f"{owner.path}.{name}")
-    if isinstance(owner, StandIn) and (known := owner.attribute(name)) is not None:
+    if isinstance(owner, ImportedName):
+        return evaluator.resolved_import(f"{owner.path}.{name}")
+    if isinstance(owner, Stub) and (known := owner.attribute(name)) is not None:
         return known
     if isinstance(owner, Instance):
         return _of_instance(evaluator, owner, name)
     if isinstance(owner, Class):
         return _of_class(evaluator, owner, name)
-    if isinstance(owner, Made) and isinstance(owner.maker, Class):
-        return _of_made(evaluator, owner, owner.maker, name)
-    if isinstance(owner, Made) and isinstance(owner.maker, type) and not is_library(owner.maker):
-        return _of_made_live(evaluator, owner, owner.maker, name)
+    if isinstance(owner, CallResult) and isinstance(owner.callee, Class):
+        return _of_made(evaluator, owner, owner.callee, name)
+    if isinstance(owner, CallResult) and isinstance(owner.callee, type) and not is_library(owner.callee):
+        return _of_made_live(evaluator, owner, owner.callee, name)
     if isinstance(owner, str) and name == "value" and not _is_enum(owner):  # of an enumeration that is only code
         return exactly(owner)
     if isinstance(owner, _STAND_INS) or (isinstance(owner, str | list | tuple | set | dict) and not _is_enum(owner)):
@@ -67,14 +67,14 @@ def call_method(target: object) -> MethodType | None:
 
 def wrapped_by(target: object) -> object | None:
     """What a live object says that it wraps, as `functools.wraps` writes it down, and `functools.cache`."""
-    return _own(target).get("__wrapped__")
+    return _instance_dict(target).get("__wrapped__")
 
 
 def _is_enum(owner: object) -> bool:
     return isinstance(owner, Enum)
 
 
-def _of_live(evaluator: Evaluating, owner: object, name: str) -> Values:
+def _of_live(evaluator: EvaluatorProtocol, owner: object, name: str) -> Values:
     if isinstance(owner, ModuleType):
         return exactly(vars(owner)[name]) if name in vars(owner) else UNKNOWN
     if isinstance(owner, EnumType) and name in owner.__members__:
@@ -96,23 +96,23 @@ def _mangled(owner: object, name: str) -> list[str]:
     return [f"_{kind.__name__.lstrip('_')}{name}" for kind in kinds]
 
 
-def _unwrapped(evaluator: Evaluating, owner: object, name: str, found: object) -> Values:
+def _unwrapped(evaluator: EvaluatorProtocol, owner: object, name: str, found: object) -> Values:
     """What an attribute gives that was found on an object or its class."""
     if isinstance(found, staticmethod):
         return exactly(found.__func__)
     if isinstance(found, classmethod):
-        return exactly(Applied(found.__func__, _to(owner if isinstance(owner, type) else type(owner))))
+        return exactly(PartialFunction(found.__func__, _bound_to(owner if isinstance(owner, type) else type(owner))))
     if isinstance(found, property | functools.cached_property):
         getter = found.fget if isinstance(found, property) else found.func
-        return evaluator.call(getter, _to(owner)) if getter is not None else UNKNOWN
-    if isinstance(found, FunctionType) and not isinstance(owner, type) and name not in _own(owner):
-        return exactly(Applied(found, _to(owner)))
+        return evaluator.call(getter, _bound_to(owner)) if getter is not None else UNKNOWN
+    if isinstance(found, FunctionType) and not isinstance(owner, type) and name not in _instance_dict(owner):
+        return exactly(PartialFunction(found, _bound_to(owner)))
     if isinstance(found, MemberDescriptorType):
         return exactly(found.__get__(owner)) if not isinstance(owner, type) else UNKNOWN
     return UNKNOWN if isinstance(found, GetSetDescriptorType) else exactly(found)
 
 
-def _own(owner: object) -> dict[str, object]:
+def _instance_dict(owner: object) -> dict[str, object]:
     """What an object itself holds, without asking its class's `__getattribute__`."""
     try:
         own = object.__getattribute__(owner, "__dict__")
@@ -121,25 +121,25 @@ def _own(owner: object) -> dict[str, object]:
     return own if isinstance(own, dict) else {}
 
 
-def _to(owner: object) -> Arguments:
+def _bound_to(owner: object) -> Arguments:
     return Arguments((exactly(owner),))
 
 
-def _of_instance(evaluator: Evaluating, owner: Instance, name: str) -> Values:
-    told = declared.field(evaluator, owner.of, name)
-    if told.known or not isinstance(owner.of, type | Class):
-        return told
+def _of_instance(evaluator: EvaluatorProtocol, owner: Instance, name: str) -> Values:
+    declared_value = declared_types.field_value(evaluator, owner.of, name)
+    if declared_value.known or not isinstance(owner.of, type | Class):
+        return declared_value
     if name in {"get", "pop", "setdefault"}:
         return exactly(Attribute(owner, name))
     found = inspect.getattr_static(owner.of, name, _MISSING) if isinstance(owner.of, type) else _MISSING
     if isinstance(found, FunctionType):
-        return exactly(Applied(found, Arguments((exactly(owner),))))
+        return exactly(PartialFunction(found, Arguments((exactly(owner),))))
     if isinstance(found, property) and found.fget is not None:
         return evaluator.call(found.fget, Arguments((exactly(owner),)))
     return _of_class(evaluator, owner.of, name) if isinstance(owner.of, Class) else UNKNOWN
 
 
-def _of_class(evaluator: Evaluating, owner: Class, name: str) -> Values:
+def _of_class(evaluator: EvaluatorProtocol, owner: Class, name: str) -> Values:
     """An attribute of a class of which there is only code; its bases are asked after it."""
     scope = CodeScope(owner.tree, owner.scope)
     if scope.find(name):
@@ -157,26 +157,26 @@ def _bases(owner: Class) -> list[str]:
     return [getattr(base, "id", getattr(base, "attr", "")) for base in owner.tree.bases]
 
 
-def _of_made(evaluator: Evaluating, owner: Made, maker: Class, name: str) -> Values:
+def _of_made(evaluator: EvaluatorProtocol, owner: CallResult, maker: Class, name: str) -> Values:
     """An attribute of an object of a class in code: a method, or what its constructor sets."""
     found = _of_class(evaluator, maker, name)
     if found.known:
         return Values(tuple(_method(owner, one) for one in found.known), found.complete)
     if any("Enum" in base for base in _bases(maker)):
         return UNKNOWN
-    return declared.set_by_constructor(evaluator, owner, maker, name) or exactly(Attribute(owner, name))
+    return declared_types.constructor_attribute(evaluator, owner, maker, name) or exactly(Attribute(owner, name))
 
 
-def _of_made_live(evaluator: Evaluating, owner: Made, maker: type, name: str) -> Values:
+def _of_made_live(evaluator: EvaluatorProtocol, owner: CallResult, maker: type, name: str) -> Values:
     """An attribute of an object that the code makes of a class of the program."""
     found = inspect.getattr_static(maker, name, _MISSING)
     if isinstance(found, FunctionType):
-        return exactly(Applied(found, _to(owner)))
+        return exactly(PartialFunction(found, _bound_to(owner)))
     if isinstance(found, property):
-        return evaluator.call(found.fget, _to(owner)) if found.fget is not None else UNKNOWN
-    told = declared.set_when_made(evaluator, owner, maker, name)
-    if told is not None:
-        return told
+        return evaluator.call(found.fget, _bound_to(owner)) if found.fget is not None else UNKNOWN
+    constructed = declared_types.constructed_attribute(evaluator, owner, maker, name)
+    if constructed is not None:
+        return constructed
     return exactly(Attribute(owner, name)) if found is _MISSING else _of_live(evaluator, maker, name)
 
 
@@ -185,5 +185,5 @@ def is_library(kind: type) -> bool:
     return kind.__module__.partition(".")[0] in sys.stdlib_module_names
 
 
-def _method(owner: Made, found: object) -> object:
-    return Applied(found, Arguments((exactly(owner),))) if isinstance(found, Function) else found
+def _method(owner: CallResult, found: object) -> object:
+    return PartialFunction(found, Arguments((exactly(owner),))) if isinstance(found, Function) else found

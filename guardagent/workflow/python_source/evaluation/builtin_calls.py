@@ -6,28 +6,28 @@ import functools
 import itertools
 from collections.abc import Callable
 
-from guardagent.workflow.python_source.evaluation.evaluating import Evaluating
+from guardagent.workflow.python_source.evaluation.protocol import EvaluatorProtocol
 from guardagent.workflow.python_source.evaluation.values import (
     NOTHING,
     UNKNOWN,
-    Applied,
     Arguments,
     Attribute,
+    CallResult,
     Class,
     Function,
-    Imported,
+    ImportedName,
     Instance,
-    Made,
+    PartialFunction,
     Sequence,
     Table,
     Values,
     exactly,
     path_of,
-    text,
+    plain_string,
 )
 
 _PARTS = {"split", "rsplit", "partition", "rpartition", "replace", "removeprefix", "removesuffix"}
-_TEXT_METHODS = {"lower", "upper", "strip", "lstrip", "rstrip", "title", "capitalize", "casefold"}
+_STRING_METHODS = {"lower", "upper", "strip", "lstrip", "rstrip", "title", "capitalize", "casefold"}
 _SAME = {"builtins.list", "builtins.tuple", "builtins.iter", "copy.copy", "copy.deepcopy"}
 _MIXED = {"builtins.set", "builtins.frozenset", "builtins.sorted", "builtins.reversed"}
 _ONE_OF = {"builtins.min", "builtins.max"}
@@ -39,7 +39,7 @@ BINDS = {"bind_tools", "bind", "with_structured_output", "with_config", "with_re
 """Methods of a model, or of another runnable, that give the same one with something more."""
 
 
-def result(evaluator: Evaluating, target: object, arguments: Arguments) -> Values | None:
+def result(evaluator: EvaluatorProtocol, target: object, arguments: Arguments) -> Values | None:
     """What a call gives; None where the function is no such one."""
     if isinstance(target, Attribute):
         return _method(evaluator, target, arguments)
@@ -53,7 +53,7 @@ def result(evaluator: Evaluating, target: object, arguments: Arguments) -> Value
         return _partial(arguments)
     if path.startswith("random.") and path.endswith(".choice") and arguments.positional:
         return evaluator.elements(arguments.positional[-1])  # the first is the generator
-    found: Callable[[Evaluating, Arguments, Values], Values] | None = _functions().get(path)
+    found: Callable[[EvaluatorProtocol, Arguments, Values], Values] | None = _functions().get(path)
     if found is None:
         return None
     if path == "builtins.dict" and arguments.keywords:
@@ -67,18 +67,18 @@ def _is_instance(arguments: Arguments) -> bool | None:
     if not all(one.complete and len(one.known) == 1 and not one.cyclic for one in (first, kinds)):
         return None
     value, kind = first.known[0], kinds.known[0]
-    own = dict if isinstance(value, Table) else object if isinstance(value, Function | Applied) else type(value)
+    own = dict if isinstance(value, Table) else object if isinstance(value, Function | PartialFunction) else type(value)
     return issubclass(own, kind) if own in _PLAIN | {object} and kind in _PLAIN else None
 
 
 @functools.cache
-def _functions() -> dict[str, Callable[[Evaluating, Arguments, Values], Values]]:
-    table: dict[str, Callable[[Evaluating, Arguments, Values], Values]] = dict.fromkeys(_SAME, _same)
+def _functions() -> dict[str, Callable[[EvaluatorProtocol, Arguments, Values], Values]]:
+    table: dict[str, Callable[[EvaluatorProtocol, Arguments, Values], Values]] = dict.fromkeys(_SAME, _same)
     table |= dict.fromkeys(_MIXED, _mixed)
     table |= dict.fromkeys(_ONE_OF, _one_of) | dict.fromkeys(_CASTS, _cast)
     return table | {
         "builtins.next": _next,
-        "builtins.str": _as_text,
+        "builtins.str": _as_string,
         "builtins.dict": _as_table,
         "builtins.getattr": _getattr,
         "builtins.enumerate": _enumerate,
@@ -96,20 +96,20 @@ def _empty(path: str) -> Values | None:
     return exactly(Table(())) if path == "builtins.dict" else UNKNOWN
 
 
-def _same(evaluator: Evaluating, _arguments: Arguments, first: Values) -> Values:
-    ordered = evaluator.in_order(first)
+def _same(evaluator: EvaluatorProtocol, _arguments: Arguments, first: Values) -> Values:
+    ordered = evaluator.ordered_elements(first)
     if ordered is not None and not first.cyclic:
         return exactly(Sequence(tuple(ordered)))
     return _mixed(evaluator, _arguments, first)
 
 
-def _mixed(evaluator: Evaluating, _arguments: Arguments, first: Values) -> Values:
+def _mixed(evaluator: EvaluatorProtocol, _arguments: Arguments, first: Values) -> Values:
     """The same elements in whichever order."""
     items = evaluator.elements(first)
     return Values((Sequence((items,), ordered=False),), cyclic=items.cyclic)
 
 
-def _one_of(evaluator: Evaluating, arguments: Arguments, first: Values) -> Values:
+def _one_of(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
     if len(arguments.positional) == 1:
         return evaluator.elements(first) | (arguments.get("default") or NOTHING)
     result = arguments.get("default") or NOTHING
@@ -118,19 +118,19 @@ def _one_of(evaluator: Evaluating, arguments: Arguments, first: Values) -> Value
     return result
 
 
-def _next(evaluator: Evaluating, arguments: Arguments, first: Values) -> Values:
+def _next(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
     return evaluator.elements(first) | (arguments.get("default", 1) or NOTHING)
 
 
-def _cast(_evaluator: Evaluating, arguments: Arguments, _first: Values) -> Values:
+def _cast(_evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
     return arguments.get("val", 1) or UNKNOWN
 
 
-def _as_text(evaluator: Evaluating, _arguments: Arguments, first: Values) -> Values:
-    return evaluator.texts([first])
+def _as_string(evaluator: EvaluatorProtocol, _arguments: Arguments, first: Values) -> Values:
+    return evaluator.strings([first])
 
 
-def _as_table(evaluator: Evaluating, arguments: Arguments, first: Values) -> Values:
+def _as_table(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
     pairs = [_pairs(evaluator, one) for one in first.known]
     if not first.complete or None in pairs or arguments.open:
         return UNKNOWN
@@ -138,18 +138,18 @@ def _as_table(evaluator: Evaluating, arguments: Arguments, first: Values) -> Val
     return exactly(Table((*(pair for some in pairs for pair in some or ()), *named)))
 
 
-def _pairs(evaluator: Evaluating, one: object) -> list[tuple[Values, Values]] | None:
+def _pairs(evaluator: EvaluatorProtocol, one: object) -> list[tuple[Values, Values]] | None:
     """The keys and values of a dictionary, or of a list of such pairs."""
     if not isinstance(one, list | tuple | Sequence):
         return evaluator.pairs(one)
-    items = evaluator.in_order(exactly(one))
-    both = [evaluator.in_order(item) for item in items] if items is not None else [None]
+    items = evaluator.ordered_elements(exactly(one))
+    both = [evaluator.ordered_elements(item) for item in items] if items is not None else [None]
     if any(pair is None or len(pair) != 2 for pair in both):
         return None
     return [(pair[0], pair[1]) for pair in both if pair is not None]
 
 
-def _getattr(evaluator: Evaluating, arguments: Arguments, first: Values) -> Values:
+def _getattr(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
     names = (arguments.get("", 1) or UNKNOWN).strings
     if not names or not first.complete:
         return UNKNOWN
@@ -159,31 +159,31 @@ def _getattr(evaluator: Evaluating, arguments: Arguments, first: Values) -> Valu
     return found
 
 
-def _enumerate(evaluator: Evaluating, arguments: Arguments, first: Values) -> Values:
-    ordered = evaluator.in_order(first)
+def _enumerate(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
+    ordered = evaluator.ordered_elements(first)
     if ordered is not None and len(arguments.positional) == 1 and not arguments.keywords:
         pairs = (Sequence((exactly(place), one)) for place, one in enumerate(ordered))
         return exactly(Sequence(tuple(map(exactly, pairs))))
     return _each(Sequence((UNKNOWN, evaluator.elements(first))))
 
 
-def _range(_evaluator: Evaluating, arguments: Arguments, _first: Values) -> Values:
+def _range(_evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
     numbers = [one.known[0] for one in arguments.positional if one.complete and len(one.known) == 1]
     if len(numbers) != len(arguments.positional) or not all(type(one) is int for one in numbers) or 0 in numbers[2:]:
         return exactly(Sequence((UNKNOWN,), ordered=False))
     return exactly(range(*numbers))
 
 
-def _zip(evaluator: Evaluating, arguments: Arguments, _first: Values) -> Values:
-    several = [evaluator.in_order(one) for one in arguments.positional]
+def _zip(evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
+    several = [evaluator.ordered_elements(one) for one in arguments.positional]
     if None not in several and not arguments.open:
         rows = zip(*(one or () for one in several), strict=False)
         return exactly(Sequence(tuple(exactly(Sequence(row)) for row in rows)))
     return _each(Sequence(tuple(evaluator.elements(one) for one in arguments.positional)))
 
 
-def _map(evaluator: Evaluating, arguments: Arguments, first: Values) -> Values:
-    several = [evaluator.in_order(one) for one in arguments.positional[1:]]
+def _map(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
+    several = [evaluator.ordered_elements(one) for one in arguments.positional[1:]]
     if None not in several and len(first.known) == 1 and first.complete and not arguments.open:
         rows = zip(*(one or () for one in several), strict=False)
         return exactly(Sequence(tuple(evaluator.call(first.known[0], Arguments(row)) for row in rows)))
@@ -194,11 +194,11 @@ def _map(evaluator: Evaluating, arguments: Arguments, first: Values) -> Values:
     return exactly(Sequence((found,), ordered=False))
 
 
-def _filter(evaluator: Evaluating, arguments: Arguments, _first: Values) -> Values:
+def _filter(evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
     return exactly(Sequence((evaluator.elements(arguments.get("", 1) or UNKNOWN),), ordered=False))
 
 
-def _chain(evaluator: Evaluating, arguments: Arguments, _first: Values) -> Values:
+def _chain(evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
     found = NOTHING
     for one in arguments.positional:
         found |= evaluator.elements(one)
@@ -213,14 +213,14 @@ def _partial(arguments: Arguments) -> Values:
     if not arguments.positional:
         return UNKNOWN
     function, rest = arguments.positional[0], Arguments(arguments.positional[1:], arguments.keywords, arguments.open)
-    return Values(tuple(Applied(one, rest) for one in function.known), function.complete)
+    return Values(tuple(PartialFunction(one, rest) for one in function.known), function.complete)
 
 
-def _method(evaluator: Evaluating, target: Attribute, arguments: Arguments) -> Values | None:
+def _method(evaluator: EvaluatorProtocol, target: Attribute, arguments: Arguments) -> Values | None:
     owner, name = target.owner, target.name
     if isinstance(owner, str):
-        return _text_method(evaluator, owner, name, arguments)
-    if isinstance(owner, Made):
+        return _string_method(evaluator, owner, name, arguments)
+    if isinstance(owner, CallResult):
         return _made_method(owner, name)
     pairs = evaluator.pairs(owner)
     if name in {"get", "pop", "setdefault"} and (pairs is not None or isinstance(owner, Instance)):
@@ -238,9 +238,9 @@ def _method(evaluator: Evaluating, target: Attribute, arguments: Arguments) -> V
     return exactly(owner) if name == "copy" else None
 
 
-def _text_method(evaluator: Evaluating, owner: str, name: str, arguments: Arguments) -> Values:
-    if name in _TEXT_METHODS and not arguments.positional:
-        return exactly(getattr(text(owner), name)())
+def _string_method(evaluator: EvaluatorProtocol, owner: str, name: str, arguments: Arguments) -> Values:
+    if name in _STRING_METHODS and not arguments.positional:
+        return exactly(getattr(plain_string(owner), name)())
     if name in _PARTS and not arguments.open and not arguments.keywords:
         return _parts(owner, name, arguments)
     if name in {"startswith", "endswith", "isdigit", "isalpha"}:
@@ -252,33 +252,33 @@ def _text_method(evaluator: Evaluating, owner: str, name: str, arguments: Argume
 
 def _parts(owner: str, name: str, arguments: Arguments) -> Values:
     """The parts of a text, where what it is divided by is known."""
-    given = [one.known[0] for one in arguments.positional if one.complete and len(one.known) == 1]
-    if len(given) < len(arguments.positional) or not all(isinstance(one, str | int) for one in given):
+    plain = [one.known[0] for one in arguments.positional if one.complete and len(one.known) == 1]
+    if len(plain) < len(arguments.positional) or not all(isinstance(one, str | int) for one in plain):
         return UNKNOWN
     try:
-        found = getattr(text(owner), name)(*given)
+        found = getattr(plain_string(owner), name)(*plain)
     except (TypeError, ValueError):
         return UNKNOWN
     return exactly(found if isinstance(found, str) else Sequence(tuple(map(exactly, found))))
 
 
-def _formatted(evaluator: Evaluating, owner: str, arguments: Arguments) -> Values:
+def _formatted(evaluator: EvaluatorProtocol, owner: str, arguments: Arguments) -> Values:
     """`"{}_node".format(x)`, where each argument has one value."""
-    given = [*arguments.positional, *arguments.keywords.values()]
-    if any(evaluator.texts([one]) == UNKNOWN or len(one.known) != 1 for one in given):
+    passed = [*arguments.positional, *arguments.keywords.values()]
+    if any(evaluator.strings([one]) == UNKNOWN or len(one.known) != 1 for one in passed):
         return UNKNOWN
     try:
         named = {name: one.known[0] for name, one in arguments.keywords.items()}
-        return exactly(text(owner).format(*(one.known[0] for one in arguments.positional), **named))
+        return exactly(plain_string(owner).format(*(one.known[0] for one in arguments.positional), **named))
     except (IndexError, KeyError, ValueError, AttributeError):
         return UNKNOWN
 
 
-def _made_method(owner: Made, name: str) -> Values | None:
+def _made_method(owner: CallResult, name: str) -> Values | None:
     """`model.with_structured_output(Answer).invoke(...)` gives an Answer, whose fields are declared."""
-    maker = owner.maker
+    maker = owner.callee
     if name in _MODEL_RUNS and isinstance(maker, Attribute) and maker.name == "with_structured_output":
         schema = owner.arguments.get("schema", 0) or UNKNOWN
         wanted = tuple(Instance(one) for one in schema.known if isinstance(one, type | Class))
         return Values(wanted, schema.complete) if wanted else UNKNOWN
-    return UNKNOWN if not isinstance(maker, type | Class | Imported) and name not in BINDS else None
+    return UNKNOWN if not isinstance(maker, type | Class | ImportedName) and name not in BINDS else None

@@ -9,8 +9,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from types import FunctionType
 
-from guardagent.workflow.python_source.evaluation import changes
-from guardagent.workflow.python_source.evaluation.values import NOTHING, Binding, FunctionTree, Scope, Values, exactly
+from guardagent.workflow.python_source.evaluation import mutations
+from guardagent.workflow.python_source.evaluation.values import (
+    NOTHING,
+    Binding,
+    FunctionTree,
+    NameScope,
+    Values,
+    exactly,
+)
 
 EACH = "each"
 """A step into a value: any of its elements. A number is the element of that place."""
@@ -53,12 +60,12 @@ class CodeScope:
     """The names of one function, class or file: its parameters, and what is assigned anywhere in it."""
 
     tree: ast.AST
-    parent: Scope | None
-    given: Mapping[str, Values] = field(default_factory=dict)
+    parent: NameScope | None
+    parameters: Mapping[str, Values] = field(default_factory=dict)
 
     def find(self, name: str) -> list[Binding]:
-        given = [Binding(self.given[name])] if name in self.given else []
-        return given + self._bindings.get(name, [])
+        bound = [Binding(self.parameters[name])] if name in self.parameters else []
+        return bound + self._bindings.get(name, [])
 
     @cached_property
     def outer(self) -> frozenset[str]:
@@ -82,7 +89,7 @@ class LoopScope:
     """The names of a comprehension."""
 
     tree: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
-    parent: Scope | None
+    parent: NameScope | None
 
     def find(self, name: str) -> list[Binding]:
         pairs = [pair for part in self.tree.generators for pair in _targets(part.target, part.iter, (EACH,))]
@@ -126,11 +133,11 @@ def _bound_by(node: ast.AST) -> Iterable[tuple[str, Binding]]:
 
 def _changed_by(node: ast.Call, method: str) -> list[Binding]:
     """What a method of a collection adds to it."""
-    if method in changes.SHUFFLES:
+    if method in mutations.SHUFFLES:
         return [Binding(NOTHING, grows=True)]
-    if method in changes.ADDS and node.args:
+    if method in mutations.ADDS and node.args:
         return [Binding(node.args[-1], grows=True)]
-    if method in changes.ADDS_ALL:
+    if method in mutations.ADDS_ALL:
         named = [Binding(one.value, () if one.arg else (ADDED,), grows=True) for one in node.keywords]
         return [*(Binding(one, (ADDED,), grows=True) for one in node.args), *named]
     return []

@@ -40,7 +40,7 @@ class Values:
     def strings(self) -> frozenset[str] | None:
         """All values, where each is a text."""
         if self.complete and all(isinstance(one, str) for one in self.known):
-            return frozenset(str(text(one)) for one in self.known)
+            return frozenset(str(plain_string(one)) for one in self.known)
         return None
 
 
@@ -55,7 +55,7 @@ def is_true(value: object) -> bool | None:
         return bool(value.items) if not value.items or isinstance(value, Table) or value.ordered else None
     if value is None or type(value) in {str, int, bool, list, tuple, dict, set, frozenset}:
         return bool(value)
-    return True if isinstance(value, Function | Class | Applied | StandIn | FunctionType | type) else None
+    return True if isinstance(value, Function | Class | PartialFunction | Stub | FunctionType | type) else None
 
 
 def exactly(*known: object) -> Values:
@@ -66,7 +66,7 @@ def _same(one: object, other: object) -> bool:
     return type(one) is type(other) and isinstance(one, str | int | bool | None) and one == other
 
 
-def text(value: str) -> str:
+def plain_string(value: str) -> str:
     """A text as such: a member of an enumeration of texts is its value."""
     return str.__str__(value)
 
@@ -119,20 +119,20 @@ class Binding:
     grows: bool = False
 
 
-class Scope(Protocol):
+class NameScope(Protocol):
     """Gives a name its values, if it is known here; else `parent` has to be asked."""
 
     @property
-    def parent(self) -> Scope | None: ...
+    def parent(self) -> NameScope | None: ...
 
     def find(self, name: str) -> list[Binding]: ...
 
 
-class Live:
+class LiveValue:
     """Marks an object that a reader puts among the values of code, for the extractor to see as it is."""
 
 
-class StandIn:
+class Stub:
     """What stands for an object of the program that only exists when it runs; so do its attributes."""
 
     def attribute(self, name: str) -> Values | None:  # noqa: ARG002 - for those that know one
@@ -141,17 +141,17 @@ class StandIn:
 
 
 @dataclass(frozen=True, eq=False)
-class Imported:
+class ImportedName:
     """Something from a module that is not loaded, or not to be loaded: known by its path only."""
 
     path: str
 
 
 @dataclass(frozen=True, eq=False)
-class Made:
+class CallResult:
     """What calling something gives that is not looked into: an object of a class, mostly."""
 
-    maker: object
+    callee: object
     arguments: Arguments
     line: int = 0
 
@@ -161,7 +161,7 @@ class Function:
     """A function whose code can be read, with the scope in which it was defined."""
 
     tree: FunctionTree
-    scope: Scope
+    scope: NameScope
     defaults: Mapping[str, Values] | None = None
     file: str = ""
 
@@ -171,11 +171,11 @@ class Class:
     """A class of which only the code is there."""
 
     tree: ast.ClassDef
-    scope: Scope
+    scope: NameScope
 
 
 @dataclass(frozen=True, eq=False)
-class Applied:
+class PartialFunction:
     """A function with some of its arguments: a partial function, or a method of an object."""
 
     function: object
@@ -213,16 +213,16 @@ class Instance:
 
 
 @dataclass(frozen=True, eq=False)
-class Alias(StandIn):
+class Alias(Stub):
     """An annotation that is given a name, such as `Literal["a", "b"]`."""
 
     node: ast.AST
-    scope: Scope
+    scope: NameScope
 
 
 def path_of(value: object) -> str:
     """The dotted path by which a class or function is known; empty for anything else."""
-    if isinstance(value, Imported):
+    if isinstance(value, ImportedName):
         return value.path
     if isinstance(value, Attribute):
         owner = path_of(value.owner)
@@ -232,12 +232,12 @@ def path_of(value: object) -> str:
     return f"{value.__module__}.{value.__qualname__}"
 
 
-def is_called(value: object, package: str, name: str) -> bool:
+def is_member_of(value: object, package: str, name: str) -> bool:
     """Whether a class or function is that of a package, wherever in it it lies."""
     path = path_of(value).split(".")
     return path[0] == package and path[-1] == name
 
 
-def made_by(value: object, package: str, name: str) -> bool:
+def is_result_of(value: object, package: str, name: str) -> bool:
     """Whether a value was made by that class or function of a package."""
-    return isinstance(value, Made) and is_called(value.maker, package, name)
+    return isinstance(value, CallResult) and is_member_of(value.callee, package, name)

@@ -32,28 +32,28 @@ from functools import cached_property
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import NamedTuple
 
-from guardagent.workflow.python_source.evaluation import declared
+from guardagent.workflow.python_source.evaluation import declared_types
 from guardagent.workflow.python_source.evaluation.attributes import call_method, wrapped_by
 from guardagent.workflow.python_source.evaluation.callables import is_applied, underlying
-from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
+from guardagent.workflow.python_source.evaluation.evaluator import Evaluator
 from guardagent.workflow.python_source.evaluation.scope import LiveScope, LoopScope, statements
 from guardagent.workflow.python_source.evaluation.values import (
     NOTHING,
-    Applied,
     Arguments,
     Attribute,
+    CallResult,
     Function,
     FunctionTree,
-    Imported,
-    Made,
-    Scope,
-    StandIn,
+    ImportedName,
+    NameScope,
+    PartialFunction,
+    Stub,
     Values,
     path_of,
 )
-from guardagent.workflow.python_source.functions.flow import Flow, Point
-from guardagent.workflow.python_source.functions.texts import Texts
-from guardagent.workflow.python_source.functions.unseen import RUNS, foreign, runs_unseen
+from guardagent.workflow.python_source.functions.flow import Flow, FlowPoint
+from guardagent.workflow.python_source.functions.known_strings import KnownStrings
+from guardagent.workflow.python_source.functions.opaque_calls import RUN_METHODS, foreign, is_opaque
 
 MOST_VISITS = 2_000
 
@@ -68,7 +68,7 @@ _LIBRARIES = tuple(
 
 
 @dataclass(frozen=True)
-class Words:
+class FrameworkNames:
     """The words of a framework: the meaning of its names in a body.
 
     Attributes:
@@ -81,21 +81,21 @@ class Words:
     asks: frozenset[tuple[str, str]] = frozenset()
     opens: frozenset[str] = frozenset()
 
-    def is_question(self, target: object) -> bool:
+    def asks_human(self, target: object) -> bool:
         """Whether calling something asks a person."""
         path = path_of(target).split(".")
         named = (path[0], path[-1])
         return path in (["builtins", "input"], ["_io", "input"]) or named in _ASKS or named in self.asks
 
-    def asks_by(self, call: ast.Call, evaluator: Evaluator, scope: Scope) -> bool:  # noqa: ARG002 - for those that do
+    def asks_by(self, call: ast.Call, evaluator: Evaluator, scope: NameScope) -> bool:  # noqa: ARG002 - for those that do
         """Whether a call asks a person by what it is given."""
         return False
 
 
-PLAIN = Words()
+NO_FRAMEWORK = FrameworkNames()
 
 
-class Use(NamedTuple):
+class MethodCall(NamedTuple):
     """That a method of an object is called.
 
     Attributes:
@@ -108,13 +108,13 @@ class Use(NamedTuple):
 
     owner: object
     method: str
-    asked: bool = False
-    sure: bool = True
+    after_approval: bool = False
+    unconditional: bool = True
     direct: bool = True
 
 
 @dataclass(frozen=True)
-class Body:
+class FunctionSummary:
     """What is known of a function, with all that it calls.
 
     Attributes:
@@ -138,47 +138,49 @@ class Body:
     line: int | None = None
     asks: bool = False
     always_asks: bool = False
-    uses: tuple[Use, ...] = ()
-    made: tuple[Made, ...] = ()
+    method_calls: tuple[MethodCall, ...] = ()
+    constructed: tuple[CallResult, ...] = ()
     named: tuple[object, ...] = ()
-    returned: Values = NOTHING
+    return_values: Values = NOTHING
     ends: tuple[tuple[Values, bool], ...] = ()
-    annotated: tuple[declared.Part, ...] = ()
+    return_types: tuple[declared_types.AnnotatedType, ...] = ()
     unknown: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
     source_known: bool = True
-    unseen: tuple[str, ...] = ()
+    opaque_calls: tuple[str, ...] = ()
 
     @cached_property
-    def texts(self) -> Texts:
+    def strings(self) -> KnownStrings:
         """The texts that it can return, one by one or in lists."""
-        found = Texts.of(self.returned)
+        found = KnownStrings.of(self.return_values)
         return found._replace(complete=found.complete and self.source_known)
 
-    def unseen_by(self, *own: str) -> tuple[str, ...]:
+    def opaque_calls_for(self, *own: str) -> tuple[str, ...]:
         """What it runs that cannot be seen by an extractor that knows the objects of some packages, in words."""
-        found = {use.method: foreign(use.owner, own) for use in self.uses if use.method in RUNS - {"__call__"}}
-        return (*self.unseen, *(f"what {name} of {package} runs" for name, package in found.items() if package))
+        found = {
+            use.method: foreign(use.owner, own) for use in self.method_calls if use.method in RUN_METHODS - {"__call__"}
+        }
+        return (*self.opaque_calls, *(f"what {name} of {package} runs" for name, package in found.items() if package))
 
 
-def unseen_in(function: object) -> tuple[str, ...]:
+def opaque_calls_in(function: object) -> tuple[str, ...]:
     """What a tool's function, or one around an agent, runs that no extractor follows; nothing of a library's own."""
     inner = _innermost(function)
-    if isinstance(inner, FunctionType) and not is_programs(inner):
+    if isinstance(inner, FunctionType) and not is_program_code(inner):
         return ()
-    body = look_into(function)
-    if not body.source_known and not body.unseen:
+    body = summarize(function)
+    if not body.source_known and not body.opaque_calls:
         return ("; ".join(body.unknown) or "its code is not to be had",)
-    return body.unseen_by()
+    return body.opaque_calls_for()
 
 
-class Readable(StandIn):
+class ReadableFunction(Stub):
     """What stands for a function of which there is only code."""
 
-    given = Arguments()
+    bound_arguments = Arguments()
     """The arguments that it is given already."""
 
-    def body(self, given: Arguments, words: Words) -> Body:
+    def summary(self, arguments: Arguments, names: FrameworkNames) -> FunctionSummary:
         """What is known of it, called with some arguments."""
         raise NotImplementedError
 
@@ -190,39 +192,41 @@ class Readable(StandIn):
         """What a value in its code is to an extractor: of a function that can be read, again one of this kind."""
         return value
 
-    def readable(self) -> tuple[Evaluator, Function | None]:
+    def source(self) -> tuple[Evaluator, Function | None]:
         """Its code, with what can work out what is in it."""
         raise NotImplementedError
 
 
-def look_into(function: object, words: Words = PLAIN) -> Body:
+def summarize(function: object, names: FrameworkNames = NO_FRAMEWORK) -> FunctionSummary:
     """Looks into a function, a method, a partial function or an object that can be called."""
-    inner, given = underlying(function)
-    if isinstance(inner, Readable):
-        return inner.body(given, words)
+    inner, arguments = underlying(function)
+    if isinstance(inner, ReadableFunction):
+        return inner.summary(arguments, names)
     if isinstance(inner, FunctionType):
-        return _look(inner, given, words)
+        return _summarize_live(inner, arguments, names)
     run = _constructor(inner) if isinstance(inner, type) else call_method(inner) or wrapped_by(inner)
-    return look_into(run, words) if run is not None else Body(source_known=False)
+    return summarize(run, names) if run is not None else FunctionSummary(source_known=False)
 
 
-def look_into_code(function: Function, evaluator: Evaluator, arguments: Arguments, words: Words) -> Body:
+def summarize_code(
+    function: Function, evaluator: Evaluator, arguments: Arguments, names: FrameworkNames
+) -> FunctionSummary:
     """Looks into a function of which there is only the code."""
-    evaluator.begin_anew()
-    look = Look(evaluator, words)
+    evaluator.reset()
+    look = BodyAnalysis(evaluator, names)
     look.visit(function, arguments)
-    return look.body(function, function, evaluator.returned(function, arguments))
+    return look.summary(function, function, evaluator.return_values(function, arguments))
 
 
 def definition(function: object) -> tuple[str | None, int | None]:
     """Where a function or the class of an object is defined: the innermost one, if it is wrapped."""
-    inner = function if isinstance(function, Readable) else _innermost(function)
-    if not isinstance(inner, Readable | FunctionType):
+    inner = function if isinstance(function, ReadableFunction) else _innermost(function)
+    if not isinstance(inner, ReadableFunction | FunctionType):
         method = call_method(inner)
         if method is None:
             return _class_definition(inner)
         inner = _innermost(method)
-    if isinstance(inner, Readable):
+    if isinstance(inner, ReadableFunction):
         return inner.place()
     assert isinstance(inner, FunctionType)
     return inner.__code__.co_filename, _line_of(inner)
@@ -253,18 +257,18 @@ def _constructor(kind: type) -> FunctionType | None:
     return found if isinstance(found, FunctionType) else None
 
 
-def _look(function: FunctionType, given: Arguments, words: Words) -> Body:
+def _summarize_live(function: FunctionType, arguments: Arguments, names: FrameworkNames) -> FunctionSummary:
     evaluator = Evaluator(follow=functools.partial(follows, function))
     readable = evaluator.function(function)
-    look = Look(evaluator, words)
+    look = BodyAnalysis(evaluator, names)
     if readable is None:
         look.visit_compiled(function)
-        return look.body(function, None, NOTHING)
-    look.visit(readable, given)
+        return look.summary(function, None, NOTHING)
+    look.visit(readable, arguments)
     wrapped = getattr(function, "__wrapped__", None)
     if isinstance(wrapped, FunctionType):
         look.follow(wrapped, Arguments())
-    return look.body(function, readable, evaluator.returned(readable, given))
+    return look.summary(function, readable, evaluator.return_values(readable, arguments))
 
 
 def _package_of(function: FunctionType) -> str:
@@ -273,30 +277,30 @@ def _package_of(function: FunctionType) -> str:
 
 def follows(root: FunctionType, function: FunctionType) -> bool:
     """Whether what a function calls is to be looked into: the code of its own program is, that of libraries is not."""
-    return _package_of(function) == _package_of(root) or is_programs(function)
+    return _package_of(function) == _package_of(root) or is_program_code(function)
 
 
-def is_programs(function: FunctionType) -> bool:
+def is_program_code(function: FunctionType) -> bool:
     """Whether a function is no library's."""
     file = function.__code__.co_filename
     return "site-packages" not in file and not file.startswith(_LIBRARIES)
 
 
-_ALWAYS, _LOOSE = Point(), Point(sure=False)
+_ALWAYS, _CONDITIONAL = FlowPoint(), FlowPoint(unconditional=False)
 
 
 @dataclass(eq=False)
-class Look:
+class BodyAnalysis:
     """Goes through a function and what it calls, and collects what matters."""
 
     evaluator: Evaluator
-    words: Words = PLAIN
-    made: list[Made] = field(default_factory=list)
+    names: FrameworkNames = NO_FRAMEWORK
+    constructed: list[CallResult] = field(default_factory=list)
     named: list[object] = field(default_factory=list)
-    uses: list[Use] = field(default_factory=list)
+    method_calls: list[MethodCall] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
-    unseen: list[str] = field(default_factory=list)
+    opaque_calls: list[str] = field(default_factory=list)
     asks: bool = False
     always_asks: bool = False
     _seen: set[object] = field(default_factory=set)
@@ -304,46 +308,49 @@ class Look:
     _called: set[int] = field(default_factory=set)
     _flows: dict[int, Flow | None] = field(default_factory=dict)
 
-    def body(self, function: FunctionType | Function, readable: Function | None, returned: Values) -> Body:
+    def summary(
+        self, function: FunctionType | Function, readable: Function | None, returned: Values
+    ) -> FunctionSummary:
         """What was found of a function."""
         file, line = _place(function)
-        return Body(
-            file, line, self.asks, self.always_asks, tuple(self.uses), tuple(self.made), tuple(self.named), returned,
+        return FunctionSummary(
+            file, line, self.asks, self.always_asks, tuple(self.method_calls), tuple(self.constructed),
+            tuple(self.named), returned,
             ends=tuple(self._ends(readable)) if readable else (),
-            annotated=tuple(declared.returned(self.evaluator, function)),
+            return_types=tuple(declared_types.return_types(self.evaluator, function)),
             unknown=tuple(self.unknown), calls=tuple(dict.fromkeys(self.calls)),
-            source_known=readable is not None, unseen=tuple(dict.fromkeys(self.unseen)),
+            source_known=readable is not None, opaque_calls=tuple(dict.fromkeys(self.opaque_calls)),
         )  # fmt: skip
 
-    def visit(self, function: Function, arguments: Arguments, point: Point = _ALWAYS) -> None:
+    def visit(self, function: Function, arguments: Arguments, point: FlowPoint = _ALWAYS) -> None:
         """Goes through one function, called at some point with some arguments."""
         key = (id(function.tree), arguments.signature, point)
         if key in self._seen:
             return
         if len(self._seen) > MOST_VISITS:
             self.unknown.append("it calls too many functions to look into all of them")
-            self.unseen.append("it calls too many functions to look into all of them")
+            self.opaque_calls.append("it calls too many functions to look into all of them")
             return
         is_first = not self._seen
         self._seen.add(key)
         self._trees.add(id(function.tree))
-        scope = self.evaluator.inside(function, arguments)
+        scope = self.evaluator.body_scope(function, arguments)
         flow = self._flow(function, scope)
         if is_first:
             self.always_asks = flow is not None and flow.always_asks
         inner = list(self._walk(function.tree, scope, flow, point))
         for tree, where in inner:
             if id(tree) not in self._trees:  # never called by its name: it may be called by whom it is given to
-                self.visit(Function(tree, where), Arguments(open=True), _LOOSE)
+                self.visit(Function(tree, where), Arguments(open=True), _CONDITIONAL)
 
     def _ends(self, function: Function) -> Iterator[tuple[Values, bool]]:
-        scope = self.evaluator.inside(function, Arguments(open=True))
+        scope = self.evaluator.body_scope(function, Arguments(open=True))
         flow = self._flows.get(id(function.tree))
         for node in statements(function.tree):
             if isinstance(node, ast.Return) and flow is not None and id(node) in flow.returns:
                 yield self.evaluator.value(node.value, scope), flow.returns[id(node)]
 
-    def _flow(self, function: Function, scope: Scope) -> Flow | None:
+    def _flow(self, function: Function, scope: NameScope) -> Flow | None:
         """The paths through a function; None while they are being worked out."""
         key = id(function.tree)
         if key not in self._flows:
@@ -351,28 +358,28 @@ class Look:
             self._flows[key] = Flow(function.tree, lambda call: self._always_asks(call, scope))
         return self._flows[key]
 
-    def _always_asks(self, call: ast.Call, scope: Scope) -> bool:
-        if self.words.asks_by(call, self.evaluator, scope):
+    def _always_asks(self, call: ast.Call, scope: NameScope) -> bool:
+        if self.names.asks_by(call, self.evaluator, scope):
             return True
         callee = self.evaluator.value(call.func, scope)
-        return bool(callee.known) and callee.complete and all(self._surely_asks(one) for one in callee.known)
+        return bool(callee.known) and callee.complete and all(self._is_certain_to_ask(one) for one in callee.known)
 
-    def _surely_asks(self, target: object) -> bool:
+    def _is_certain_to_ask(self, target: object) -> bool:
         """Whether calling something asks a person, whatever happens in it."""
-        if self.words.is_question(target):
+        if self.names.asks_human(target):
             return True
-        if isinstance(target, Applied):
-            return self._surely_asks(target.function)
+        if isinstance(target, PartialFunction):
+            return self._is_certain_to_ask(target.function)
         if isinstance(target, FunctionType) and self.evaluator.follow(target):
             target = self.evaluator.function(target)
         if not isinstance(target, Function):
             return False
-        flow = self._flow(target, self.evaluator.inside(target, Arguments(open=True)))
+        flow = self._flow(target, self.evaluator.body_scope(target, Arguments(open=True)))
         return flow is not None and flow.always_asks
 
     def _walk(
-        self, tree: ast.AST, scope: Scope, flow: Flow | None, start: Point
-    ) -> Iterator[tuple[FunctionTree, Scope]]:
+        self, tree: ast.AST, scope: NameScope, flow: Flow | None, start: FlowPoint
+    ) -> Iterator[tuple[FunctionTree, NameScope]]:
         """Goes through the code of a function, and gives the functions defined in it."""
         for node in statements(tree):
             if isinstance(node, FunctionTree):
@@ -382,51 +389,61 @@ class Look:
                 for child in ast.iter_child_nodes(node):
                     yield from self._walk(child, inner, flow, start)
             elif isinstance(node, ast.Call):
-                here = flow.calls.get(id(node), _LOOSE) if flow else _LOOSE
-                self._call(node, scope, Point(start.asked or here.asked, start.sure and here.sure))
-            elif isinstance(node, ast.Attribute) and node.attr in RUNS and id(node) not in self._called:
+                here = flow.calls.get(id(node), _CONDITIONAL) if flow else _CONDITIONAL
+                self._call(
+                    node,
+                    scope,
+                    FlowPoint(start.after_approval or here.after_approval, start.unconditional and here.unconditional),
+                )
+            elif isinstance(node, ast.Attribute) and node.attr in RUN_METHODS and id(node) not in self._called:
                 for one in self.evaluator.value(node.value, scope).known:  # the method may be called from elsewhere
                     if not isinstance(one, ModuleType):
-                        self.uses.append(Use(one, node.attr, sure=False, direct=False))
+                        self.method_calls.append(MethodCall(one, node.attr, unconditional=False, direct=False))
             elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Name | ast.Attribute):
                 self._target(self.evaluator.value(node.exc, scope), Arguments(), start)
 
-    def _call(self, node: ast.Call, scope: Scope, point: Point) -> None:
+    def _call(self, node: ast.Call, scope: NameScope, point: FlowPoint) -> None:
         self.calls.append(ast.unparse(node.func))
         self._called.add(id(node.func))
         callee = self.evaluator.value(node.func, scope)
-        self.asks = self.asks or self.words.asks_by(node, self.evaluator, scope)
-        if runs_unseen(node, callee, self.evaluator, scope, self.words.opens):
-            self.unseen.append(f"line {node.lineno}: what {self.calls[-1]} runs")
+        self.asks = self.asks or self.names.asks_by(node, self.evaluator, scope)
+        if is_opaque(node, callee, self.evaluator, scope, self.names.opens):
+            self.opaque_calls.append(f"line {node.lineno}: what {self.calls[-1]} runs")
         self._target(callee, self.evaluator.arguments(node, scope), point)
-        self.made += [one for one in self.evaluator.value(node, scope).known if isinstance(one, Made)]
+        self.constructed += [one for one in self.evaluator.value(node, scope).known if isinstance(one, CallResult)]
         if isinstance(node.func, ast.Attribute):
             found = self.evaluator.value(node.func.value, scope).known
             owners = [one for one in found if not isinstance(one, ModuleType)]
-            sure = point.sure and len(owners) == 1
-            self.uses.extend(Use(one, node.func.attr, point.asked, sure) for one in owners)
+            sure = point.unconditional and len(owners) == 1
+            self.method_calls.extend(MethodCall(one, node.func.attr, point.after_approval, sure) for one in owners)
         else:
-            self.uses.extend(Use(*one, point.asked, sure=False, direct=False) for one in _bound(callee))
+            self.method_calls.extend(
+                MethodCall(*one, point.after_approval, unconditional=False, direct=False) for one in _bound(callee)
+            )
 
-    def _target(self, callee: Values, arguments: Arguments, point: Point) -> None:
+    def _target(self, callee: Values, arguments: Arguments, point: FlowPoint) -> None:
         for target in callee.known:
-            self.follow(target, arguments, point if len(callee.known) == 1 else Point(point.asked, sure=False))
+            self.follow(
+                target,
+                arguments,
+                point if len(callee.known) == 1 else FlowPoint(point.after_approval, unconditional=False),
+            )
         for argument in (*arguments.positional, *arguments.keywords.values()):
             for one in argument.known:
                 if is_applied(one) or isinstance(one, Function | FunctionType):
-                    self.follow(one, Arguments(open=True), Point(point.asked, sure=False))
+                    self.follow(one, Arguments(open=True), FlowPoint(point.after_approval, unconditional=False))
 
-    def follow(self, target: object, arguments: Arguments, point: Point = _ALWAYS) -> None:
+    def follow(self, target: object, arguments: Arguments, point: FlowPoint = _ALWAYS) -> None:
         """Goes into what is called."""
         target, arguments = underlying(target, arguments)
         if isinstance(target, Function):
             self.visit(target, arguments, point)
-        elif self.words.is_question(target):
+        elif self.names.asks_human(target):
             self.asks = True
         else:
             self._follow_live(target, arguments, point)
 
-    def _follow_live(self, target: object, arguments: Arguments, point: Point) -> None:
+    def _follow_live(self, target: object, arguments: Arguments, point: FlowPoint) -> None:
         if isinstance(target, FunctionType):
             if not self.evaluator.follow(target):
                 wrapped = getattr(target, "__wrapped__", None)
@@ -436,9 +453,9 @@ class Look:
                 self.visit(readable, arguments, point)
             else:
                 self.visit_compiled(target)
-        elif not isinstance(target, type | str | Imported | Made):
-            self.uses.append(Use(target, "__call__", point.asked, point.sure))
-            if (inner := self.evaluator.called(target)) is not None:
+        elif not isinstance(target, type | str | ImportedName | CallResult):
+            self.method_calls.append(MethodCall(target, "__call__", point.after_approval, point.unconditional))
+            if (inner := self.evaluator.call_target(target)) is not None:
                 self.follow(inner, arguments, point)
 
     def visit_compiled(self, function: FunctionType) -> None:
@@ -447,7 +464,7 @@ class Look:
             return
         self._seen.add(function)
         self.unknown.append(f"the source of {function.__qualname__} is not to be had")
-        self.unseen.append(self.unknown[-1])
+        self.opaque_calls.append(self.unknown[-1])
         scope = LiveScope.of(function)
         for name in dict.fromkeys(_names_in(function.__code__)):
             for one in self.evaluator.name(name, scope).known:
@@ -455,16 +472,20 @@ class Look:
 
     def _named(self, one: object) -> None:
         self.named.append(one)
-        if isinstance(one, FunctionType | MethodType) or self.words.is_question(one):
+        if isinstance(one, FunctionType | MethodType) or self.names.asks_human(one):
             self.follow(one, Arguments(open=True))
 
 
 def _bound(callee: Values) -> Iterator[tuple[object, str]]:
     """The objects and the names of the methods by which a call that names neither may run something."""
     for one in callee.known:
-        if isinstance(one, Attribute) and one.name in RUNS:
+        if isinstance(one, Attribute) and one.name in RUN_METHODS:
             yield one.owner, one.name
-        elif isinstance(one, Applied) and isinstance(one.function, FunctionType) and one.function.__name__ in RUNS:
+        elif (
+            isinstance(one, PartialFunction)
+            and isinstance(one.function, FunctionType)
+            and one.function.__name__ in RUN_METHODS
+        ):
             owners = one.arguments.positional[0].known if one.arguments.positional else ()
             yield from ((owner, one.function.__name__) for owner in owners)
 

@@ -12,31 +12,31 @@ from typing import Any
 
 from guardagent.workflow.python_source.evaluation.attributes import call_method
 from guardagent.workflow.python_source.evaluation.callables import underlying
-from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
+from guardagent.workflow.python_source.evaluation.evaluator import Evaluator
 from guardagent.workflow.python_source.evaluation.scope import CodeScope, statements
 from guardagent.workflow.python_source.evaluation.values import (
     Arguments,
     Attribute,
     Function,
-    Scope,
+    NameScope,
     Values,
-    is_called,
+    is_member_of,
     path_of,
 )
 from guardagent.workflow.python_source.functions.bodies import (
-    PLAIN,
-    Body,
-    Readable,
-    Words,
+    NO_FRAMEWORK,
+    FrameworkNames,
+    FunctionSummary,
+    ReadableFunction,
     definition,
-    is_programs,
-    look_into,
+    is_program_code,
+    summarize,
 )
 from guardagent.workflow.python_source.functions.outcomes import ends_without_value
 
 MOST_FUNCTIONS = 200
-_ONLY_SAY = {"debug", "info", "warning", "error", "exception", "log"}
-_ONLY_GIVE = {
+_LOGGING = {"debug", "info", "warning", "error", "exception", "log"}
+_PURE = {
     *(f"builtins.{name}" for name in "bool dict enumerate float int len list max min print range repr".split()),
     *(f"builtins.{name}" for name in "reversed round set sorted str sum tuple zip".split()),
     "uuid.uuid4",
@@ -45,18 +45,18 @@ _ONLY_GIVE = {
 
 
 @dataclass(frozen=True)
-class Called:
+class CalledFunction:
     """A function that is called, with what is known in it."""
 
     function: Function
-    scope: Scope
+    scope: NameScope
 
     @cached_property
     def calls(self) -> tuple[ast.Call, ...]:
         return tuple(node for node in ast.walk(self.function.tree) if isinstance(node, ast.Call))
 
 
-class Code:
+class FunctionCode:
     """The code of something that can be called: a function, a method, a partial function, an object.
 
     Args:
@@ -64,13 +64,13 @@ class Code:
         words: the framework's words, the code of whose packages is not gone into.
     """
 
-    def __init__(self, target: object, words: Words = PLAIN) -> None:
-        self.target, self.words = target, words
-        self._python, self.given = _python_of(target)
+    def __init__(self, target: object, words: FrameworkNames = NO_FRAMEWORK) -> None:
+        self.target, self.names = target, words
+        self._python, self.bound_arguments = _python_of(target)
         self.evaluator = Evaluator(follow=self._is_own)
-        if isinstance(self._python, Readable):
-            self.evaluator, _ = self._python.readable()
-            self.evaluator.begin_anew()
+        if isinstance(self._python, ReadableFunction):
+            self.evaluator, _ = self._python.source()
+            self.evaluator.reset()
 
     @cached_property
     def place(self) -> dict[str, Any]:
@@ -79,18 +79,18 @@ class Code:
         return {"file": file, "line": line}
 
     @cached_property
-    def body(self) -> Called | None:
+    def body(self) -> CalledFunction | None:
         """Its body; None where the source is not to be had."""
         function = self._code_of(self._python)
-        return Called(function, self._inside(function, self.given)) if function else None
+        return CalledFunction(function, self._inside(function, self.bound_arguments)) if function else None
 
-    def _code_of(self, python: FunctionType | Readable | None) -> Function | None:
-        if isinstance(python, Readable):
-            return python.readable()[1]
+    def _code_of(self, python: FunctionType | ReadableFunction | None) -> Function | None:
+        if isinstance(python, ReadableFunction):
+            return python.source()[1]
         return self.evaluator.function(python) if python else None
 
     @cached_property
-    def bodies(self) -> list[Called]:
+    def bodies(self) -> list[CalledFunction]:
         """Its body, and those of the program's own functions that it calls."""
         if self.body is None:
             return []
@@ -105,45 +105,45 @@ class Code:
     def shown(self, values: Values) -> Values:
         """Values in its code, with functions as an extractor expects them."""
         python = self._python
-        if not isinstance(python, Readable):
+        if not isinstance(python, ReadableFunction):
             return values
         return Values(tuple(map(python.shown, values.known)), values.complete, values.cyclic)
 
-    def _callees(self, body: Called) -> Iterator[Called]:
+    def _callees(self, body: CalledFunction) -> Iterator[CalledFunction]:
         for call in body.calls:
             for one in self.evaluator.value(call.func, body.scope).known:
-                if (callee := self.opened(one)) is not None:
+                if (callee := self.called_function(one)) is not None:
                     yield callee
 
-    def opened(self, callee: object, arguments: Arguments | None = None) -> Called | None:
+    def called_function(self, callee: object, arguments: Arguments | None = None) -> CalledFunction | None:
         """The body of something that is called, if it is the program's own."""
-        callee, given = underlying(callee)
+        callee, passed = underlying(callee)
         python, bound = _python_of(callee)
         if python is not None and not self._is_own(python):
             return None
         function = callee if isinstance(callee, Function) else self._code_of(python)
         if function is None:
             return None
-        first = Arguments(bound.positional, bound.keywords).then(given)
-        return Called(function, self._inside(function, first.then(arguments or Arguments(open=True))))
+        first = Arguments(bound.positional, bound.keywords).then(passed)
+        return CalledFunction(function, self._inside(function, first.then(arguments or Arguments(open=True))))
 
-    def _inside(self, function: Function, given: Arguments) -> Scope:
+    def _inside(self, function: Function, arguments: Arguments) -> NameScope:
         try:
-            return self.evaluator.inside(function, given)
+            return self.evaluator.body_scope(function, arguments)
         except RecursionError:  # a type that is declared by itself: then nothing is known of the parameters
             return CodeScope(function.tree, function.scope)
 
-    def _is_own(self, function: FunctionType | Readable) -> bool:
+    def _is_own(self, function: FunctionType | ReadableFunction) -> bool:
         """Whether a function is the program's, not the framework's or another library's."""
-        if isinstance(function, Readable):
+        if isinstance(function, ReadableFunction):
             return True
         package = (function.__module__ or "").partition(".")[0]
-        return package not in self.words.packages and is_programs(function)
+        return package not in self.names.packages and is_program_code(function)
 
     @cached_property
-    def summary(self) -> Body:
+    def summary(self) -> FunctionSummary:
         """Sums it up, with all that it calls."""
-        return look_into(self.target, self.words)
+        return summarize(self.target, self.names)
 
     @property
     def asks(self) -> bool:
@@ -158,13 +158,13 @@ class Code:
     def makes(self, package: str, name: str) -> bool:
         """Whether it makes an object of a class of a package."""
         return any(
-            is_called(one, package, name)
+            is_member_of(one, package, name)
             for body in self.bodies
             for call in body.calls
             for one in self.evaluator.value(call.func, body.scope).known
         )
 
-    def given_to(self, *methods: str, names: Iterable[str]) -> Iterator[tuple[Values, Called, ast.Call]]:
+    def arguments_of(self, *methods: str, names: Iterable[str]) -> Iterator[tuple[Values, CalledFunction, ast.Call]]:
         """What it gives, first or by one of some names, to methods of some names."""
         for body in self.bodies:
             for call in body.calls:
@@ -172,7 +172,7 @@ class Code:
                     yield self.evaluator.value(_argument(call, *names), body.scope), body, call
 
     @cached_property
-    def only_gives(self) -> bool:
+    def is_pure(self) -> bool:
         """Whether it visibly does nothing but give a value."""
         if self.body is None:
             return False
@@ -181,13 +181,13 @@ class Code:
         )
         return not acts and all(self._is_harmless(call, self.body.scope) for call in self.body.calls)
 
-    def _is_harmless(self, call: ast.Call, scope: Scope) -> bool:
-        if isinstance(call.func, ast.Attribute) and call.func.attr in _ONLY_SAY:
+    def _is_harmless(self, call: ast.Call, scope: NameScope) -> bool:
+        if isinstance(call.func, ast.Attribute) and call.func.attr in _LOGGING:
             return True
         callees = self.evaluator.value(call.func, scope)
         of_text = all(isinstance(one, Attribute) and isinstance(one.owner, str) for one in callees.known)
         known = bool(callees.known) and callees.complete
-        return known and (of_text or all(path_of(one) in _ONLY_GIVE for one in callees.known))
+        return known and (of_text or all(path_of(one) in _PURE for one in callees.known))
 
     @cached_property
     def falls_through(self) -> bool:
@@ -195,13 +195,15 @@ class Code:
         return self.body is not None and ends_without_value(self.body.function.tree)
 
     @cached_property
-    def answer(self) -> bool | None:
+    def constant_truth(self) -> bool | None:
         """What it returns, where that is always true or always false."""
         if self.body is None:
             return None
-        given = self.evaluator.returned(self.body.function, self.given)
-        found = {*given.known, *([None] if self.falls_through else [])} if _are_plain(given.known) else {True, False}
-        if not given.complete or given.cyclic or len(truths := {bool(one) for one in found}) != 1:
+        results = self.evaluator.return_values(self.body.function, self.bound_arguments)
+        found = (
+            {*results.known, *([None] if self.falls_through else [])} if _are_plain(results.known) else {True, False}
+        )
+        if not results.complete or results.cyclic or len(truths := {bool(one) for one in found}) != 1:
             return None
         return truths.pop()
 
@@ -211,25 +213,25 @@ class Code:
         return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in statements(tree))
 
 
-def decided(code: Code, name: str) -> str | None:
+def guard_label(code: FunctionCode, name: str) -> str | None:
     """What a function that decides on each call comes to: None where it never holds, empty where always, else it."""
-    return name if code.answer is None else "" if code.answer else None
+    return name if code.constant_truth is None else "" if code.constant_truth else None
 
 
-def _python_of(target: object) -> tuple[FunctionType | Readable | None, Arguments]:
+def _python_of(target: object) -> tuple[FunctionType | ReadableFunction | None, Arguments]:
     """The Python function of what can be called, with what it is given already."""
-    inner, given = underlying(target)
-    given = Arguments(open=True).then(given)
-    if isinstance(inner, Readable):
-        return inner, inner.given.then(given)
+    inner, arguments = underlying(target)
+    arguments = Arguments(open=True).then(arguments)
+    if isinstance(inner, ReadableFunction):
+        return inner, inner.bound_arguments.then(arguments)
     if not isinstance(inner, FunctionType):
         method = call_method(inner)
         if method is None:
-            return None, given
+            return None, arguments
         inner, own = underlying(method)
-        given = own.then(given)
+        arguments = own.then(arguments)
     wrapped = inspect.unwrap(inner)  # type: ignore[arg-type]
-    return wrapped if isinstance(wrapped, FunctionType) else inner, given  # type: ignore[return-value]
+    return wrapped if isinstance(wrapped, FunctionType) else inner, arguments  # type: ignore[return-value]
 
 
 def is_method(call: ast.Call, *names: str) -> bool:

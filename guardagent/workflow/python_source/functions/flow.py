@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from guardagent.workflow.python_source.evaluation.values import FunctionTree
-from guardagent.workflow.python_source.functions.paths import Choice, Walk
+from guardagent.workflow.python_source.functions.paths import BranchChoice, PathWalker
 
 
 @dataclass(frozen=True)
-class Point:
+class FlowPoint:
     """A place in a run of a function.
 
     Attributes:
@@ -20,12 +20,12 @@ class Point:
         last: the marked calls that a run can have come to last; None stands for the function's beginning.
     """
 
-    asked: bool = False
-    sure: bool = True
+    after_approval: bool = False
+    unconditional: bool = True
     last: frozenset[int | None] = frozenset({None})
 
 
-class Flow(Walk[Point]):
+class Flow(PathWalker[FlowPoint]):
     """Follows the paths through a function.
 
     Args:
@@ -47,37 +47,39 @@ class Flow(Walk[Point]):
     ) -> None:
         super().__init__()
         self._asks, self._marks = asks, marks
-        self.calls: dict[int, Point] = {}
+        self.calls: dict[int, FlowPoint] = {}
         self.returns: dict[int, bool] = {}
         self.order: set[tuple[int | None, int]] = set()
-        self.exits = self.function(tree, None, Point())
+        self.exits = self.function(tree, None, FlowPoint())
 
     @property
     def always_asks(self) -> bool:
         """Every run that does not raise has asked a person by its end."""
-        return bool(self.exits) and all(point.asked for point in self.exits)
+        return bool(self.exits) and all(point.after_approval for point in self.exits)
 
-    def joined(self, before: Point, ends: list[Point], *, whole: bool) -> Point:
+    def join(self, before: FlowPoint, ends: list[FlowPoint], *, whole: bool) -> FlowPoint:
         """A person has been asked if on each of the paths."""
         last = frozenset[int | None]().union(*(one.last for one in ends))
-        return Point(all(one.asked for one in ends), before.sure and whole, last)
+        return FlowPoint(all(one.after_approval for one in ends), before.unconditional and whole, last)
 
-    def again(self, begin: Point, end: Point, rounds: int) -> Point | None:  # noqa: ARG002 - as often as brings anything
+    def loop_state(self, begin: FlowPoint, end: FlowPoint, rounds: int) -> FlowPoint | None:  # noqa: ARG002 - as often as brings anything
         return None if end.last <= begin.last else replace(begin, last=begin.last | end.last)
 
-    def decided(self, choice: Choice, state: Point) -> Point:  # noqa: ARG002 - whatever it is
-        return replace(state, sure=False)
+    def after_choice(self, choice: BranchChoice, state: FlowPoint) -> FlowPoint:  # noqa: ARG002 - whatever it is
+        return replace(state, unconditional=False)
 
-    def returned(self, node: ast.Return, state: Point) -> None:
-        self.returns[id(node)] = state.asked and self.returns.get(id(node), True)
+    def on_return(self, node: ast.Return, state: FlowPoint) -> None:
+        self.returns[id(node)] = state.after_approval and self.returns.get(id(node), True)
 
-    def called(self, call: ast.Call, state: Point) -> Point:
-        before = self.calls.get(id(call), replace(state, sure=False))
-        self.calls[id(call)] = Point(before.asked and state.asked, before.sure or state.sure)
-        asked = state.asked or self._asks(call)
+    def after_call(self, call: ast.Call, state: FlowPoint) -> FlowPoint:
+        before = self.calls.get(id(call), replace(state, unconditional=False))
+        self.calls[id(call)] = FlowPoint(
+            before.after_approval and state.after_approval, before.unconditional or state.unconditional
+        )
+        after_approval = state.after_approval or self._asks(call)
         if not self._marks(call):
-            return replace(state, asked=asked)
+            return replace(state, after_approval=after_approval)
         self.order |= {(last, id(call)) for last in state.last}
-        after = replace(state, asked=asked, last=frozenset({id(call)}))
-        self.reached(after)
+        after = replace(state, after_approval=after_approval, last=frozenset({id(call)}))
+        self.on_raise_point(after)
         return after

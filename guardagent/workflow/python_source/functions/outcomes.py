@@ -18,27 +18,27 @@ from types import FunctionType
 from typing import Any
 
 from guardagent._support import syntax
-from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
-from guardagent.workflow.python_source.evaluation.locate import find_tree
+from guardagent.workflow.python_source.evaluation.evaluator import Evaluator
+from guardagent.workflow.python_source.evaluation.function_source import find_tree
 from guardagent.workflow.python_source.evaluation.scope import CodeScope, LiveScope, statements
 from guardagent.workflow.python_source.evaluation.values import (
     Arguments,
     Attribute,
     Function,
     FunctionTree,
-    Scope,
+    NameScope,
     Sequence,
     Table,
     Values,
     exactly,
 )
-from guardagent.workflow.python_source.functions.bodies import Readable
+from guardagent.workflow.python_source.functions.bodies import ReadableFunction
 from guardagent.workflow.python_source.functions.paths import takes_all
 
 MOST_PAIRS = 256
 _BOTH = Values((True, False))
 _PLAIN = str | int | float | bool | None
-_CHANGES = set("add append clear discard extend insert pop popitem remove setdefault update".split())
+_MUTATIONS = set("add append clear discard extend insert pop popitem remove setdefault update".split())
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
@@ -57,22 +57,22 @@ class Outcomes(Evaluator):
 
     def __init__(self, follow: Callable[[FunctionType], bool] = lambda _function: True) -> None:
         super().__init__(follow=follow)
-        self.told = 0
+        self.known_reads = 0
         self._cut: dict[object, tuple[Arguments, Function]] = {}
 
-    def returned(self, function: Function, arguments: Arguments) -> Values:
+    def return_values(self, function: Function, arguments: Arguments) -> Values:
         """What a function can return, called with some arguments."""
         if isinstance(function.tree, ast.Lambda):
-            return super().returned(function, arguments)
+            return super().return_values(function, arguments)
         key = (id(function.tree), arguments.signature)
         if key not in self._cut:
             self._cut[key] = (arguments, function)  # while it is being cut: it may call itself
             self._cut[key] = (arguments, self._without_dead_branches(function, arguments))
         function = self._cut[key][1]
-        result = super().returned(function, arguments)
+        result = super().return_values(function, arguments)
         return result | exactly(None) if ends_without_value(function.tree) else result
 
-    def truth(self, node: ast.AST, scope: Scope) -> bool | None:
+    def truth(self, node: ast.AST, scope: NameScope) -> bool | None:
         """Whether a condition holds; None where that is open."""
         match node:
             case ast.UnaryOp(op=ast.Not(), operand=operand):
@@ -84,9 +84,9 @@ class Outcomes(Evaluator):
                 return decisive if decisive in found else None if None in found else not decisive
             case ast.Constant(value=value):
                 return bool(value)
-        before = self.told
+        before = self.known_reads
         agreed = self._agreed(self.value(node, scope))
-        return agreed if self.told > before else None
+        return agreed if self.known_reads > before else None
 
     def is_true(self, one: object) -> bool | None:
         """The truth of one value; None where it is open."""
@@ -99,10 +99,10 @@ class Outcomes(Evaluator):
         found = {self.is_true(one) for one in values.known}
         return found.pop() if values.complete and not values.cyclic and len(found) == 1 else None
 
-    def _compare(self, node: ast.Compare, scope: Scope) -> Values:
+    def _compare(self, node: ast.Compare, scope: NameScope) -> Values:
         op, right = node.ops[0], node.comparators[0]
         names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-        if len(node.ops) > 1 or names & _changed_around(scope):
+        if len(node.ops) > 1 or names & _mutated_around(scope):
             return _BOTH
         if isinstance(op, ast.In | ast.NotIn) and not self._stays(right, scope):
             return _BOTH
@@ -121,7 +121,7 @@ class Outcomes(Evaluator):
             return None
         return {compare(one, other) for one, other in itertools.product(left.known, right.known)}
 
-    def _stays(self, node: ast.AST, scope: Scope) -> bool:
+    def _stays(self, node: ast.AST, scope: NameScope) -> bool:
         """Whether a collection holds just what it holds in the code, or now, whenever it is asked."""
         found = self.value(node, scope).known
         if len(found) != 1:
@@ -135,16 +135,16 @@ class Outcomes(Evaluator):
             return True
         return isinstance(one, list | set | dict) and isinstance(node, ast.Name)
 
-    def _ifexp(self, node: ast.IfExp, scope: Scope) -> Values:
+    def _ifexp(self, node: ast.IfExp, scope: NameScope) -> Values:
         holds = self.truth(node.test, scope)
         if holds is None:
             return super()._ifexp(node, scope)
         return self.value(node.body if holds else node.orelse, scope)
 
-    def _listcomp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, scope: Scope) -> Values:
+    def _listcomp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, scope: NameScope) -> Values:
         """A list written as a comprehension, element by element where what it goes over is known."""
         part = node.generators[0]
-        items = self.in_order(self.value(part.iter, scope)) if len(node.generators) == 1 else None
+        items = self.ordered_elements(self.value(part.iter, scope)) if len(node.generators) == 1 else None
         if items is None or not isinstance(part.target, ast.Name):
             return super()._listcomp(node, scope)
         kept: list[Values] = []
@@ -175,10 +175,10 @@ class Outcomes(Evaluator):
     def _without_dead_branches(self, function: Function, arguments: Arguments) -> Function:
         tree = copy.copy(function.tree)
         assert not isinstance(tree, ast.Lambda)
-        tree.body, _ = self._block(tree.body, self.inside(function, arguments))
+        tree.body, _ = self._block(tree.body, self.body_scope(function, arguments))
         return replace(function, tree=tree)
 
-    def _block(self, body: Iterable[ast.stmt], scope: Scope) -> tuple[list[ast.stmt], bool]:
+    def _block(self, body: Iterable[ast.stmt], scope: NameScope) -> tuple[list[ast.stmt], bool]:
         """The statements that can be come to, and whether the block is never left at its end."""
         kept: list[ast.stmt] = []
         for statement in body:
@@ -188,7 +188,7 @@ class Outcomes(Evaluator):
                 return kept, True
         return kept, False
 
-    def _statement(self, node: ast.stmt, scope: Scope) -> tuple[list[ast.stmt], bool]:
+    def _statement(self, node: ast.stmt, scope: NameScope) -> tuple[list[ast.stmt], bool]:
         if isinstance(node, ast.If):
             holds = self.truth(node.test, scope)
             if holds is not None:
@@ -201,7 +201,7 @@ class Outcomes(Evaluator):
                 setattr(changed, field, self._block(getattr(node, field), scope)[0])
         return [changed], ends(changed)
 
-    def _cases(self, node: ast.Match, scope: Scope) -> ast.Match:
+    def _cases(self, node: ast.Match, scope: NameScope) -> ast.Match:
         """A match without the cases that the subject cannot meet."""
         subject = self.value(node.subject, scope)
         if not _is_plain(subject):
@@ -219,7 +219,7 @@ class Outcomes(Evaluator):
                 break
         return changed
 
-    def _case_values(self, pattern: ast.pattern, scope: Scope) -> set[object] | None:
+    def _case_values(self, pattern: ast.pattern, scope: NameScope) -> set[object] | None:
         """The values that a pattern stands for; None where it stands for others, too."""
         if isinstance(pattern, ast.MatchValue):
             values = self.value(pattern.value, scope)
@@ -275,33 +275,33 @@ def _is_plain(values: Values) -> bool:
     return enough and all(isinstance(one, _PLAIN) for one in values.known)
 
 
-def _changed_around(scope: Scope | None) -> frozenset[str]:
+def _mutated_around(scope: NameScope | None) -> frozenset[str]:
     """The names of the file of some code whose values are changed somewhere, other than by giving them a new one."""
     while scope is not None and not isinstance(scope, LiveScope):
         if isinstance(tree := getattr(scope, "tree", None), ast.Module):
-            return _changed_in(tree)
+            return _mutated_in(tree)
         scope = scope.parent
-    return _changed_in_file(str(scope.names.get("__file__") or "") if scope else "")
+    return _mutated_in_file(str(scope.names.get("__file__") or "") if scope else "")
 
 
 @functools.lru_cache(maxsize=64)
-def _changed_in_file(file: str) -> frozenset[str]:
+def _mutated_in_file(file: str) -> frozenset[str]:
     try:
-        return _changed_in(syntax.parse("".join(linecache.getlines(file))))
+        return _mutated_in(syntax.parse("".join(linecache.getlines(file))))
     except (SyntaxError, ValueError, RecursionError):
         return frozenset()
 
 
 @functools.lru_cache(maxsize=64)
-def _changed_in(tree: ast.Module) -> frozenset[str]:
-    return frozenset(name for node in ast.walk(tree) for name in _changed_by(node))
+def _mutated_in(tree: ast.Module) -> frozenset[str]:
+    return frozenset(name for node in ast.walk(tree) for name in _mutated_by(node))
 
 
-def _changed_by(node: ast.AST) -> Iterable[str]:
+def _mutated_by(node: ast.AST) -> Iterable[str]:
     match node:
         case ast.Global(names=names) | ast.Nonlocal(names=names):
             return names
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in _CHANGES:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in _MUTATIONS:
             return [name]
         case (
             ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del())
@@ -311,7 +311,7 @@ def _changed_by(node: ast.AST) -> Iterable[str]:
     return []
 
 
-def written(function: Any) -> str:
+def source_text(function: Any) -> str:
     """A function in words: a lambda as it is written, another one by its name."""
     tree = code_of(function)
     if isinstance(tree, ast.Lambda):
@@ -321,8 +321,8 @@ def written(function: Any) -> str:
 
 def code_of(function: Any) -> FunctionTree | None:
     """The code of a function; None where it is not to be had."""
-    if isinstance(function, Readable):
-        function = function.readable()[1]
+    if isinstance(function, ReadableFunction):
+        function = function.source()[1]
     if isinstance(function, Function):
         return function.tree
     return find_tree(function.__code__) if isinstance(function, FunctionType) else None

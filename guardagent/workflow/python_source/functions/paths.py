@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
 from guardagent.workflow.python_source.evaluation.scope import LoopScope
-from guardagent.workflow.python_source.evaluation.values import FunctionTree, Scope
+from guardagent.workflow.python_source.evaluation.values import FunctionTree, NameScope
 
 S = TypeVar("S")
 Loop = ast.For | ast.AsyncFor | ast.While
 _Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
 
-class Choice(NamedTuple):
+class BranchChoice(NamedTuple):
     """One of the ways on from somewhere.
 
     Attributes:
@@ -50,10 +50,10 @@ class Jumps(Generic[S]):
         return len(self.returns) + len(self.breaks) + len(self.continues)
 
 
-class Walk(ABC, Generic[S]):
+class PathWalker(ABC, Generic[S]):
     """Goes through code."""
 
-    def __init__(self, scope: Scope | None = None) -> None:
+    def __init__(self, scope: NameScope | None = None) -> None:
         self.scope = scope
         self.jumps = Jumps[S]()
         self._tries: list[list[S]] = []
@@ -61,26 +61,26 @@ class Walk(ABC, Generic[S]):
     # What a kind of walk says.
 
     @abstractmethod
-    def joined(self, before: S, ends: list[S], *, whole: bool) -> S:
+    def join(self, before: S, ends: list[S], *, whole: bool) -> S:
         """Where ways meet that part at some state; `whole` where none of them leaves early in between."""
 
     @abstractmethod
-    def again(self, begin: S, end: S, rounds: int) -> S | None:
+    def loop_state(self, begin: S, end: S, rounds: int) -> S | None:
         """With what another round of a loop begins, after so many; None where it would bring nothing new."""
 
-    def decided(self, choice: Choice, state: S) -> S | None:  # noqa: ARG002 - for those that look at it
+    def after_choice(self, choice: BranchChoice, state: S) -> S | None:  # noqa: ARG002 - for those that look at it
         """The state after a choice; None where it cannot be made."""
         return state
 
-    def failed(self, before: S, reached: list[S]) -> S:
+    def exception_state(self, before: S, reached: list[S]) -> S:
         """Where an exception can lead from, in code that can have reached some states."""
-        return self.joined(before, [before, *reached], whole=False)
+        return self.join(before, [before, *reached], whole=False)
 
     def uncaught(self, raised: S) -> S | None:
         """With what the code under `finally` begins where an exception is not caught; None where that is left out."""
         return raised
 
-    def called(self, call: ast.Call, state: S) -> S | None:  # noqa: ARG002 - for those that look at it
+    def after_call(self, call: ast.Call, state: S) -> S | None:  # noqa: ARG002 - for those that look at it
         """The state after a call, whose arguments have been gone through."""
         return state
 
@@ -88,17 +88,17 @@ class Walk(ABC, Generic[S]):
         """Whether some statements or expressions, which may not be come to, are to be gone through at all."""
         return True
 
-    def returned(self, node: ast.Return, state: S) -> None:
+    def on_return(self, node: ast.Return, state: S) -> None:
         """Comes to a return statement."""
 
-    def reached(self, state: S) -> None:
+    def on_raise_point(self, state: S) -> None:
         """Takes down that the code may stand here when an exception is raised."""
         for one in self._tries:
             one.append(state)
 
     # Functions and blocks.
 
-    def function(self, tree: FunctionTree, scope: Scope | None, state: S) -> list[S]:
+    def function(self, tree: FunctionTree, scope: NameScope | None, state: S) -> list[S]:
         """Goes through a function that is called here; the states at its ends."""
         jumps = Jumps[S]()
         with self.inside(scope), self.jumping(jumps):
@@ -106,13 +106,13 @@ class Walk(ABC, Generic[S]):
         return [*([] if body is None else [body]), *jumps.returns]
 
     @property
-    def here(self) -> Scope:
+    def here(self) -> NameScope:
         """The scope of the code that is gone through."""
         assert self.scope is not None
         return self.scope
 
     @contextmanager
-    def inside(self, scope: Scope | None) -> Iterator[None]:
+    def inside(self, scope: NameScope | None) -> Iterator[None]:
         """While code of another scope is gone through."""
         before, self.scope = self.scope, scope
         yield
@@ -148,7 +148,7 @@ class Walk(ABC, Generic[S]):
     def _return(self, node: ast.Return, state: S) -> None:
         end = self.expression(node.value, state)
         if end is not None:
-            self.returned(node, end)
+            self.on_return(node, end)
             self.jumps.returns.append(end)
 
     def _raise(self, node: ast.Raise, state: S) -> None:
@@ -169,8 +169,8 @@ class Walk(ABC, Generic[S]):
         if isinstance(node.test, ast.Constant):
             return self.block(node.body if node.test.value else node.orelse, begin)
         left = len(self.jumps)
-        ways = [(Choice(node, holds=True), node.body), (Choice(node, holds=False), node.orelse)]
-        return self._met(begin, [self.block(body, self.decided(choice, begin)) for choice, body in ways], left)
+        ways = [(BranchChoice(node, holds=True), node.body), (BranchChoice(node, holds=False), node.orelse)]
+        return self._met(begin, [self.block(body, self.after_choice(choice, begin)) for choice, body in ways], left)
 
     def _match(self, node: ast.Match, state: S) -> S | None:
         begin = now = self.expression(node.subject, state)
@@ -178,20 +178,20 @@ class Walk(ABC, Generic[S]):
             return begin
         left, ends = len(self.jumps), list[S | None]()
         for case in node.cases:
-            taken = self.decided(Choice(node, holds=True, case=case), now)
+            taken = self.after_choice(BranchChoice(node, holds=True, case=case), now)
             guarded = taken if taken is None else self.expression(case.guard, taken)
             ends.append(self.block(case.body, guarded))
             now = self._met(now, [now, guarded], left) if case.guard is not None else now
             if now is None:
                 return None
         if not takes_all(node.cases[-1]):
-            ends.append(self.decided(Choice(node, holds=False), now))
+            ends.append(self.after_choice(BranchChoice(node, holds=False), now))
         return self._met(begin, ends, left)
 
     def _met(self, before: S, ends: Iterable[S | None], left: int) -> S | None:
         """Where ways meet; `left` is how often control had left early before them."""
         found = [one for one in ends if one is not None]
-        return self.joined(before, found, whole=len(self.jumps) == left) if found else None
+        return self.join(before, found, whole=len(self.jumps) == left) if found else None
 
     # Loops.
 
@@ -216,13 +216,13 @@ class Walk(ABC, Generic[S]):
         rounds = 0
         while begin is not None:
             if not endless:
-                ended.append(self.decided(Choice(node, holds=False, first=not rounds), begin))
-            entering = begin if endless else self.decided(Choice(node, holds=True, first=not rounds), begin)
+                ended.append(self.after_choice(BranchChoice(node, holds=False, first=not rounds), begin))
+            entering = begin if endless else self.after_choice(BranchChoice(node, holds=True, first=not rounds), begin)
             done, rounds = self._round(node, inner, begin, entering), rounds + 1
             end = None if done is None else self.expression(test, done)
-            begin = None if end is None else self.again(begin, end, rounds)
+            begin = None if end is None else self.loop_state(begin, end, rounds)
             if begin is None and end is not None and not endless:
-                ended.append(self.decided(Choice(node, holds=False), end))
+                ended.append(self.after_choice(BranchChoice(node, holds=False), end))
         to_else = self._met(state, ended, left - len(inner.breaks))  # a break goes past what stands under `else`
         last = self.block(node.orelse, to_else)
         return self._met(state, [last, *inner.breaks], left)
@@ -257,9 +257,9 @@ class Walk(ABC, Generic[S]):
     def _guarded(self, node: ast.Try, state: S) -> tuple[list[S | None], S | None]:
         """The body and the handlers: how they end, and where an exception can lead from."""
         self._tries.append([])
-        inside = self.decided(Choice(node, holds=True), state) if node.handlers else state
+        inside = self.after_choice(BranchChoice(node, holds=True), state) if node.handlers else state
         body = self.block(node.body, inside)
-        raised = self.decided(Choice(node, holds=False), self.failed(state, self._tries.pop()))
+        raised = self.after_choice(BranchChoice(node, holds=False), self.exception_state(state, self._tries.pop()))
         handled = [self.block(one.body, raised) for one in node.handlers]
         return [self.block(node.orelse, body), *handled], raised
 
@@ -280,7 +280,7 @@ class Walk(ABC, Generic[S]):
                 return self._comprehension(node, state)
             case ast.Call():
                 begin = self._each(_children(node), state)
-                return None if begin is None else self.called(node, begin)
+                return None if begin is None else self.after_call(node, begin)
         return self._each(_children(node), state)
 
     def _each(self, nodes: Iterable[ast.expr], state: S) -> S | None:
@@ -290,7 +290,10 @@ class Walk(ABC, Generic[S]):
         return now
 
     def _either(self, node: ast.IfExp, body: ast.expr, orelse: ast.expr, begin: S) -> S | None:
-        ways = [(self.decided(Choice(node, holds=holds), begin), one) for holds, one in ((True, body), (False, orelse))]
+        ways = [
+            (self.after_choice(BranchChoice(node, holds=holds), begin), one)
+            for holds, one in ((True, body), (False, orelse))
+        ]
         return self._met(
             begin, [None if one is None else self.expression(part, one) for one, part in ways], len(self.jumps)
         )
@@ -302,7 +305,7 @@ class Walk(ABC, Generic[S]):
             return begin
         ends = [now]
         for one in rest:
-            taken = None if now is None else self.decided(Choice(node, holds=True), now)
+            taken = None if now is None else self.after_choice(BranchChoice(node, holds=True), now)
             now = None if taken is None else self.expression(one, taken)
             ends.append(now)
         return self._met(begin, ends, len(self.jumps))
@@ -314,11 +317,11 @@ class Walk(ABC, Generic[S]):
         ends, rounds = [begin], 0
         with self.inside(LoopScope(node, self.scope)):
             while begin is not None and self.matters(parts):
-                entering = self.decided(Choice(node, holds=True, first=not rounds), begin)
+                entering = self.after_choice(BranchChoice(node, holds=True, first=not rounds), begin)
                 end = None if entering is None else self._each(parts, entering)
                 ends.append(end)
                 rounds += 1
-                begin = None if end is None else self.again(begin, end, rounds)
+                begin = None if end is None else self.loop_state(begin, end, rounds)
         return None if start is None else self._met(start, ends, len(self.jumps))
 
 

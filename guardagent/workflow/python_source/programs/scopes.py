@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from guardagent.workflow.python_source.evaluation.values import NOTHING, Binding, Scope, StandIn, Values
+from guardagent.workflow.python_source.evaluation.values import NOTHING, Binding, NameScope, Stub, Values
 
 
 @dataclass(eq=False)
@@ -20,7 +20,7 @@ class FlowScope:
     """
 
     tree: ast.AST
-    parent: Scope | None
+    parent: NameScope | None
     names: dict[str, Values] = field(default_factory=dict)
     package: str = ""
 
@@ -34,7 +34,7 @@ class FlowScope:
 
 
 @dataclass(eq=False)
-class Object(StandIn):
+class ProgramObject(Stub):
     """An object of a class that is only code: its attributes, as they are now."""
 
     made_of: object

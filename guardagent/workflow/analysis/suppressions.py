@@ -22,7 +22,7 @@ from guardagent.workflow.analysis.report import GraphFinding
 from guardagent.workflow.model.graph import Graph, Node
 
 _COMMENT = re.compile(r"#\s*guardagent:\s*ignore\b\s*(?P<checks>[\w\s,-]*?)\s*(?:--\s*(?P<reason>.*))?$")
-_ALSO = {
+_ALIASES = {
     "dead-end": "dead_ends",
     "livelock": "reverse_reachability",
     "tool-declaration": "tool_declarations",
@@ -56,20 +56,22 @@ def check_of(name: str) -> str | None:
 
 @cache
 def _names() -> dict[str, str]:
-    return {name.replace("_", "-"): name for name in (*CHECKS, "suppressions")} | _ALSO
+    return {name.replace("_", "-"): name for name in (*CHECKS, "suppressions")} | _ALIASES
 
 
-def suppressed(graph: Graph, findings: Sequence[GraphFinding], given: Sequence[Suppression] = ()) -> list[GraphFinding]:
+def apply_suppressions(
+    graph: Graph, findings: Sequence[GraphFinding], suppressions: Sequence[Suppression] = ()
+) -> list[GraphFinding]:
     """The findings, marked where they are suppressed, and those that suppressions are themselves.
 
     Args:
         graph: whose nodes may have comments in their source.
         findings: what was found.
-        given: suppressions from elsewhere.
+        suppressions: those of the policy file.
     """
-    known = [*given, *_comments(graph)]
+    known = [*suppressions, *_comments(graph)]
     marked = [_marked(finding, known) for finding in findings]
-    return [*marked, *(wrong for one in known for wrong in _wrong(one, findings))]
+    return [*marked, *(wrong for one in known for wrong in _problems(one, findings))]
 
 
 def _marked(finding: GraphFinding, known: Sequence[Suppression]) -> GraphFinding:
@@ -77,7 +79,7 @@ def _marked(finding: GraphFinding, known: Sequence[Suppression]) -> GraphFinding
     return finding if reason is None else replace(finding, suppressed=reason)
 
 
-def _wrong(one: Suppression, findings: Sequence[GraphFinding]) -> Iterator[GraphFinding]:
+def _problems(one: Suppression, findings: Sequence[GraphFinding]) -> Iterator[GraphFinding]:
     what = f"{one.place}: the suppression of {one.check or 'nothing'}{f' at {one.node}' if one.node else ''}"
     if check_of(one.check) is None:
         problem = f"{what} names no check{name_hint(one.check, _names())}"
@@ -102,7 +104,7 @@ def _comments(graph: Graph) -> Iterator[Suppression]:
 
 
 def _comments_of(file: Path, nodes: dict[int, Node]) -> Iterator[Suppression]:
-    for line, match in _found(file):
+    for line, match in _suppression_comments(file):
         node = next((nodes[at] for at in (line, line + 1, line + 2) if at in nodes), None)
         names = [name.strip() for name in match["checks"].split(",")]
         for name in names:
@@ -112,7 +114,7 @@ def _comments_of(file: Path, nodes: dict[int, Node]) -> Iterator[Suppression]:
             )
 
 
-def _found(file: Path) -> Iterator[tuple[int, re.Match[str]]]:
+def _suppression_comments(file: Path) -> Iterator[tuple[int, re.Match[str]]]:
     """The comments of a file that are suppressions, each with its line."""
     try:
         text = file.read_text(encoding="utf-8")

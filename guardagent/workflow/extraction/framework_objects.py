@@ -11,7 +11,7 @@ from guardagent.errors import InputError
 _MISSING: Any = object()
 
 
-class Untold:
+class UnknownValue:
     """What stands for a value that cannot be known, where only the source of a program is read: it counts as false.
 
     Attributes:
@@ -26,7 +26,7 @@ class Untold:
         return False
 
 
-class Either:
+class Alternatives:
     """What stands for one of several values, or lists of such; any number in any order, where `repeated`."""
 
     def __init__(self, options: Iterable[Any], *, repeated: bool = False) -> None:
@@ -38,9 +38,13 @@ def flattened(several: Iterable[Any]) -> list[Any]:
     """Whatever a list can hold: all options of what is one of several, each once."""
     found: list[Any] = []
     for one in several:
-        inner = one.options if isinstance(one, Either) else one if isinstance(one, list) else None
+        inner = one.options if isinstance(one, Alternatives) else one if isinstance(one, list) else None
         found += [one] if inner is None else flattened(inner)
-    return list({id(one): one for one in found}.values()) if any(isinstance(one, Either) for one in several) else found
+    return (
+        list({id(one): one for one in found}.values())
+        if any(isinstance(one, Alternatives) for one in several)
+        else found
+    )
 
 
 def is_a(target: object, package: str, *names: str) -> bool:
@@ -63,7 +67,7 @@ def defined_outside(target: object, package: str, *methods: str) -> Any:
     return None
 
 
-def private(target: object, attribute: str, distribution: str) -> Any:
+def private_attribute(target: object, attribute: str, distribution: str) -> Any:
     """An attribute for which a framework has no public name.
 
     Raises:

@@ -10,21 +10,21 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from guardagent.workflow.python_source.evaluation.values import StandIn
+from guardagent.workflow.python_source.evaluation.values import Stub
 
 _LIBRARIES = tuple(
     {path for name in ("stdlib", "platstdlib", "purelib", "platlib") if (path := sysconfig.get_path(name))}
 )
 
 
-def place(target: object, name: str, *classes: str) -> dict[str, Any]:
+def source_location(target: object, name: str, *classes: str) -> dict[str, Any]:
     """Where an object was made: one that is read from its source knows it, another is found by its name."""
-    if isinstance(target, StandIn):
+    if isinstance(target, Stub):
         return {"file": getattr(target, "file", None), "line": getattr(target, "line", None)}
-    return made_at(name, *classes)
+    return construction_site(name, *classes)
 
 
-def made_at(name: str, *classes: str) -> dict[str, Any]:
+def construction_site(name: str, *classes: str) -> dict[str, Any]:
     """The file and line where an object of one of some classes is made by that name; nothing where not just one is."""
     found = [(file, line) for kind, file, line in _index(tuple(_files())).get(name, ()) if kind in classes]
     return {"file": found[0][0], "line": found[0][1]} if len(found) == 1 else {}
@@ -57,14 +57,14 @@ def _calls(file: str) -> tuple[tuple[str, str, int], ...]:
     except (SyntaxError, ValueError, RecursionError):
         return ()
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    return tuple((name, _last(call.func), call.lineno) for call in calls if (name := _name(call)))
+    return tuple((name, _callee_name(call.func), call.lineno) for call in calls if (name := _name_argument(call)))
 
 
-def _name(call: ast.Call) -> str:
+def _name_argument(call: ast.Call) -> str:
     """The name that a call gives, where it is written out."""
-    given = next((one.value for one in call.keywords if one.arg == "name"), call.args[0] if call.args else None)
-    return given.value if isinstance(given, ast.Constant) and isinstance(given.value, str) else ""
+    argument = next((one.value for one in call.keywords if one.arg == "name"), call.args[0] if call.args else None)
+    return argument.value if isinstance(argument, ast.Constant) and isinstance(argument.value, str) else ""
 
 
-def _last(function: ast.expr) -> str:
+def _callee_name(function: ast.expr) -> str:
     return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")

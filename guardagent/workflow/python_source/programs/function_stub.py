@@ -6,12 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from guardagent.workflow.python_source.evaluation.callables import underlying
-from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
-from guardagent.workflow.python_source.evaluation.values import Applied, Arguments, Function
-from guardagent.workflow.python_source.functions.bodies import Body, Readable, Words, look_into_code
+from guardagent.workflow.python_source.evaluation.evaluator import Evaluator
+from guardagent.workflow.python_source.evaluation.values import Arguments, Function, PartialFunction
+from guardagent.workflow.python_source.functions.bodies import (
+    FrameworkNames,
+    FunctionSummary,
+    ReadableFunction,
+    summarize_code,
+)
 
 
-class CodeReader(Evaluator):
+class SourceEvaluator(Evaluator):
     """Evaluates the code of a program that is never run.
 
     Attributes:
@@ -28,33 +33,33 @@ class CodeReader(Evaluator):
 
 
 @dataclass(eq=False)
-class Code(Readable):
+class FunctionStub(ReadableFunction):
     """A function of the program, with the arguments that it is given already."""
 
     function: object
-    interpreter: CodeReader
+    interpreter: SourceEvaluator
     name: str = ""
 
     @property
     def __name__(self) -> str:
         return self.name or getattr(unbound(self.function)[0].tree, "name", "<lambda>")
 
-    def __call__(self, *_given: object) -> None:
+    def __call__(self, *_arguments: object) -> None:
         """Nothing of the program is ever run."""
         raise TypeError(f"{self.__name__} is only read, never called")
 
-    def body(self, given: Arguments, words: Words) -> Body:
+    def summary(self, arguments: Arguments, names: FrameworkNames) -> FunctionSummary:
         function, own = unbound(self.function)
-        return look_into_code(function, self.interpreter, own.then(given), words)
+        return summarize_code(function, self.interpreter, own.then(arguments), names)
 
-    def readable(self) -> tuple[Evaluator, Function | None]:
+    def source(self) -> tuple[Evaluator, Function | None]:
         return self.interpreter, unbound(self.function)[0]
 
     def shown(self, value: object) -> object:
-        return self.interpreter.shown(value) if isinstance(value, Function | Applied) else value
+        return self.interpreter.shown(value) if isinstance(value, Function | PartialFunction) else value
 
     @property
-    def given(self) -> Arguments:  # type: ignore[override]
+    def bound_arguments(self) -> Arguments:  # type: ignore[override]
         return unbound(self.function)[1]
 
     def place(self) -> tuple[str | None, int | None]:
@@ -67,6 +72,6 @@ class Code(Readable):
 
 def unbound(function: object) -> tuple[Function, Arguments]:
     """The function itself, and the arguments that it is given already."""
-    inner, given = underlying(function)
+    inner, arguments = underlying(function)
     assert isinstance(inner, Function)
-    return inner, given
+    return inner, arguments

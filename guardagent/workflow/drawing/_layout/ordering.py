@@ -13,9 +13,9 @@ _WORK = 400_000  # how many joints to look at in all: large graphs get fewer swe
 _SWAPS = 3_000  # with more joints than this, neighbours are not swapped
 
 
-def ordered(chains: Chains) -> list[list[int]]:
+def ordered_layers(chains: Chains) -> list[list[int]]:
     """The nodes and joints of each layer, from left to right."""
-    layers = best = _as_met(chains)
+    layers = best = _depth_first(chains)
     fewest, waited = crossings(chains, best), 0
     for sweep in range(max(2, min(_SWEEPS, _WORK // (len(chains.sizes) + 1)))):
         layers = _swept(chains, layers, down=sweep % 2 == 0)
@@ -44,7 +44,7 @@ def crossings(chains: Chains, layers: Sequence[Sequence[int]]) -> int:
     return total
 
 
-def _as_met(chains: Chains) -> list[list[int]]:
+def _depth_first(chains: Chains) -> list[list[int]]:
     # In the order of a walk in depth from the top: it keeps together what belongs together.
     layers: list[list[int]] = [[] for _ in range(max(chains.layer_of, default=0) + 1)]
     seen = [False] * len(chains.sizes)

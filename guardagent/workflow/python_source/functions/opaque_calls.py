@@ -14,21 +14,21 @@ from importlib.util import find_spec
 from types import FunctionType
 
 from guardagent.workflow.python_source.evaluation.builtin_calls import BINDS
-from guardagent.workflow.python_source.evaluation.evaluate import Evaluator
+from guardagent.workflow.python_source.evaluation.evaluator import Evaluator
 from guardagent.workflow.python_source.evaluation.values import (
     Attribute,
+    CallResult,
     Class,
     Function,
-    Imported,
+    ImportedName,
     Instance,
-    Made,
-    Scope,
-    StandIn,
+    NameScope,
+    Stub,
     Values,
     path_of,
 )
 
-RUNS = {
+RUN_METHODS = {
     "invoke", "ainvoke", "stream", "astream", "batch", "abatch", "stream_events", "astream_events",
     "run", "arun", "func", "coroutine", "_run", "_arun", "__call__", "run_sync", "run_async", "run_live", "run_stream",
     "run_streamed", "run_json", "on_messages", "on_messages_stream", "on_invoke_tool", "call_tool", "initiate_chat",
@@ -42,39 +42,41 @@ _FROM_TEXT = {"builtins.exec", "builtins.eval", "builtins.__import__"}
 _RUNS_TOOLS = (".agents", ".tools", ".mcp", "langgraph.", "langchain_mcp")
 
 
-def runs_unseen(call: ast.Call, callee: Values, evaluator: Evaluator, scope: Scope, opens: frozenset[str]) -> bool:
+def is_opaque(call: ast.Call, callee: Values, evaluator: Evaluator, scope: NameScope, opens: frozenset[str]) -> bool:
     """Whether it cannot be seen what a call runs, by an extractor that opens what some functions give."""
     function = call.func
-    if isinstance(function, ast.Attribute) and function.attr in RUNS:
-        return not _is_seen(function.value, evaluator, scope, opens)
-    if any(path_of(one) in _FROM_TEXT or _is_elsewhere(one) for one in callee.known):
+    if isinstance(function, ast.Attribute) and function.attr in RUN_METHODS:
+        return not _is_transparent(function.value, evaluator, scope, opens)
+    if any(path_of(one) in _FROM_TEXT or _is_missing_import(one) for one in callee.known):
         return True
     named = isinstance(function, ast.Name | ast.Subscript | ast.Call)
     return named and not callee.known and not callee.cyclic
 
 
-def _is_seen(owner: ast.expr, evaluator: Evaluator, scope: Scope, opens: frozenset[str]) -> bool:
+def _is_transparent(owner: ast.expr, evaluator: Evaluator, scope: NameScope, opens: frozenset[str]) -> bool:
     """Whether it is known what an object is, as far as that matters to what it runs."""
     match owner:
         case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in BINDS:
-            return _is_seen(inner, evaluator, scope, opens)
+            return _is_transparent(inner, evaluator, scope, opens)
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-            return _is_seen(left, evaluator, scope, opens) and _is_seen(right, evaluator, scope, opens)
+            return _is_transparent(left, evaluator, scope, opens) and _is_transparent(right, evaluator, scope, opens)
     values = evaluator.value(owner, scope)
-    seen = bool(values.known) and all(_is_told(one, opens) for one in values.known)
-    return seen and (values.complete or all(isinstance(one, Made) for one in values.known))
+    seen = bool(values.known) and all(_is_identified(one, opens) for one in values.known)
+    return seen and (values.complete or all(isinstance(one, CallResult) for one in values.known))
 
 
-def _is_told(one: object, opens: frozenset[str]) -> bool:
-    if isinstance(one, Made):
-        if isinstance(one.maker, Attribute):
-            return one.maker.owner is None or _is_told(one.maker.owner, opens)  # what a model gives is one, or a text
-        path = path_of(one.maker)
+def _is_identified(one: object, opens: frozenset[str]) -> bool:
+    if isinstance(one, CallResult):
+        if isinstance(one.callee, Attribute):
+            return one.callee.owner is None or _is_identified(
+                one.callee.owner, opens
+            )  # what a model gives is one, or a text
+        path = path_of(one.callee)
         name = path.rpartition(".")[2]
-        return isinstance(one.maker, Class) or name in BINDS | opens or _is_known(path)
+        return isinstance(one.callee, Class) or name in BINDS | opens or _is_known(path)
     if isinstance(one, Instance):
         return isinstance(one.of, Class) or _runs_nothing(path_of(one.of))
-    if isinstance(one, Imported):
+    if isinstance(one, ImportedName):
         return _is_known(one.path)
     return not isinstance(one, Attribute | Function | FunctionType)  # a decorated function may be anything
 
@@ -97,9 +99,9 @@ def foreign(owner: object, own: tuple[str, ...]) -> str | None:
 
     Where nothing is an extractor's own, what stands for any object of the program is one, too.
     """
-    if isinstance(owner, StandIn) and not own:
+    if isinstance(owner, Stub) and not own:
         return "the program"
-    kind = owner.maker if isinstance(owner, Made) else owner.of if isinstance(owner, Instance) else owner
+    kind = owner.callee if isinstance(owner, CallResult) else owner.of if isinstance(owner, Instance) else owner
     found = _agents(path_of(kind) or type(kind).__module__)
     return None if found is None or (own and found.startswith(own)) else found
 
@@ -108,12 +110,12 @@ def _agents(path: str) -> str | None:
     return next((one for one in _AGENTS if path == one or path.startswith(f"{one}.")), None)
 
 
-def _is_elsewhere(one: object) -> bool:
+def _is_missing_import(one: object) -> bool:
     """Whether a function is imported from where it can be neither read nor taken for a library's."""
-    return isinstance(one, Imported) and not one.path.rpartition(".")[2][:1].isupper() and _is_missing(_root(one))
+    return isinstance(one, ImportedName) and not one.path.rpartition(".")[2][:1].isupper() and _is_missing(_root(one))
 
 
-def _root(one: Imported) -> str:
+def _root(one: ImportedName) -> str:
     return one.path.partition(".")[0]
 
 

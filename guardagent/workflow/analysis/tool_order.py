@@ -36,7 +36,7 @@ from guardagent.policy.language.formula import (
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ToolOrder:
     """What a rule says of the order of tools.
 
     Attributes:
@@ -44,30 +44,30 @@ class Order:
         enough: the rule follows from it.
     """
 
-    needed: Formula
-    enough: Formula
+    necessary: Formula
+    sufficient: Formula
 
 
-def order_of(rule: ast.Rule, *, negated: bool = False) -> Order:
+def order_of(rule: ast.Rule, *, negated: bool = False) -> ToolOrder:
     """What a rule says of the order of tools, every call being one that goes well; or what its negation says."""
     match rule:
         case ast.Not(body):
             return order_of(body, negated=not negated)
         case ast.AllOf(parts) | ast.AnyOf(parts):
-            combined = _both if isinstance(rule, ast.AllOf) is not negated else _either
+            combined = _conjunction if isinstance(rule, ast.AllOf) is not negated else _disjunction
             return combined([order_of(part, negated=negated) for part in parts])
         case ast.Temporal(formula):
             wanted = negation(formula) if negated else formula
-            return Order(_without_labels(wanted, TRUE), _without_labels(wanted, FALSE))
+            return ToolOrder(_without_labels(wanted, TRUE), _without_labels(wanted, FALSE))
     return _order_of_negated_data(rule) if negated else _order_of_data(rule)
 
 
-def _both(orders: Sequence[Order]) -> Order:
-    return Order(all_of(one.needed for one in orders), all_of(one.enough for one in orders))
+def _conjunction(orders: Sequence[ToolOrder]) -> ToolOrder:
+    return ToolOrder(all_of(one.necessary for one in orders), all_of(one.sufficient for one in orders))
 
 
-def _either(orders: Sequence[Order]) -> Order:
-    return Order(any_of(one.needed for one in orders), any_of(one.enough for one in orders))
+def _disjunction(orders: Sequence[ToolOrder]) -> ToolOrder:
+    return ToolOrder(any_of(one.necessary for one in orders), any_of(one.sufficient for one in orders))
 
 
 def _without_labels(formula: Formula, value: Formula) -> Formula:
@@ -89,7 +89,7 @@ def _without_labels(formula: Formula, value: Formula) -> Formula:
 
 
 @dataclass(frozen=True, slots=True)
-class _Calls:
+class _MatchingCalls:
     """Which calls a rule means, as far as their tools tell.
 
     Attributes:
@@ -97,65 +97,67 @@ class _Calls:
         perhaps: these, depending on such things, and no others.
     """
 
-    surely: Formula
-    perhaps: Formula
+    certain: Formula
+    possible: Formula
 
 
-def _proposed(pattern: ast.Pattern, condition: ast.Term, *, value: bool = True) -> _Calls:
+def _proposed(pattern: ast.Pattern, condition: ast.Term, *, value: bool = True) -> _MatchingCalls:
     """Calls that are proposed and match, and whose condition has a value; one may lack arguments, and match."""
     return _calls(pattern, condition, value=value, always=_is_any(pattern))
 
 
-def _past(pattern: ast.Pattern, condition: ast.Term, *, value: bool = True) -> _Calls:
+def _past(pattern: ast.Pattern, condition: ast.Term, *, value: bool = True) -> _MatchingCalls:
     """The same of calls that have been; one that lacks an argument of the pattern does not match."""
     return _calls(pattern, condition, value=value, always=not pattern.arguments)
 
 
-def _calls(pattern: ast.Pattern, condition: ast.Term, *, value: bool, always: bool) -> _Calls:
+def _calls(pattern: ast.Pattern, condition: ast.Term, *, value: bool, always: bool) -> _MatchingCalls:
     tools = any_of(Literal(tool if tool.startswith("@") else f"tool:{tool}") for tool in pattern.tools)
     if not (isinstance(condition, ast.Constant) and isinstance(condition.value, bool)):
-        return _Calls(FALSE, tools)
+        return _MatchingCalls(FALSE, tools)
     if condition.value is not value:
-        return _Calls(FALSE, FALSE)
-    return _Calls(tools if always else FALSE, tools)
+        return _MatchingCalls(FALSE, FALSE)
+    return _MatchingCalls(tools if always else FALSE, tools)
 
 
-def _order_of_data(rule: ast.Rule) -> Order:
+def _order_of_data(rule: ast.Rule) -> ToolOrder:
     match rule:
         case ast.Forall(pattern, condition):
             wrong = _proposed(pattern, condition, value=False)
-            return Order(_never(wrong.surely), _never(wrong.perhaps))
+            return ToolOrder(_never(wrong.certain), _never(wrong.possible))
         case ast.Exists(pattern, condition):
             wanted = _past(pattern, condition)
-            return Order(finally_(wanted.perhaps), finally_(wanted.surely))
+            return ToolOrder(finally_(wanted.possible), finally_(wanted.certain))
         case ast.Before(pattern, condition, partner, partner_condition):
             call, wanted = _proposed(pattern, condition), _past(partner, partner_condition)
-            return Order(_earlier(call.surely, wanted.perhaps), _earlier(call.perhaps, wanted.surely))
+            return ToolOrder(_preceded(call.certain, wanted.possible), _preceded(call.possible, wanted.certain))
         case ast.After(pattern, condition, partner, partner_condition):
             call, wanted = _proposed(pattern, condition), _past(partner, partner_condition)
-            enough = _later(call.surely, wanted.surely) if call.surely == call.perhaps else _never(call.perhaps)
-            return Order(_later(call.surely, wanted.perhaps), enough)
+            enough = _followed(call.certain, wanted.certain) if call.certain == call.possible else _never(call.possible)
+            return ToolOrder(_followed(call.certain, wanted.possible), enough)
         case ast.SolverRule(tools):
-            return Order(TRUE, _never(any_of(Literal(f"tool:{tool}") for tool in tools)))
+            return ToolOrder(TRUE, _never(any_of(Literal(f"tool:{tool}") for tool in tools)))
     raise AssertionError(rule)
 
 
-def _order_of_negated_data(rule: ast.Rule) -> Order:
+def _order_of_negated_data(rule: ast.Rule) -> ToolOrder:
     match rule:
         case ast.Forall(pattern, condition):
             wrong = _past(pattern, condition, value=False)
-            return Order(finally_(wrong.perhaps), finally_(wrong.surely))
+            return ToolOrder(finally_(wrong.possible), finally_(wrong.certain))
         case ast.Exists(pattern, condition):
             wanted = _proposed(pattern, condition)
-            return Order(_never(wanted.surely), _never(wanted.perhaps))
+            return ToolOrder(_never(wanted.certain), _never(wanted.possible))
         case ast.Before(pattern, condition, partner, partner_condition):
             call, wanted = _past(pattern, condition), _past(partner, partner_condition)
-            return Order(
-                negation(_earlier(call.perhaps, wanted.surely)), negation(_earlier(call.surely, wanted.perhaps))
+            return ToolOrder(
+                negation(_preceded(call.possible, wanted.certain)), negation(_preceded(call.certain, wanted.possible))
             )
         case ast.After(pattern, condition, partner, partner_condition):
             call, wanted = _proposed(pattern, condition), _past(partner, partner_condition)
-            return Order(negation(_later(call.perhaps, wanted.surely)), negation(_later(call.surely, wanted.perhaps)))
+            return ToolOrder(
+                negation(_followed(call.possible, wanted.certain)), negation(_followed(call.certain, wanted.possible))
+            )
     raise AssertionError(rule)
 
 
@@ -163,11 +165,11 @@ def _never(call: Formula) -> Formula:
     return _always(negation(call))
 
 
-def _earlier(call: Formula, wanted: Formula) -> Formula:
+def _preceded(call: Formula, wanted: Formula) -> Formula:
     return _always(implies(call, Previous(once(wanted))))
 
 
-def _later(call: Formula, wanted: Formula) -> Formula:
+def _followed(call: Formula, wanted: Formula) -> Formula:
     return _always(implies(call, Next(finally_(wanted))))
 
 

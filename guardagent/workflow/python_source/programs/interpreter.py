@@ -19,15 +19,15 @@ from guardagent.workflow.python_source.evaluation.scope import LiveScope
 from guardagent.workflow.python_source.evaluation.values import (
     NOTHING,
     UNKNOWN,
-    Applied,
     Arguments,
     Attribute,
     Binding,
+    CallResult,
     Class,
     Function,
-    Imported,
-    Made,
-    Scope,
+    ImportedName,
+    NameScope,
+    PartialFunction,
     Sequence,
     Table,
     Values,
@@ -35,9 +35,9 @@ from guardagent.workflow.python_source.evaluation.values import (
     is_true,
     path_of,
 )
-from guardagent.workflow.python_source.programs import stand_ins
-from guardagent.workflow.python_source.programs.scopes import FlowScope, Object
-from guardagent.workflow.python_source.programs.stand_ins import Framed, Kind, Program
+from guardagent.workflow.python_source.programs import stubs
+from guardagent.workflow.python_source.programs.scopes import FlowScope, ProgramObject
+from guardagent.workflow.python_source.programs.stubs import ClassStub, ObjectStub, ProgramEvaluator
 
 MOST_STEPS = 400_000
 MOST_IN_ALL = 3_000_000  # with those of looking into functions
@@ -48,7 +48,7 @@ MOST_LISTS = 4  # that a collection can be, before it is taken to be in no order
 MOST_ABOVE = 6  # folders in which a package of the same program is looked for
 
 
-class Reader(Protocol):
+class FrameworkReader(Protocol):
     """What understands the calls of one framework."""
 
     CONSTANTS: dict[str, object]
@@ -58,19 +58,19 @@ class Reader(Protocol):
         """What a call gives, with its effect on the objects of the framework; None where it is not the framework's."""
 
 
-class _Left(Exception):  # noqa: N818 - no error
+class _BlockExit(Exception):  # noqa: N818 - no error
     """The rest of a block is not come to."""
 
 
-class _NextRound(_Left):
+class _LoopContinue(_BlockExit):
     """The rest of a round of a loop is not come to."""
 
 
-class _LeftLoop(_Left):
+class _LoopBreak(_BlockExit):
     """The rest of a loop is not come to."""
 
 
-class Interpreter(Program):
+class Interpreter(ProgramEvaluator):
     """Goes through one file, and those of the same program that it imports.
 
     Attributes:
@@ -79,18 +79,18 @@ class Interpreter(Program):
 
     most_steps = MOST_STEPS
 
-    def __init__(self, file: Path, readers: Iterable[Reader]) -> None:
+    def __init__(self, file: Path, readers: Iterable[FrameworkReader]) -> None:
         self.readers = tuple(readers)
         constants = {path: value for reader in self.readers for path, value in reader.CONSTANTS.items()}
         super().__init__(live=False, follow=lambda _function: False, constants=constants)
         self.file = Path(os.path.abspath(file))  # noqa: PTH100 - links stay as they are, as importing the file leaves them
-        self.kinds = stand_ins.Kinds(kind for reader in self.readers for kind in getattr(reader, "KINDS", ()))
-        self.stage = None
-        self.file_now = self.file
+        self.kinds = stubs.ClassStubs(kind for reader in self.readers for kind in getattr(reader, "KINDS", ()))
+        self.converter = None
+        self.current_file = self.file
         self.started = []
         self.objects = []
         self._scopes: list[FlowScope] = []
-        self._all_of: list[str] = []
+        self._star_imports: list[str] = []
         self._spent = 0
         self.rounds = []
         self.depth = 0
@@ -108,16 +108,16 @@ class Interpreter(Program):
         self._execute(tree.body, scope)
         return scope
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         self._spent += self._steps
         if self._spent < MOST_IN_ALL:  # then nothing more is worked out, so that everything ends
-            super().begin_anew()
+            super().reset()
 
     def _execute(self, body: list[ast.stmt], scope: FlowScope) -> None:
         before, self.executing = self.executing, True
         try:
             self._block(body, scope)
-        except _Left:
+        except _BlockExit:
             pass
         finally:
             self.executing = before
@@ -130,7 +130,7 @@ class Interpreter(Program):
         finally:
             self.executing = before
 
-    def make(self, made_of: Class) -> Object:
+    def make(self, made_of: Class) -> ProgramObject:
         """An object of a class that the file defines, made with the defaults of its constructor."""
         before, self.executing = self.executing, True
         try:
@@ -159,11 +159,11 @@ class Interpreter(Program):
         return result if result.known or not result.complete else exactly(None)
 
     def inside_flow(self, function: Function, arguments: Arguments) -> FlowScope:
-        return FlowScope(function.tree, function.scope, dict(self.inside(function, arguments).given))
+        return FlowScope(function.tree, function.scope, dict(self.body_scope(function, arguments).parameters))
 
     def shown(self, value: object) -> object:
         """What a value is to an extractor that goes over objects."""
-        return stand_ins.stage_of(self).one(value)
+        return stubs.converter_of(self).convert(value)
 
     # Statements.
 
@@ -187,7 +187,7 @@ class Interpreter(Program):
             self.assign(node.target, self.value(node.value, scope), scope)
 
     def do_augassign(self, node: ast.AugAssign, scope: FlowScope) -> None:
-        read = ast.copy_location(_as_read(node.target), node)
+        read = ast.copy_location(_loaded(node.target), node)
         result = self.value(ast.copy_location(ast.BinOp(read, node.op, node.value), node), scope)
         self.assign(node.target, result, scope)
 
@@ -205,9 +205,9 @@ class Interpreter(Program):
             own = self._own_module(path, scope)
             if own is not None and not alias.asname:
                 self._submodules(own, alias.name.split(".")[1:], scope, path)
-            scope.names[alias.asname or path] = exactly(own) if own is not None else self.imported(path)
+            scope.names[alias.asname or path] = exactly(own) if own is not None else self.resolved_import(path)
 
-    def _own_module(self, path: str, scope: Scope) -> Object | None:
+    def _own_module(self, path: str, scope: NameScope) -> ProgramObject | None:
         """A module of the program's own, as an object with its names."""
         top = path.partition(".")[0]
         if top in sys.stdlib_module_names or any(top in reader.PACKAGES for reader in self.readers):
@@ -217,7 +217,7 @@ class Interpreter(Program):
                 return _of_names(module)
         return None
 
-    def _submodules(self, module: Object, parts: list[str], scope: Scope, path: str) -> None:
+    def _submodules(self, module: ProgramObject, parts: list[str], scope: NameScope, path: str) -> None:
         """`import a.b` binds `a`, in which `b` is."""
         for part in parts:
             path = f"{path}.{part}"
@@ -243,22 +243,22 @@ class Interpreter(Program):
                 scope.names |= {name: one for name, one in module.names.items() if not name.startswith("_")}
                 return
         if node.module and any(node.module.partition(".")[0] in reader.PACKAGES for reader in self.readers):
-            self._all_of.append(node.module)
+            self._star_imports.append(node.module)
 
-    def name(self, name: str, scope: Scope | None) -> Values:
+    def name(self, name: str, scope: NameScope | None) -> Values:
         found = super().name(name, scope)
-        if found is UNKNOWN and self._all_of and not _is_bound(name, scope):
-            return self.imported(f"{self._all_of[-1]}.{name}")
+        if found is UNKNOWN and self._star_imports and not _is_bound(name, scope):
+            return self.resolved_import(f"{self._star_imports[-1]}.{name}")
         return found
 
     def do_return(self, node: ast.Return, scope: FlowScope) -> None:
         values = self.value(node.value, scope) if node.value is not None else exactly(None)
         if self._returns:
             self._returns[-1] |= values
-        raise _Left
+        raise _BlockExit
 
     def do_raise(self, _node: ast.Raise, _scope: FlowScope) -> None:
-        raise _Left
+        raise _BlockExit
 
     def do_if(self, node: ast.If, scope: FlowScope) -> None:
         test = self.value(node.test, scope)
@@ -267,13 +267,13 @@ class Interpreter(Program):
         elif test.complete and len(test.known) == 1 and not test.cyclic and is_true(test.known[0]) is not None:
             self._block(node.body if is_true(test.known[0]) else node.orelse, scope)
         else:
-            self._ways([node.body, node.orelse], scope)
+            self._branches([node.body, node.orelse], scope)
 
     def do_match(self, node: ast.Match, scope: FlowScope) -> None:
         self.value(node.subject, scope)
-        self._ways([*(case.body for case in node.cases), []], scope)
+        self._branches([*(case.body for case in node.cases), []], scope)
 
-    def _ways(self, bodies: list[list[ast.stmt]], scope: FlowScope) -> None:
+    def _branches(self, bodies: list[list[ast.stmt]], scope: FlowScope) -> None:
         """Goes all of several ways, each from the same point."""
         before = dict(scope.names)
         ends: list[dict[str, Values]] = []
@@ -282,26 +282,26 @@ class Interpreter(Program):
             scope.names = dict(before)
             try:
                 self._block(body, scope)
-            except _Left:
+            except _BlockExit:
                 continue
             ends.append(scope.names)
         self.depth -= 1
         scope.names = dict(before)
         if not ends:
-            raise _Left
+            raise _BlockExit
         scope.names = dict(ends[0])
         for end in ends[1:]:
             scope.join(end)
-        scope.names = {name: _loose(values) for name, values in scope.names.items()}
+        scope.names = {name: _unordered(values) for name, values in scope.names.items()}
 
     def do_for(self, node: ast.For | ast.AsyncFor, scope: FlowScope) -> None:
         values = self.value(node.iter, scope)
-        items = self.in_order(values)
+        items = self.ordered_elements(values)
         if items is not None and len(items) <= MOST_ROUNDS:
             self._each_round(node, items, scope)
             return
         self.assign(node.target, self.elements(values), scope)
-        self._rounds([*node.body], scope)
+        self._repeat([*node.body], scope)
         self._block(node.orelse, scope)
 
     do_asyncfor = do_for
@@ -312,25 +312,25 @@ class Interpreter(Program):
         try:
             for item in items:
                 self.assign(node.target, item, scope)
-                with contextlib.suppress(_NextRound):
+                with contextlib.suppress(_LoopContinue):
                     self._block(node.body, scope)
             self._block(node.orelse, scope)
-        except _LeftLoop:
+        except _LoopBreak:
             pass
         finally:
             self._certain = before
 
     def do_while(self, node: ast.While, scope: FlowScope) -> None:
         self.value(node.test, scope)
-        self._rounds(node.body, scope)
+        self._repeat(node.body, scope)
 
-    def _rounds(self, body: list[ast.stmt], scope: FlowScope) -> None:
+    def _repeat(self, body: list[ast.stmt], scope: FlowScope) -> None:
         """A loop of which the number of rounds is not known: none, one, or one after another."""
         before, self._certain = self._certain, -1
         self.rounds.append({})
         try:
             for _ in range(2):
-                self._ways([body, []], scope)
+                self._branches([body, []], scope)
         finally:
             self.rounds.pop()
             self._certain = before
@@ -338,17 +338,17 @@ class Interpreter(Program):
     def do_break(self, _node: ast.Break, _scope: FlowScope) -> None:
         """Where it is not certain that the loop is left here, what follows is gone through all the same."""
         if self.depth == self._certain:
-            raise _LeftLoop
+            raise _LoopBreak
 
     def do_continue(self, _node: ast.Continue, _scope: FlowScope) -> None:
         if self.depth == self._certain:
-            raise _NextRound
+            raise _LoopContinue
 
     def do_try(self, node: ast.Try, scope: FlowScope) -> None:
         before = dict(scope.names)
         try:
             self._block([*node.body, *node.orelse], scope)
-        except _Left:
+        except _BlockExit:
             self._block(node.finalbody, scope)
             raise
         after = dict(scope.names)
@@ -357,7 +357,7 @@ class Interpreter(Program):
             scope.names = {**before, **({handler.name: UNKNOWN} if handler.name else {})}
             try:
                 self._block(handler.body, scope)
-            except _Left:
+            except _BlockExit:
                 continue
             scope.join(after)
             after = dict(scope.names)
@@ -371,7 +371,7 @@ class Interpreter(Program):
         for item in node.items:
             values = self.value(item.context_expr, scope)
             if item.optional_vars is not None:
-                same = all(isinstance(one, Framed) and one.made_of is one.kind for one in values.known)
+                same = all(isinstance(one, ObjectStub) and one.made_of is one.kind for one in values.known)
                 self.assign(item.optional_vars, Values(values.known, values.complete and same), scope)
         self._block(node.body, scope)
 
@@ -387,7 +387,7 @@ class Interpreter(Program):
             case ast.Attribute():
                 self._set_attribute(target, values, scope)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
-                items = self.in_order(values)
+                items = self.ordered_elements(values)
                 fits = items is not None and len(items) == len(parts)
                 for place, part in enumerate(parts):
                     one = items[place] if fits and items is not None else self.elements(values)
@@ -400,7 +400,7 @@ class Interpreter(Program):
 
     def _set_attribute(self, target: ast.Attribute, values: Values, scope: FlowScope) -> None:
         for owner in self.value(target.value, scope).known:
-            if isinstance(owner, Object):
+            if isinstance(owner, ProgramObject):
                 before = owner.attributes.get(target.attr, NOTHING) if self.depth else NOTHING
                 owner.attributes[target.attr] = before | values
 
@@ -444,7 +444,7 @@ class Interpreter(Program):
             self._put(held.id, lambda old: self._grown_by(old, method, values, first=first), scope)
         elif isinstance(held, ast.Attribute):
             for owner in self.value(held.value, scope).known:
-                if isinstance(owner, Object):
+                if isinstance(owner, ProgramObject):
                     old = self.attribute(owner, held.attr)
                     changed = {id(one): (one, self._grown_by(one, method, values, first=first)) for one in old.known}
                     owner.attributes.setdefault(held.attr, old)
@@ -459,7 +459,7 @@ class Interpreter(Program):
             scope.names[held.id] = made
         elif isinstance(held, ast.Attribute):
             for owner in self.value(held.value, scope).known:
-                if isinstance(owner, Framed):
+                if isinstance(owner, ObjectStub):
                     owner.attributes[held.attr] = made
         return True
 
@@ -471,7 +471,7 @@ class Interpreter(Program):
             return Table((*old.items, *(pair for some in pairs for pair in some or ())))
         assert isinstance(old, Sequence)
         one = method in {"append", "add", "insert"}
-        added = [values] if one else self.in_order(values)
+        added = [values] if one else self.ordered_elements(values)
         if added is None or self.rounds or (method == "insert" and not first):
             return self._with(old, [values] if one else [self.elements(values)])
         return replace(old, items=(*added, *old.items) if first else (*old.items, *added))
@@ -484,15 +484,15 @@ class Interpreter(Program):
                 return found
         if self.executing and (found := self._of_framework(target, arguments, line)) is not None:
             return found
-        if isinstance(target, Object):
+        if isinstance(target, ProgramObject):
             return self._call_object(target, arguments, line)
         if isinstance(target, Class) and not _is_declaration(target):
             return exactly(self._make(target, arguments, line))
         return super().call(target, arguments, line)
 
-    def call_at(self, target: object, arguments: Arguments, node: ast.Call, scope: Scope) -> Values:
+    def call_at(self, target: object, arguments: Arguments, node: ast.Call, scope: NameScope) -> Values:
         if self.executing:
-            self.file_now = self._file_of(scope)
+            self.current_file = self._file_of(scope)
         return super().call_at(target, arguments, node, scope)
 
     def _of_framework(self, target: object, arguments: Arguments, line: int) -> Values | None:
@@ -503,18 +503,18 @@ class Interpreter(Program):
             return UNKNOWN
 
     def _made_or_done(self, target: object, arguments: Arguments, line: int) -> Values | None:
-        if isinstance(target, Attribute) and isinstance(target.owner, Framed):
+        if isinstance(target, Attribute) and isinstance(target.owner, ObjectStub):
             methods = [kind.methods[target.name] for kind in target.owner.kind.lineage if target.name in kind.methods]
             return methods[0](target.owner, arguments, line) if methods else None
-        kind = stand_ins.kind_of(self, target)
-        return exactly(stand_ins.make(self, kind, arguments, line)) if kind is not None else None
+        kind = stubs.kind_of(self, target)
+        return exactly(stubs.make(self, kind, arguments, line)) if kind is not None else None
 
-    def _call(self, node: ast.Call, scope: Scope) -> Values:
+    def _call(self, node: ast.Call, scope: NameScope) -> Values:
         if self.executing and (found := self._of_super(node, scope)) is not None:
             return found
         return super()._call(node, scope)
 
-    def _of_super(self, node: ast.Call, scope: Scope) -> Values | None:
+    def _of_super(self, node: ast.Call, scope: NameScope) -> Values | None:
         """What `super().method(...)` gives; None where a call is none of such."""
         match node.func:
             case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name):
@@ -538,29 +538,29 @@ class Interpreter(Program):
                 before = Arguments((owner, *arguments.positional), arguments.keywords, arguments.open)
                 return self.call(method, before, line)
             own = isinstance(base, Class)
-            kind = stand_ins.framework_kind(self, base) if own else stand_ins.kind_of(self, base)
+            kind = stubs.framework_kind(self, base) if own else stubs.kind_of(self, base)
             if kind is not None:
                 return self._base_method(owner, kind, name, arguments, line)
         return exactly(None) if name == "__init__" else None
 
-    def _base_method(self, owner: Values, kind: Kind, name: str, arguments: Arguments, line: int) -> Values:
+    def _base_method(self, owner: Values, kind: ClassStub, name: str, arguments: Arguments, line: int) -> Values:
         """A method that a framework's class has, called by a class of the program."""
         result = exactly(None) if name == "__init__" else UNKNOWN
         for one in owner.known:
-            if not isinstance(one, Framed):
+            if not isinstance(one, ObjectStub):
                 continue
             if name == "__init__":
-                stand_ins.fill(one, kind, arguments)
+                stubs.construct(one, kind, arguments)
             elif (found := self._of_framework(Attribute(one, name), arguments, line)) is not None:
                 result = found
         return result
 
-    def returned(self, function: Function, arguments: Arguments) -> Values:
+    def return_values(self, function: Function, arguments: Arguments) -> Values:
         if self.executing:
             return self.call_function(function, arguments)
-        return super().returned(function, arguments)
+        return super().return_values(function, arguments)
 
-    def _functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Values:
+    def _functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: NameScope) -> Values:
         return self._decorate(Function(node, scope, self._defaults(node.args, scope), str(self._file_of(scope))), node)
 
     _asyncfunctiondef = _functiondef
@@ -570,22 +570,22 @@ class Interpreter(Program):
         for decorator in reversed(node.decorator_list):
             where = _scope_of_decorator(decorator, function, node)
             decorated = self._decorated(self.value(decorator, where), result, node)
-            result = result if self._is_strange(decorated) else decorated
+            result = result if self._is_foreign(decorated) else decorated
         return result
 
-    def _is_strange(self, decorated: Values) -> bool:
+    def _is_foreign(self, decorated: Values) -> bool:
         """Whether a decorator is of no framework that is known: it is taken to leave the function as it is."""
         return any(
-            isinstance(one, Made)
-            and isinstance(one.maker, Imported)
-            and not any(one.maker.path.partition(".")[0] in reader.PACKAGES for reader in self.readers)
+            isinstance(one, CallResult)
+            and isinstance(one.callee, ImportedName)
+            and not any(one.callee.path.partition(".")[0] in reader.PACKAGES for reader in self.readers)
             for one in decorated.known
         )
 
-    def _lambda(self, node: ast.Lambda, scope: Scope) -> Values:
+    def _lambda(self, node: ast.Lambda, scope: NameScope) -> Values:
         return exactly(Function(node, scope, self._defaults(node.args, scope), str(self._file_of(scope))))
 
-    def _defaults(self, spec: ast.arguments, scope: Scope) -> dict[str, Values]:
+    def _defaults(self, spec: ast.arguments, scope: NameScope) -> dict[str, Values]:
         """The defaults of a function, worked out where it is defined."""
         ordered = [*spec.posonlyargs, *spec.args]
         pairs = [
@@ -594,59 +594,59 @@ class Interpreter(Program):
         ]
         return {parameter.arg: self.value(one, scope) for parameter, one in pairs if one is not None}
 
-    def _make(self, made_of: Class, arguments: Arguments, line: int = 0) -> Object:
+    def _make(self, made_of: Class, arguments: Arguments, line: int = 0) -> ProgramObject:
         """An object of a class, as its constructor leaves it."""
-        framed = stand_ins.object_of(self, made_of, arguments, line)
-        made = framed or Object(made_of)
+        framed = stubs.object_of(self, made_of, arguments, line)
+        made = framed or ProgramObject(made_of)
         if framed is None and self.executing:
             self.objects.append(made)
         found = self.member(made_of, "__init__")
         if found is not None and isinstance(found, Function):
-            self.call_function(found, _after(made, arguments))
+            self.call_function(found, _with_self(made, arguments))
         elif framed is not None:
-            stand_ins.fill(framed, framed.kind, arguments)
+            stubs.construct(framed, framed.kind, arguments)
         else:
             for place, name in enumerate(_fields(made_of)):
-                if (given := arguments.get(name, place)) is not None:
-                    made.attributes[name] = given
+                if (argument := arguments.get(name, place)) is not None:
+                    made.attributes[name] = argument
         for later in ("__post_init__", "model_post_init") if self.executing else ():
             if isinstance(method := self.member(made_of, later), Function):
                 self.call_function(method, Arguments((exactly(made),), open=True))
         return made
 
-    def _call_object(self, target: Object, arguments: Arguments, line: int) -> Values:
+    def _call_object(self, target: ProgramObject, arguments: Arguments, line: int) -> Values:
         method = self.member(target.made_of, "__call__")
-        return self.call(method, _after(target, arguments), line) if method is not None else UNKNOWN
+        return self.call(method, _with_self(target, arguments), line) if method is not None else UNKNOWN
 
     def attribute(self, owner: object, name: str) -> Values:
-        if not isinstance(owner, Object):
+        if not isinstance(owner, ProgramObject):
             return super().attribute(owner, name)
         if name in owner.attributes:
             return owner.attributes[name]
         found = self.declared_by_class(owner, name)
         if found is None:
-            return exactly(Attribute(owner, name)) if isinstance(owner, Framed) else UNKNOWN
+            return exactly(Attribute(owner, name)) if isinstance(owner, ObjectStub) else UNKNOWN
         return found
 
-    def declared_by_class(self, owner: Object, name: str) -> Values | None:
+    def declared_by_class(self, owner: ProgramObject, name: str) -> Values | None:
         """What an object has under a name by its class; None where that says nothing."""
         found = self.member(owner.made_of, name)
         if found is None:
             return None
-        if isinstance(found, Made):
+        if isinstance(found, CallResult):
             return self._of_decorated(owner, found)
-        return exactly(Applied(found, Arguments((exactly(owner),))) if isinstance(found, Function) else found)
+        return exactly(PartialFunction(found, Arguments((exactly(owner),))) if isinstance(found, Function) else found)
 
-    def _of_decorated(self, owner: Object, found: Made) -> Values:
+    def _of_decorated(self, owner: ProgramObject, found: CallResult) -> Values:
         """A member that is a property, a static method or the like."""
-        how = path_of(found.maker).rpartition(".")[2]
+        how = path_of(found.callee).rpartition(".")[2]
         inner = found.arguments.get("", 0) or UNKNOWN
         if how in {"property", "cached_property"}:
-            results = [self.call(one, _after(owner, Arguments())) for one in inner.known]
+            results = [self.call(one, _with_self(owner, Arguments())) for one in inner.known]
             return results[0] if len(results) == 1 else UNKNOWN
         if how == "classmethod":
             first = Arguments((exactly(owner.made_of),))
-            return Values(tuple(Applied(one, first) for one in inner.known), inner.complete)
+            return Values(tuple(PartialFunction(one, first) for one in inner.known), inner.complete)
         return inner if how == "staticmethod" else exactly(found)
 
     def member(self, made_of: object, name: str) -> object | None:
@@ -656,7 +656,7 @@ class Interpreter(Program):
         found = super().attribute(made_of, name)
         return found.known[0] if len(found.known) == 1 else None
 
-    def _binop(self, node: ast.BinOp, scope: Scope) -> Values:
+    def _binop(self, node: ast.BinOp, scope: NameScope) -> Values:
         if isinstance(node.op, ast.BitOr | ast.BitAnd):
             left, right = self.value(node.left, scope), self.value(node.right, scope)
             for reader in self.readers:
@@ -665,13 +665,13 @@ class Interpreter(Program):
                     return found  # type: ignore[no-any-return]
         return super()._binop(node, scope)
 
-    def _subscript(self, node: ast.Subscript, scope: Scope) -> Values:
+    def _subscript(self, node: ast.Subscript, scope: NameScope) -> Values:
         owner = self.value(node.value, scope)
-        if owner.known and all(isinstance(one, Class) or stand_ins.kind_of(self, one) for one in owner.known):
+        if owner.known and all(isinstance(one, Class) or stubs.kind_of(self, one) for one in owner.known):
             return owner  # a class with its parameters, as in `Agent[Context]`
         return super()._subscript(node, scope)
 
-    def _import_any(self, source: ast.Import | ast.ImportFrom, binding: Binding, scope: Scope) -> Values:
+    def _import_any(self, source: ast.Import | ast.ImportFrom, binding: Binding, scope: NameScope) -> Values:
         if isinstance(source, ast.ImportFrom):
             bound = str(binding.steps[0])
             name = next(alias.name for alias in source.names if (alias.asname or alias.name) == bound)
@@ -681,7 +681,7 @@ class Interpreter(Program):
 
     # Other files of the same program.
 
-    def _from_program(self, node: ast.ImportFrom, name: str, scope: Scope) -> Values | None:
+    def _from_program(self, node: ast.ImportFrom, name: str, scope: NameScope) -> Values | None:
         """What is imported from another file of the program; None where there is no such file."""
         parts = (node.module or "").split(".") if node.module else []
         is_there = False
@@ -693,7 +693,7 @@ class Interpreter(Program):
         is_framework = bool(parts) and not node.level and any(parts[0] in reader.PACKAGES for reader in self.readers)
         return UNKNOWN if is_there and not is_framework else None
 
-    def _files(self, parts: list[str], level: int, scope: Scope) -> Iterable[Path]:
+    def _files(self, parts: list[str], level: int, scope: NameScope) -> Iterable[Path]:
         """The files of the program that can be a module."""
         base = self._file_of(scope).parent
         for _ in range(max(level - 1, 0)):
@@ -730,14 +730,14 @@ class Interpreter(Program):
         self._returns = returns
         return scope
 
-    def _file_of(self, scope: Scope | None) -> Path:
+    def _file_of(self, scope: NameScope | None) -> Path:
         """The file that a scope is of."""
         while scope is not None and scope.parent is not None and not isinstance(scope.parent, LiveScope):
             scope = scope.parent
         return next((path for path, module in self._modules.items() if module is scope), self.file)
 
 
-def _scope_of_decorator(decorator: ast.expr, function: Function, node: ast.AST) -> Scope:
+def _scope_of_decorator(decorator: ast.expr, function: Function, node: ast.AST) -> NameScope:
     """Where a decorator is looked up: one that is called like its method is not that method."""
     callee = decorator.func if isinstance(decorator, ast.Call) else decorator
     itself = isinstance(callee, ast.Name) and callee.id == getattr(node, "name", "")
@@ -745,7 +745,7 @@ def _scope_of_decorator(decorator: ast.expr, function: Function, node: ast.AST) 
     return function.scope.parent or function.scope if itself and in_class else function.scope
 
 
-def _after(first: object, arguments: Arguments) -> Arguments:
+def _with_self(first: object, arguments: Arguments) -> Arguments:
     """Arguments with an object before them."""
     return Arguments((exactly(first), *arguments.positional), arguments.keywords, arguments.open)
 
@@ -775,10 +775,10 @@ def _replace_in(held: dict[str, Values], changed: dict[int, tuple[object, object
         if any(id(one) in changed for one in values.known):
             new = Values(tuple(changed[id(one)][1] if id(one) in changed else one for one in values.known))
             again = values | new if both else new
-            held[name] = _loose(Values(again.known, values.complete, values.cyclic))
+            held[name] = _unordered(Values(again.known, values.complete, values.cyclic))
 
 
-def _loose(values: Values) -> Values:
+def _unordered(values: Values) -> Values:
     """One collection in no order, for too many that it could be."""
     if len(values.known) <= MOST_LISTS or not all(isinstance(one, Sequence) for one in values.known):
         return values
@@ -788,14 +788,14 @@ def _loose(values: Values) -> Values:
     return Values((Sequence((whole,), ordered=False),), values.complete, values.cyclic)
 
 
-def _of_names(module: FlowScope) -> Object:
+def _of_names(module: FlowScope) -> ProgramObject:
     """A module as an object: its names stay those of the module."""
-    made = Object(None)
+    made = ProgramObject(None)
     made.attributes = module.names
     return made
 
 
-def _is_bound(name: str, scope: Scope | None) -> bool:
+def _is_bound(name: str, scope: NameScope | None) -> bool:
     while scope is not None:
         if scope.find(name):
             return True
@@ -803,7 +803,7 @@ def _is_bound(name: str, scope: Scope | None) -> bool:
     return False
 
 
-def _method_around(scope: Scope) -> Any:
+def _method_around(scope: NameScope) -> Any:
     """The scope of the method that a scope is in."""
     here: Any = scope
     while here is not None and not isinstance(getattr(here.parent, "tree", None), ast.ClassDef):
@@ -811,7 +811,7 @@ def _method_around(scope: Scope) -> Any:
     return here
 
 
-def _as_read(target: ast.expr) -> ast.expr:
+def _loaded(target: ast.expr) -> ast.expr:
     return ast.Name(target.id, ast.Load()) if isinstance(target, ast.Name) else target
 
 
@@ -839,10 +839,10 @@ def _package_of(path: Path) -> str:
     return ".".join(parts)
 
 
-def _package(scope: Scope | None) -> str:
+def _package(scope: NameScope | None) -> str:
     while scope is not None and not (isinstance(scope, FlowScope) and isinstance(scope.tree, ast.Module)):
         scope = scope.parent
     return scope.package if isinstance(scope, FlowScope) else ""
 
 
-__all__ = ["Attribute", "Imported", "Interpreter", "Reader"]
+__all__ = ["Attribute", "FrameworkReader", "ImportedName", "Interpreter"]

@@ -108,7 +108,7 @@ ADK_BODIES = [
     "return [e async for e in InMemoryRunner(billing).run_async(user_id='u')]",
 ]  # fmt: skip
 ADK_GIVEN = [
-    *(f"Agent(name='a', model='m', {given})" for given in (
+    *(f"Agent(name='a', model='m', {argument})" for argument in (
         "tools=tools", "tools=[look, toolx]", "sub_agents=[sub]", "tools=[AgentTool(agent=sub)]",
         "tools=[McpToolset()]", "tools=[look], before_agent_callback=runs",
     )),
@@ -205,7 +205,7 @@ SEEN = [
 ]
 
 
-def said(program: str, folder: Path) -> tuple[str, str]:
+def rule_status(program: str, folder: Path) -> tuple[str, str]:
     """What is known as the graph is drawn, and for every run."""
     for mark in ("BODY", "METHOD"):
         program = program.replace(mark, "pass")
@@ -218,12 +218,12 @@ def said(program: str, folder: Path) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_it_is_not_proved(program: str, tmp_path: Path) -> None:
+def test_programs_with_opaque_calls_are_not_proved(program: str, tmp_path: Path) -> None:
     """Where it runs the tool, or may."""
-    assert "proved" not in said(program, tmp_path)
+    assert "proved" not in rule_status(program, tmp_path)
 
 
 @pytest.mark.parametrize("program", SEEN)
-def test_what_is_seen_is_proved(program: str, tmp_path: Path) -> None:
+def test_programs_without_opaque_calls_are_proved(program: str, tmp_path: Path) -> None:
     """A body may do much else."""
-    assert said(program, tmp_path)[0] == "proved"
+    assert rule_status(program, tmp_path)[0] == "proved"

@@ -10,10 +10,10 @@ from enum import Enum
 from types import FunctionType
 from typing import Any, TypeGuard
 
-from guardagent.workflow.python_source.evaluation import attributes, builtin_calls, declared
+from guardagent.workflow.python_source.evaluation import attributes, builtin_calls, declared_types
 from guardagent.workflow.python_source.evaluation.callables import is_applied, underlying
-from guardagent.workflow.python_source.evaluation.changes import HARMLESS_NAMES, changed_elsewhere, changes_nothing
-from guardagent.workflow.python_source.evaluation.locate import find_tree
+from guardagent.workflow.python_source.evaluation.function_source import find_tree
+from guardagent.workflow.python_source.evaluation.mutations import HARMLESS_NAMES, escapes, mutates_nothing
 from guardagent.workflow.python_source.evaluation.scope import ADDED, EACH, CodeScope, LiveScope, LoopScope, statements
 from guardagent.workflow.python_source.evaluation.values import (
     CYCLE,
@@ -21,27 +21,27 @@ from guardagent.workflow.python_source.evaluation.values import (
     REST,
     UNKNOWN,
     Alias,
-    Applied,
     Arguments,
     Attribute,
     Binding,
+    CallResult,
     Class,
     Function,
-    Imported,
+    ImportedName,
     Instance,
-    Made,
-    Scope,
+    NameScope,
+    PartialFunction,
     Sequence,
     Table,
     Values,
     exactly,
     is_true,
-    text,
+    plain_string,
 )
 
 MOST_STEPS = 50_000
 MOST_CALLS = 12
-MOST_TEXTS = 64
+MOST_STRINGS = 64
 MOST_LETTERS = 2_000
 MOST_ITEMS = 1_000
 STRUCTURED = "with_structured_output"
@@ -73,11 +73,11 @@ class Evaluator:
         self._calls: list[ast.AST] = []
         self._open: set[tuple[int, int]] = set()
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Forgets how much was worked out: for the next function."""
         self._steps = 0
 
-    def value(self, node: ast.AST | None, scope: Scope) -> Values:
+    def value(self, node: ast.AST | None, scope: NameScope) -> Values:
         """What an expression can be; NOTHING is taken for a part that depends on itself."""
         self._steps += 1
         if node is None or self._steps > self.most_steps:
@@ -97,7 +97,7 @@ class Evaluator:
             self._open.discard(key)
         return result
 
-    def name(self, name: str, scope: Scope | None) -> Values:
+    def name(self, name: str, scope: NameScope | None) -> Values:
         """What a name can be."""
         while scope is not None:
             if bindings := scope.find(name):
@@ -106,7 +106,7 @@ class Evaluator:
                     around = self.name(name, scope.parent)
                     return self._grown(around | self._bound(bindings, scope), bindings, scope)
                 return self._changed(name, self._grown(self._bound(bindings, scope), bindings, scope), scope)
-            scope = _around(scope)
+            scope = _enclosing(scope)
         return UNKNOWN
 
     def elements(self, values: Values) -> Values:
@@ -118,21 +118,21 @@ class Evaluator:
         if is_applied(target):
             return self.call(*underlying(target, arguments), line)
         if isinstance(target, Function):
-            return self.returned(target, arguments)
+            return self.return_values(target, arguments)
         if (made := builtin_calls.result(self, target, arguments)) is not None:
             return made
         if isinstance(target, FunctionType):
             return self._call_live(target, arguments)
-        if isinstance(target, Made):
+        if isinstance(target, CallResult):
             found = self.attribute(target, "__call__")
             callable_ = [one for one in found.known if not isinstance(one, Attribute)]
             return _union((self.call(one, arguments, line) for one in callable_), found) if callable_ else UNKNOWN
-        if isinstance(target, type | Imported | Class | Attribute):
-            return exactly(Made(target, arguments, line))
-        inner = self.called(target)
+        if isinstance(target, type | ImportedName | Class | Attribute):
+            return exactly(CallResult(target, arguments, line))
+        inner = self.call_target(target)
         return self.call(inner, arguments, line) if inner is not None else UNKNOWN
 
-    def called(self, target: object) -> object | None:
+    def call_target(self, target: object) -> object | None:
         """What runs where a live object is called: its own method, or what it says that it wraps; None if not known."""
         method = attributes.call_method(target)
         if method is not None and self.follow(method.__func__):  # type: ignore[arg-type]
@@ -146,32 +146,32 @@ class Evaluator:
             return None
         return Function(tree, LiveScope.of(function), _live_defaults(function), function.__code__.co_filename)
 
-    def returned(self, function: Function, arguments: Arguments) -> Values:
+    def return_values(self, function: Function, arguments: Arguments) -> Values:
         """What a function can return or yield, called with some arguments."""
         again = self._calls.count(function.tree)
         if again > 1:  # it is being worked out for whatever arguments
             return CYCLE
         if len(self._calls) >= MOST_CALLS:
             return UNKNOWN
-        scope = self.inside(function, Arguments(open=True) if again else arguments)
+        scope = self.body_scope(function, Arguments(open=True) if again else arguments)
         self._calls.append(function.tree)
         try:
             return _union((self.value(one, scope) for one in _results(function)), NOTHING)
         finally:
             self._calls.pop()
 
-    def inside(self, function: Function, arguments: Arguments) -> CodeScope:
+    def body_scope(self, function: Function, arguments: Arguments) -> CodeScope:
         """The scope of a function's body, called with some arguments."""
         return CodeScope(function.tree, function.scope, self._parameters(function, arguments))
 
-    def arguments(self, node: ast.Call, scope: Scope) -> Arguments:
+    def arguments(self, node: ast.Call, scope: NameScope) -> Arguments:
         """What a call passes."""
         positional: list[Values] = []
         keywords: dict[str, Values] = {}
         is_open = False
         for argument in node.args:
             values = self.value(argument.value if isinstance(argument, ast.Starred) else argument, scope)
-            items = self.in_order(values) if isinstance(argument, ast.Starred) else [values]
+            items = self.ordered_elements(values) if isinstance(argument, ast.Starred) else [values]
             if items is None or REST in keywords:  # what place it has is not known, then
                 more = self.elements(values) if isinstance(argument, ast.Starred) else values
                 keywords[REST] = keywords.get(REST, NOTHING) | more
@@ -179,20 +179,20 @@ class Evaluator:
                 positional.extend(items)
         keywords |= {one.arg: self.value(one.value, scope) for one in node.keywords if one.arg}
         for splat in (one for one in node.keywords if not one.arg):
-            pairs, whole = _texts_of(self.value(splat.value, scope))
+            pairs, whole = _keyword_arguments(self.value(splat.value, scope))
             is_open = is_open or not whole
             keywords |= pairs
         return Arguments(tuple(positional), keywords, is_open)
 
     # What follows is one method for each kind of node.
 
-    def _constant(self, node: ast.Constant, _scope: Scope) -> Values:
+    def _constant(self, node: ast.Constant, _scope: NameScope) -> Values:
         return exactly(node.value)
 
-    def _name(self, node: ast.Name, scope: Scope) -> Values:
+    def _name(self, node: ast.Name, scope: NameScope) -> Values:
         return self.name(node.id, scope)
 
-    def _attribute(self, node: ast.Attribute, scope: Scope) -> Values:
+    def _attribute(self, node: ast.Attribute, scope: NameScope) -> Values:
         owner = self.value(node.value, scope)
         return _union((self.attribute(one, node.attr) for one in owner.known), owner)
 
@@ -200,18 +200,18 @@ class Evaluator:
         """What an attribute of one value can be."""
         return attributes.look_up(self, owner, name)
 
-    def _subscript(self, node: ast.Subscript, scope: Scope) -> Values:
+    def _subscript(self, node: ast.Subscript, scope: NameScope) -> Values:
         owner = self.value(node.value, scope)
         if isinstance(node.slice, ast.Slice):
             return self._sliced(owner, node.slice, scope)
-        if any(isinstance(one, Imported) and one.path.startswith(_TYPING) for one in owner.known):
+        if any(isinstance(one, ImportedName) and one.path.startswith(_TYPING) for one in owner.known):
             return exactly(Alias(node, scope))
         key = self.value(node.slice, scope)
         return _union((self.item(one, key) for one in owner.known), owner)
 
-    def _sliced(self, owner: Values, part: ast.Slice, scope: Scope) -> Values:
+    def _sliced(self, owner: Values, part: ast.Slice, scope: NameScope) -> Values:
         """A part of a collection: some of its elements, where it is not known which."""
-        items = self.in_order(owner)
+        items = self.ordered_elements(owner)
         ends = [self.value(one, scope).known if one else (None,) for one in (part.lower, part.upper, part.step)]
         if items is not None and not owner.cyclic and all(len(one) == 1 and _is_place(one[0]) for one in ends):
             return exactly(Sequence(tuple(items[slice(*(one[0] for one in ends))])))
@@ -222,7 +222,9 @@ class Evaluator:
         """What a collection holds under a key."""
         if isinstance(owner, Instance):
             names = key.strings
-            return _union((declared.field(self, owner.of, name) for name in names), key) if names else UNKNOWN
+            return (
+                _union((declared_types.field_value(self, owner.of, name) for name in names), key) if names else UNKNOWN
+            )
         return _pick(self.pairs(owner), key)
 
     def pairs(self, owner: object) -> list[tuple[Values, Values]] | None:
@@ -237,13 +239,13 @@ class Evaluator:
             return [(exactly(place), exactly(one)) for place, one in enumerate(owner)]
         return None
 
-    def _ifexp(self, node: ast.IfExp, scope: Scope) -> Values:
+    def _ifexp(self, node: ast.IfExp, scope: NameScope) -> Values:
         test = self.value(node.test, scope)
         if test.complete and not test.cyclic and len(test.known) == 1 and isinstance(test.known[0], bool):
             return self.value(node.body if test.known[0] else node.orelse, scope)
         return self.value(node.body, scope) | self.value(node.orelse, scope)
 
-    def _boolop(self, node: ast.BoolOp, scope: Scope) -> Values:
+    def _boolop(self, node: ast.BoolOp, scope: NameScope) -> Values:
         """The operands that can be the result: of `a and b`, `a` is so only where it is empty."""
         if isinstance(node.op, ast.And):
             return self.value(node.values[-1], scope) | exactly(None)
@@ -255,7 +257,7 @@ class Evaluator:
                 return result
         return result | self.value(node.values[-1], scope)
 
-    def _compare(self, node: ast.Compare, scope: Scope) -> Values:
+    def _compare(self, node: ast.Compare, scope: NameScope) -> Values:
         """Whether two plain values are the same, where each can only be one."""
         left, right = self.value(node.left, scope), self.value(node.comparators[0], scope)
         both = [*left.known, *right.known]
@@ -268,7 +270,7 @@ class Evaluator:
             return _BOOLEANS
         return exactly((left.known[0] == right.known[0]) == isinstance(node.ops[0], ast.Eq))
 
-    def _unaryop(self, node: ast.UnaryOp, scope: Scope) -> Values:
+    def _unaryop(self, node: ast.UnaryOp, scope: NameScope) -> Values:
         if isinstance(node.op, ast.Not):
             return _BOOLEANS
         number = self.value(node.operand, scope)
@@ -276,16 +278,16 @@ class Evaluator:
             return exactly(-number.known[0])
         return UNKNOWN
 
-    def _namedexpr(self, node: ast.NamedExpr, scope: Scope) -> Values:
+    def _namedexpr(self, node: ast.NamedExpr, scope: NameScope) -> Values:
         return self.value(node.value, scope)
 
-    def _await(self, node: ast.Await, scope: Scope) -> Values:
+    def _await(self, node: ast.Await, scope: NameScope) -> Values:
         return self.value(node.value, scope)
 
-    def _lambda(self, node: ast.Lambda, scope: Scope) -> Values:
+    def _lambda(self, node: ast.Lambda, scope: NameScope) -> Values:
         return exactly(Function(node, scope))
 
-    def _functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Values:
+    def _functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: NameScope) -> Values:
         """A function defined in code, as its decorators leave it, where those can be told."""
         result = exactly(Function(node, scope))
         for decorator in reversed(node.decorator_list):
@@ -301,15 +303,15 @@ class Evaluator:
         results = _union((self.call(one, Arguments((function,)), line) for one in decorators.known), NOTHING)
         return results if results.complete else function
 
-    def _classdef(self, node: ast.ClassDef, scope: Scope) -> Values:
+    def _classdef(self, node: ast.ClassDef, scope: NameScope) -> Values:
         return exactly(Class(node, scope))
 
-    def _list(self, node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> Values:
+    def _list(self, node: ast.List | ast.Tuple | ast.Set, scope: NameScope) -> Values:
         items: list[Values] = []
         ordered = not isinstance(node, ast.Set)
         for one in node.elts:
             if isinstance(one, ast.Starred):
-                parts = self.in_order(self.value(one.value, scope))
+                parts = self.ordered_elements(self.value(one.value, scope))
                 ordered = ordered and parts is not None
                 items.extend(parts if parts is not None else [self.elements(self.value(one.value, scope))])
             else:
@@ -318,7 +320,7 @@ class Evaluator:
 
     _tuple = _set = _list
 
-    def _dict(self, node: ast.Dict, scope: Scope) -> Values:
+    def _dict(self, node: ast.Dict, scope: NameScope) -> Values:
         items: list[tuple[Values, Values]] = []
         for key, value in zip(node.keys, node.values, strict=True):
             if key is not None:
@@ -331,7 +333,7 @@ class Evaluator:
             items.extend(pair for pairs in found for pair in pairs or ())
         return exactly(Table(tuple(items)))
 
-    def _listcomp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, scope: Scope) -> Values:
+    def _listcomp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, scope: NameScope) -> Values:
         rounds = self._rounds_of(node, scope)
         if rounds is not None:
             items = tuple(self.value(node.elt, one) for one in rounds)
@@ -340,20 +342,20 @@ class Evaluator:
 
     _setcomp = _generatorexp = _listcomp
 
-    def _dictcomp(self, node: ast.DictComp, scope: Scope) -> Values:
+    def _dictcomp(self, node: ast.DictComp, scope: NameScope) -> Values:
         rounds = self._rounds_of(node, scope)
         if rounds is not None:
             return exactly(Table(tuple((self.value(node.key, one), self.value(node.value, one)) for one in rounds)))
         inner = LoopScope(node, scope)
         return exactly(Table(((self.value(node.key, inner), self.value(node.value, inner)),)))
 
-    def _rounds_of(self, node: _Comprehension, scope: Scope) -> list[CodeScope] | None:
+    def _rounds_of(self, node: _Comprehension, scope: NameScope) -> list[CodeScope] | None:
         """The scope of each round of a comprehension, where it is known how many there are and none is left out."""
         if len(node.generators) != 1 or node.generators[0].ifs:
             return None
         values = self.value(node.generators[0].iter, scope)
-        items = self.in_order(values)
-        if items is None or values.cyclic or len(items) > MOST_TEXTS:
+        items = self.ordered_elements(values)
+        if items is None or values.cyclic or len(items) > MOST_STRINGS:
             return None
         return [CodeScope(ast.Pass(), scope, self._unpacked(node.generators[0].target, item)) for item in items]
 
@@ -362,7 +364,7 @@ class Evaluator:
         if isinstance(target, ast.Name):
             return {target.id: values}
         parts = target.elts if isinstance(target, ast.Tuple | ast.List) else []
-        items = self.in_order(values)
+        items = self.ordered_elements(values)
         whole = (
             items is not None and len(items) == len(parts) and not any(isinstance(one, ast.Starred) for one in parts)
         )
@@ -373,26 +375,26 @@ class Evaluator:
             found[target.value.id] = UNKNOWN
         return found
 
-    def _joinedstr(self, node: ast.JoinedStr, scope: Scope) -> Values:
-        return self.texts([self.value(part, scope) for part in node.values])
+    def _joinedstr(self, node: ast.JoinedStr, scope: NameScope) -> Values:
+        return self.strings([self.value(part, scope) for part in node.values])
 
-    def _formattedvalue(self, node: ast.FormattedValue, scope: Scope) -> Values:
+    def _formattedvalue(self, node: ast.FormattedValue, scope: NameScope) -> Values:
         return self.value(node.value, scope) if node.conversion == -1 and node.format_spec is None else UNKNOWN
 
-    def texts(self, parts: list[Values]) -> Values:
+    def strings(self, parts: list[Values]) -> Values:
         """The texts that some parts make one after another."""
         total = 1
         for part in parts:
             total *= len(part.known)
             whole = part.complete and all(isinstance(one, str | int) for one in part.known)
-            if part.cyclic or not whole or total > MOST_TEXTS:
+            if part.cyclic or not whole or total > MOST_STRINGS:
                 return UNKNOWN
         texts = ("".join(map(str, chosen)) for chosen in itertools.product(*(part.known for part in parts)))
         if sum(len(str(one)) for part in parts for one in part.known) > MOST_LETTERS:
             return UNKNOWN
         return Values(tuple(texts))
 
-    def _binop(self, node: ast.BinOp, scope: Scope) -> Values:
+    def _binop(self, node: ast.BinOp, scope: NameScope) -> Values:
         if isinstance(node.op, ast.BitOr):
             left, right = self.value(node.left, scope), self.value(node.right, scope)
             if any(isinstance(one, type | Class | Alias) for one in (*left.known, *right.known)):
@@ -404,11 +406,11 @@ class Evaluator:
         both = left.known + right.known
         if any(isinstance(one, Sequence | list | tuple) for one in both):
             return self._chained(left, right)
-        return self.texts([left, right]) if all(isinstance(one, str) for one in both) else UNKNOWN
+        return self.strings([left, right]) if all(isinstance(one, str) for one in both) else UNKNOWN
 
     def _chained(self, left: Values, right: Values) -> Values:
         """Two lists, one after the other."""
-        first, second = self.in_order(left), self.in_order(right)
+        first, second = self.ordered_elements(left), self.ordered_elements(right)
         certain = first is not None and second is not None and not (left.cyclic or right.cyclic)
         if certain and len(first or ()) + len(second or ()) <= MOST_ITEMS:
             return exactly(Sequence((*(first or ()), *(second or ()))))
@@ -422,32 +424,32 @@ class Evaluator:
             return UNKNOWN
         return exactly(Table(tuple(pair for pairs in found for pair in pairs or ())))
 
-    def _call(self, node: ast.Call, scope: Scope) -> Values:
+    def _call(self, node: ast.Call, scope: NameScope) -> Values:
         if isinstance(node.func, ast.Attribute) and node.func.attr == STRUCTURED:  # of whichever model
-            return exactly(Made(Attribute(None, STRUCTURED), self.arguments(node, scope), node.lineno))
+            return exactly(CallResult(Attribute(None, STRUCTURED), self.arguments(node, scope), node.lineno))
         callee = self.value(node.func, scope)
         if not callee.known:
             return UNKNOWN
         arguments = self.arguments(node, scope)
         return _union((self.call_at(target, arguments, node, scope) for target in callee.known), callee)
 
-    def call_at(self, target: object, arguments: Arguments, node: ast.Call, _scope: Scope) -> Values:
+    def call_at(self, target: object, arguments: Arguments, node: ast.Call, _scope: NameScope) -> Values:
         """What a call at some place of the code can give."""
         return self.call(target, arguments, node.lineno)
 
-    def _yield(self, _node: ast.Yield, _scope: Scope) -> Values:
+    def _yield(self, _node: ast.Yield, _scope: NameScope) -> Values:
         return UNKNOWN
 
     def _import(self, node: ast.Import, name: str) -> Values:
         alias = next(one for one in node.names if (one.asname or one.name.partition(".")[0]) == name)
-        return self.imported(alias.name if alias.asname else alias.name.partition(".")[0])
+        return self.resolved_import(alias.name if alias.asname else alias.name.partition(".")[0])
 
     def _importfrom(self, node: ast.ImportFrom, name: str, package: str) -> Values:
         alias = next(one for one in node.names if (one.asname or one.name) == name)
         parents = package.split(".")[: 1 - node.level or None] if node.level else []
-        return self.imported(".".join([*filter(None, parents), *filter(None, [node.module]), alias.name]))
+        return self.resolved_import(".".join([*filter(None, parents), *filter(None, [node.module]), alias.name]))
 
-    def imported(self, path: str) -> Values:
+    def resolved_import(self, path: str) -> Values:
         """What lies at a path: a constant that is told, a live object that is loaded, or the path as such."""
         if path in self.constants:
             return exactly(self.constants[path])
@@ -457,41 +459,41 @@ class Evaluator:
             module, _, name = path.rpartition(".")
             if module in sys.modules and name in vars(sys.modules[module]):
                 return exactly(vars(sys.modules[module])[name])
-        return exactly(Imported(path))
+        return exactly(ImportedName(path))
 
     # What a name is bound to.
 
-    def _bound(self, bindings: Iterable[Binding], scope: Scope) -> Values:
+    def _bound(self, bindings: Iterable[Binding], scope: NameScope) -> Values:
         result = NOTHING
         for binding in bindings:
             result |= self._one_bound(binding, scope)
         return result
 
-    def _changed(self, name: str, values: Values, scope: Scope) -> Values:
+    def _changed(self, name: str, values: Values, scope: NameScope) -> Values:
         """A collection that something else in its function gets hold of, and that can hold anything then."""
         if not isinstance(scope, CodeScope) or not any(isinstance(one, Sequence | Table) for one in values.known):
             return values
-        if not changed_elsewhere(scope.tree, name, lambda call: self._leaves_alone(call, scope)):
+        if not escapes(scope.tree, name, lambda call: self._leaves_unchanged(call, scope)):
             return values
         return Values(tuple(self._with(one, [UNKNOWN]) for one in values.known), values.complete, values.cyclic)
 
-    def _leaves_alone(self, call: ast.Call, scope: Scope) -> bool:
+    def _leaves_unchanged(self, call: ast.Call, scope: NameScope) -> bool:
         """Whether a call leaves the collections that it is given as they are."""
         name = getattr(call.func, "id", getattr(call.func, "attr", ""))
         if name in HARMLESS_NAMES:
             return True
         callee = self.value(call.func, scope)
         trees = [self._tree_of(one) for one in callee.known]
-        return bool(trees) and callee.complete and all(tree is not None and changes_nothing(tree) for tree in trees)
+        return bool(trees) and callee.complete and all(tree is not None and mutates_nothing(tree) for tree in trees)
 
     def _tree_of(self, target: object) -> ast.AST | None:
-        if isinstance(target, Applied):
+        if isinstance(target, PartialFunction):
             return self._tree_of(target.function)
         if isinstance(target, FunctionType):
             return find_tree(target.__code__) if self.follow(target) else None
         return target.tree if isinstance(target, Function) else None
 
-    def _one_bound(self, binding: Binding, scope: Scope) -> Values:
+    def _one_bound(self, binding: Binding, scope: NameScope) -> Values:
         source = binding.source
         if binding.grows:
             return NOTHING
@@ -504,20 +506,20 @@ class Evaluator:
             return self._stepped(self.value(source, scope.parent or scope), binding.steps)
         return self._stepped(self.value(source, scope), binding.steps)
 
-    def _import_any(self, source: ast.Import | ast.ImportFrom, binding: Binding, scope: Scope) -> Values:
+    def _import_any(self, source: ast.Import | ast.ImportFrom, binding: Binding, scope: NameScope) -> Values:
         name = str(binding.steps[0])
         if isinstance(source, ast.Import):
             return self._import(source, name)
         return self._importfrom(source, name, _package(scope))
 
-    def _grown(self, values: Values, bindings: Iterable[Binding], scope: Scope) -> Values:
+    def _grown(self, values: Values, bindings: Iterable[Binding], scope: NameScope) -> Values:
         """The collection that a name is bound to, with what is added to it anywhere."""
         added = [self._added(binding, scope) for binding in bindings if binding.grows]
         if not added:
             return values
         return Values(tuple(self._with(one, added) for one in values.known), values.complete, values.cyclic)
 
-    def _added(self, binding: Binding, scope: Scope) -> Values:
+    def _added(self, binding: Binding, scope: NameScope) -> Values:
         source = binding.source
         values = source if isinstance(source, Values) else self.value(source, scope)
         if ADDED not in binding.steps:
@@ -555,7 +557,7 @@ class Evaluator:
             return Values(members)
         return UNKNOWN
 
-    def in_order(self, values: Values) -> list[Values] | None:
+    def ordered_elements(self, values: Values) -> list[Values] | None:
         """The elements of a collection one by one; None where their number or order is not known."""
         if len(values.known) != 1 or not values.complete:
             return None
@@ -576,39 +578,41 @@ class Evaluator:
         if not self.follow(function):
             if isinstance(wrapped, FunctionType):
                 return self.call(wrapped, arguments)
-            return Values((Made(function, arguments),), complete=False)
+            return Values((CallResult(function, arguments),), complete=False)
         readable = self.function(function)
-        return self.returned(readable, arguments) if readable else UNKNOWN
+        return self.return_values(readable, arguments) if readable else UNKNOWN
 
     def _parameters(self, function: Function, arguments: Arguments) -> dict[str, Values]:
         spec = function.tree.args
         names = [one.arg for one in (*spec.posonlyargs, *spec.args)]
-        given = dict(zip(names, arguments.positional, strict=False))
-        every = {*names, *(one.arg for one in spec.kwonlyargs)}
-        given |= {name: one for name, one in arguments.keywords.items() if name in every}
+        bound = dict(zip(names, arguments.positional, strict=False))
+        parameter_names = {*names, *(one.arg for one in spec.kwonlyargs)}
+        bound |= {name: one for name, one in arguments.keywords.items() if name in parameter_names}
         for parameter in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
-            if parameter.arg not in given:
+            if parameter.arg not in bound:
                 more = REST in arguments.keywords and parameter not in spec.kwonlyargs
-                given[parameter.arg] = self._default(function, parameter, is_open=arguments.open or more)
+                bound[parameter.arg] = self._default(function, parameter, is_open=arguments.open or more)
         if spec.vararg:
             rest = arguments.positional[len(names) :]
             if REST in arguments.keywords:
                 rest = (*rest, arguments.keywords[REST])
             listed = exactly(Sequence(tuple(rest), ordered=REST not in arguments.keywords))
-            given[spec.vararg.arg] = UNKNOWN if arguments.open else listed
+            bound[spec.vararg.arg] = UNKNOWN if arguments.open else listed
         if spec.kwarg:
-            named = [(exactly(name), one) for name, one in arguments.keywords.items() if name not in {*every, REST}]
+            named = [
+                (exactly(name), one) for name, one in arguments.keywords.items() if name not in {*parameter_names, REST}
+            ]
             unnamed = [(UNKNOWN, UNKNOWN)] if arguments.open else []
-            given[spec.kwarg.arg] = exactly(Table((*named, *unnamed))) if named or not unnamed else UNKNOWN
-        return given
+            bound[spec.kwarg.arg] = exactly(Table((*named, *unnamed))) if named or not unnamed else UNKNOWN
+        return bound
 
     def _default(self, function: Function, parameter: ast.arg, *, is_open: bool) -> Values:
         """What a parameter is that no argument is given for: its default, or something of its declared type."""
-        told = declared.instance(self, parameter.annotation, function.scope)
+        annotated = declared_types.annotated_value(self, parameter.annotation, function.scope)
         default = self._default_value(function, parameter.arg)
         if default is None:
-            return told
-        return default | told if is_open else default
+            return annotated
+        return default | annotated if is_open else default
 
     def _default_value(self, function: Function, name: str) -> Values | None:
         if function.defaults is not None:
@@ -623,7 +627,7 @@ class Evaluator:
         return None if found is None else self.value(found, function.scope)
 
 
-def _around(scope: Scope) -> Scope | None:
+def _enclosing(scope: NameScope) -> NameScope | None:
     """The scope around another one: a method does not see the names of its class."""
     parent = scope.parent
     while parent is not None and isinstance(getattr(parent, "tree", None), ast.ClassDef):
@@ -633,14 +637,14 @@ def _around(scope: Scope) -> Scope | None:
 
 def _is_short(value: object) -> TypeGuard[str | range]:
     """Whether a value is a text or a range of which the elements are worth going through."""
-    return (type(value) is str or type(value) is range) and len(value) <= MOST_TEXTS
+    return (type(value) is str or type(value) is range) and len(value) <= MOST_STRINGS
 
 
 def _is_place(value: object) -> bool:
     return value is None or type(value) is int
 
 
-def _package(scope: Scope | None) -> str:
+def _package(scope: NameScope | None) -> str:
     """The package of the code that a scope is of, for its relative imports."""
     while scope is not None and not isinstance(scope, LiveScope):
         scope = scope.parent
@@ -673,7 +677,7 @@ def _meets(own: Values, wanted: set[object]) -> bool:
 def _comparable(key: object) -> object:
     """A key by which two can be told to be the same; UNKNOWN for one whose own code would have to say."""
     if isinstance(key, Enum):
-        return text(key) if isinstance(key, str) else id(key)
+        return plain_string(key) if isinstance(key, str) else id(key)
     return key if key is None or type(key) in {str, int, bool} else UNKNOWN
 
 
@@ -694,7 +698,7 @@ def _live_defaults(function: FunctionType) -> dict[str, Values]:
     return {name: exactly(one) for name, one in (found | (function.__kwdefaults__ or {})).items()}
 
 
-def _texts_of(values: Values) -> tuple[dict[str, Values], bool]:
+def _keyword_arguments(values: Values) -> tuple[dict[str, Values], bool]:
     """The keyword arguments that `**values` passes, as far as they are known, and whether there are no others."""
     found: dict[str, Values] = {}
     whole = values.complete

@@ -6,12 +6,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
-from guardagent.workflow.analysis.paths import Numbered, Search
+from guardagent.workflow.analysis.paths import BreadthFirstSearch, GraphIndex
 from guardagent.workflow.model.graph import Graph, NodeKind
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class CheckDescription:
     """A check in words.
 
     Attributes:
@@ -26,7 +26,7 @@ class About:
 
 
 @dataclass(frozen=True)
-class View:
+class CheckContext:
     """A graph with what the checks share."""
 
     graph: Graph
@@ -34,12 +34,12 @@ class View:
     sensitive_tools: tuple[str, ...] = ()
 
     @cached_property
-    def numbered(self) -> Numbered:
-        return Numbered.of(self.graph)
+    def numbered(self) -> GraphIndex:
+        return GraphIndex.of(self.graph)
 
     @cached_property
-    def after(self) -> list[list[int]]:
-        return self.numbered.after()
+    def successors(self) -> list[list[int]]:
+        return self.numbered.successors()
 
     @cached_property
     def kinds(self) -> list[NodeKind]:
@@ -49,28 +49,28 @@ class View:
     def exits(self) -> frozenset[int]:
         return frozenset(self.numbered.numbers[exit_id] for exit_id in self.graph.exit_ids)
 
-    def unattended(self, people: Collection[int]) -> Search:
+    def unattended(self, human_nodes: Collection[int]) -> BreadthFirstSearch:
         """What can be reached on paths where nobody is asked; of a node that asks on a branch, not by that branch."""
         numbers = self.numbered.numbers
-        asked = {
+        branches = {
             number: {numbers.get(target) for target in node.metadata["asked_before"]}
             for number, node in enumerate(self.graph.nodes)
             if isinstance(node.metadata.get("asked_before"), list | tuple)
         }
-        if not people and not asked:
+        if not human_nodes and not branches:
             return self.reached
-        after = list(self.after)
-        for number, targets in asked.items():
+        after = list(self.successors)
+        for number, targets in branches.items():
             after[number] = [one for one in after[number] if one not in targets]
-        return Search(self.numbered.ids, after, [numbers[self.graph.entry_id]], people)
+        return BreadthFirstSearch(self.numbered.ids, after, [numbers[self.graph.entry_id]], human_nodes)
 
     @cached_property
-    def reached(self) -> Search:
+    def reached(self) -> BreadthFirstSearch:
         """What can be reached from the entry."""
         numbered = self.numbered
-        return Search(numbered.ids, self.after, [numbered.numbers[self.graph.entry_id]])
+        return BreadthFirstSearch(numbered.ids, self.successors, [numbered.numbers[self.graph.entry_id]])
 
     @cached_property
-    def can_end(self) -> Search:
+    def can_end(self) -> BreadthFirstSearch:
         """What can reach an exit."""
-        return Search(self.numbered.ids, self.numbered.before(), self.exits)
+        return BreadthFirstSearch(self.numbered.ids, self.numbered.predecessors(), self.exits)

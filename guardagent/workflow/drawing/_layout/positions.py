@@ -14,13 +14,13 @@ _Layers = Sequence[Sequence[int]]
 _Pairs = Collection[tuple[int, int]]
 
 
-def across(chains: Chains, layers: _Layers) -> list[float]:
+def x_positions(chains: Chains, layers: _Layers) -> list[float]:
     """The x of the middle of each node and joint.
 
     Four drawings, each as far to one side as it goes, with straight lines drawn from above or from below; each x is
     the mean of the two in the middle, which keeps the distances.
     """
-    crossed = _giving_way(chains, layers)
+    crossed = _crossing_pieces(chains, layers)
     found = [
         _to_one_side(chains, layers, crossed, upwards=upwards, mirrored=mirrored)
         for upwards in (False, True)
@@ -41,12 +41,12 @@ def _ease(xs: list[float], chains: Chains, layers: _Layers) -> None:
             if chains.is_joint(one) and not any(map(chains.is_joint, ends)):
                 wanted = sorted([xs[one], *(xs[end] for end in ends)])[1]
                 left, right = layer[index - 1 : index], layer[index + 1 : index + 2]
-                least = max((xs[other] + _apart(chains, other, one) for other in left), default=-math.inf)
-                most = min((xs[other] - _apart(chains, one, other) for other in right), default=math.inf)
+                least = max((xs[other] + _distance(chains, other, one) for other in left), default=-math.inf)
+                most = min((xs[other] - _distance(chains, one, other) for other in right), default=math.inf)
                 xs[one] = max(least, min(most, wanted))
 
 
-def _giving_way(chains: Chains, layers: _Layers) -> set[tuple[int, int]]:
+def _crossing_pieces(chains: Chains, layers: _Layers) -> set[tuple[int, int]]:
     """The pieces of links that cross a piece between two joints: they give way, so that long links stay straight."""
     crossing: set[tuple[int, int]] = set()
     for upper, lower in pairwise(layers):
@@ -103,7 +103,7 @@ def _compacted(layers: _Layers, heads: Sequence[int], chains: Chains) -> dict[in
     for layer in layers:
         for left, right in pairwise(layer):
             beside = apart[heads[left]]
-            beside[heads[right]] = max(beside.get(heads[right], 0.0), _apart(chains, left, right))
+            beside[heads[right]] = max(beside.get(heads[right], 0.0), _distance(chains, left, right))
     order = _left_to_right(apart)
     xs = dict.fromkeys(order, 0.0)
     for head in order:
@@ -129,7 +129,7 @@ def _left_to_right(apart: dict[int, dict[int, float]]) -> list[int]:
     return order
 
 
-def _apart(chains: Chains, left: int, right: int) -> float:
+def _distance(chains: Chains, left: int, right: int) -> float:
     joints = chains.is_joint(left) + chains.is_joint(right)
     gap = (_BETWEEN_NODES, _BESIDE_JOINT, _BETWEEN_JOINTS)[joints]
     return (chains.sizes[left].width + chains.sizes[right].width) / 2 + gap

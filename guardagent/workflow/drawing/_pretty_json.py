@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def in_lines(content: Mapping[str, Any]) -> str:
+def pretty_json(content: Mapping[str, Any]) -> str:
     """One object; lists of objects that it holds have a line for each of them."""
     members = [f"  {json.dumps(name)}: {_value(value)}" for name, value in content.items()]
     return "{\n" + ",\n".join(members) + "\n}"

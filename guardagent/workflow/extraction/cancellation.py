@@ -9,7 +9,7 @@ from guardagent.workflow.model.graph import END
 CONDITION = "another branch ended the run"
 
 
-def cut_short(following: Mapping[str, Iterable[str]], branches: Iterable[str], joins: Iterable[str]) -> list[str]:
+def cancelled_nodes(following: Mapping[str, Iterable[str]], branches: Iterable[str], joins: Iterable[str]) -> list[str]:
     """The nodes of branches that run at the same time after which the run can be over, if one of them can end it.
 
     Args:
@@ -18,14 +18,14 @@ def cut_short(following: Mapping[str, Iterable[str]], branches: Iterable[str], j
         joins: the nodes that wait for all branches that lead to them.
     """
     first = list(branches)
-    under_way = reached(following, first)
+    under_way = reachable_nodes(following, first)
     is_closed = any(not _leads(following, first, END, past=join) for join in joins if join in under_way)
     if is_closed or not _leads(following, first, END):
         return []
     return [node for node in under_way if END not in following.get(node, ())]
 
 
-def beaten_to(
+def abandoned_nodes(
     following: Mapping[str, Iterable[str]], begins: Iterable[str], branches: Iterable[str], join: str,
     joins: Iterable[str],
 ) -> list[str]:  # fmt: skip
@@ -42,12 +42,12 @@ def beaten_to(
     over: set[str] = set()
     for other in joins:
         if other != join and not _leads(following, start, join, past=other):
-            over |= {other, *reached(following, start, other)}
-    left = [node for node in reached(following, branches, join) if node not in over]
+            over |= {other, *reachable_nodes(following, start, other)}
+    left = [node for node in reachable_nodes(following, branches, join) if node not in over]
     return [node for node in left if join not in following.get(node, ())]
 
 
-def reached(following: Mapping[str, Iterable[str]], begins: Iterable[str], past: str = END) -> list[str]:
+def reachable_nodes(following: Mapping[str, Iterable[str]], begins: Iterable[str], past: str = END) -> list[str]:
     """The nodes that can be come to, but for the end, without going past a node."""
     found: dict[str, None] = {}
     pending = list(begins)
@@ -61,4 +61,6 @@ def reached(following: Mapping[str, Iterable[str]], begins: Iterable[str], past:
 
 def _leads(following: Mapping[str, Iterable[str]], begins: list[str], target: str, past: str = END) -> bool:
     """Whether a node can be come to without going past another."""
-    return target in begins or any(target in following.get(node, ()) for node in reached(following, begins, past))
+    return target in begins or any(
+        target in following.get(node, ()) for node in reachable_nodes(following, begins, past)
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def leading_back(count: int, links: Sequence[tuple[int, int]], first: int) -> frozenset[int]:
+def back_links(count: int, links: Sequence[tuple[int, int]], first: int) -> frozenset[int]:
     """The indices of links that lead to a node which is on the way to where they begin; without them nothing cycles.
 
     A walk in depth from the first node: what a reader takes for "back" in a workflow, rather than the fewest links.

@@ -6,31 +6,33 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from guardagent.workflow.python_source.evaluation.values import (
-    Applied,
     Attribute,
+    CallResult,
     Class,
-    Imported,
+    ImportedName,
     Instance,
-    Made,
+    PartialFunction,
     Sequence,
     Values,
     exactly,
-    text,
+    plain_string,
 )
 
 _MORE: Any = object()
 
 
-class Texts(NamedTuple):
+class KnownStrings(NamedTuple):
     """Texts; there are no others where `complete`."""
 
     known: frozenset[str]
     complete: bool
 
     @classmethod
-    def of(cls, values: Values) -> Texts:
+    def of(cls, values: Values) -> KnownStrings:
         every = list(flat(values))
-        return cls(frozenset(text(one) for one in every if isinstance(one, str)), all(map(_is_told, every)))
+        return cls(
+            frozenset(plain_string(one) for one in every if isinstance(one, str)), all(map(_is_determined, every))
+        )
 
 
 def flat(values: Values) -> Iterator[object]:
@@ -48,13 +50,13 @@ def flat(values: Values) -> Iterator[object]:
         yield _MORE
 
 
-def _is_told(one: object) -> bool:
+def _is_determined(one: object) -> bool:
     """Whether it is certain that a value is no text that is not known."""
-    if one is _MORE or isinstance(one, Instance | Imported | Applied | Attribute):
+    if one is _MORE or isinstance(one, Instance | ImportedName | PartialFunction | Attribute):
         return False
-    if isinstance(one, Made):
-        kind = one.maker
-        if isinstance(kind, Imported):
+    if isinstance(one, CallResult):
+        kind = one.callee
+        if isinstance(kind, ImportedName):
             return kind.path.rpartition(".")[2][:1].isupper()
         return isinstance(kind, Class) or (isinstance(kind, type) and not issubclass(kind, str))
     return True

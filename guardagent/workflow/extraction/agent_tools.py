@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass
-class Toolbox:
+class AgentTools:
     """The tools of one agent.
 
     Attributes:
@@ -27,7 +27,7 @@ class Toolbox:
     unknown: list[str] = field(default_factory=list)
     runs: list[tuple[str, object]] = field(default_factory=list)
     escalates: bool = False
-    unseen: list[str] = field(default_factory=list)
+    opaque_calls: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def add(self, name: str, gate: str | None = None) -> None:
@@ -47,15 +47,18 @@ class Toolbox:
         if gate:
             self.gated_when[name] = gate
 
-    def said(self) -> list[str]:
+    def all_notes(self) -> list[str]:
         """What a person should know of the tools."""
-        return [*self.notes, *(f"may call tools that cannot be seen: {what}" for what in dict.fromkeys(self.unseen))]
+        return [
+            *self.notes,
+            *(f"may call tools that cannot be seen: {what}" for what in dict.fromkeys(self.opaque_calls)),
+        ]
 
     def metadata(self) -> dict[str, Any]:
         """What is said of the tools in a node's metadata."""
         return {
             "gated_when": self.gated_when,
             "unknown_tools": tuple(self.unknown),
-            "tools_unknown": bool(self.unknown or self.unseen),
+            "tools_unknown": bool(self.unknown or self.opaque_calls),
             "widened": bool(self.unknown),
         }

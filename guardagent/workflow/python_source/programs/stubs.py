@@ -3,7 +3,7 @@
 A reader tells the classes of its framework (`Kind`). Where the program makes an object of one, or of its own class that
 comes from one, an object of a Python class is made that has the same name, module and bases, so that the framework's
 extractor can go over it as over a live one. Its attributes are what the code can have given them; the extractor reads
-them as live values: lists, texts, functions (`Code`), and `Untold` for what the source does not determine.
+them as live values: lists, texts, functions (`FunctionStub`), and `Untold` for what the source does not determine.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from guardagent.workflow.extraction.frameworks import Either, Untold
+from guardagent.workflow.extraction.framework_objects import Alternatives, UnknownValue
 from guardagent.workflow.python_source.evaluation.values import (
     NOTHING,
     REST,
     UNKNOWN,
-    Applied,
     Arguments,
+    CallResult,
     Class,
     Function,
-    Imported,
-    Live,
-    Made,
+    ImportedName,
+    LiveValue,
+    PartialFunction,
     Sequence,
-    StandIn,
+    Stub,
     Table,
     Values,
     exactly,
     path_of,
-    text,
+    plain_string,
 )
-from guardagent.workflow.python_source.programs.live_function import Code, CodeReader
-from guardagent.workflow.python_source.programs.scopes import Object
+from guardagent.workflow.python_source.programs.function_stub import FunctionStub, SourceEvaluator
+from guardagent.workflow.python_source.programs.scopes import ProgramObject
 
 REQUIRED: Any = ...
 """What stands in a `Kind`'s fields for one that has no default."""
 
-Method = Callable[["Framed", Arguments, int], Values]
+Method = Callable[["ObjectStub", Arguments, int], Values]
 
 
-class Program(CodeReader):
+class ProgramEvaluator(SourceEvaluator):
     """Knows the objects that a program makes.
 
     Attributes:
@@ -59,23 +59,23 @@ class Program(CodeReader):
 
     depth: int
     started: list[object]
-    kinds: Kinds
-    stage: Stage | None
-    file_now: Path
-    objects: list[Object]
-    rounds: list[dict[object, Framed]]
+    kinds: ClassStubs
+    converter: ValueConverter | None
+    current_file: Path
+    objects: list[ProgramObject]
+    rounds: list[dict[object, ObjectStub]]
 
     def member(self, made_of: object, name: str) -> object | None:
         """Looks a name up in a class, and in those that it comes from."""
         raise NotImplementedError
 
-    def declared_by_class(self, owner: Object, name: str) -> Values | None:
+    def declared_by_class(self, owner: ProgramObject, name: str) -> Values | None:
         """The value of a name that an object has by its class; None where that says nothing."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
-class Kind:
+class ClassStub:
     """A class of a framework, as far as graphs depend on it.
 
     Attributes:
@@ -96,20 +96,20 @@ class Kind:
 
     name: str
     module: str
-    base: Kind | None = None
+    base: ClassStub | None = None
     fields: Mapping[str, object] = field(default_factory=dict)
-    several: frozenset[str] = frozenset()
-    ordered: frozenset[str] = frozenset()
-    apart: frozenset[str] = frozenset()
-    doubtful: Mapping[str, object] = field(default_factory=dict)
-    settle: Callable[[Framed], None] | None = None
+    list_fields: frozenset[str] = frozenset()
+    ordered_fields: frozenset[str] = frozenset()
+    optional_elements: frozenset[str] = frozenset()
+    fallbacks: Mapping[str, object] = field(default_factory=dict)
+    finish: Callable[[ObjectStub], None] | None = None
     methods: Mapping[str, Method] = field(default_factory=dict)
     positional: tuple[str, ...] | None = None
-    also: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
     suffix: str = ""
 
     @cached_property
-    def lineage(self) -> tuple[Kind, ...]:
+    def lineage(self) -> tuple[ClassStub, ...]:
         """It, and what it comes from."""
         return (self, *(self.base.lineage if self.base else ()))
 
@@ -118,9 +118,9 @@ class Kind:
         return {**(self.base.all_fields if self.base else {}), **self.fields}
 
     @cached_property
-    def type(self) -> type[Framed]:
+    def type(self) -> type[ObjectStub]:
         """The Python class of the objects that stand for its own."""
-        return type(self.name, (self.base.type if self.base else Framed,), {"__module__": self.module})
+        return type(self.name, (self.base.type if self.base else ObjectStub,), {"__module__": self.module})
 
     @cached_property
     def package(self) -> str:
@@ -129,7 +129,7 @@ class Kind:
         return ".".join(parts[:2] if parts[0] == "google" else parts[:1])
 
 
-class Framed(Object):
+class ObjectStub(ProgramObject):
     """An object of a framework's class, or of a class of the program that comes from one.
 
     Attributes:
@@ -139,7 +139,7 @@ class Framed(Object):
         file: the file that makes it.
     """
 
-    def __init__(self, interpreter: Program, kind: Kind, made_of: object, place: tuple[str, int]) -> None:
+    def __init__(self, interpreter: ProgramEvaluator, kind: ClassStub, made_of: object, place: tuple[str, int]) -> None:
         super().__init__(made_of)
         self.interpreter, self.kind = interpreter, kind
         self.file, self.line = place
@@ -149,7 +149,7 @@ class Framed(Object):
         """What one of its attributes can be."""
         return self.interpreter.attribute(self, name)
 
-    def given(self, name: str) -> Values | None:
+    def known_attribute(self, name: str) -> Values | None:
         """What an attribute can be, where anything says so."""
         if name in self.attributes:
             return self.attributes[name]
@@ -159,12 +159,12 @@ class Framed(Object):
         """What the extractor sees of it."""
         if name.startswith("__") and name not in self.__attributes():
             raise AttributeError(name)
-        values = self.given(name)
+        values = self.known_attribute(name)
         if values is None and name in self.kind.all_fields:
             values = UNKNOWN  # its constructor has not come to say
         if values is None:
             raise AttributeError(f"{type(self).__name__} has no {name} that is known")
-        return stage_of(self.interpreter).attribute(self, name, values)
+        return converter_of(self.interpreter).attribute(self, name, values)
 
     def __attributes(self) -> dict[str, Values]:
         found: dict[str, Values] = object.__getattribute__(self, "attributes")
@@ -177,11 +177,11 @@ class Framed(Object):
 
     def parts(self) -> Iterator[object]:
         """The objects that it holds, and that they hold."""
-        found: dict[int, Framed] = {}
-        pending: list[Framed] = [self]
+        found: dict[int, ObjectStub] = {}
+        pending: list[ObjectStub] = [self]
         while pending:
             inner = [one for name, values in pending.pop().attributes.items() if name != "parent_agent"
-                     for one in _flat(values) if isinstance(one, Framed) and id(one) not in found]  # fmt: skip
+                     for one in _flat(values) if isinstance(one, ObjectStub) and id(one) not in found]  # fmt: skip
             found |= {id(one): one for one in inner}
             pending += inner
         yield from (one for one in found.values() if one is not self)
@@ -199,29 +199,29 @@ def _flat(values: Values) -> Iterator[object]:
 # Making them.
 
 
-def kind_of(interpreter: Program, target: object) -> Kind | None:
+def kind_of(interpreter: ProgramEvaluator, target: object) -> ClassStub | None:
     """The class of a framework that a name stands for."""
-    if isinstance(target, Kind):
+    if isinstance(target, ClassStub):
         return target
-    if not isinstance(target, Imported):
+    if not isinstance(target, ImportedName):
         return None
     return interpreter.kinds.of(target.path)
 
 
-class Kinds:
+class ClassStubs:
     """The classes of all frameworks that are known, as programs import them."""
 
-    def __init__(self, kinds: Iterable[Kind]) -> None:
-        self._named: dict[str, list[Kind]] = {}
-        self._ending: list[Kind] = []
-        self._made: dict[str, Kind] = {}
+    def __init__(self, kinds: Iterable[ClassStub]) -> None:
+        self._named: dict[str, list[ClassStub]] = {}
+        self._ending: list[ClassStub] = []
+        self._made: dict[str, ClassStub] = {}
         for kind in kinds:
-            for name in (kind.name, *kind.also):
+            for name in (kind.name, *kind.aliases):
                 self._named.setdefault(name, []).append(kind)
             if kind.suffix:
                 self._ending.append(kind)
 
-    def of(self, path: str) -> Kind | None:
+    def of(self, path: str) -> ClassStub | None:
         """The class of a path; one that is not told is taken for what its name says."""
         module, _, name = path.rpartition(".")
         for kind in self._named.get(name, ()):
@@ -230,20 +230,22 @@ class Kinds:
         if path not in self._made and name[:1].isupper():
             like = [one for one in self._ending if name.endswith(one.suffix) and module.startswith(one.package)]
             if like:
-                self._made[path] = Kind(name, module, like[0])
+                self._made[path] = ClassStub(name, module, like[0])
         return self._made.get(path)
 
 
-def make(interpreter: Program, kind: Kind, arguments: Arguments, line: int, **more: Values) -> Framed:
+def make(interpreter: ProgramEvaluator, kind: ClassStub, arguments: Arguments, line: int, **more: Values) -> ObjectStub:
     """An object of a framework's class, with some attributes that its constructor is not given."""
-    place = str(interpreter.file_now), line
+    place = str(interpreter.current_file), line
     made = _same_of_round(interpreter, (kind, place), arguments, lambda: kind.type(interpreter, kind, kind, place))
     made.attributes |= more
-    fill(made, kind, arguments)
+    construct(made, kind, arguments)
     return made
 
 
-def _same_of_round(interpreter: Program, key: object, arguments: Arguments, new: Callable[[], Framed]) -> Framed:
+def _same_of_round(
+    interpreter: ProgramEvaluator, key: object, arguments: Arguments, new: Callable[[], ObjectStub]
+) -> ObjectStub:
     """A new object; in a loop of which the rounds are not known, one of a name stands for those of all rounds."""
     if not interpreter.rounds:
         return new()
@@ -254,22 +256,22 @@ def _same_of_round(interpreter: Program, key: object, arguments: Arguments, new:
     return interpreter.rounds[-1][full]
 
 
-def fill(made: Framed, kind: Kind, arguments: Arguments) -> None:
+def construct(made: ObjectStub, kind: ClassStub, arguments: Arguments) -> None:
     """What the constructor of a framework's class does."""
     order = kind.positional if kind.positional is not None else tuple(kind.all_fields)
     for name, default in kind.all_fields.items():
-        given = arguments.get(name, order.index(name) if name in order else None)
-        if given is not None:
+        argument = arguments.get(name, order.index(name) if name in order else None)
+        if argument is not None:
             before = made.attributes.get(name, NOTHING) if made.interpreter.rounds else NOTHING
-            made.attributes[name] = before | given
+            made.attributes[name] = before | argument
         elif name not in made.attributes and made.interpreter.member(made.made_of, name) is None:
             made.attributes[name] = as_values(default) if default is not REQUIRED else UNKNOWN
-    for name, given in arguments.keywords.items():
+    for name, argument in arguments.keywords.items():
         if name != REST:
-            made.attributes.setdefault(name, given)
+            made.attributes.setdefault(name, argument)
     for one in reversed(kind.lineage):
-        if one.settle is not None:
-            one.settle(made)
+        if one.finish is not None:
+            one.finish(made)
 
 
 def as_values(value: object) -> Values:
@@ -281,10 +283,12 @@ def as_values(value: object) -> Values:
     return exactly(value)
 
 
-def framework_kind(interpreter: Program, made_of: Class, inside: frozenset[int] = frozenset()) -> Kind | None:
+def framework_kind(
+    interpreter: ProgramEvaluator, made_of: Class, inside: frozenset[int] = frozenset()
+) -> ClassStub | None:
     """The framework's class that a class of the program comes from; None where it comes from none."""
     for base in bases_of(interpreter, made_of):
-        found: Kind | None = None
+        found: ClassStub | None = None
         if not isinstance(base, Class):
             found = kind_of(interpreter, base)
         elif id(base.tree) not in inside:
@@ -294,23 +298,23 @@ def framework_kind(interpreter: Program, made_of: Class, inside: frozenset[int] 
     return None
 
 
-def bases_of(interpreter: Program, made_of: Class) -> list[object]:
+def bases_of(interpreter: ProgramEvaluator, made_of: Class) -> list[object]:
     """What a class of the program names as its bases."""
     return [one for base in made_of.tree.bases for one in interpreter.value(base, made_of.scope).known]
 
 
-def object_of(interpreter: Program, made_of: Class, arguments: Arguments, line: int) -> Framed | None:
+def object_of(interpreter: ProgramEvaluator, made_of: Class, arguments: Arguments, line: int) -> ObjectStub | None:
     """A new object of a class of the program, before its constructor; None where it comes from no framework."""
     kind = framework_kind(interpreter, made_of)
     if kind is None:
         return None
-    kind_, place = stage_of(interpreter).type_of(made_of, kind), (str(interpreter.file_now), line)
+    kind_, place = converter_of(interpreter).type_of(made_of, kind), (str(interpreter.current_file), line)
     return _same_of_round(
         interpreter, (id(made_of.tree), place), arguments, lambda: kind_(interpreter, kind, made_of, place)
     )
 
 
-def copy_of(one: Framed, arguments: Arguments) -> Framed:
+def copy_of(one: ObjectStub, arguments: Arguments) -> ObjectStub:
     """A copy of an object with some attributes changed."""
     made = type(one)(one.interpreter, one.kind, one.made_of, (one.file, one.line))
     made.attributes = {**one.attributes, **arguments.keywords}
@@ -320,29 +324,29 @@ def copy_of(one: Framed, arguments: Arguments) -> Framed:
 # How the extractor sees them.
 
 
-def stage_of(interpreter: Program) -> Stage:
+def converter_of(interpreter: ProgramEvaluator) -> ValueConverter:
     """What turns the values of a program's code into live ones."""
-    if interpreter.stage is None:
-        interpreter.stage = Stage(interpreter)
-    return interpreter.stage
+    if interpreter.converter is None:
+        interpreter.converter = ValueConverter(interpreter)
+    return interpreter.converter
 
 
-class Stage:
+class ValueConverter:
     """Turns the values that code can have into live ones, each once.
 
     Attributes:
         notes: what is not known from the source of what the extractor has looked at.
     """
 
-    def __init__(self, interpreter: Program) -> None:
+    def __init__(self, interpreter: ProgramEvaluator) -> None:
         self.interpreter = interpreter
         self.notes: dict[str, None] = {}
         self._attributes: dict[tuple[int, str], tuple[Values, Any]] = {}
-        self._functions: dict[object, Code] = {}
+        self._functions: dict[object, FunctionStub] = {}
         self._types: dict[int, type] = {}
         self._others: dict[int, tuple[object, Any]] = {}
 
-    def attribute(self, owner: Framed, name: str, values: Values) -> Any:
+    def attribute(self, owner: ObjectStub, name: str, values: Values) -> Any:
         """What an attribute of an object is to the extractor."""
         seen = self._attributes.get((id(owner), name))
         if seen is not None and seen[0] is values:
@@ -351,59 +355,61 @@ class Stage:
         self._attributes[id(owner), name] = values, result
         return result
 
-    def _attribute(self, owner: Framed, name: str, values: Values) -> Any:
-        what = f"{name} of {named(owner)}"
-        if any(name in kind.several for kind in owner.kind.lineage):
-            ordered = any(name in kind.ordered for kind in owner.kind.lineage)
-            apart = any(name in kind.apart for kind in owner.kind.lineage)
-            return self.several(values, what, owner.line, ordered=ordered, apart=apart)
+    def _attribute(self, owner: ObjectStub, name: str, values: Values) -> Any:
+        what = f"{name} of {display_name(owner)}"
+        if any(name in kind.list_fields for kind in owner.kind.lineage):
+            ordered = any(name in kind.ordered_fields for kind in owner.kind.lineage)
+            apart = any(name in kind.optional_elements for kind in owner.kind.lineage)
+            return self.convert_list(values, what, owner.line, ordered=ordered, apart=apart)
         if len(values.known) != 1 or not values.complete:
-            return self._unclear(owner, name, values, what)
-        shown = self.one(values.known[0], what, owner.line)
-        if isinstance(shown, Untold) and not _is_made(values.known[0]):
-            return self._unclear(owner, name, values, what)
-        return self._unclear(owner, name, values, what) if self._must_be_plain(owner, name, shown) else shown
+            return self._undetermined(owner, name, values, what)
+        shown = self.convert(values.known[0], what, owner.line)
+        if isinstance(shown, UnknownValue) and not _is_object(values.known[0]):
+            return self._undetermined(owner, name, values, what)
+        return self._undetermined(owner, name, values, what) if self._must_be_plain(owner, name, shown) else shown
 
-    def _must_be_plain(self, owner: Framed, name: str, shown: object) -> bool:
+    def _must_be_plain(self, owner: ObjectStub, name: str, shown: object) -> bool:
         """Whether something that only exists when the program runs is where an extractor expects a plain value."""
-        return isinstance(shown, Untold) and (
-            name == "name" or any(name in kind.doubtful for kind in owner.kind.lineage)
+        return isinstance(shown, UnknownValue) and (
+            name == "name" or any(name in kind.fallbacks for kind in owner.kind.lineage)
         )
 
-    def _unclear(self, owner: Framed, name: str, values: Values, what: str) -> Any:
+    def _undetermined(self, owner: ObjectStub, name: str, values: Values, what: str) -> Any:
         """An attribute that can be one of several, or anything."""
         self.note(f"line {owner.line}: {what} is not known from the source")
         for kind in owner.kind.lineage:
-            if name in kind.doubtful:
-                return kind.doubtful[name]
+            if name in kind.fallbacks:
+                return kind.fallbacks[name]
         if name == "name":
-            return next((text(one) for one in values.known if isinstance(one, str)), f"line {owner.line}")
-        objects = [one for one in values.known if isinstance(one, Framed)]
+            return next((plain_string(one) for one in values.known if isinstance(one, str)), f"line {owner.line}")
+        objects = [one for one in values.known if isinstance(one, ObjectStub)]
         if objects:
-            return Either([*objects, *([] if values.complete else [Untold(name)])])
-        return self._strange(values.known[0]) if values.known else Untold(name)
+            return Alternatives([*objects, *([] if values.complete else [UnknownValue(name)])])
+        return self._opaque(values.known[0]) if values.known else UnknownValue(name)
 
-    def note(self, said: str) -> None:
-        self.notes[said] = None
+    def note(self, note: str) -> None:
+        self.notes[note] = None
 
-    def several(self, values: Values, what: str, line: int, *, ordered: bool = False, apart: bool = False) -> list[Any]:
+    def convert_list(
+        self, values: Values, what: str, line: int, *, ordered: bool = False, apart: bool = False
+    ) -> list[Any]:
         """The elements of a list, whichever of several it is."""
         lists = [list(self._elements(one, what, line, ordered=ordered)) for one in values.known]
         if not values.complete:
-            lists.append([self._untold(what, line)])
+            lists.append([self._unknown_element(what, line)])
         kept = [one for one in values.known if one is not None]
         in_order = all(isinstance(one, list | tuple) or (isinstance(one, Sequence) and one.ordered) for one in kept)
         if ordered and in_order and values.complete:
             return _one_of(lists) if len(lists) > 1 else [one for several in lists for one in several]
         unique = list({id(one): one for several in lists for one in several}.values())
         if ordered and unique:
-            return [Either(unique, repeated=True)]
+            return [Alternatives(unique, repeated=True)]
         if not apart:
             return lists[0] if len(lists) == 1 else unique
         certain = (
             set.intersection(*({id(one) for one in several} for several in lists)) if in_order and lists else set()
         )
-        return [one if id(one) in certain else Either([[], [one]]) for one in unique]
+        return [one if id(one) in certain else Alternatives([[], [one]]) for one in unique]
 
     def _elements(self, one: object, what: str, line: int, *, ordered: bool) -> Iterator[Any]:
         if one is None:
@@ -411,36 +417,36 @@ class Stage:
         if isinstance(one, list | tuple | set | frozenset):
             one = Sequence(tuple(map(exactly, one)))
         if not isinstance(one, Sequence):
-            yield self._untold(what, line, one)
+            yield self._unknown_element(what, line, one)
             return
         for item in one.items:
-            parts = [self.one(each, what, line) for each in item.known]
+            parts = [self.convert(each, what, line) for each in item.known]
             if not item.complete:
-                parts.append(self._untold(what, line))
+                parts.append(self._unknown_element(what, line))
             if ordered and one.ordered and len(parts) > 1:
-                yield Either(parts)
+                yield Alternatives(parts)
             else:
                 yield from parts
 
-    def _untold(self, what: str, line: int, one: object = None) -> Untold:
+    def _unknown_element(self, what: str, line: int, one: object = None) -> UnknownValue:
         self.note(f"line {line}: not all {what} are known from the source")
-        return Untold(what.partition(" ")[0]) if one is None else self._strange(one)
+        return UnknownValue(what.partition(" ")[0]) if one is None else self._opaque(one)
 
-    def one(self, value: Any, what: str = "", line: int = 0) -> Any:
+    def convert(self, value: Any, what: str = "", line: int = 0) -> Any:
         """What one value is to the extractor."""
-        if isinstance(value, Function | Applied):
+        if isinstance(value, Function | PartialFunction):
             return self.function(value)
         if isinstance(value, Sequence):
-            return self.several(exactly(value), what, line)
+            return self.convert_list(exactly(value), what, line)
         if isinstance(value, Table):
             return self._table(value, what, line)
         if isinstance(value, Class):
             return self.type_of(value, None)
-        if isinstance(value, Object) and not isinstance(value, Framed):
+        if isinstance(value, ProgramObject) and not isinstance(value, ObjectStub):
             return self._object(value)
-        if isinstance(value, StandIn | Made | Imported) or type(value).__module__.startswith("guardagent."):
-            return value if isinstance(value, _SHOWN) else self._strange(value)
-        return text(value) if isinstance(value, str) else value
+        if isinstance(value, Stub | CallResult | ImportedName) or type(value).__module__.startswith("guardagent."):
+            return value if isinstance(value, _SHOWN) else self._opaque(value)
+        return plain_string(value) if isinstance(value, str) else value
 
     def _table(self, table: Table, what: str, line: int) -> dict[Any, Any]:
         """A dictionary; a key that is not known is left out, and said."""
@@ -450,39 +456,44 @@ class Stage:
                 self.note(f"line {line}: {what} is not known from the source")
                 continue
             whole = len(values.known) == 1 and values.complete
-            shown = self.one(key.known[0], what, line)
-            known = self.one(values.known[0], what, line) if whole else Untold(str(shown))
-            found[shown if isinstance(shown, str | int | Framed | Code) or shown is None else id(shown)] = known
+            shown = self.convert(key.known[0], what, line)
+            known = self.convert(values.known[0], what, line) if whole else UnknownValue(str(shown))
+            found[shown if isinstance(shown, str | int | ObjectStub | FunctionStub) or shown is None else id(shown)] = (
+                known
+            )
         return found
 
-    def _object(self, value: Object) -> Any:
+    def _object(self, value: ProgramObject) -> Any:
         """An object of a class of the program's own: something that can be called, or not known."""
         methods = self.interpreter.attribute(value, "__call__").known
-        if methods and isinstance(methods[0], Applied):
+        if methods and isinstance(methods[0], PartialFunction):
             code = self.function(methods[0])
-            code.name = _last(value)
+            code.name = _defined_name(value)
             return code
-        return self._strange(value)
+        return self._opaque(value)
 
-    def _strange(self, value: object) -> Any:
+    def _opaque(self, value: object) -> Any:
         if id(value) not in self._others:
-            self._others[id(value)] = value, Untold(_last(value) or "unknown", callable_=isinstance(value, Imported))
+            self._others[id(value)] = (
+                value,
+                UnknownValue(_defined_name(value) or "unknown", callable_=isinstance(value, ImportedName)),
+            )
         return self._others[id(value)][1]
 
-    def function(self, function: Function | Applied) -> Code:
+    def function(self, function: Function | PartialFunction) -> FunctionStub:
         """A function, always the same one."""
         key = identity(function)
         if key not in self._functions:
-            self._functions[key] = Code(function, self.interpreter)
+            self._functions[key] = FunctionStub(function, self.interpreter)
         return self._functions[key]
 
-    def type_of(self, made_of: Class, kind: Kind | None) -> Any:
+    def type_of(self, made_of: Class, kind: ClassStub | None) -> Any:
         """The Python class of a class of the program, with its methods."""
         if id(made_of.tree) not in self._types:
             self._types[id(made_of.tree)] = self._type(made_of, kind)
         return self._types[id(made_of.tree)]
 
-    def _type(self, made_of: Class, kind: Kind | None) -> type:
+    def _type(self, made_of: Class, kind: ClassStub | None) -> type:
         bases: list[type] = []
         for base in bases_of(self.interpreter, made_of):
             if isinstance(base, Class) and base.tree is not made_of.tree:
@@ -493,7 +504,7 @@ class Stage:
                 bases.append(own.type)
         methods = {
             name: self.function(found) for name in _methods(made_of)
-            if isinstance(found := self.interpreter.member(made_of, name), Function | Applied)
+            if isinstance(found := self.interpreter.member(made_of, name), Function | PartialFunction)
         }  # fmt: skip
         space = {**methods, "__module__": "__main__"}
         try:
@@ -502,11 +513,11 @@ class Stage:
             return type(made_of.tree.name, (kind.type,) if kind else (), space)
 
 
-_SHOWN = (Framed, Code, Live, Untold)
+_SHOWN = (ObjectStub, FunctionStub, LiveValue, UnknownValue)
 
 
 @dataclass(frozen=True, eq=False)
-class Reference(Live):
+class ReferenceStub(LiveValue):
     """What gives an object when it is called, as a weak reference does."""
 
     target: object
@@ -525,19 +536,19 @@ def _one_of(lists: list[list[Any]]) -> list[Any]:
     alike = [len({id(one[-1 - place]) for one in rest}) == 1 for place in range(least)]
     end = alike.index(False) if False in alike else least
     middle = [one[: len(one) - end] for one in rest]
-    between = [Either(middle)] if any(middle) else []
+    between = [Alternatives(middle)] if any(middle) else []
     return [*lists[0][:begin], *between, *(rest[0][len(rest[0]) - end :])]
 
 
-def named(one: Framed) -> str:
+def display_name(one: ObjectStub) -> str:
     """What an object is called, for notes."""
     names = [name for name in one.attributes.get("name", NOTHING).known if isinstance(name, str)]
-    return text(names[0]) if names else f"the {type(one).__name__}"
+    return plain_string(names[0]) if names else f"the {type(one).__name__}"
 
 
-def _is_made(value: object) -> bool:
+def _is_object(value: object) -> bool:
     """Whether a value is an object of some class, by how that is written."""
-    return isinstance(value, Made) and _last(value.maker)[:1].isupper()
+    return isinstance(value, CallResult) and _defined_name(value.callee)[:1].isupper()
 
 
 def _methods(made_of: Class) -> list[str]:
@@ -552,19 +563,19 @@ def _is_property(decorator: object) -> bool:
 
 def identity(function: object) -> object:
     """By what a function can be known again: a method is made anew whenever it is asked for."""
-    if not isinstance(function, Applied):
+    if not isinstance(function, PartialFunction):
         return function
-    given = function.arguments
-    bound = [*given.positional, *given.keywords.values()]
+    arguments = function.arguments
+    bound = [*arguments.positional, *arguments.keywords.values()]
     return identity(function.function), tuple(id(one) for values in bound for one in values.known)
 
 
-def _last(one: object) -> str:
+def _defined_name(one: object) -> str:
     """The name of what is defined elsewhere, or of the class of an object."""
-    if isinstance(one, Made):
+    if isinstance(one, CallResult):
         named_ = (one.arguments.get("name") or UNKNOWN).strings
-        return next(iter(named_)) if named_ else _last(one.maker)
-    if isinstance(one, Object) and isinstance(one.made_of, Class):
+        return next(iter(named_)) if named_ else _defined_name(one.callee)
+    if isinstance(one, ProgramObject) and isinstance(one.made_of, Class):
         return one.made_of.tree.name
     name = getattr(one, "name", "")
     return path_of(one).rpartition(".")[2] or (name if isinstance(name, str) else "")

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from guardagent.workflow.analysis.report import GraphFinding, Report, RuleResult
 from guardagent.workflow.drawing._arrows import arrows
-from guardagent.workflow.drawing._boxes import Mark
-from guardagent.workflow.drawing._card import Tool, card, tools_of
-from guardagent.workflow.drawing._text import shown
+from guardagent.workflow.drawing._boxes import NodeMark
+from guardagent.workflow.drawing._card import ToolLabel, card, tools_of
+from guardagent.workflow.drawing._text import single_line
 from guardagent.workflow.model.graph import Graph, Node
-from guardagent.workflow.reports._checks import MECHANISMS, checks, in_every_run
 from guardagent.workflow.reports._excerpt import excerpt
-from guardagent.workflow.reports._places import place_of
-from guardagent.workflow.reports._walks import Step, Walk, Walks
-from guardagent.workflow.reports.text import in_short
+from guardagent.workflow.reports._source_locations import location_of
+from guardagent.workflow.reports._walks import WitnessStep, WitnessWalk, WitnessWalks
+from guardagent.workflow.reports._wording import MECHANISMS, check_descriptions, every_run_line
+from guardagent.workflow.reports.text import summary
 
 MOST_CARDS = 200
 _LEVELS = ("error", "violated", "warning", "note", "suppressed", "undecidable", "proved")
@@ -35,7 +35,7 @@ class StepView:
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class ResultCard:
     """A finding or a rule.
 
     Attributes:
@@ -70,18 +70,18 @@ class NodeView:
     name: str
     label: str
     kind: str
-    tools: Sequence[Tool]
+    tools: Sequence[ToolLabel]
     next: Sequence[tuple[str, str, str]]
     place: str
 
 
-class View:
+class PageView:
     """A report, for the page."""
 
     def __init__(self, report: Report) -> None:
         findings = sorted(report.findings, key=lambda finding: _LEVELS.index(_level(finding)))[:MOST_CARDS]
         rules = sorted(report.rules, key=lambda rule: _LEVELS.index(rule.status))[:MOST_CARDS]
-        self._report, self._walks = report, Walks(report.graph, [*findings, *rules])
+        self._report, self._walks = report, WitnessWalks(report.graph, [*findings, *rules])
         self.graph = excerpt(report)
         self._ids = {node.id: f"n{index}" for index, node in enumerate(self.graph.nodes)}
         self._arrows = _arrow_ids(self.graph)
@@ -89,79 +89,83 @@ class View:
         self.rules = [self._rule(len(findings) + index, one) for index, one in enumerate(rules)]
         self.more = len(report.findings) - len(self.findings) + len(report.rules) - len(self.rules)
         self.nodes = [self._node(node) for node in self.graph.nodes]
-        self.notes = [shown(note) for note in report.notes]
-        self.title, self.name = shown(report.target), shown(report.graph.name)
-        self.framework = shown(report.graph.framework)
-        self.passed, self.summary, self.digest = report.passed, in_short(report), report.graph.digest
+        self.notes = [single_line(note) for note in report.notes]
+        self.title, self.name = single_line(report.target), single_line(report.graph.name)
+        self.framework = single_line(report.graph.framework)
+        self.passed, self.summary, self.digest = report.passed, summary(report), report.graph.digest
         self.counts = (len(report.findings), len(report.rules))
         self.sizes = (len(report.graph.nodes), len(report.graph.edges))
         self.part = self.graph is not report.graph
 
     @property
-    def walks(self) -> list[Card]:
+    def walks(self) -> list[ResultCard]:
         """The cards whose witness can be walked."""
         return [one for one in [*self.findings, *self.rules] if one.steps and one.level != "suppressed"]
 
-    def marks(self) -> dict[str, Mark]:
+    def marks(self) -> dict[str, NodeMark]:
         """What is to be said of the nodes that something was found at."""
-        marks: dict[str, Mark] = {}
+        marks: dict[str, NodeMark] = {}
         for finding in reversed(self._report.findings):
             if finding.node is not None:
                 level = _level(finding)
                 if finding.node not in marks or level != "suppressed":
-                    marks[finding.node] = Mark(level, "-" if level == "suppressed" else "!", shown(finding.message))
+                    marks[finding.node] = NodeMark(
+                        level, "-" if level == "suppressed" else "!", single_line(finding.message)
+                    )
         return marks
 
-    def _finding(self, number: int, finding: GraphFinding) -> Card:
-        about = checks()[finding.check]
-        return Card(
+    def _finding(self, number: int, finding: GraphFinding) -> ResultCard:
+        about = check_descriptions()[finding.check]
+        return ResultCard(
             number,
             _level(finding),
             finding.check,
             about.title,
-            shown(finding.message),
-            about.remedy if finding.suppressed is None else f"Suppressed: {shown(finding.suppressed)}",
-            shown(finding.node) if finding.node is not None else "",
+            single_line(finding.message),
+            about.remedy if finding.suppressed is None else f"Suppressed: {single_line(finding.suppressed)}",
+            single_line(finding.node) if finding.node is not None else "",
             self._ids.get(finding.node or "", ""),
             self._place(finding.node),
             *self._walk(self._walks.of(finding)),
         )
 
-    def _rule(self, number: int, rule: RuleResult) -> Card:
+    def _rule(self, number: int, rule: RuleResult) -> ResultCard:
         how = MECHANISMS[rule.mechanism] if rule.mechanism else ""
         steps, turn = self._walk(self._walks.of(rule))
-        every_run = shown(in_every_run(rule.every_run))
-        message = shown(rule.message)
-        return Card(number, rule.status, shown(rule.id), how, message, steps=steps, turn=turn, every_run=every_run)
+        every_run = single_line(every_run_line(rule.every_run))
+        message = single_line(rule.message)
+        return ResultCard(
+            number, rule.status, single_line(rule.id), how, message, steps=steps, turn=turn, every_run=every_run
+        )
 
-    def _walk(self, walk: Walk) -> tuple[list[StepView], int | None]:
+    def _walk(self, walk: WitnessWalk) -> tuple[list[StepView], int | None]:
         nodes = [step.node.id for step in walk.steps]
         return [self._step(step, nodes[index - 1] if index else "") for index, step in enumerate(walk.steps)], walk.turn
 
-    def _step(self, step: Step, before: str) -> StepView:
-        calls = ", ".join(map(shown, step.calls))
+    def _step(self, step: WitnessStep, before: str) -> StepView:
+        calls = ", ".join(map(single_line, step.calls))
         arrows_ = self._arrows.get((before, step.node.id), ()) if step.via else ()
-        place = place_of(step.node)
+        place = location_of(step.node)
         return StepView(
-            shown(step.node.id), step.node.kind, shown(step.condition), calls, shown(place) if place else "",
-            self._ids.get(step.node.id, ""), " ".join(arrows_),
+            single_line(step.node.id), step.node.kind, single_line(step.condition), calls,
+            single_line(place) if place else "", self._ids.get(step.node.id, ""), " ".join(arrows_),
         )  # fmt: skip
 
     def _node(self, node: Node) -> NodeView:
-        said, place = card(node), place_of(node)
+        content, place = card(node), location_of(node)
         following = [
-            (self._ids[edge.target], shown(edge.target), shown(edge.condition))
+            (self._ids[edge.target], single_line(edge.target), single_line(edge.condition))
             for edge in self.graph.edges
             if edge.source == node.id
         ]
         return NodeView(
-            self._ids[node.id], shown(node.id), shown(node.label), said.kind, tools_of(node), following,
-            shown(place) if place else "",
+            self._ids[node.id], single_line(node.id), single_line(node.label), content.kind, tools_of(node), following,
+            single_line(place) if place else "",
         )  # fmt: skip
 
     def _place(self, name: str | None) -> str:
-        place = place_of(self._report.graph.by_id.get(name)) if name is not None else None
-        return shown(place) if place else ""
+        place = location_of(self._report.graph.by_id.get(name)) if name is not None else None
+        return single_line(place) if place else ""
 
 
 def _level(finding: GraphFinding) -> str:

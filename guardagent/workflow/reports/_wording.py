@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from guardagent.workflow.analysis.checks import abouts
-from guardagent.workflow.analysis.report import EveryRun, Mechanism, RuleStatus
-from guardagent.workflow.analysis.view import About
+from guardagent.workflow.analysis.check_context import CheckDescription
+from guardagent.workflow.analysis.checks import descriptions
+from guardagent.workflow.analysis.report import EveryRunResult, Mechanism, RuleStatus
 
-_SUPPRESSIONS = About(
+_SUPPRESSIONS = CheckDescription(
     "Every suppression has a reason and matches a finding",
     "A suppression that says nothing, or that excuses nothing, hides what comes later.",
     "Write the reason behind `--`, or take the suppression out.",
@@ -17,9 +17,9 @@ _SUPPRESSIONS = About(
 
 
 @cache
-def checks() -> Mapping[str, About]:
+def check_descriptions() -> Mapping[str, CheckDescription]:
     """The words for each check, and for what is wrong with a suppression."""
-    return {**abouts(), "suppressions": _SUPPRESSIONS}
+    return {**descriptions(), "suppressions": _SUPPRESSIONS}
 
 
 MECHANISMS: dict[Mechanism, str] = {
@@ -37,6 +37,6 @@ STATUSES: dict[RuleStatus, str] = {
 _EVERY_RUN: dict[RuleStatus, str] = {"proved": "proved", "violated": "no proof", "undecidable": "not known"}
 
 
-def in_every_run(found: EveryRun) -> str:
+def every_run_line(found: EveryRunResult) -> str:
     """What is known for every run, beside what holds as the graph is drawn; empty where nothing is said of it."""
     return f"for every run: {_EVERY_RUN[found.status]}: {found.message}" if found.message else ""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 ADDS = {"append", "add", "insert", "appendleft", "setdefault", "__setitem__"}
 ADDS_ALL = {"extend", "update", "extendleft"}
 SHUFFLES = {"reverse", "sort", "remove", "pop", "popleft", "clear", "rotate", "discard"}
-_CHANGES = ADDS | ADDS_ALL | SHUFFLES
+_MUTATIONS = ADDS | ADDS_ALL | SHUFFLES
 
 # Where a name may stand without anything else getting hold of what it stands for: the node around it, and its field.
 _HARMLESS: dict[type[ast.AST], str] = {
@@ -33,7 +33,7 @@ _HARMLESS: dict[type[ast.AST], str] = {
 }
 
 
-def changed_elsewhere(tree: ast.AST, name: str, is_harmless: Callable[[ast.Call], bool]) -> bool:
+def escapes(tree: ast.AST, name: str, is_harmless: Callable[[ast.Call], bool]) -> bool:
     """Whether a collection can be changed other than by its name: something else gets hold of it.
 
     Args:
@@ -89,21 +89,21 @@ def _is_read(node: object, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
 
 
-def changes_nothing(tree: ast.AST) -> bool:
+def mutates_nothing(tree: ast.AST) -> bool:
     """Whether a function's code changes no collection, and hands none on."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr in _CHANGES:
+        if isinstance(node, ast.Attribute) and node.attr in _MUTATIONS:
             return False
         if isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
             return False
         if isinstance(node, ast.AugAssign):
             return False
-        if isinstance(node, ast.Call) and not _hands_nothing_on(node):
+        if isinstance(node, ast.Call) and not _passes_no_name(node):
             return False
     return True
 
 
-def _hands_nothing_on(call: ast.Call) -> bool:
+def _passes_no_name(call: ast.Call) -> bool:
     if isinstance(call.func, ast.Name) and call.func.id in HARMLESS_NAMES:
         return True
     arguments = [*call.args, *(one.value for one in call.keywords)]

@@ -7,11 +7,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from guardagent.workflow.extraction.tool_box import Toolbox
+from guardagent.workflow.extraction.agent_tools import AgentTools
 from guardagent.workflow.model.graph import NodeKind
-from guardagent.workflow.python_source.evaluation.values import Instance, Made, Values
-from guardagent.workflow.python_source.functions.bodies import PLAIN, Body, Use, Words, definition, look_into
-from guardagent.workflow.python_source.functions.code import Code, is_method
+from guardagent.workflow.python_source.evaluation.values import CallResult, Instance, Values
+from guardagent.workflow.python_source.functions.bodies import (
+    NO_FRAMEWORK,
+    FrameworkNames,
+    FunctionSummary,
+    MethodCall,
+    definition,
+    summarize,
+)
+from guardagent.workflow.python_source.functions.code import FunctionCode, is_method
 
 _MODEL_METHODS = {
     *"complete acomplete chat achat stream_chat astream_chat stream_complete astream_complete predict apredict".split(),
@@ -20,7 +27,7 @@ _MODEL_METHODS = {
 _MODEL_CALLS = ("completions.create", "responses.create", "messages.create", "generate_content")
 
 
-class Reader(Protocol):
+class StepReader(Protocol):
     """What a framework has to say of what a step's functions use.
 
     Attributes:
@@ -29,13 +36,13 @@ class Reader(Protocol):
     """
 
     runs: frozenset[str]
-    words: Words
+    names: FrameworkNames
 
-    def used(self, step: Step, use: Use) -> None:
+    def record(self, step: StepSummary, use: MethodCall) -> None:
         """Takes down what a method of an object does, where the framework knows the object."""
         raise NotImplementedError
 
-    def knows(self, owner: object) -> bool:
+    def recognises(self, owner: object) -> bool:
         """Whether it is one that `used` can tell everything of."""
         raise NotImplementedError
 
@@ -45,7 +52,7 @@ class Reader(Protocol):
 
 
 @dataclass
-class Step:
+class StepSummary:
     """What the functions of one step do.
 
     Attributes:
@@ -57,17 +64,17 @@ class Step:
     """
 
     functions: tuple[object, ...]
-    box: Toolbox = field(default_factory=Toolbox)
+    tools: AgentTools = field(default_factory=AgentTools)
     model_chooses: bool = False
     calls_model: bool = False
     asks: bool = False
     always_asks: bool = False
     graphs: dict[str, Any] = field(default_factory=dict)
-    bodies: list[Body] = field(default_factory=list)
+    bodies: list[FunctionSummary] = field(default_factory=list)
 
     def kind(self, *, chooses: bool) -> NodeKind:
         """What kind of node it is; `chooses` where it alone decides what comes next."""
-        if self.box.names:
+        if self.tools.names:
             return "tool"
         if self.asks:
             return "human"
@@ -83,11 +90,11 @@ class Step:
         file, line = definition(self.functions[0]) if self.functions else (None, None)
         asks = ("always" if self.always_asks else "sometimes") if self.asks else None
         return {
-            **self.box.metadata(),
+            **self.tools.metadata(),
             "file": file,
             "line": line,
             "asks": asks,
-            "model_chooses": self.model_chooses and bool(self.box.names),
+            "model_chooses": self.model_chooses and bool(self.tools.names),
         }
 
     def run(self, graph: Any, name: str) -> None:
@@ -98,43 +105,45 @@ class Step:
             name += "'"
         self.graphs[name] = graph
 
-    def call(self, name: str, functions: Iterable[object], use: Use) -> None:
+    def call(self, name: str, functions: Iterable[object], use: MethodCall) -> None:
         """Takes down a tool that is called: it is gated if it always asks a person, or one was asked before."""
-        gate = "" if use.asked else asking(self.box, name, functions)
-        self.box.add(name, gate)
-        self.model_chooses = self.model_chooses or not use.sure
+        gate = "" if use.after_approval else gate_of(self.tools, name, functions)
+        self.tools.add(name, gate)
+        self.model_chooses = self.model_chooses or not use.unconditional
 
-    def unknown(self, source: str, *, chooses: bool = True) -> None:
+    def add_unknown(self, source: str, *, chooses: bool = True) -> None:
         """Takes down something whose tools are known only when it runs."""
         every = f"{source}.*"
-        self.box.add(every)
+        self.tools.add(every)
         self.model_chooses = self.model_chooses or chooses
-        if every not in self.box.unknown:
-            self.box.unknown.append(every)
+        if every not in self.tools.unknown:
+            self.tools.unknown.append(every)
 
 
-def asking(box: Toolbox, name: str, functions: Iterable[object], words: Words = PLAIN) -> str | None:
+def gate_of(
+    box: AgentTools, name: str, functions: Iterable[object], words: FrameworkNames = NO_FRAMEWORK
+) -> str | None:
     """The gate of a tool whose functions ask a person: empty where each always does."""
-    bodies = [look_into(one, words) for one in functions]
-    box.unseen.extend(f"the tool {name}: {what}" for body in bodies for what in body.unseen)
+    bodies = [summarize(one, words) for one in functions]
+    box.opaque_calls.extend(f"the tool {name}: {what}" for body in bodies for what in body.opaque_calls)
     always = bool(bodies) and all(body.always_asks for body in bodies)
     if any(body.asks for body in bodies) and not always:
         box.notes.append(f"the tool {name} asks a person under a condition, and so is not gated")
     return "" if always else None
 
 
-def step_of(reader: Reader, functions: Iterable[object]) -> Step:
+def step_of(reader: StepReader, functions: Iterable[object]) -> StepSummary:
     """What some functions do that make up one step."""
-    step = Step(tuple(functions))
+    step = StepSummary(tuple(functions))
     for function in step.functions:
-        body = look_into(function, reader.words)
+        body = summarize(function, reader.names)
         step.bodies.append(body)
-        step.box.unseen.extend(body.unseen if body.source_known else ["its code is not to be had"])
+        step.tools.opaque_calls.extend(body.opaque_calls if body.source_known else ["its code is not to be had"])
         step.asks, step.always_asks = step.asks or body.asks, step.always_asks or body.always_asks
         step.calls_model = step.calls_model or any(map(_calls_model, body.calls))
-        for use in body.uses:
-            reader.used(step, use)
-        _note_unknown(reader, step, Code(function, reader.words))
+        for use in body.method_calls:
+            reader.record(step, use)
+        _note_unknown(reader, step, FunctionCode(function, reader.names))
     return step
 
 
@@ -142,26 +151,26 @@ def _calls_model(call: str) -> bool:
     return call.rpartition(".")[2] in _MODEL_METHODS or call.endswith(_MODEL_CALLS)
 
 
-def _note_unknown(reader: Reader, step: Step, code: Code) -> None:
+def _note_unknown(reader: StepReader, step: StepSummary, code: FunctionCode) -> None:
     """Takes down agents that are run, and of which nothing is known."""
     for call, owners in owners_of(code, reader.runs):
-        known = [one for one in owners.known if not _is_unclear(reader, one)]
+        known = [one for one in owners.known if not _is_unidentified(reader, one)]
         if owners.complete and len(known) == len(owners.known) and known:
             continue
         name = ast.unparse(call.func.value).removeprefix("self.") if isinstance(call.func, ast.Attribute) else "it"
-        step.unknown(_last(name))
-        step.box.notes.append(f"what {name} runs is known only when it does")
+        step.add_unknown(_last_part(name))
+        step.tools.notes.append(f"what {name} runs is known only when it does")
 
 
-def _is_unclear(reader: Reader, one: object) -> bool:
+def _is_unidentified(reader: StepReader, one: object) -> bool:
     """Whether a value is an agent or a workflow, and it is not known which."""
-    if reader.knows(one):
+    if reader.recognises(one):
         return False
-    kind = one.of if isinstance(one, Instance) else one.maker if isinstance(one, Made) else None
+    kind = one.of if isinstance(one, Instance) else one.callee if isinstance(one, CallResult) else None
     return kind is not None and reader.may_run(kind)
 
 
-def owners_of(code: Code, methods: frozenset[str]) -> Iterator[tuple[ast.Call, Values]]:
+def owners_of(code: FunctionCode, methods: frozenset[str]) -> Iterator[tuple[ast.Call, Values]]:
     """The calls of methods of some names, each with whose they are."""
     for body in code.bodies:
         for call in body.calls:
@@ -169,5 +178,5 @@ def owners_of(code: Code, methods: frozenset[str]) -> Iterator[tuple[ast.Call, V
                 yield call, code.evaluator.value(call.func.value, body.scope)
 
 
-def _last(name: str) -> str:
+def _last_part(name: str) -> str:
     return name.rpartition(".")[2] or name

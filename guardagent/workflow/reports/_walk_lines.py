@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from guardagent.workflow.drawing._text import shown
-from guardagent.workflow.reports._places import place_of
-from guardagent.workflow.reports._walks import Step, Walk
+from guardagent.workflow.drawing._text import single_line
+from guardagent.workflow.reports._source_locations import location_of
+from guardagent.workflow.reports._walks import WitnessStep, WitnessWalk
 
-Part = tuple[str, str]
+StyledText = tuple[str, str]
 """A text, and its style."""
 
 _MOST, _HEAD, _TAIL = 24, 12, 8
 _KINDS = {"human": "green", "tool": "blue", "llm": "magenta", "router": "yellow", "subgraph": "cyan"}
 
 
-def drawn(walk: Walk) -> Iterator[tuple[Part, ...]]:
+def walk_lines(walk: WitnessWalk) -> Iterator[tuple[StyledText, ...]]:
     """The lines of a walk."""
     # The last step of a cycle is where it began: a line leads there instead.
     count = len(walk.steps) - (walk.turn is not None)
@@ -26,13 +26,13 @@ def drawn(walk: Walk) -> Iterator[tuple[Part, ...]]:
         if index not in hidden:
             yield from _step(walk, index, count)
     if walk.turn is not None:
-        condition = shown(walk.steps[-1].condition)
+        condition = single_line(walk.steps[-1].condition)
         yield (("╰─┘ ", "red"), (f"{condition}: and around again" if condition else "and around again", "red"))
 
 
-def _step(walk: Walk, index: int, count: int) -> Iterator[tuple[Part, ...]]:
+def _step(walk: WitnessWalk, index: int, count: int) -> Iterator[tuple[StyledText, ...]]:
     step, turn = walk.steps[index], len(walk.steps) if walk.turn is None else walk.turn
-    if condition := shown(step.condition):
+    if condition := single_line(step.condition):
         yield (("│ " if index > turn else "  ", "red"), ("┆  ", "dim"), (condition, "italic"))
     side = "╭▶" if index == turn else "│ " if index > turn else "  "
     last = index == count - 1 and walk.turn is None
@@ -40,11 +40,11 @@ def _step(walk: Walk, index: int, count: int) -> Iterator[tuple[Part, ...]]:
     yield ((side, "red"), (f"{node} ", "red" if last else "dim"), *_words(step))
 
 
-def _words(step: Step) -> Iterator[Part]:
-    place = place_of(step.node)
-    yield (shown(step.node.id), "bold")
+def _words(step: WitnessStep) -> Iterator[StyledText]:
+    place = location_of(step.node)
+    yield (single_line(step.node.id), "bold")
     yield (f"  {step.node.kind}", _KINDS.get(step.node.kind, "dim"))
     if step.calls:
-        yield (f"  calls {', '.join(map(shown, step.calls))}", "")
+        yield (f"  calls {', '.join(map(single_line, step.calls))}", "")
     if place:
-        yield (f"  {shown(place)}", "dim")
+        yield (f"  {single_line(place)}", "dim")

@@ -15,7 +15,7 @@ _TARGET_FILE = re.compile(r"(?P<file>.+\.(?:py|json))(?::[\w.]+)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceLocation:
     """A line of a file; line 1 where only the file is known."""
 
     file: str
@@ -35,34 +35,34 @@ class Place:
         return f"{self.file}:{self.line}"
 
 
-def place_of(node: Node | None) -> Place | None:
+def location_of(node: Node | None) -> SourceLocation | None:
     """Where a node is defined, its file relative to the working directory if it is below it."""
     if node is None:
         return None
     file, line = node.metadata.get("file"), node.metadata.get("line")
     if not isinstance(file, str) or not file or "\0" in file:
         return None
-    return Place(_relative(file), line if isinstance(line, int) and line is not True and line > 0 else 1)
+    return SourceLocation(_relative(file), line if isinstance(line, int) and line is not True and line > 0 else 1)
 
 
-class Places:
+class SourceLocations:
     """Where to point a reader of a report, who needs a file even for what no source is known of."""
 
     def __init__(self, report: Report) -> None:
-        self._otherwise = _target(report.target) or _first(report.graph.nodes)
+        self._default = _target(report.target) or _first(report.graph.nodes)
 
-    def of(self, node: Node | None) -> Place | None:
+    def of(self, node: Node | None) -> SourceLocation | None:
         """The place of a node; else the target's file, else the first that is known of any node."""
-        return place_of(node) or self._otherwise
+        return location_of(node) or self._default
 
 
-def _first(nodes: Iterable[Node | None]) -> Place | None:
-    return next((place for place in map(place_of, nodes) if place), None)
+def _first(nodes: Iterable[Node | None]) -> SourceLocation | None:
+    return next((place for place in map(location_of, nodes) if place), None)
 
 
-def _target(target: str) -> Place | None:
+def _target(target: str) -> SourceLocation | None:
     found = _TARGET_FILE.fullmatch(target)
-    return Place(_relative(found["file"])) if found else None
+    return SourceLocation(_relative(found["file"])) if found else None
 
 
 def _relative(file: str) -> str:
