@@ -1,4 +1,4 @@
-"""Verification: the structural checks and the rules of a policy, on one graph."""
+"""Verifies one graph: the structural checks and the rules of a policy."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def verify(
     Args:
         target: a framework's own object, a Graph, or the path of a graph's JSON.
         policies: the rules.
-        require_human: a person has to take part somewhere.
-        sensitive_tools: tools that no path may reach without a person.
+        require_human: a human has to take part somewhere.
+        sensitive_tools: tools that no path may reach without human approval.
         name: what the report calls the target.
 
     Raises:
-        InputError: the target is no workflow that is known, or a sensitive tool is not in it.
+        InputError: the target is not a known workflow, or it does not have a sensitive tool.
     """
     graph = _graph(target, name)
     found = structural_findings(graph, require_human=require_human, sensitive_tools=sensitive_tools)
@@ -54,11 +54,11 @@ def _suppressions(policies: Policies | None) -> list[Suppression]:
 
 
 def _notes(graph: Graph) -> tuple[str, ...]:
-    """What was said of the extraction, and what the graph itself says of it."""
+    """The notes of the extraction, with one for each guess and each widened node that has none."""
     notes = list(graph.notes)
     for node in graph.nodes:
         if node.metadata.get("widened") and not any(node.id in note for note in notes):
-            notes.append(f"{node.id}: where it leads to is not known; edges to all that it could be are assumed")
+            notes.append(f"{node.id}: its targets are unknown; edges to every possible target are assumed")
         if node.metadata.get("guess") and not any(node.id in note for note in notes):
-            notes.append(f"{node.id}: what it is was told from its name")
+            notes.append(f"{node.id}: its kind is a guess from its name")
     return tuple(notes)

@@ -26,8 +26,8 @@ SOURCES = {
     "an error while importing": ("graph = {}['x']", "flow.py:1: KeyError: 'x'"),
     "an interrupt": ("raise KeyboardInterrupt", "KeyboardInterrupt"),
     "recursion without end": ("def f(): return f()\nf()", "RecursionError"),
-    "a text": ("graph = 'a > b'", "a builtins.str is no workflow"),
-    "nothing": ("graph = None", "is no workflow"),
+    "a text": ("graph = 'a > b'", "'builtins.str' is not a workflow"),
+    "nothing": ("graph = None", "is not a workflow"),
     "something that prints and has no graph": ("print('{}'); graf = 1", "no attribute 'graph'; did you mean 'graf'"),
 }
 
@@ -49,9 +49,12 @@ NODES = [{"id": "s", "kind": "entry"}, {"id": "e", "kind": "exit"}]
 GRAPH = {"name": "g", "framework": "json", "entry_id": "s", "exit_ids": ["e"], "nodes": NODES, "edges": []}
 GRAPHS: dict[str, tuple[Any, str]] = {
     "a dangling edge": ({"edges": [{"source": "s", "target": "x"}]}, "edges[0].target: there is no node 'x'"),
-    "ids that stand twice": ({"nodes": [*NODES, {"id": "e", "kind": "llm"}]}, "nodes[2].id: 'e' is the id of another"),
-    "no entry": ({"nodes": [{"id": "s", "kind": "llm"}, NODES[1]]}, "the nodes of kind entry are none"),
-    "two entries": ({"nodes": [*NODES, {"id": "s2", "kind": "entry"}]}, "the nodes of kind entry are 's', 's2'"),
+    "ids that stand twice": (
+        {"nodes": [*NODES, {"id": "e", "kind": "llm"}]},
+        "nodes[2].id: 'e' is already the id of another",
+    ),
+    "no entry": ({"nodes": [{"id": "s", "kind": "llm"}, NODES[1]]}, "the nodes of kind 'entry' are none"),
+    "two entries": ({"nodes": [*NODES, {"id": "s2", "kind": "entry"}]}, "the nodes of kind 'entry' are 's', 's2'"),
 }
 
 

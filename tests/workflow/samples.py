@@ -61,7 +61,7 @@ def support_report(graph: Graph | None = None, target: str = "agents/support.py:
         GraphFinding("human_coverage", "refund", "error", "refund can call refund without a person", WAY),
         GraphFinding("exit_reachability", "orphan", "warning", "orphan cannot be reached", ("orphan",)),
         GraphFinding("dead_ends", "retry", "error", "retry leads nowhere", ROUND[:-1], "the platform stops it"),
-        GraphFinding("human_presence", None, "note", "no person takes part", (START, "classify", "route")),
+        GraphFinding("human_presence", None, "note", "no human takes part", (START, "classify", "route")),
     )
     rules = (
         RuleResult("ask-first", "violated", "bad_prefix", WAY, (), "it is broken", ((), (), (), ("refund",))),
@@ -70,9 +70,9 @@ def support_report(graph: Graph | None = None, target: str = "agents/support.py:
             ((), (), (), ("log",), (), ("log",)),
         ),
         RuleResult("no-drop", "proved", message="it holds on every path"),
-        RuleResult("limit", "undecidable", message="it is about data"),
+        RuleResult("limit", "undecidable", message="it depends on data"),
     )  # fmt: skip
-    return Report(target, graph or support(), findings, rules, ("team: where it leads to is not known",))
+    return Report(target, graph or support(), findings, rules, ("team: its targets are unknown",))
 
 
 def hostile() -> Graph:

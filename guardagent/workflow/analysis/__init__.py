@@ -1,5 +1,5 @@
 """Proofs about a workflow graph, all linear in its nodes and edges.
 
-The structural checks, each rule on every path as a product of the graph and the rule's automaton, and what holds in
-every run however the graph is driven: on that, and on nothing less, a session may rely.
+The structural checks; each rule on every path, as a product of the graph and the automaton of the rule; and proofs for
+every run, however a host drives the graph. A session relies only on proofs for every run.
 """

@@ -1,4 +1,4 @@
-"""The view of a graph that structural checks read, and the words that reports have for one."""
+"""The input of structural checks, and their descriptions in reports."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from guardagent.workflow.model.graph import Graph, NodeKind
 
 @dataclass(frozen=True, slots=True)
 class CheckDescription:
-    """A check in words.
+    """The description of a check in reports.
 
     Attributes:
-        title: what has to hold.
-        why: what is wrong where it does not.
-        remedy: what can be done.
+        title: the property that has to hold.
+        why: the problem if it does not hold.
+        remedy: how to fix the problem.
     """
 
     title: str
@@ -27,7 +27,7 @@ class CheckDescription:
 
 @dataclass(frozen=True)
 class CheckContext:
-    """A graph with what the checks share."""
+    """A graph with the data that the checks share."""
 
     graph: Graph
     require_human: bool = False
@@ -50,7 +50,7 @@ class CheckContext:
         return frozenset(self.numbered.numbers[exit_id] for exit_id in self.graph.exit_ids)
 
     def unattended(self, human_nodes: Collection[int]) -> BreadthFirstSearch:
-        """What can be reached on paths where nobody is asked; of a node that asks on a branch, not by that branch."""
+        """The nodes that are reachable without human approval; excludes the branches that ask for approval."""
         numbers = self.numbered.numbers
         branches = {
             number: {numbers.get(target) for target in node.metadata["asked_before"]}
@@ -66,11 +66,11 @@ class CheckContext:
 
     @cached_property
     def reached(self) -> BreadthFirstSearch:
-        """What can be reached from the entry."""
+        """The nodes that are reachable from the entry."""
         numbered = self.numbered
         return BreadthFirstSearch(numbered.ids, self.successors, [numbered.numbers[self.graph.entry_id]])
 
     @cached_property
     def can_end(self) -> BreadthFirstSearch:
-        """What can reach an exit."""
+        """The nodes that can reach an exit."""
         return BreadthFirstSearch(self.numbered.ids, self.numbered.predecessors(), self.exits)

@@ -1,4 +1,4 @@
-"""Which nodes lie on a cycle: Tarjan's strongly connected components, without recursion."""
+"""Finds the nodes on cycles: Tarjan's strongly connected components, without recursion."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ Neighbours = Sequence[Sequence[int]]
 
 
 def on_cycles(successors: Neighbours) -> set[int]:
-    """The nodes that lie on a cycle.
+    """Returns the nodes on cycles.
 
     Args:
-        successors: number of a node -> the numbers of the nodes that follow.
+        successors: number of a node -> the numbers of its successors.
     """
     cyclic: set[int] = set()
     for component in components(successors):
@@ -21,7 +21,7 @@ def on_cycles(successors: Neighbours) -> set[int]:
 
 
 def components(successors: Neighbours) -> Iterator[list[int]]:
-    """The strongly connected components (Tarjan 1972), those first that lead to no other."""
+    """Yields the strongly connected components in reverse topological order (Tarjan 1972)."""
     unseen, closed, count = 0, len(successors) + 1, 0
     order = [unseen] * len(successors)
     low = list(order)
@@ -38,7 +38,7 @@ def components(successors: Neighbours) -> Iterator[list[int]]:
                 if order[target] == unseen:
                     work.append((target, iter(successors[target])))
                     break
-                low[node] = min(low[node], order[target])  # one that is closed is of another component
+                low[node] = min(low[node], order[target])  # a closed one is of another component
             else:
                 work.pop()
                 if work:

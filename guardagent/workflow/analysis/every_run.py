@@ -1,11 +1,11 @@
-"""A rule on every run of a graph, however the graph is driven: a session may rely on nothing less.
+"""Checks a rule on every run of a graph, however a host drives the graph; a session relies only on such proofs.
 
-In one session a host can invoke a graph again and again, take it up at any node, retry a node, run it anew after an
-interrupt and send to it several times at once; a model can propose several calls in one message; a call can be denied,
-or fail. So what is called, one call after the other, can be any word over the tools of the graph, the empty one
-included. A rule holds for every run where its automaton, whatever such word it reads, is in an accepting state.
+In one session a host can invoke a graph repeatedly, resume it at any node, retry a node, run it again after an
+interrupt and send several inputs at once. A model can propose several calls in one message, and a call can be denied or
+fail. The sequence of calls can therefore be any word over the tools of the graph, including the empty word. A rule
+holds for every run if its automaton is in an accepting state after every such word.
 
-That is known only of a graph that is known as a whole: nothing in it is a guess, widened, hidden or excused.
+A proof needs a complete graph, in which nothing is a guess, widened, hidden or suppressed.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from guardagent.workflow.analysis.tool_order import order_of
 from guardagent.workflow.model.graph import Graph, Node
 
 Sets = Mapping[str, frozenset[str]]
-_SHOWN = 3  # nodes that a message names
+_SHOWN = 3  # nodes in a message
 
 
 @dataclass(frozen=True, slots=True)
 class PossibleCalls:
-    """All that a graph can call in a session.
+    """The tools that a graph can call in a session.
 
     Attributes:
-        tools: every tool of its nodes.
-        obstacle: why that may not be all, or may not be so; empty where it is.
+        tools: every tool of the nodes.
+        obstacle: the reason why the list may be wrong or incomplete; empty if there is none.
     """
 
     tools: tuple[str, ...]
@@ -41,26 +41,26 @@ class PossibleCalls:
 
     @classmethod
     def of(cls, graph: Graph, policies: Policies, findings: Iterable[GraphFinding]) -> PossibleCalls:
-        """Those of a graph; `findings` are its structural ones, with suppressions."""
+        """Returns the calls of a graph; `findings` are its structural findings, with suppressions."""
         several = {node.tools for node in graph.nodes}
         tools = tuple(sorted({tool for tools in several for tool in tools}))
         return cls(tools, _obstacle(graph, policies, findings))
 
 
 def every_run(possible: PossibleCalls, rule: Rule, sets: Sets) -> EveryRunResult:
-    """What is known of a rule, for every run."""
+    """Returns the result of a rule for every run."""
     order = order_of(ast.AllOf(rule.rules))
     if broken := _violated(possible.tools, automaton_of(rule, order.necessary, sets)):
         return broken
     if possible.obstacle:
         return EveryRunResult("undecidable", message=possible.obstacle)
     if order.sufficient != order.necessary and _violated(possible.tools, automaton_of(rule, order.sufficient, sets)):
-        return EveryRunResult("undecidable", message="it depends on more than the order of tools")
-    return EveryRunResult("proved", message="no run can break it, however often and wherever the graph is entered")
+        return EveryRunResult("undecidable", message="it depends on more than the order of the tools")
+    return EveryRunResult("proved", message="no run can violate it, however often and wherever the graph is entered")
 
 
 def automaton_of(rule: Rule, formula: Formula, sets: Sets) -> PropositionalMonitor:
-    """A formula's automaton; where it is all that the rule says, the rule has it already."""
+    """Returns the automaton of a formula, from the rule itself if the rule is only this formula."""
     if rule.rules == (ast.Temporal(formula),) and isinstance(rule.monitors[0], PropositionalMonitor):
         return rule.monitors[0]
     return PropositionalMonitor(formula, {atom[1:]: sets[atom[1:]] for atom in atoms(formula) if atom.startswith("@")})
@@ -72,17 +72,17 @@ def may_call_hidden_tools(node: Node) -> bool:
 
 
 def _violated(tools: Iterable[str], rule: PropositionalMonitor) -> EveryRunResult | None:
-    """A shortest word that breaks a rule; of those, one whose calls go well, if there is one."""
+    """Returns a shortest word that violates a rule, with successful calls if possible."""
     automaton, letters = rule.automaton, dict[int, RunCall]()
     for failed in (False, True):
         for tool in tools:
             letters.setdefault(rule.alphabet.index(SessionCall(tool, {}), ok=not failed), RunCall(tool, failed))
     words: dict[int, tuple[RunCall, ...]] = {0: ()}
-    for state in (waiting := [0]):  # grows while it is read
+    for state in (waiting := [0]):  # grows during the loop
         if not automaton.accepting[state]:
-            why = "breaks it" if automaton.violated[state] else "leaves something owed, and may be all"
+            why = "violates it" if automaton.violated[state] else "leaves an obligation pending, and may be the end"
             shown = ", then ".join(map(str, words[state])) or "a run without calls"
-            return EveryRunResult("violated", words[state], f"{shown}: {why}; it has to be judged while the agent runs")
+            return EveryRunResult("violated", words[state], f"{shown}: {why}; it must be checked at run time")
         for letter, call in letters.items():
             if (target := automaton.table[state][letter]) not in words:
                 words[target] = (*words[state], call)
@@ -93,9 +93,9 @@ def _violated(tools: Iterable[str], rule: PropositionalMonitor) -> EveryRunResul
 def _obstacle(graph: Graph, policies: Policies, findings: Iterable[GraphFinding]) -> str:
     if unsure := [node.id for node in graph.nodes if _is_uncertain(node)]:
         more = f" and {len(unsure) - _SHOWN} more" if len(unsure) > _SHOWN else ""
-        return f"parts of the graph are not known: {', '.join(unsure[:_SHOWN])}{more}"
+        return f"parts of the graph are unknown: {', '.join(map(repr, unsure[:_SHOWN]))}{more}"
     if graph.notes:
-        return f"parts of the graph are not known: {'; '.join(graph.notes[:_SHOWN])}"
+        return f"parts of the graph are unknown: {'; '.join(graph.notes[:_SHOWN])}"
     if policies.ignored or any(one.suppressed or one.check == "suppressions" for one in findings):
         return "findings of the graph are suppressed"
     return ""

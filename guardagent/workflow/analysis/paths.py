@@ -12,14 +12,14 @@ from guardagent.workflow.model.graph import Graph
 
 Neighbours = Sequence[Sequence[int]]
 
-_FIRST = -1  # what comes before a node where a search begins
+_FIRST = -1  # the parent of a node where a search begins
 _BLOCKED = -2
 _INDEX_KEY = "numbered"
 
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """A large graph is millions of objects, none of them garbage: looking for some takes most of the time."""
+    """Disables garbage collection: a large graph is millions of live objects, and scanning them takes most of the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -31,12 +31,12 @@ def without_garbage_collection() -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class GraphIndex:
-    """A graph whose nodes are numbers, their places among its nodes: for what looks at each many times.
+    """The nodes of a graph as numbers, in the order of the graph, for fast traversal.
 
     Attributes:
         ids: number -> id of a node.
-        numbers: the reverse.
-        sources, targets: of the edges, in their order.
+        numbers: id of a node -> number.
+        sources, targets: the ends of the edges, in the order of the graph.
     """
 
     ids: list[str]
@@ -46,7 +46,7 @@ class GraphIndex:
 
     @classmethod
     def of(cls, graph: Graph) -> GraphIndex:
-        """The numbers of a graph. They are kept with it, as it never changes."""
+        """Returns the index of a graph, and caches it there: a graph is immutable."""
         found = vars(graph).get(_INDEX_KEY)
         return found if found is not None else cls._built(graph).kept_on(graph)
 
@@ -63,11 +63,11 @@ class GraphIndex:
         return self
 
     def successors(self) -> list[list[int]]:
-        """Number -> the numbers of the nodes that follow."""
+        """Number of a node -> the numbers of its successors."""
         return self._grouped(self.sources, self.targets)
 
     def predecessors(self) -> list[list[int]]:
-        """Number -> the numbers of the nodes that lead there."""
+        """Number of a node -> the numbers of its predecessors."""
         return self._grouped(self.targets, self.sources)
 
     def _grouped(self, keys: Iterable[int], values: Iterable[int]) -> list[list[int]]:
@@ -78,17 +78,17 @@ class GraphIndex:
 
 
 class BreadthFirstSearch:
-    """Breadth first: the nodes that can be reached, and a shortest path to each.
+    """A breadth-first search: the reachable nodes, and a shortest path to each.
 
     Args:
         ids: number -> id of a node.
-        neighbours: where each node leads to.
-        starts: where to begin.
+        neighbours: the successors of each node.
+        starts: the nodes to begin with.
         blocked: nodes that are not entered.
 
     Attributes:
-        order: the nodes that are reached, the nearest first.
-        parents: of each node the one before it on a shortest path; None where it is not reached.
+        order: the reached nodes, nearest first.
+        parents: for each node its predecessor on a shortest path; None if it is not reached.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class BreadthFirstSearch:
             if parents[node] is None:
                 parents[node] = _FIRST
                 order.append(node)
-        for node in order:  # grows while it is read
+        for node in order:  # grows during the loop
             for target in neighbours[node]:
                 if parents[target] is None:
                     parents[target] = node
@@ -116,12 +116,12 @@ class BreadthFirstSearch:
         return self.parents[node] is not None
 
     def path(self, node: int, then: int | None = None) -> WitnessPath:
-        """A shortest path to a node, and on to one after it; a node that is not reached stands for itself."""
+        """A shortest path to a node, and to `then` after it; for a node that is not reached, the node alone."""
         return WitnessPath(self, node, then)
 
 
 class WitnessPath(Sequence[str]):
-    """A path to a node, put together when it is first looked at: a graph can have many findings."""
+    """A path to a node, computed on first use, since a graph can have many findings."""
 
     __slots__ = ("_node", "_path", "_search", "_then")
 
@@ -141,7 +141,7 @@ class WitnessPath(Sequence[str]):
         found = [] if self._then is None else [ids[self._then]]
         while node >= 0:
             found.append(ids[node])
-            node = parents[node]  # type: ignore[assignment]  # a node that was reached has one before it
+            node = parents[node]  # type: ignore[assignment]  # a reached node has a parent
         found.reverse()
         return tuple(found)
 

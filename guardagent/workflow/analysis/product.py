@@ -1,11 +1,11 @@
-"""A propositional rule on every path of a graph: the product of the graph and the rule's automaton.
+"""Checks a propositional rule on every path: the product of the graph and the automaton (Agentproof, Section 6.1).
 
-(Agentproof, Section 6.1.) Three ways of violating a rule are told apart: a step that nothing can mend (a bad prefix),
-something owed where a path ends, and something owed that a cycle can postpone for ever.
+A rule is violated in one of three ways: by a bad prefix, by an obligation that is pending where a path ends, or by an
+obligation that a cycle can postpone forever.
 
-A node calls its tools while the run is in it: one tool once; of several, one or more in any order; where a model
-chooses among them, none or more. A call goes well. All paths are looked at, so that a proof is sound, and a finding may
-be of a path that no run takes.
+A node with one tool calls it once. A node with several tools calls one or more, in any order; a node where a model
+chooses calls none or more. Every call succeeds. The search covers all paths, so a proof is sound, but a violation may
+be on a path that no run takes.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from guardagent.workflow.model.graph import Graph
 _SILENT = ("entry", "exit")
 
 State = tuple[int, int]  # (state of the automaton, number of the node)
-_NOWHERE: State = (-1, -1)  # what comes before a state where a path begins
+_NOWHERE: State = (-1, -1)  # the parent of a state where a path begins
 _STAY: tuple[int, ...] = ()
 _FEW = 50  # states of an automaton
-NodeCalls = tuple[tuple[str, ...], bool]  # the tools that a node can call, and whether it may call none
+NodeCalls = tuple[tuple[str, ...], bool]  # the tools of a node, and whether it may call none
 
 
 @dataclass(frozen=True, slots=True)
 class PathViolation:
-    """How a path violates a rule.
+    """A path that violates a rule.
 
     Attributes:
-        mechanism: in which of the three ways.
-        witness: the nodes of the path; for a cycle, into it and once around.
-        emitted: the tools that are called in each of them.
+        mechanism: the kind of the violation.
+        witness: the nodes of the path; for a cycle, the path into it and around it once.
+        emitted: the tools that each of them calls.
         cycle: the nodes of the cycle, in order.
     """
 
@@ -48,15 +48,15 @@ class PathViolation:
 
 
 class NumberedGraph:
-    """A graph whose nodes are numbers, with what they can call.
+    """A graph with numbered nodes and their calls.
 
     Attributes:
         ids: number -> id of a node.
         entry: the number of the entry.
-        after: number -> the numbers of the nodes that follow.
-        callable: the kinds of nodes, by what they can call.
-        kinds: number -> which of them a node is.
-        ends: number -> whether a run can end there: at an exit, or where nothing follows.
+        successors: number -> the numbers of the successors.
+        callable: the distinct calls of nodes.
+        kinds: number -> the index in `callable`.
+        ends: number -> whether a run can end there: at an exit or at a dead end.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -79,7 +79,7 @@ class NumberedGraph:
 
 
 class _SparseRow(dict[int, State | int]):
-    """As a list that is None nearly everywhere: of a rule with many states, in each of which few nodes are reached."""
+    """A sparse list of mostly None, for a rule with many states that each reach few nodes."""
 
     def __missing__(self, _: int) -> None:
         return None
@@ -88,7 +88,7 @@ class _SparseRow(dict[int, State | int]):
 class GraphProduct:
     """The product of a graph and one rule.
 
-    A state of it is a node, and the state of the rule's automaton in which a run leaves that node.
+    A state is a node together with the state of the automaton when a run leaves that node.
     """
 
     def __init__(self, graph: NumberedGraph, rule: PropositionalMonitor) -> None:
@@ -106,7 +106,7 @@ class GraphProduct:
         self._reached: list[tuple[int, list[int]]] = []
 
     def _classes(self) -> list[int]:
-        """Kind of a node -> its class: those of one class mean the same to the rule."""
+        """Kind of a node -> its equivalence class for the rule."""
         found: dict[tuple[frozenset[int], bool, bool], int] = {}
         classes = []
         for tools, chooses in self._graph.callable:
@@ -115,13 +115,13 @@ class GraphProduct:
         return classes
 
     def _exit_table(self) -> dict[int, list[tuple[int, ...]]]:
-        """State of the automaton on entering a node -> class of the node -> the states in which a run can leave it.
+        """State of the automaton on entry -> class of the node -> the states in which a run can leave the node.
 
-        Of all states that can come about if the nodes come in any order. `_STAY` where only the same state can.
+        Covers all states that are reachable with the nodes in any order. `_STAY` means that the state cannot change.
         """
         leaving: dict[int, list[tuple[int, ...]]] = {}
         waiting = [0]
-        for state in waiting:  # grows while it is read
+        for state in waiting:  # grows during the loop
             if state not in leaving:
                 found = [tuple(self._exit_states(kind, state)) for kind in self._kinds]
                 leaving[state] = [_STAY if left == (state,) else left for left in found]
@@ -129,11 +129,11 @@ class GraphProduct:
         return leaving
 
     def _exit_states(self, kind: NodeCalls, entered: int, *, pending: bool = False) -> dict[int, tuple[str, ...]]:
-        """The states in which a run can leave a node, each with the fewest calls that lead there.
+        """Returns the states in which a run can leave a node, each with its fewest calls.
 
         Args:
-            kind: of the node.
-            entered: the state in which the run comes there.
+            kind: the kind of the node.
+            entered: the state in which the run enters the node.
             pending: only calls after each of which an obligation is pending.
         """
         tools, chooses = kind
@@ -151,9 +151,9 @@ class GraphProduct:
         return found
 
     def violation(self) -> PathViolation | None:
-        """The shortest path that violates the rule by a bad prefix, or by what is owed at its end; else a cycle."""
+        """Returns the shortest path with a bad prefix or a pending obligation at its end; else a postponing cycle."""
         if all(self._automaton.accepting[state] for state in self._exits):
-            return None  # in whatever order the nodes come
+            return None  # for any order of the nodes
         found = self._explore()
         if found is None:
             return self._postponing_cycle()
@@ -162,7 +162,7 @@ class GraphProduct:
         return PathViolation(mechanism, self._names(path), self._calls_on(path))
 
     def _explore(self) -> tuple[Mechanism, State] | None:
-        """Breadth first, until something is found: the states that are equally far at once."""
+        """Searches breadth first, one level at a time, until a violation is found."""
         entry = self._graph.entry
         level = {left: [entry] for left in self._exits[0][self._class_of[entry]] or (0,)}
         for left in level:
@@ -185,7 +185,7 @@ class GraphProduct:
         return None
 
     def _next_level(self, level: Mapping[int, Sequence[int]]) -> dict[int, list[int]]:
-        """The states that follow, as far as they were not reached."""
+        """Returns the successor states that were not reached before."""
         after, classes = self._graph.successors, self._class_of
         following: dict[int, list[int]] = defaultdict(list)
         for at, nodes in level.items():
@@ -193,7 +193,7 @@ class GraphProduct:
             for node in nodes:
                 for target in after[node]:
                     found = leaving[classes[target]]
-                    if found is _STAY:  # most nodes mean nothing to a rule
+                    if found is _STAY:  # most nodes do not concern a rule
                         if same[target] is None:
                             same[target] = node
                             stayed.append(target)
@@ -220,7 +220,7 @@ class GraphProduct:
     def _calls_on(
         self, path: Sequence[State], entered: int = 0, *, pending: bool = False
     ) -> tuple[tuple[str, ...], ...]:
-        """The tools that are called in each node of a path."""
+        """Returns the tools that each node of a path calls."""
         calls = []
         for left, node in path:
             calls.append(
@@ -230,21 +230,21 @@ class GraphProduct:
         return tuple(calls)
 
     def _postponing_cycle(self) -> PathViolation | None:
-        """The shortest path into a cycle on which something is owed all the time."""
+        """Returns the shortest path into a cycle on which an obligation is always pending."""
         accepting = self._automaton.accepting
         pending = [(at, node) for at, nodes in self._reached if not accepting[at] for node in nodes]
         after = self._pending_successors(pending)
         cyclic = on_cycles(after)
         if not cyclic:
             return None
-        start = min(cyclic)  # the first that was reached
+        start = min(cyclic)  # the first reached
         path = self._path(pending[start])
         cycle = [pending[place] for place in _shortest_cycle(start, after)]
         calls = self._calls_on(path) + self._calls_on(cycle, path[-1][0], pending=True)
         return PathViolation("postponed_by_cycle", self._names([*path, *cycle]), calls, self._names(cycle))
 
     def _pending_successors(self, pending: Sequence[State]) -> list[list[int]]:
-        """What follows each of some states while something is owed, all by their places among these."""
+        """Returns the successors of each pending state that keep the obligation pending, as indices into `pending`."""
         places = {state: place for place, state in enumerate(pending)}
         leaving = {
             at: [tuple(self._exit_states(kind, at, pending=True)) for kind in self._kinds]
@@ -258,10 +258,10 @@ class GraphProduct:
 
 
 def _shortest_cycle(start: int, after: Sequence[Sequence[int]]) -> list[int]:
-    """The shortest way from a node back to it, without the first."""
+    """Returns the shortest cycle through a node, without the node at its beginning."""
     parents: dict[int, int] = {}
     waiting = [start]
-    for node in waiting:  # grows while it is read
+    for node in waiting:  # grows during the loop
         for target in after[node]:
             if target not in parents:
                 parents[target] = node

@@ -1,4 +1,4 @@
-"""Proves what a session may rely on."""
+"""Proves rules for every run, for sessions to rely on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from guardagent.workflow.model.graph import Graph
 
 
 def prove(graph: Graph, policies: Policies) -> Proofs:
-    """The rules that are proved for every run of a graph."""
+    """Returns the rules that are proved for every run of a graph."""
     runs = PossibleCalls.of(graph, policies, apply_suppressions(graph, structural_findings(graph)))
     proved = [rule.id for rule in policies.rules if every_run(runs, rule, policies.tags).status == "proved"]
     return Proofs(digest_of(graph, policies), frozenset(proved), runs.obstacle)

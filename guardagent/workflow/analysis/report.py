@@ -1,4 +1,4 @@
-"""What `verify` finds: the same for every output format."""
+"""The results of `verify`, for every output format."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Mechanism = Literal["bad_prefix", "unmet_at_end", "postponed_by_cycle"]
 
 @dataclass(frozen=True, slots=True)
 class GraphFinding:
-    """One thing that is wrong with a graph.
+    """One problem of a graph.
 
     Attributes:
-        check: which check found it.
-        node: where; None where it is of the whole graph.
-        message: in words, for whoever can mend it.
+        check: the name of the check.
+        node: the id of the node; None for the whole graph.
+        message: the problem, for human readers.
         witness: a path of node ids in the graph; for an unreachable node, the node itself.
-        suppressed: the reason that the author gave for it; None where it counts.
+        suppressed: the reason of the suppression; None if the finding counts.
     """
 
     check: str
@@ -45,7 +45,7 @@ class GraphFinding:
 
 @dataclass(frozen=True, slots=True)
 class RunCall:
-    """A call of a run."""
+    """A call in a run."""
 
     tool: str
     failed: bool = False
@@ -56,12 +56,12 @@ class RunCall:
 
 @dataclass(frozen=True, slots=True)
 class EveryRunResult:
-    """What is known of a rule for every run of a graph, in whatever way and however often it is driven in a session.
+    """The result of a rule for every run of a graph, however a host drives the graph in a session.
 
     Attributes:
         status: proved for every run, violated by the calls, or undecidable.
-        calls: a shortest run that breaks it.
-        message: in words.
+        calls: a shortest run that violates the rule.
+        message: an explanation for human readers.
     """
 
     status: RuleStatus = "undecidable"
@@ -71,16 +71,16 @@ class EveryRunResult:
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
-    """What is known of a rule before the agent runs.
+    """The result of a rule before the agent runs.
 
     Attributes:
-        status: as the graph is drawn: proved on every path, violated on the path of the witness, or undecidable.
-        mechanism: how it is violated.
-        witness: a path of node ids; for an obligation that a cycle postpones, the path into the cycle and once around.
+        status: for the graph as drawn: proved on every path, violated on the witness, or undecidable.
+        mechanism: the kind of the violation.
+        witness: a path of node ids; for an obligation that a cycle postpones, the path into the cycle and around it once.
         cycle: the node ids of that cycle, in order.
-        message: in words.
-        emitted: for each node of the witness, the tools that it calls there.
-        every_run: what is known for every run, which is more than every path.
+        message: an explanation for human readers.
+        emitted: for each node of the witness, the tools that it calls.
+        every_run: the result for every run, a stronger property than every path.
     """
 
     id: str
@@ -108,7 +108,7 @@ class RuleResult:
 
 @dataclass(frozen=True)
 class Report:
-    """The result of a verification; `passed` where no finding counts and no rule is violated."""
+    """The result of a verification; `passed` if it has no unsuppressed error and no violated rule."""
 
     target: str
     graph: Graph
@@ -122,7 +122,7 @@ class Report:
         return not counting and all(rule.status != "violated" for rule in self.rules)
 
     def to_dict(self) -> Mapping[str, Any]:
-        """The report as JSON, in the public key order."""
+        """Returns the report as JSON, in the public key order."""
         return {
             "target": self.target,
             "framework": self.graph.framework,

@@ -1,10 +1,10 @@
-"""What is known of a policy's rules before the agent runs.
+"""Checks the rules of a policy on a graph, before the agent runs.
 
-A propositional rule is proved or violated on the graph. Of a rule over data, the order of tools that follows from it
-is: where a path breaks that order, it breaks the rule; where none does, a session has to tell about the rest. Nothing
-is proved of tools where some node calls what could not be seen.
+A propositional rule is proved or violated on the graph. For a rule over data, the check uses the tool order that the
+rule implies: a path that violates this order violates the rule, and a session checks the rest at run time. Nothing is
+proved about tools if some node may call tools that cannot be seen.
 
-That is the graph as it is drawn. Of each rule it is also said whether it holds for every run.
+Each rule has a result for the graph as drawn, and one for every run.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from guardagent.workflow.analysis.tool_order import order_of
 from guardagent.workflow.model.graph import Graph
 
 _MESSAGES = {
-    "bad_prefix": "it is broken on this path",
-    "unmet_at_end": "the path ends while something is owed",
-    "postponed_by_cycle": "a cycle can postpone for ever what is owed",
+    "bad_prefix": "this path violates it",
+    "unmet_at_end": "the path ends with a pending obligation",
+    "postponed_by_cycle": "a cycle can postpone the obligation forever",
 }
 
 
 def rule_results(graph: Graph, policies: Policies, findings: Iterable[GraphFinding] = ()) -> Iterator[RuleResult]:
-    """A result for each rule of a policy; `findings` are the graph's structural ones, with suppressions."""
+    """Yields a result for each rule of a policy; `findings` are the structural findings, with suppressions."""
     numbered, runs = NumberedGraph(graph), PossibleCalls.of(graph, policies, findings)
     unseen = [
-        "what is not known of it" if node.kind == "entry" else node.id
+        "unknown parts of the graph" if node.kind == "entry" else repr(node.id)
         for node in graph.nodes
         if may_call_hidden_tools(node)
     ]
@@ -40,7 +40,7 @@ def rule_results(graph: Graph, policies: Policies, findings: Iterable[GraphFindi
         found = _result(numbered, rule, policies.tags, unseen)
         yield replace(found, every_run=every_run(runs, rule, policies.tags))
     for source, _ in policies.requests:
-        why = "a rule in words is judged while the agent runs"
+        why = "a natural language rule is checked at run time"
         yield RuleResult(source.id, "undecidable", message=why, every_run=EveryRunResult(message=why))
 
 
@@ -56,16 +56,16 @@ def _result(graph: NumberedGraph, rule: Rule, sets: Sets, unseen: list[str]) -> 
         return RuleResult(rule.id, "undecidable", message=_undecidable_message(rule, says_nothing=says_nothing))
     if unseen and not enough.automaton.satisfied[0]:
         shown = f"{', '.join(unseen[:3])}{' and others' if len(unseen) > 3 else ''}"
-        message = f"it holds on every path that can be seen; {shown} may call tools that cannot"
+        message = f"it holds on every visible path, but {shown} may call tools that cannot be seen"
         return RuleResult(rule.id, "undecidable", message=message)
     return RuleResult(rule.id, "proved", message="it holds on every path")
 
 
 def _undecidable_message(rule: Rule, *, says_nothing: bool) -> str:
     names = ", ".join(sorted(rule.labels))
-    subject = f"it is about {names}, which a host says while the agent runs" if names else "it is about data"
-    order = "" if says_nothing else "; the order of tools that follows from it holds on every path"
-    return f"{subject}{order}; the rest is judged while the agent runs"
+    subject = f"it depends on {names}, which the host sets at run time" if names else "it depends on data"
+    order = "" if says_nothing else "; the tool order that it implies holds on every path"
+    return f"{subject}{order}; the rest is checked at run time"
 
 
 def _violated(rule_id: str, violation: PathViolation) -> RuleResult:

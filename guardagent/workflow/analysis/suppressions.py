@@ -2,8 +2,8 @@
 
     graph.add_node("sink", sink)  # guardagent: ignore dead-end -- the run may end here
 
-A comment stands in the line of the node's definition, or above it. A policy file has them under `ignore:`. One without
-a reason, and one that matches no finding, is a finding itself.
+A comment is in the line of the node's definition or above it. A policy file lists suppressions under `ignore:`. A
+suppression without a reason or without a matching finding is itself a finding.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _ALIASES = {
 
 @dataclass(frozen=True, slots=True)
 class Suppression:
-    """A finding that is accepted.
+    """An accepted finding.
 
     Attributes:
-        check: which one, as it was written.
-        node: where; None for one of the whole graph.
-        reason: why.
-        place: where the suppression stands: `file:line`.
+        check: the name of the check, as the author wrote it.
+        node: the id of the node; None for the whole graph.
+        reason: the reason of the author.
+        place: the location of the suppression, `file:line`.
     """
 
     check: str
@@ -50,7 +50,7 @@ class Suppression:
 
 
 def check_of(name: str) -> str | None:
-    """The check that a name means, such as `dead-end` or `dead_ends`."""
+    """Returns the check with a name such as `dead-end` or `dead_ends`; None if there is none."""
     return _names().get(name.replace("_", "-"))
 
 
@@ -62,11 +62,11 @@ def _names() -> dict[str, str]:
 def apply_suppressions(
     graph: Graph, findings: Sequence[GraphFinding], suppressions: Sequence[Suppression] = ()
 ) -> list[GraphFinding]:
-    """The findings, marked where they are suppressed, and those that suppressions are themselves.
+    """Marks the suppressed findings, and adds a finding for each wrong suppression.
 
     Args:
-        graph: whose nodes may have comments in their source.
-        findings: what was found.
+        graph: the graph, whose nodes may have comments in their sources.
+        findings: the findings of the structural checks.
         suppressions: those of the policy file.
     """
     known = [*suppressions, *_comments(graph)]
@@ -80,20 +80,20 @@ def _marked(finding: GraphFinding, known: Sequence[Suppression]) -> GraphFinding
 
 
 def _problems(one: Suppression, findings: Sequence[GraphFinding]) -> Iterator[GraphFinding]:
-    what = f"{one.place}: the suppression of {one.check or 'nothing'}{f' at {one.node}' if one.node else ''}"
+    what = f"{one.place}: the suppression of {one.check!r}{f' at {one.node!r}' if one.node else ''}"
     if check_of(one.check) is None:
-        problem = f"{what} names no check{name_hint(one.check, _names())}"
+        problem = f"{what} names an unknown check{name_hint(one.check, _names())}"
     elif not one.reason:
-        problem = f"{what} has no reason; expected `-- and why`"
+        problem = f"{what} has no reason; expected '-- REASON'"
     elif not any(one.matches(finding) for finding in findings):
-        problem = f"{what} matches no finding; take it out"
+        problem = f"{what} matches no finding; remove it"
     else:
         return
     yield GraphFinding("suppressions", one.node, "error", problem)
 
 
 def _comments(graph: Graph) -> Iterator[Suppression]:
-    """The suppressions in the sources of the nodes' definitions."""
+    """Yields the suppressions in the source files of the nodes."""
     places: dict[str, dict[int, Node]] = {}
     for node in graph.nodes:
         file, line = node.metadata.get("file"), node.metadata.get("line")
@@ -115,7 +115,7 @@ def _comments_of(file: Path, nodes: dict[int, Node]) -> Iterator[Suppression]:
 
 
 def _suppression_comments(file: Path) -> Iterator[tuple[int, re.Match[str]]]:
-    """The comments of a file that are suppressions, each with its line."""
+    """Yields the suppression comments of a file, each with its line."""
     try:
         text = file.read_text(encoding="utf-8")
         for token in tokenize.generate_tokens(io.StringIO(text).readline):

@@ -1,8 +1,8 @@
-"""What a rule says of the order of tools, and of that alone: what is known of it without any data.
+"""Approximates a rule by formulas over the order of tools, which need no data.
 
-A rule may also depend on arguments, outputs, facts and state, and on actions, decisions and tags, which a host says
-while the agent runs. So two formulas are made of it that speak of tools only: one that follows from the rule, and one
-that the rule follows from. Where it depends on nothing else, they are the same.
+A rule may depend on arguments, outputs, facts and state, and on actions, decisions and tags that a host sets at run
+time. Two formulas over tools alone bound it: a necessary condition, which the rule implies, and a sufficient condition,
+which implies the rule. They are equal if the rule depends only on tools.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from guardagent.policy.language.formula import (
 
 @dataclass(frozen=True, slots=True)
 class ToolOrder:
-    """What a rule says of the order of tools.
+    """The tool order of a rule.
 
     Attributes:
-        needed: follows from the rule: a path that breaks it breaks the rule.
-        enough: the rule follows from it.
+        necessary: implied by the rule; a path that violates it violates the rule.
+        sufficient: implies the rule.
     """
 
     necessary: Formula
@@ -49,7 +49,7 @@ class ToolOrder:
 
 
 def order_of(rule: ast.Rule, *, negated: bool = False) -> ToolOrder:
-    """What a rule says of the order of tools, every call being one that goes well; or what its negation says."""
+    """Returns the tool order of a rule or of its negation, for runs whose calls all succeed."""
     match rule:
         case ast.Not(body):
             return order_of(body, negated=not negated)
@@ -71,7 +71,7 @@ def _disjunction(orders: Sequence[ToolOrder]) -> ToolOrder:
 
 
 def _without_labels(formula: Formula, value: Formula) -> Formula:
-    """A formula in which something stands for whatever it says of actions, decisions and tags."""
+    """Replaces the atoms about actions, decisions and tags in a formula by `value`."""
     match formula:
         case Literal(name):
             return formula if name.startswith(("tool:", "@")) else value
@@ -90,11 +90,11 @@ def _without_labels(formula: Formula, value: Formula) -> Formula:
 
 @dataclass(frozen=True, slots=True)
 class _MatchingCalls:
-    """Which calls a rule means, as far as their tools tell.
+    """The calls that match a pattern, by their tools alone.
 
     Attributes:
-        surely: these, whatever their arguments, outputs and facts are.
-        perhaps: these, depending on such things, and no others.
+        certain: calls that match with any arguments, outputs and facts.
+        possible: calls that can match; no others do.
     """
 
     certain: Formula
@@ -102,12 +102,12 @@ class _MatchingCalls:
 
 
 def _proposed(pattern: ast.Pattern, condition: ast.Term, *, value: bool = True) -> _MatchingCalls:
-    """Calls that are proposed and match, and whose condition has a value; one may lack arguments, and match."""
+    """Proposed calls that match and whose condition has `value`; a call that lacks arguments can match."""
     return _calls(pattern, condition, value=value, always=_is_any(pattern))
 
 
 def _past(pattern: ast.Pattern, condition: ast.Term, *, value: bool = True) -> _MatchingCalls:
-    """The same of calls that have been; one that lacks an argument of the pattern does not match."""
+    """Past calls that match and whose condition has `value`; a call that lacks an argument does not match."""
     return _calls(pattern, condition, value=value, always=not pattern.arguments)
 
 
@@ -178,7 +178,7 @@ def _always(body: Formula) -> Formula:
 
 
 def _is_any(pattern: ast.Pattern) -> bool:
-    """Whether a pattern means every call of its tools that is proposed."""
+    """Whether a pattern matches every proposed call of its tools."""
     values = [argument.value for argument in pattern.arguments]
     names = [value.name for value in values if isinstance(value, ast.Variable)]
     return all(isinstance(value, ast.Variable | ast.AnyValue) for value in values) and len(set(names)) == len(names)

@@ -79,7 +79,7 @@ def _check_size(graph: Graph, drawn: Sequence[Arrow]) -> None:
     if len(graph.nodes) > MOST_NODES or len(drawn) > MOST_ARROWS:
         raise InputError(
             f"the graph has {len(graph.nodes):,} nodes and {len(drawn):,} arrows; a picture has at most "
-            f"{MOST_NODES:,} and {MOST_ARROWS:,}, or nobody can read it; use --format json, dot or mermaid"
+            f"{MOST_NODES:,} and {MOST_ARROWS:,}; use '--format json', 'dot' or 'mermaid'"
         )
 
 

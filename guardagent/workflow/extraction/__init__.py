@@ -1,11 +1,11 @@
-"""Extracts the workflow graph of a framework's own objects.
+"""Extracts the workflow graph of the objects of a framework.
 
 The extractor of a framework is its module `extractor`, with
 
-    recognises(target: object) -> bool             whether it is one that has a graph; imports nothing of the framework
+    recognises(target: object) -> bool             whether the object has a graph; imports nothing of the framework
     extract(target: object, name: str) -> Graph    the graph
 
-which is loaded for objects whose classes come from the modules that its `package.py` names.
+It is loaded for objects whose classes are from the modules that `package.py` names.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from guardagent.workflow.model.graph import Graph
 
 
 def extract(target: object, name: str = "") -> Graph:
-    """The workflow graph of a framework's object, or a Graph as it is.
+    """Returns the workflow graph of an object of a framework; returns a Graph unchanged.
 
     Raises:
-        InputError: no framework that is known makes such objects.
+        InputError: the object is not from a known framework.
     """
     if isinstance(target, Graph):
         return target
@@ -29,10 +29,10 @@ def extract(target: object, name: str = "") -> Graph:
     kind = type(target)
     known = ", ".join(one.FRAMEWORK for _, one in FRAMEWORKS.load_all() if one.OBJECTS)
     raise InputError(
-        f"a {kind.__module__}.{kind.__qualname__} is no workflow; expected an object of {known}, or a Graph"
+        f"'{kind.__module__}.{kind.__qualname__}' is not a workflow; expected an object of {known}, or a 'Graph'"
     )
 
 
 def from_module(target: object, *packages: str) -> bool:
-    """Whether an object's class, or one that it comes from, is of one of some packages."""
+    """Whether the class of an object, or one of its base classes, is defined in one of the packages."""
     return any(kind.__module__.partition(".")[0] in packages for kind in type(target).__mro__)

@@ -11,14 +11,14 @@ class AgentTools:
     """The tools of one agent.
 
     Attributes:
-        names: what the model calls them.
-        gated: those that wait for a person.
-        gated_when: of those that do not always wait, what decides it.
-        unknown: sets of tools whose members are known only when the agent runs.
-        runs: what a tool runs in its turn: an agent, or a node of a workflow, by the tool's name.
-        escalates: one of them can tell the loop around the agent to end.
-        unseen: what they run that could not be seen, in words.
-        notes: what a person should know.
+        names: the names of the tools for the model.
+        gated: the tools that wait for human approval.
+        gated_when: for tools that do not always wait, the condition.
+        unknown: sets of tools whose members are known only at run time.
+        runs: the agent or workflow node that a tool runs, with the name of the tool.
+        escalates: one of the tools can end the loop around the agent.
+        opaque_calls: descriptions of their calls that could not be seen.
+        notes: remarks for human readers.
     """
 
     names: list[str] = field(default_factory=list)
@@ -31,9 +31,9 @@ class AgentTools:
     notes: list[str] = field(default_factory=list)
 
     def add(self, name: str, gate: str | None = None) -> None:
-        """A tool; `gate` is None where it does not wait, empty where it always does, else what decides it.
+        """Adds a tool; `gate` is None if it is not gated, empty if it is always gated, else the condition.
 
-        Of two tools of one name it is not known which is called: both have to wait.
+        If two tools share a name, the name is gated only if both are: either tool may be the one called.
         """
         again, waits = name in self.names, name in self.gated
         if not again:
@@ -48,14 +48,14 @@ class AgentTools:
             self.gated_when[name] = gate
 
     def all_notes(self) -> list[str]:
-        """What a person should know of the tools."""
+        """Returns the remarks on the tools, including the opaque calls."""
         return [
             *self.notes,
             *(f"may call tools that cannot be seen: {what}" for what in dict.fromkeys(self.opaque_calls)),
         ]
 
     def metadata(self) -> dict[str, Any]:
-        """What is said of the tools in a node's metadata."""
+        """Returns the metadata of the tools for a node."""
         return {
             "gated_when": self.gated_when,
             "unknown_tools": tuple(self.unknown),

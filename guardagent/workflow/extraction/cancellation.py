@@ -1,4 +1,4 @@
-"""What is cut short when one of several branches ends what all of them run in, while the others are still under way."""
+"""Finds the nodes that are cancelled when one of several parallel branches ends the run for all."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ CONDITION = "another branch ended the run"
 
 
 def cancelled_nodes(following: Mapping[str, Iterable[str]], branches: Iterable[str], joins: Iterable[str]) -> list[str]:
-    """The nodes of branches that run at the same time after which the run can be over, if one of them can end it.
+    """Returns the nodes of parallel branches after which the run can end because another branch ends it.
 
     Args:
-        following: what can follow each node.
-        branches: where the branches begin.
+        following: the successors of each node.
+        branches: the first nodes of the branches.
         joins: the nodes that wait for all branches that lead to them.
     """
     first = list(branches)
@@ -29,14 +29,14 @@ def abandoned_nodes(
     following: Mapping[str, Iterable[str]], begins: Iterable[str], branches: Iterable[str], join: str,
     joins: Iterable[str],
 ) -> list[str]:  # fmt: skip
-    """The nodes of branches that are given up when another branch comes to a join first.
+    """Returns the nodes of branches that are abandoned when another branch reaches a join first.
 
     Args:
-        following: what can follow each node.
-        begins: where the run begins.
-        branches: where the branches begin.
-        join: the node that waits for the first only.
-        joins: all nodes that wait: what one of them has waited for on every way to `join` is over by then.
+        following: the successors of each node.
+        begins: the first nodes of the run.
+        branches: the first nodes of the branches.
+        join: the node that waits only for the first branch.
+        joins: all nodes that wait; the branches that such a node awaits on every path to `join` are complete by then.
     """
     start = list(begins)
     over: set[str] = set()
@@ -48,7 +48,7 @@ def abandoned_nodes(
 
 
 def reachable_nodes(following: Mapping[str, Iterable[str]], begins: Iterable[str], past: str = END) -> list[str]:
-    """The nodes that can be come to, but for the end, without going past a node."""
+    """Returns the reachable nodes, except the end, without passing the node `past`."""
     found: dict[str, None] = {}
     pending = list(begins)
     while pending:
@@ -60,7 +60,7 @@ def reachable_nodes(following: Mapping[str, Iterable[str]], begins: Iterable[str
 
 
 def _leads(following: Mapping[str, Iterable[str]], begins: list[str], target: str, past: str = END) -> bool:
-    """Whether a node can be come to without going past another."""
+    """Whether a node can be reached without passing the node `past`."""
     return target in begins or any(
         target in following.get(node, ()) for node in reachable_nodes(following, begins, past)
     )

@@ -1,4 +1,4 @@
-"""Asks the objects of a framework what they are, without importing it."""
+"""Inspects the objects of a framework without importing the framework."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _MISSING: Any = object()
 
 
 class UnknownValue:
-    """What stands for a value that cannot be known, where only the source of a program is read: it counts as false.
+    """A stub for a value that the source of a program does not determine; it is false.
 
     Attributes:
-        name: what is known of it: how the program calls it, or which attribute it is of.
-        is_function: it can be called, most likely.
+        name: the name of the value in the program, or of its attribute.
+        is_function: the value is probably callable.
     """
 
     def __init__(self, name: str, *, callable_: bool = False) -> None:
@@ -27,7 +27,7 @@ class UnknownValue:
 
 
 class Alternatives:
-    """What stands for one of several values, or lists of such; any number in any order, where `repeated`."""
+    """A stub for one of several values or lists of values; with `repeated`, any number of them in any order."""
 
     def __init__(self, options: Iterable[Any], *, repeated: bool = False) -> None:
         self.options, self.repeated = list(options), repeated
@@ -35,7 +35,7 @@ class Alternatives:
 
 
 def flattened(several: Iterable[Any]) -> list[Any]:
-    """Whatever a list can hold: all options of what is one of several, each once."""
+    """Returns the possible elements of a list: each option of its alternatives once."""
     found: list[Any] = []
     for one in several:
         inner = one.options if isinstance(one, Alternatives) else one if isinstance(one, list) else None
@@ -48,7 +48,7 @@ def flattened(several: Iterable[Any]) -> list[Any]:
 
 
 def is_a(target: object, package: str, *names: str) -> bool:
-    """Whether an object is of one of some classes of a package, wherever in it they are defined."""
+    """Whether an object is an instance of one of the classes of a package, in any of its modules."""
     return any(kind.__name__ in names and _of(kind, package) for kind in type(target).__mro__)
 
 
@@ -57,7 +57,7 @@ def _of(kind: type, package: str) -> bool:
 
 
 def defined_outside(target: object, package: str, *methods: str) -> Any:
-    """The first of some methods that a class outside the package gives to an object; None where none does."""
+    """Returns the first of the methods that a class outside the package defines for an object; None if there is none."""
     for kind in type(target).__mro__:
         if _of(kind, package):
             return None
@@ -68,19 +68,19 @@ def defined_outside(target: object, package: str, *methods: str) -> Any:
 
 
 def private_attribute(target: object, attribute: str, distribution: str) -> Any:
-    """An attribute for which a framework has no public name.
+    """Returns a private attribute of a framework's object.
 
     Raises:
-        InputError: this version of the framework has it no more.
+        InputError: this version of the framework does not have the attribute.
     """
     value = getattr(target, attribute, _MISSING)
     if value is not _MISSING:
         return value
     kind = type(target)
     raise InputError(
-        f"{distribution} {_version(distribution)}: a {kind.__module__}.{kind.__qualname__} has no {attribute}, where "
-        f"other versions keep what its graph needs; install a version that this extractor knows (its documentation "
-        f"names them), or verify the graph as JSON"
+        f"{distribution} {_version(distribution)}: '{kind.__module__}.{kind.__qualname__}' has no attribute "
+        f"{attribute!r}, which its graph depends on; install a version that this extractor supports (its documentation "
+        f"lists them), or verify the graph as JSON"
     )
 
 
@@ -88,4 +88,4 @@ def _version(distribution: str) -> str:
     try:
         return version(distribution)
     except PackageNotFoundError:
-        return "(of unknown version)"
+        return "(unknown version)"

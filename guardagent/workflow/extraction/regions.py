@@ -1,7 +1,7 @@
-"""Regions of a run, and how they are put together: for frameworks where agents hold other agents.
+"""Regions of a graph and their composition, for frameworks in which agents contain other agents.
 
-A region is what one agent, or a group of them, adds to a graph: where a run enters it, and where it leaves it. Regions
-are worked out from the inside, and connected from the outside.
+A region is the part of a graph that one agent or a group of agents adds, with its entries and exits. Extractors build
+regions from the inside and connect them from the outside.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from guardagent.workflow.model.graph import END, START, EdgeKind, Graph, GraphBu
 
 @dataclass(frozen=True)
 class RegionEntry:
-    """A way into a region; `parallel` where it is entered together with others."""
+    """An entry of a region; `parallel` if a run takes it together with others."""
 
     node: str
     kind: EdgeKind = "direct"
@@ -24,15 +24,15 @@ class RegionEntry:
 
 @dataclass(frozen=True)
 class RegionExit:
-    """A way out of a region.
+    """An exit of a region.
 
     Attributes:
-        node: the last node of it.
+        node: the last node.
         condition: when a run leaves there.
-        conditional: the run could go on elsewhere instead.
-        escalated: the enclosing loop is to be left, too.
-        joins: what follows waits for all others that join.
-        back: what follows was there before: a loop begins again.
+        conditional: the run can also continue elsewhere.
+        escalated: the run leaves the enclosing loop, too.
+        joins: the next node waits for all exits that join.
+        back: the next node begins another round of a loop.
     """
 
     node: str
@@ -45,11 +45,11 @@ class RegionExit:
 
 @dataclass(frozen=True)
 class Region:
-    """Where a run enters and leaves a part of a graph.
+    """A part of a graph, with its entries and exits.
 
     Attributes:
         nodes: all of its nodes.
-        empty: a run can go through it without coming to any node.
+        empty: a run can pass the region without a node.
     """
 
     entries: tuple[RegionEntry, ...] = ()
@@ -62,13 +62,13 @@ EMPTY_REGION = Region(empty=True)
 
 
 def single(node: str, *, conditional: bool = False, condition: str = "") -> Region:
-    """The region of one node."""
+    """Returns the region of one node."""
     return Region((RegionEntry(node),), (RegionExit(node, condition, conditional),), frozenset({node}))
 
 
 @dataclass
 class _DraftNode:
-    """A node that is not finished."""
+    """A node whose description can still change."""
 
     kind: NodeKind
     label: str
@@ -78,18 +78,18 @@ class _DraftNode:
 
 
 class Assembly:
-    """Collects nodes, each of which belongs to an object, and connects regions."""
+    """Collects the nodes of objects, and connects regions."""
 
     def __init__(self) -> None:
         self._drafts: dict[str, _DraftNode] = {}
         self._edges: dict[tuple[str, str, EdgeKind], dict[str, None]] = {}
-        self._ids: dict[int, tuple[object, str]] = {}  # with the objects, so that their ids stay theirs
+        self._ids: dict[int, tuple[object, str]] = {}  # with the objects, so that Python does not reuse their ids
         self._used_ids = {START, END}
         self._joins: dict[str, dict[str, None]] = {}
         self._notes: list[str] = []
 
     def id(self, owner: object, name: str, within: tuple[str, ...] = ()) -> str:
-        """The node of an object: its name, or its place where something else is called so."""
+        """Returns the node of an object: its name, or a path if the name is in use."""
         if id(owner) not in self._ids:
             self._ids[id(owner)] = (owner, self._unused_id(name, within))
             self._used_ids.add(self._ids[id(owner)][1])
@@ -101,19 +101,19 @@ class Assembly:
         return next(one for one in (*places, *numbered) if one not in self._used_ids)
 
     def has(self, node: str) -> bool:
-        """Whether a node was described."""
+        """Whether a node has a description."""
         return node in self._drafts
 
     def kind(self, node: str) -> NodeKind | None:
-        """What a node was described as."""
+        """Returns the kind of a node; None if it has no description."""
         return self._drafts[node].kind if node in self._drafts else None
 
     def set_kind(self, node: str, kind: NodeKind) -> None:
-        """Says what kind of node it is, after all."""
+        """Changes the kind of a node."""
         self._drafts[node].kind = kind
 
     def metadata_of(self, node: str, key: str) -> Any:
-        """What was said of a node under a key; None where nothing was."""
+        """Returns the metadata of a node under a key; None if there is none."""
         return self._drafts[node].metadata.get(key)
 
     def describe(
@@ -126,17 +126,17 @@ class Assembly:
         gated_tools: Iterable[str] = (),
         **metadata: Any,
     ) -> str:
-        """Says what a node is; nothing and emptiness in `metadata` are left out."""
+        """Describes a node, and returns its id; leaves out empty values of `metadata`."""
         known = {key: value for key, value in metadata.items() if value not in (None, (), [], {}, False, "")}
         self._drafts[node] = _DraftNode(kind, label, tuple(tools), tuple(gated_tools), known)
         return node
 
     def mark(self, node: str, **metadata: Any) -> None:
-        """Says more of a node."""
+        """Adds metadata to a node."""
         self._drafts[node].metadata.update(metadata)
 
     def note(self, text: str) -> None:
-        """Says something that a person should know."""
+        """Adds a remark for human readers."""
         self._notes.append(text)
 
     def connect(self, exits: Iterable[RegionExit], entries: Iterable[RegionEntry]) -> None:
@@ -151,7 +151,7 @@ class Assembly:
                 self._joins.setdefault(entry.node, {}).update(dict.fromkeys(sorted(joining)))
 
     def insert(self, graph: Graph, name: str) -> Region:
-        """Takes in another graph, its nodes under a name."""
+        """Adds the nodes of another graph under a name, and returns its region."""
         ids = {node.id: self.id(node, node.id, (name,)) for node in graph.nodes if node.id not in (START, END)}
         for node in graph.nodes:
             if node.id in ids:
@@ -170,11 +170,11 @@ class Assembly:
         return Region(tuple(entries), tuple(exits), frozenset(ids.values()))
 
     def join(self, node: str, before: Iterable[str]) -> None:
-        """Says that a node waits for all of some others."""
+        """Makes a node wait for all nodes of `before`."""
         self._joins.setdefault(node, {}).update(dict.fromkeys(before))
 
     def graph(self, name: str, framework: str, whole: Region) -> Graph:
-        """The graph of a run that is one region."""
+        """Returns the graph of a run through one region."""
         self.connect([RegionExit(START)], whole.entries)
         self.connect(whole.exits, [RegionEntry(END)])
         if whole.empty:
@@ -191,7 +191,7 @@ class Assembly:
         return builder.graph()
 
     def _emit(self, builder: GraphBuilder) -> None:
-        """The edges: one for each pair and kind, with all its conditions; a router's are conditional."""
+        """Adds one edge for each pair of nodes and kind, with all conditions; edges of a router are conditional."""
         merged: dict[tuple[str, str, EdgeKind], dict[str, None]] = {}
         for (source, target, kind), conditions in self._edges.items():
             draft = self._drafts.get(source)
@@ -202,7 +202,7 @@ class Assembly:
 
 
 def sequence(assembly: Assembly, regions: Iterable[Region]) -> Region:
-    """Regions one after another; once something has escalated, whatever follows leaves the loop around it."""
+    """Returns regions in sequence; after an escalation, the following exits leave the enclosing loop."""
     whole = Region(empty=True)
     for one in regions:
         assembly.connect(whole.exits, one.entries)
@@ -216,7 +216,7 @@ def sequence(assembly: Assembly, regions: Iterable[Region]) -> Region:
 
 
 def _propagated(before: Iterable[RegionExit], region: Region) -> Iterable[RegionExit]:
-    """The exits of a region, escalated where a run could come into it so."""
+    """Yields the exits of a region, escalated if a run can enter the region escalated."""
     states = {one.escalated for one in before} or {False}
     for one in region.exits:
         for escalated in sorted(states):
@@ -224,12 +224,12 @@ def _propagated(before: Iterable[RegionExit], region: Region) -> Iterable[Region
 
 
 def parallel(assembly: Assembly, regions: Iterable[Region], cancelling: Iterable[bool] = ()) -> Region:
-    """Regions that run at the same time; what follows waits for all of them.
+    """Returns regions in parallel; the next node waits for all of them.
 
     Args:
-        assembly: where they are connected.
+        assembly: the assembly that connects them.
         regions: the branches.
-        cancelling: for each branch, whether an escalation in it ends the others, wherever they are.
+        cancelling: for each branch, whether an escalation in it cancels the others.
     """
     several = tuple(regions)
     running = [one for one in several if one.entries]
@@ -246,7 +246,7 @@ def parallel(assembly: Assembly, regions: Iterable[Region], cancelling: Iterable
 
 
 def alternatives(assembly: Assembly, regions: Iterable[Region], repeated: bool) -> Region:  # noqa: FBT001
-    """One of some regions, whichever it is; any number of them in any order, where `repeated`."""
+    """Returns a choice between regions; with `repeated`, any number of them in any order."""
     several = tuple(regions)
     entries = tuple(replace(entry, kind="conditional") for one in several for entry in one.entries)
     exits = tuple(replace(leave, conditional=True) for one in several for leave in one.exits)

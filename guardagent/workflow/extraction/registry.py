@@ -1,8 +1,8 @@
-"""The frameworks: what each says of itself, and the parts of it that read workflows, each loaded when it is needed.
+"""The registered frameworks, with their extractors and source readers, which are loaded on demand.
 
-A framework is a folder of `guardagent.frameworks`, or a package that registers itself. Its `package.py` says which
-parts it has: an extractor where it names the modules of its objects (`OBJECTS`), a source reader where it names the
-packages that programs import (`PACKAGES`).
+A framework is a folder of `guardagent.frameworks`, or a package that registers itself. Its `package.py` declares its
+parts: an extractor if it names the modules of its objects (`OBJECTS`), a source reader if it names the packages that
+programs import (`PACKAGES`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SOURCES = Plugins(
 
 
 def extractors_of(target: object) -> Iterator[Any]:
-    """The extractors of the frameworks that an object's class comes from; no other is loaded."""
+    """Yields the extractors of the frameworks that define the class of an object; loads no other."""
     modules = _modules_of(target)
     for name, package in FRAMEWORKS.load_all():
         if any(one == known or one.startswith(f"{known}.") for known in package.OBJECTS for one in modules):
@@ -35,6 +35,6 @@ def extractors_of(target: object) -> Iterator[Any]:
 
 
 def _modules_of(target: object) -> set[str]:
-    """The modules of the classes that an object comes from, or that a class does, and of their metaclasses."""
+    """Returns the modules of the base classes of an object or a class, and of their metaclasses."""
     kinds = [type(target), type(type(target)), *([target] if isinstance(target, type) else [])]
     return {str(one.__module__) for kind in kinds for one in kind.__mro__}

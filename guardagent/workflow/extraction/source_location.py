@@ -1,4 +1,4 @@
-"""Finds where in the program's source an object is made that says its name: `LlmAgent(name="draft", ...)`."""
+"""Finds the source location where a named object is constructed, as in `LlmAgent(name="draft", ...)`."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _LIBRARIES = tuple(
 
 
 def source_location(target: object, name: str, *classes: str) -> dict[str, Any]:
-    """Where an object was made: one that is read from its source knows it, another is found by its name."""
+    """Returns the file and line where an object is constructed: from its stub, or by its name."""
     if isinstance(target, Stub):
         return {"file": getattr(target, "file", None), "line": getattr(target, "line", None)}
     return construction_site(name, *classes)
 
 
 def construction_site(name: str, *classes: str) -> dict[str, Any]:
-    """The file and line where an object of one of some classes is made by that name; nothing where not just one is."""
+    """Returns the file and line where an object of that name is constructed; empty unless there is exactly one."""
     found = [(file, line) for kind, file, line in _index(tuple(_files())).get(name, ()) if kind in classes]
     return {"file": found[0][0], "line": found[0][1]} if len(found) == 1 else {}
 
 
 @lru_cache(maxsize=4)
 def _index(files: tuple[str, ...]) -> dict[str, list[tuple[str, str, int]]]:
-    """For each name that is given in a call: what is called, and where."""
+    """Maps each name in a call to the callees, with file and line."""
     found: dict[str, list[tuple[str, str, int]]] = {}
     for file in dict.fromkeys(files):
         for name, kind, line in _calls(file):
@@ -41,7 +41,7 @@ def _index(files: tuple[str, ...]) -> dict[str, list[tuple[str, str, int]]]:
 
 
 def _files() -> Iterator[str]:
-    """The files of the program's own modules."""
+    """Yields the files of the modules of the program."""
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         own = isinstance(file, str) and file.endswith(".py") and not file.startswith(_LIBRARIES)
@@ -51,7 +51,7 @@ def _files() -> Iterator[str]:
 
 @lru_cache(maxsize=256)
 def _calls(file: str) -> tuple[tuple[str, str, int], ...]:
-    """All calls in a file that give a name: the name, what is called, and the line."""
+    """Returns the calls in a file that pass a name: the name, the callee and the line."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError, RecursionError):
@@ -61,7 +61,7 @@ def _calls(file: str) -> tuple[tuple[str, str, int], ...]:
 
 
 def _name_argument(call: ast.Call) -> str:
-    """The name that a call gives, where it is written out."""
+    """Returns the name that a call passes as a literal; empty if there is none."""
     argument = next((one.value for one in call.keywords if one.arg == "name"), call.args[0] if call.args else None)
     return argument.value if isinstance(argument, ast.Constant) and isinstance(argument.value, str) else ""
 

@@ -1,4 +1,4 @@
-"""The workflow graph of an agent: its steps, and what can follow what (Agentproof, Definition 1)."""
+"""The workflow graph of an agent: its steps and their possible order (Agentproof, Definition 1)."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class Node:
     """One step of a workflow.
 
     Attributes:
-        id: its name, unique in the graph.
+        id: the name of the step, unique in the graph.
         kind: a node with tools is `tool`, whether or not a model chooses among them.
-        label: what a person calls it.
+        label: the name for human readers.
         tools: the tools that it can call.
-        gated_tools: those of them that need a person's approval before they run.
+        gated_tools: those of the tools that need human approval before they run.
         metadata: `model_chooses` (a model decides whether to call the tools), `file` and `line` of its definition,
-            `widened` (where it leads to could not be known, so that there are more edges than in truth),
+            `widened` (its targets are unknown, so there are more edges than in the program),
             `tools_unknown` (it may call tools that could not be seen),
-            `guess` (what it is was told from its name), and what else an extractor has to say.
+            `guess` (its kind is a guess from its name), and other keys of the extractor.
     """
 
     id: str
@@ -55,7 +55,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """That one step can follow another; `condition` is when, in the words of the framework."""
+    """A possible transition between two steps; `condition` says when it is taken, as the framework words it."""
 
     source: str
     target: str
@@ -68,14 +68,14 @@ class Edge:
 
 @dataclass(frozen=True)
 class Graph:
-    """A workflow graph. Immutable; equal where its JSON is.
+    """A workflow graph: immutable, and equal to another if their JSON is equal.
 
     Attributes:
-        name: of the workflow.
-        framework: the extractor's name, such as `langgraph`; `json` for one that was read.
-        entry_id: the one node where it begins.
-        exit_ids: the nodes where it ends.
-        notes: what a person should know of the extraction: guesses, and where edges were widened.
+        name: the name of the workflow.
+        framework: the name of the extractor, such as `langgraph`; `json` for a graph file.
+        entry_id: the only node where a run begins.
+        exit_ids: the nodes where a run ends.
+        notes: remarks on the extraction for human readers, such as guesses and widened edges.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Graph:
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """The graph as JSON, in the public key order."""
+        """Returns the graph as JSON, in the public key order."""
         return {
             "name": self.name,
             "framework": self.framework,
@@ -104,7 +104,7 @@ class Graph:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of all of it, in whatever order its nodes and edges stand."""
+        """A hash of the whole graph that does not depend on the order of its nodes and edges."""
         parts = [
             ascii((self.name, self.framework, self.entry_id, self.exit_ids)),
             *sorted(map(_node_line, self.nodes)),
@@ -114,15 +114,15 @@ class Graph:
 
 
 def _node_line(node: Node) -> str:
-    """All of a node, in one line; no two different ones have the same."""
+    """A line with every field of a node; different nodes have different lines."""
     more = json.dumps(thaw(node.metadata), sort_keys=True, default=str) if node.metadata else "{}"
     return f"{node.id!a} {node.kind} {node.label!a} {node.tools!a} {node.gated_tools!a} {more}"
 
 
 class GraphBuilder:
-    """Collects the nodes and edges of a graph: what an extractor works with.
+    """Collects the nodes and edges of a graph for an extractor.
 
-    Entry and exit are there from the beginning, as `__start__` and `__end__`.
+    The entry `__start__` and the exit `__end__` exist from the beginning.
     """
 
     def __init__(self, name: str, framework: str) -> None:
@@ -141,13 +141,13 @@ class GraphBuilder:
         gated_tools: Iterable[str] = (),
         **metadata: Any,
     ) -> None:
-        """Adds a node, or replaces the one of that id. A value of None in `metadata` is left out."""
+        """Adds a node, or replaces the node with that id. Leaves out metadata that is None."""
         known = {key: value for key, value in metadata.items() if value is not None}
         all_tools, gated = tuple(dict.fromkeys(tools)), tuple(dict.fromkeys(gated_tools))
         self._nodes[id] = Node(id, kind, label or id, all_tools, gated, freeze(known))
 
     def edge(self, source: str, target: str, kind: EdgeKind = "direct", condition: str = "") -> None:
-        """Adds an edge; the same one twice is one."""
+        """Adds an edge, unless the graph has the same edge already."""
         self._edges.setdefault((source, target, kind, condition), Edge(source, target, kind, condition))
 
     def has_edge_from(self, source: str) -> bool:
@@ -157,18 +157,18 @@ class GraphBuilder:
         return id in self._nodes
 
     def note(self, text: str) -> None:
-        """Says something that a person should know of the extraction."""
+        """Adds a remark on the extraction for human readers."""
         if text not in self.notes:
             self.notes.append(text)
 
     def note_hidden_tools(self, text: str) -> None:
-        """Says that the workflow may call tools that could not be seen, it is not known where: its entry is marked."""
+        """Notes that an unknown part of the workflow may call tools that cannot be seen, and marks the entry."""
         self.note(text)
         entry = self._nodes[START]
         self._nodes[START] = replace(entry, metadata=freeze({**entry.metadata, "tools_unknown": True}))
 
     def graph(self) -> Graph:
-        """The graph. An exit that no edge leads to stays: that is for the checks to find."""
+        """Returns the graph. An unreachable exit stays in it: the checks report it."""
         return Graph(
             self.name, self.framework, START, (END,), tuple(self._nodes.values()), tuple(self._edges.values()),
             tuple(self.notes),

@@ -1,6 +1,6 @@
 """Reads a JSON text piece by piece: an object member by member, a list item by item.
 
-So the whole of a large file is never there at once, and a file that is something else is refused where that begins.
+The values of a large file are never in memory at once, and a file with other content is rejected where it differs.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from typing import Any, NoReturn
 from guardagent._support import strict_json
 
 _CHUNK = 200_000  # characters that are read at once
-_BETWEEN = re.compile(r"\}(?=[ \t\n\r]*,[ \t\n\r]*\{)")  # two objects of a list; or within a text, or deeper down
+_BETWEEN = re.compile(
+    r"\}(?=[ \t\n\r]*,[ \t\n\r]*\{)"
+)  # between two objects of a list; also matches within a string, or at a deeper level
 _SPACE = re.compile(r"[ \t\n\r]*")
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # of a character beyond the first 65,536; without the other, it is none
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # half of a surrogate pair: invalid without the other half
 Scan = Callable[[str, int], tuple[Any, int]]
-_KINDS = {"{": "an object", "[": "a list", '"': "a text", "t": "true", "f": "false", "n": "null", "": "nothing"}
+_KINDS = {"{": "an object", "[": "a list", '"': "a string", "t": "true", "f": "false", "n": "null", "": "nothing"}
 _KINDS |= dict.fromkeys("-0123456789", "a number")
 
 
 class JsonError(Exception):
-    """It is no JSON, or none that is acceptable; with the line and what was wrong there."""
+    """The file is not valid JSON; has the line and the problem."""
 
     def __init__(self, problem: str, line: int) -> None:
         super().__init__(problem)
@@ -30,9 +32,9 @@ class JsonError(Exception):
 
 
 class JsonText:
-    """A JSON text, and how far it was read.
+    """A JSON text with a position.
 
-    All methods raise `JsonError`. What begins is to be read before anything else is.
+    All methods raise `JsonError`. Read each value completely before the next one.
 
     Args:
         data: the bytes of a file.
@@ -43,18 +45,18 @@ class JsonText:
         try:
             self._text = data.decode(json.detect_encoding(data))
         except UnicodeDecodeError as error:
-            raise JsonError(f"is no text: {error.reason}", data.count(b"\n", 0, error.start) + 1) from None
+            raise JsonError(f"is not text: {error.reason}", data.count(b"\n", 0, error.start) + 1) from None
         self._no_chunk_before = 0
         self._scan = _scanner(self._text, strict_json.unique_keys)
-        self._scan_quickly = _scanner(self._text, None)  # which takes the last of the values of a key that stands twice
+        self._scan_quickly = _scanner(self._text, None)  # of a duplicate key, it takes the last value
         self._skip()
 
     def kind(self) -> str:
-        """What begins here, in words."""
-        return _KINDS.get(self._text[self._at : self._at + 1], "no JSON value")
+        """Names the kind of the value at this position."""
+        return _KINDS.get(self._text[self._at : self._at + 1], "not a JSON value")
 
     def value(self) -> Any:
-        """The value that begins here."""
+        """Reads the value at this position."""
         try:
             value, self._at = self._scan(self._text, self._at)
         except json.JSONDecodeError as error:
@@ -62,17 +64,17 @@ class JsonText:
         except StopIteration as stop:
             self._wrong("expected a value", stop.value)
         except RecursionError:
-            self._wrong("is nested too deep", self._at)
+            self._wrong("is nested too deeply", self._at)
         except ValueError as error:
             self._wrong(str(error), self._at)
         self._skip()
         return value
 
     def members(self) -> Iterator[str]:
-        """The keys of the object that begins here; after each, its value is to be read."""
+        """Yields the keys of the object at this position; read the value after each key."""
         seen: set[str] = set()
         for _ in self._separated("}"):
-            if self.kind() != "a text":
+            if self.kind() != "a string":
                 self._wrong(f"is {self.kind()}; expected a key", self._at)
             key = self.value()
             if key in seen:
@@ -82,12 +84,12 @@ class JsonText:
             yield key
 
     def items(self) -> Iterator[Any]:
-        """The items of the list that begins here."""
+        """Yields the items of the list at this position."""
         for _ in self._separated("]"):
             yield from self._chunk() or [self.value()]
 
     def _chunk(self) -> list[Any]:
-        """Many items at once, where they are objects and nothing is wrong with them."""
+        """Reads many items at once if they are valid objects; else returns an empty list."""
         if self._at < self._no_chunk_before:
             return []
         between = _BETWEEN.search(self._text, self._at + _CHUNK)
@@ -99,23 +101,23 @@ class JsonText:
             items, end = self._scan_quickly(text, 0)
             if text.count(":") != sum(
                 map(dict.__len__, items)
-            ):  # a key may stand twice; or there are more, within the values
+            ):  # a key may be duplicate, or the values have keys or colons
                 items, end = self._scan(text, 0)
         except (ValueError, StopIteration, RecursionError, TypeError):
-            return []  # it ends within an item, or there is a mistake: one by one it is said which
+            return []  # the chunk ends within an item, or has an error: reading item by item finds which
         if end < len(text):
-            return []  # the list ends before
+            return []  # the list ends earlier
         self._at = between.end()
         self._skip()
         return items  # type: ignore[no-any-return]
 
     def end(self) -> None:
-        """Nothing follows."""
+        """Checks that the text ends here."""
         if self._at < len(self._text):
-            self._wrong("expected nothing more", self._at)
+            self._wrong("expected the end of the file", self._at)
 
     def _separated(self, closing: str) -> Iterator[None]:
-        """Once for each member or item: then it is to be read."""
+        """Yields before each member or item, for the caller to read it."""
         self._at += 1
         self._skip()
         if self._text.startswith(closing, self._at):
@@ -134,21 +136,21 @@ class JsonText:
         self._skip()
 
     def _skip(self) -> None:
-        self._at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]  # it also matches nothing
+        self._at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]  # it also matches an empty string
 
     def _wrong(self, problem: str, at: int) -> NoReturn:
         raise JsonError(problem, self._text.count("\n", 0, at) + 1) from None
 
 
 def _scanner(text: str, hook: Callable[[list[tuple[str, Any]]], Any] | None) -> Scan:
-    """What reads one value, and tells where it ends."""
+    """Returns a function that reads one value and returns it with its end."""
     scan: Scan = strict_json.decoder(object_pairs_hook=hook).scan_once  # type: ignore[attr-defined]
     if not _SURROGATE.search(text):
         return scan
 
     def scan_whole(text: str, at: int) -> tuple[Any, int]:
         value, end = scan(text, at)
-        json.dumps(value, ensure_ascii=False).encode()  # fails where a text holds half a character
+        json.dumps(value, ensure_ascii=False).encode()  # fails on a lone surrogate
         return value, end
 
     return scan_whole

@@ -17,7 +17,7 @@ from guardagent.workflow.extraction import extract
 
 
 def main(target: str, answer: Path) -> None:
-    """Writes the graph, or the error."""
+    """Writes the graph of the target, or the error, to a file."""
     try:
         graph = extract(_attribute(target), target)
         content: dict[str, Any] = {"graph": graph.to_dict()}
@@ -26,10 +26,10 @@ def main(target: str, answer: Path) -> None:
     except GuardError as error:
         content = {"error": str(error)}
     except Exception as error:  # noqa: BLE001 - an extractor that meets what it does not know
-        content = {"error": f"its graph could not be extracted: {_where(error)}"}
+        content = {"error": f"the graph could not be extracted: {_where(error)}"}
     answer.write_text(json.dumps(content, default=str), encoding="utf-8")
     sys.stdout.flush()
-    os._exit(0)  # threads that the target has started do not keep it
+    os._exit(0)  # threads of the target do not keep the process alive
 
 
 class _TargetError(Exception):
@@ -42,7 +42,7 @@ def _attribute(target: str) -> Any:
     for name in path.split("."):
         if not hasattr(found, name):
             known = [one for one in dir(found) if not one.startswith("_")]
-            raise _TargetError(f"{place} has no attribute {name!r}{name_hint(name, known)}")
+            raise _TargetError(f"{place!r} has no attribute {name!r}{name_hint(name, known)}")
         found = getattr(found, name)
     return found
 

@@ -1,4 +1,4 @@
-"""Reads a graph from its JSON, and says where what is wrong stands: `graph.json: nodes[3].kind: ...`."""
+"""Reads a graph from JSON; errors name their place: `graph.json: nodes[3].kind: ...`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from guardagent.workflow.model.graph import EDGE_KINDS, NODE_KINDS, Edge, Graph,
 from guardagent.workflow.model.json_text import JsonError, JsonText
 
 MAX_BYTES = 1_500_000_000
-MAX_DEPTH = 50  # of a node's metadata
+MAX_DEPTH = 50  # of the metadata of a node
 _EXPECTED = {
-    "name": "a text",
-    "framework": "a text",
-    "entry_id": "a text",
+    "name": "a string",
+    "framework": "a string",
+    "entry_id": "a string",
     "exit_ids": "a list",
     "nodes": "a list",
     "edges": "a list",
@@ -27,22 +27,22 @@ _EXPECTED = {
 _REQUIRED = ("entry_id", "exit_ids", "nodes", "edges")
 _NODE_KEYS = frozenset({"id", "kind", "label", "tools", "gated_tools", "metadata"})
 _EDGE_KEYS = frozenset({"source", "target", "kind", "condition"})
-_KINDS_OF_NODES = {kind: kind for kind in NODE_KINDS}  # so that equal texts are one
+_KINDS_OF_NODES = {kind: kind for kind in NODE_KINDS}  # so that equal strings are one object
 _KINDS_OF_EDGES = {kind: kind for kind in EDGE_KINDS}
 _NONE: list[str] = []
 _NOTES_MISSING = (
-    "the file does not say what could not be seen of the workflow, so nothing is proved of it for every run: write "
-    'it anew with `guardagent graph TARGET --format json --out FILE`, or add `"notes": []` if it was written by hand'
+    "the file has no 'notes' about hidden parts of the workflow, so nothing is proved for every run; write it again "
+    "with 'guardagent graph TARGET --format json --out FILE', or add '\"notes\": []' if it was written by hand"
 )
 
-Member = tuple[str, str, Callable[[], Any]]  # (key, what its value is in words, what gives the value)
+Member = tuple[str, str, Callable[[], Any]]  # (key, kind of its value, function that returns the value)
 
 
 def read_graph(path: Path | str) -> Graph:
-    """The graph in a JSON file.
+    """Reads the graph in a JSON file.
 
     Raises:
-        InputError: it cannot be read, or is no graph; with the place in it, and what was expected there.
+        InputError: the file cannot be read or is not a graph; the message names the place and what was expected.
     """
     path = Path(path)
     try:
@@ -58,7 +58,7 @@ def read_graph(path: Path | str) -> Graph:
 
 
 def graph_of(value: Any, path: Path | str = "graph") -> Graph:
-    """The graph of a JSON value.
+    """Reads the graph of a JSON value.
 
     Raises:
         InputError: as `read_graph`.
@@ -79,30 +79,30 @@ def _parsed_members(value: Any) -> Iterator[Member]:
 
 
 def _kind(value: Any) -> str:
-    """What a JSON value is, in words."""
-    kinds = {dict: "an object", list: "a list", str: "a text", bool: str(value).lower(), type(None): "null"}
+    """Names the kind of a JSON value."""
+    kinds = {dict: "an object", list: "a list", str: "a string", bool: str(value).lower(), type(None): "null"}
     return kinds.get(type(value), "a number")
 
 
 class _GraphReader:
-    """Reads one graph: each part quickly where it is right, and else by what says what is wrong with it.
+    """Reads one graph: valid parts fast, invalid parts again to find the error.
 
     Args:
-        path: what messages begin with.
+        path: the file, with which messages begin.
     """
 
     def __init__(self, path: Path | str) -> None:
         self._path = path
         self._ids: list[str] = []
         self._numbers: dict[str, int] = {}
-        self._tools: dict[tuple[str, ...], tuple[str, ...]] = {}  # those of many nodes are the same
+        self._tools: dict[tuple[str, ...], tuple[str, ...]] = {}  # many nodes have the same tools
 
     def fail(self, place: str, problem: str) -> NoReturn:
         raise InputError(f"{self._path}: {f'{place}: ' if place else ''}{problem}")
 
     def graph(self, kind: str, members: Iterable[Member]) -> Graph:
         if kind != "an object":
-            self.fail("", f"is {kind}; expected an object with {', '.join(_REQUIRED)}")
+            self.fail("", f"is {kind}; expected an object with {', '.join(map(repr, _REQUIRED))}")
         found: dict[str, Any] = {"name": Path(self._path).stem, "framework": "json"}
         for key, its_kind, read in members:
             if key not in _EXPECTED:
@@ -111,11 +111,11 @@ class _GraphReader:
                 self.fail(key, f"is {its_kind}; expected {_EXPECTED[key]}")
             found[key] = self.member(key, read(), nodes_known="nodes" in found)
         if missing := [key for key in _REQUIRED if key not in found]:
-            self.fail("", f"has no {missing[0]!r}; expected {', '.join(_REQUIRED)}")
+            self.fail("", f"has no {missing[0]!r}; expected {', '.join(map(repr, _REQUIRED))}")
         return self.assembled(found)
 
     def member(self, key: str, value: Any, *, nodes_known: bool) -> Any:
-        """A member of the graph. Edges that come before the nodes are only looked at."""
+        """Reads a member of the graph; of edges before the nodes, checks only their form."""
         match key:
             case "nodes":
                 return tuple([self.node(one, at) for at, one in enumerate(value)])
@@ -129,7 +129,7 @@ class _GraphReader:
         if type(found["edges"]) is list:
             found["edges"] = self.edges(found["edges"])
         edges, sources, targets = found.pop("edges")
-        if found["framework"] != "json":  # an extractor's; who writes a graph by hand has no notes to make
+        if found["framework"] != "json":  # written by an extractor; a graph written by hand needs no notes
             found.setdefault("notes", (_NOTES_MISSING,))
         graph = Graph(**found, edges=edges)
         self.check_ends(graph)
@@ -178,12 +178,12 @@ class _GraphReader:
         place += "."
         name = self.string(value["id"], f"{place}id")
         if name in self._numbers:
-            self.fail(f"{place}id", f"{name!r} is the id of another node already; expected one of its own")
+            self.fail(f"{place}id", f"{name!r} is already the id of another node; expected a unique id")
         self.choice(value["kind"], f"{place}kind", NODE_KINDS)
         self.string(value.get("label", ""), f"{place}label", empty=True)
         tools, gated = self.strings(value, "tools", place), self.strings(value, "gated_tools", place)
         if unknown := sorted(set(gated) - set(tools)):
-            self.fail(f"{place}gated_tools", f"{unknown[0]!r} is none of its tools{name_hint(unknown[0], tools)}")
+            self.fail(f"{place}gated_tools", f"{unknown[0]!r} is not one of its tools{name_hint(unknown[0], tools)}")
         metadata = value.get("metadata", {})
         if type(metadata) is not dict:
             self.fail(f"{place}metadata", f"is {_kind(metadata)}; expected an object")
@@ -192,7 +192,7 @@ class _GraphReader:
     # --- edges
 
     def edges(self, values: Iterable[Any]) -> tuple[tuple[Edge, ...], list[int], list[int]]:
-        """The edges, and the numbers of their sources and targets."""
+        """Reads the edges, with the numbers of their sources and targets."""
         numbers, kinds = self._numbers, _KINDS_OF_EDGES
         edges, sources, targets = [], [], []
         for at, value in enumerate(values):
@@ -213,11 +213,11 @@ class _GraphReader:
         self.check_edge(value, at)
         for end in ("source", "target"):
             if value[end] not in self._numbers:
-                self.fail(f"edges[{at}].{end}", f"there is no node {value[end][:60]!r}; expected the id of one")
+                self.fail(f"edges[{at}].{end}", f"there is no node {value[end][:60]!r}; expected the id of a node")
         raise AssertionError(value)
 
     def check_edge(self, value: Any, at: int) -> Any:
-        """An edge, but for whether there are such nodes."""
+        """Checks an edge, except whether its nodes exist."""
         place = f"edges[{at}]"
         self.keys(value, place, _EDGE_KEYS, required=("source", "target"))
         self.string(value["source"], f"{place}.source")
@@ -230,47 +230,48 @@ class _GraphReader:
 
     def keys(self, value: Any, place: str, known: Collection[str], required: Collection[str]) -> None:
         if type(value) is not dict:
-            self.fail(place, f"is {_kind(value)}; expected an object with {', '.join(required)}")
+            self.fail(place, f"is {_kind(value)}; expected an object with {', '.join(map(repr, required))}")
         for key in value:
             if key not in known:
                 self.fail(place, f"unknown key {key[:60]!r}{name_hint(key[:60], known)}")
         for key in required:
             if key not in value:
-                self.fail(place, f"has no {key!r}; expected {', '.join(required)}")
+                self.fail(place, f"has no {key!r}; expected {', '.join(map(repr, required))}")
 
     def string(self, value: Any, place: str, *, empty: bool = False) -> str:
         if type(value) is not str or not (value or empty):
-            self.fail(place, f"is {_kind(value) if value != '' else 'empty'}; expected a text")
+            self.fail(place, f"is {_kind(value) if value != '' else 'empty'}; expected a string")
         return value
 
     def strings(self, value: Mapping[str, Any], key: str, place: str) -> list[str]:
         found = value.get(key, _NONE)
         if type(found) is not list:
-            self.fail(f"{place}{key}", f"is {_kind(found)}; expected a list of texts")
+            self.fail(f"{place}{key}", f"is {_kind(found)}; expected a list of strings")
         for at, one in enumerate(found):
             self.string(one, f"{place}{key}[{at}]")
         return found
 
     def choice(self, value: Any, place: str, known: Collection[str]) -> None:
         if type(value) is not str:
-            self.fail(place, f"is {_kind(value)}; expected one of {', '.join(known)}")
+            self.fail(place, f"is {_kind(value)}; expected one of {', '.join(map(repr, known))}")
         if value not in known:
             self.fail(place, f"unknown kind {value[:60]!r}{name_hint(value[:60], known)}")
 
     def check_ends(self, graph: Graph) -> None:
-        """There is one entry, and at least one exit."""
+        """Checks that there is one entry and at least one exit."""
         entries = [node.id for node in graph.nodes if node.kind == "entry"]
         if entries != [graph.entry_id]:
             found = ", ".join(map(repr, entries[:5])) or "none"
             self.fail(
-                "entry_id", f"is {graph.entry_id!r}, and the nodes of kind entry are {found}; expected just that one"
+                "entry_id",
+                f"is {graph.entry_id!r}, but the nodes of kind 'entry' are {found}; expected only this one",
             )
         if not graph.exit_ids:
             self.fail("exit_ids", "is empty; expected at least one exit")
         for at, exit_id in enumerate(graph.exit_ids):
             number = self._numbers.get(exit_id)
             if number is None or graph.nodes[number].kind != "exit":
-                self.fail(f"exit_ids[{at}]", f"{exit_id!r} is no node of kind exit")
+                self.fail(f"exit_ids[{at}]", f"{exit_id!r} is not a node of kind 'exit'")
 
 
 def _are_strings(values: list[Any]) -> bool:
@@ -278,6 +279,6 @@ def _are_strings(values: list[Any]) -> bool:
 
 
 def _is_deeper(value: Any, depth: int) -> bool:
-    """Whether objects and lists are nested more than so deep."""
+    """Whether objects and lists are nested deeper than `depth`."""
     inner = value.values() if type(value) is dict else value if type(value) is list else ()
     return bool(inner) and (depth == 0 or any(_is_deeper(one, depth - 1) for one in inner))

@@ -1,11 +1,11 @@
-"""What a command line names as its target, and its graph.
+"""Targets of the command line, and their graphs.
 
     graph.json        a graph
-    app.py            the source alone: nothing of it is imported or run
+    app.py            the source alone: nothing is imported or run
     app.py:graph      an object of a file, which is imported
     app.flows:graph   an object of a module, which is imported
 
-What is imported is imported in a process of its own, within a time limit: it may print, exit or never end.
+Imports run in a separate process with a time limit, since a target may print, exit or never end.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ SECONDS = 25.0  # to import a target and extract its graph
 
 
 def graph_of_target(target: str, *, seconds: float = SECONDS) -> Graph:
-    """The graph that a target names.
+    """Returns the graph of a target.
 
     Raises:
-        InputError: there is no such target, it is no workflow, or importing it fails or does not end.
+        InputError: the target does not exist or is not a workflow, or its import fails or takes too long.
     """
     if target.endswith(".json"):
         return read_graph(target)
@@ -38,10 +38,10 @@ def graph_of_target(target: str, *, seconds: float = SECONDS) -> Graph:
         return _of_source(target)
     place, _, attribute = target.rpartition(":")
     if not place or not attribute:
-        expected = "expected file.py, file.py:attribute, module:attribute or graph.json"
-        raise InputError(f"{target}: names no workflow; {expected}")
+        expected = "expected 'FILE.py', 'FILE.py:ATTRIBUTE', 'MODULE:ATTRIBUTE' or 'GRAPH.json'"
+        raise InputError(f"{target}: is not a target; {expected}")
     if place.endswith(".py") and not Path(place).is_file():
-        raise InputError(f"{place}: there is no such file")
+        raise InputError(f"{place}: no such file")
     return _imported(target, seconds)
 
 
@@ -65,7 +65,7 @@ def _imported(target: str, seconds: float) -> Graph:
 
 
 def _run(command: list[str], target: str, seconds: float) -> str:
-    """Runs a command, with what it prints kept apart; gives the end of it."""
+    """Runs a command and returns the last line of its output, or its exit status, for a message."""
     process = subprocess.Popen(  # noqa: S603 - the target is the operator's
         command,
         stdin=subprocess.DEVNULL,
@@ -77,15 +77,15 @@ def _run(command: list[str], target: str, seconds: float) -> str:
     try:
         output, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        raise InputError(f"{target}: importing it did not end within {seconds:g} seconds") from None
+        raise InputError(f"{target}: importing it took longer than {seconds:g} seconds") from None
     finally:
         _end(process)
     lines = output.decode("utf-8", "replace").strip().splitlines()
-    return f"; it said last: {lines[-1][:200]}" if lines else f" with status {process.returncode}"
+    return f"; its last output: {lines[-1][:200]}" if lines else f" with status {process.returncode}"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends a process and all that it started."""
+    """Kills a process and its children."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -53,13 +53,13 @@ def graph_of_source(path: Path, name: str = "") -> Graph:
         return _graph(interpreter, found[name], f"{path}:{name}")
     if not found:
         known = ", ".join(one.FRAMEWORK for _, one in FRAMEWORKS.load_all() if one.PACKAGES)
-        raise InputError(f"{path}: defines no workflow that could be found in its source; expected one of {known}")
+        raise InputError(f"{path}: its source defines no workflow; expected one of {known}")
     chosen = _chosen(found, interpreter.started)
     graph = _graph(interpreter, found[chosen], str(path))
     others = [other for other in found if found[other] is not found[chosen]]
     if not others:
         return graph
-    note = f"{path}: of {', '.join(found)}, this is {chosen}; verify {path}:NAME for another"
+    note = f"{path}: read {chosen!r} of the workflows {', '.join(map(repr, found))}; use '{path}:NAME' for another"
     return replace(graph, notes=(*graph.notes, note))
 
 
@@ -179,8 +179,8 @@ def _graph(interpreter: Interpreter, value: object, name: str) -> Graph:
         raise
     except Exception as error:  # an object of which the code tells less than the extractor needs
         raise InputError(
-            f"{name}: its graph could not be told from the source alone: {type(error).__name__}: {error}; "
-            f"expected a program whose agents are made by plain calls. Verify the object, as in FILE.py:NAME"
+            f"{name}: its graph cannot be determined from the source alone: {type(error).__name__}: {error}; "
+            f"expected agents that are made by plain calls; verify the object instead, as in 'FILE.py:NAME'"
         ) from error
 
 

@@ -11,8 +11,8 @@ from guardagent.workflow.analysis.report import EveryRunResult, Mechanism, RuleS
 
 _SUPPRESSIONS = CheckDescription(
     "Every suppression has a reason and matches a finding",
-    "A suppression that says nothing, or that excuses nothing, hides what comes later.",
-    "Write the reason behind `--`, or take the suppression out.",
+    "A suppression without a reason or a finding can hide later findings.",
+    "Write the reason after '--', or remove the suppression.",
 )
 
 
@@ -23,18 +23,18 @@ def check_descriptions() -> Mapping[str, CheckDescription]:
 
 
 MECHANISMS: dict[Mechanism, str] = {
-    "bad_prefix": "broken on the way",
-    "unmet_at_end": "still owed at the end",
-    "postponed_by_cycle": "put off for ever by a cycle",
+    "bad_prefix": "violated on the path",
+    "unmet_at_end": "unmet at the end",
+    "postponed_by_cycle": "postponed forever by a cycle",
 }
 
 STATUSES: dict[RuleStatus, str] = {
     "proved": "holds on every path",
     "violated": "is violated on the path shown",
-    "undecidable": "cannot be decided before the agent runs",
+    "undecidable": "cannot be decided before run time",
 }
 
-_EVERY_RUN: dict[RuleStatus, str] = {"proved": "proved", "violated": "no proof", "undecidable": "not known"}
+_EVERY_RUN: dict[RuleStatus, str] = {"proved": "proved", "violated": "no proof", "undecidable": "unknown"}
 
 
 def every_run_line(found: EveryRunResult) -> str:

@@ -44,7 +44,7 @@ class _SarifRun:
             "tool": {"driver": {"name": "GuardAgent", "version": __version__, "rules": self._rules}},
             "automationDetails": {"id": f"guardagent/{single_line(report.target)}/"},
             "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": list(self._notifications())}],
-            "originalUriBaseIds": {_ROOT: {"description": _message("The folder that verify was run in.")}},
+            "originalUriBaseIds": {_ROOT: {"description": _message("The folder in which verify was run.")}},
             "columnKind": "unicodeCodePoints",
             "results": results,
             "properties": {
@@ -108,7 +108,7 @@ class _SarifRun:
             {"location": self._step(step), "executionOrder": number, "importance": _importance(number, len(steps))}
             for number, step in enumerate(steps, 1)
         ]
-        return {"message": _message("A path that shows it."), "threadFlows": [{"locations": locations}]}
+        return {"message": _message("A path that shows the problem."), "threadFlows": [{"locations": locations}]}
 
     def _step(self, step: WitnessStep) -> _Json:
         calls = f"; calls {', '.join(step.calls)}" if step.calls else ""
@@ -129,7 +129,7 @@ class _SarifRun:
         for note in self._report.notes:
             yield {"level": "note", "message": _message(note)}
         if self._without_path:
-            text = f"{self._without_path} results have no path here, or it would be too large; --format json has all."
+            text = f"{self._without_path} results have no path here, to limit the size; '--format json' has all."
             yield {"level": "note", "message": _message(text)}
         for rule in self._report.rules:
             if rule.status == "undecidable":

@@ -46,7 +46,7 @@ def _print(report: Report, console: Console) -> None:
     for finding in findings[:_MOST]:
         _finding(report, finding, walks, console)
     if (rest := len(findings) - _MOST) > 0:
-        _line(console, (f"  and {rest:,} more; --format json has them all", "dim"))
+        _line(console, (f"  and {rest:,} more; '--format json' has all of them", "dim"))
     _heading("rules", len(report.rules), console)
     for rule in report.rules:
         _rule(rule, walks, console)

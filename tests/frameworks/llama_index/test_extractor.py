@@ -54,10 +54,10 @@ def test_what_is_not_known_is_said() -> None:
         "one: which event it sends by ctx.send_event(await ctx.store.get('next')) could not be known"
     )
     runs, calls = sorted(built("agent_that_is_not_known").notes, reverse=True)
-    assert runs == "one: what agent runs is known only when it does"
+    assert runs == "one: what 'agent' runs is known only at run time"
     assert calls.startswith("one: may call tools that cannot be seen")
     assert built("agent_with_tools").notes == (
-        "a: the tool may_pay asks a person under a condition, and so is not gated",
+        "a: the tool 'may_pay' asks for approval only under a condition, so it is not gated",
     )  # fmt: skip
     assert built("StepThatLeadsNowhere").notes == ("one: nothing takes its A",)
 

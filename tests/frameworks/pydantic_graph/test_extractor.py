@@ -50,7 +50,7 @@ def test_a_step_says_where_it_is_written() -> None:
 def test_what_is_not_known_is_said() -> None:
     """Which agent runs, which tools there are and what asks now and then stand in the notes."""
     runs, calls = sorted(built("agent_that_is_not_known").notes, reverse=True)
-    assert runs == "unknown: what ctx.deps.agent runs is known only when it does"
+    assert runs == "unknown: what 'ctx.deps.agent' runs is known only at run time"
     assert calls.startswith("unknown: may call tools that cannot be seen")
     assert built("agent_that_is_not_known").by_id["unknown"].metadata["unknown_tools"] == ("agent.*",)
     assert "a: the tool danger asks for approval under a condition, and so is not gated" in built(

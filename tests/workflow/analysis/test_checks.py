@@ -109,8 +109,8 @@ def test_each_wrong_edge_of_a_router_is_a_finding() -> None:
     findings = [finding for finding in structural_findings(graph) if finding.check == "router_shape"]
     assert [list(finding.witness) for finding in findings] == [["r"], ["r"]]
     assert [finding.message for finding in findings] == [
-        "the router r has an edge to a that is direct; expected a conditional one",
-        "the router r has an edge to end that is direct; expected a conditional one",
+        "the router 'r' has a direct edge to 'a'; expected a conditional edge",
+        "the router 'r' has a direct edge to 'end'; expected a conditional edge",
     ]
 
 
@@ -174,7 +174,7 @@ def test_each_sensitive_tool_of_a_node_is_a_finding() -> None:
     """With its name."""
     graph = graph_of("start>t t>end", tools={"t": ["pay", "send", "look"]})
     messages = [one.message for one in structural_findings(graph, sensitive_tools=["send", "pay"])]
-    assert messages == [f"t can call {tool} on a path without a person" for tool in ("pay", "send")]
+    assert messages == [f"'t' can call {tool!r} on a path without human approval" for tool in ("pay", "send")]
 
 
 def test_a_sensitive_tool_that_is_not_reached_is_covered() -> None:

@@ -76,7 +76,7 @@ def test_a_rule_that_only_a_call_that_fails_breaks() -> None:
 def test_reports_show_both_results(form: str) -> None:
     """In plain words; annotations only of what is not proved as drawn; SARIF among its properties."""
     report = verify(GRAPH, compile_rules(["G(tool:export -> O tool:read_secret)", "F tool:drop"]))
-    assert "for every run: no proof: export: breaks it" in render(report, form)
+    assert "for every run: no proof: export: violates it" in render(report, form)
     assert "for every run: no proof: a run without calls" in render(report, "github")
     shown = json.loads(render(report, "sarif"))["runs"][0]["properties"]["rules"]
     assert [(one["status"], one["everyRun"]) for one in shown] == [("proved", "violated"), ("violated", "violated")]
@@ -91,7 +91,7 @@ def test_unknown_parts_of_a_graph_prevent_proofs(metadata: dict[str, object]) ->
     *others, last = GRAPH.nodes
     graph = replace(GRAPH, nodes=(*others, replace(last, metadata=metadata)))
     found = every_run(graph, "G !tool:drop")
-    assert (found.status, found.message) == ("undecidable", "parts of the graph are not known: end")
+    assert (found.status, found.message) == ("undecidable", "parts of the graph are unknown: 'end'")
     assert every_run(graph, "G !tool:export").status == "violated"
 
 
@@ -101,7 +101,7 @@ def test_tools_that_cannot_be_seen_leave_a_rule_undecidable_as_drawn_too() -> No
     graph = replace(GRAPH, nodes=(*others, replace(last, metadata={"tools_unknown": True})))
     report = verify(graph, compile_rules(["G !tool:drop", "G !tool:read_secret", "true"]))
     assert [rule.status for rule in report.rules] == ["undecidable", "violated", "proved"]
-    assert "end may call tools that cannot" in report.rules[0].message
+    assert "'end' may call tools that cannot" in report.rules[0].message
     assert verify(graph, compile_rules(["G !tool:drop"])).passed
 
 

@@ -41,7 +41,7 @@ def test_nothing_is_proved_of_a_graph_that_is_not_known(known: str) -> None:
     """With the reason."""
     proofs = prove(chain(["a"], **{known: True}), compile_rules([NEVER]))
     assert not proofs.rules
-    assert "not known" in proofs.obstacle
+    assert "unknown" in proofs.obstacle
 
 
 def test_a_session_skips_what_is_proved_for_its_graph() -> None:

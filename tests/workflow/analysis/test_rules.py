@@ -98,13 +98,13 @@ def test_labels_that_a_host_sets_are_unknown_before_run_time(rule: str, expected
     [
         (
             "G(tool:a -> O decision:yes)",
-            "it is about decision:yes, which a host says while the agent runs; the rest is",
+            "it depends on decision:yes, which the host sets at run time; the rest is",
         ),
-        ("forall(a(x=v), v > 1)", "it is about data; the rest is judged while the agent runs"),
-        ("before(a(), true, f:b(), output(f) == 1)", "the order of tools that follows from it holds on every path"),
+        ("forall(a(x=v), v > 1)", "it depends on data; the rest is checked at run time"),
+        ("before(a(), true, f:b(), output(f) == 1)", "the tool order that it implies holds on every path"),
         ("G(tool:a -> O tool:b)", "it holds on every path"),
-        ("G !tool:a", "it is broken on this path"),
-        ("F tool:c", "the path ends while something is owed"),
+        ("G !tool:a", "this path violates it"),
+        ("F tool:c", "the path ends with a pending obligation"),
     ],
 )
 def test_an_undecidable_rule_has_a_reason(rule: str, message: str) -> None:

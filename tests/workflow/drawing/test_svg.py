@@ -106,5 +106,5 @@ def test_a_graph_that_nobody_could_read_is_an_error() -> None:
     builder = GraphBuilder("huge", "test")
     for index in range(601):
         builder.node(f"n{index}", "llm")
-    with pytest.raises(InputError, match=r"603 nodes .* --format json, dot or mermaid"):
+    with pytest.raises(InputError, match=r"603 nodes .* '--format json', 'dot' or 'mermaid'"):
         picture(builder.graph())

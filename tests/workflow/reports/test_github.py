@@ -18,8 +18,8 @@ def test_a_finding_is_beside_the_line_of_its_node() -> None:
     report = support_report(support(file="agents/a,b.py", line=7))
     first, *_ = render(replace(report, findings=(finding,), rules=())).splitlines()
     assert first == (
-        "::error file=agents/a%2Cb.py,line=7,title=dead_ends%3A Every node but an exit leads somewhere::"
-        "50%25 of%0Ait%0AAdd an edge to what comes next, or to the exit.%0Apath: __start__ → classify"
+        "::error file=agents/a%2Cb.py,line=7,title=dead_ends%3A Every node except an exit has an outgoing edge::"
+        "50%25 of%0Ait%0AAdd an edge to the next node or to the exit.%0Apath: __start__ → classify"
     )
 
 

@@ -167,7 +167,7 @@ def test_each_finding_and_rule_has_a_card_with_its_way() -> None:
         "error", "warning", "note", "suppressed", "violated", "violated", "undecidable", "proved"
     ]  # fmt: skip
     assert "Suppressed: the platform stops it" in cards[3].words()
-    assert "put off for ever by a cycle" in cards[5].words()
+    assert "postponed forever by a cycle" in cards[5].words()
     walks = [one.attributes["data-walk"] for one in elements if "data-walk" in one.attributes]
     assert walks == [one.attributes["value"] for one in elements if one.tag == "option"] == ["0", "1", "2", "4", "5"]
 
@@ -198,7 +198,7 @@ def test_of_a_graph_that_is_too_large_the_part_is_drawn_that_matters() -> None:
     far = graph.nodes[-1].id
     findings = (GraphFinding("dead_ends", far, "error", "x", (graph.entry_id, far)),)
     elements = read(replace(support_report(graph), findings=findings, rules=()))
-    assert "these are 120 of its 2,002 nodes" in elements[0].words()
+    assert "this shows 120 of its 2,002 nodes" in elements[0].words()
     assert any(one.words().startswith(far) for one in elements if one.tag == "tr")
 
 

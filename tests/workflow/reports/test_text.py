@@ -57,7 +57,7 @@ def test_long_paths_and_many_findings_are_counted() -> None:
     findings = [GraphFinding("dead_ends", path[-1], "error", "x", path)] * 130
     text = render(replace(support_report(), graph=graph, findings=tuple(findings), rules=()))
     assert text.count("⋮  129 more steps") == 100
-    assert "  and 30 more; --format json has them all\n" in text
+    assert "  and 30 more; '--format json' has all of them\n" in text
 
 
 def test_names_cannot_drive_a_terminal() -> None:

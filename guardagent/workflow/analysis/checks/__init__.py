@@ -1,12 +1,12 @@
 """The structural checks of a graph (Agentproof, Definition 3 and Section 6.1), each with shortest witnesses.
 
-A check is a module of this package whose name is the check's, with
+A check is a module of this package with the name of the check, and with
 
-    ORDER: int                                   of its findings among those of others
-    ABOUT: About                                 the words that reports have for it
-    check(view: View) -> Iterator[GraphFinding]
+    ORDER: int                                                 the position of its findings in reports
+    ABOUT: CheckDescription                                    its description in reports
+    check(context: CheckContext) -> Iterator[GraphFinding]
 
-so that adding one is adding a file. Those of other packages come after these.
+To add a check, add a file. Checks of other packages come after the checks of this package.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ CHECKS = Plugins("structural check", __name__, ("ABOUT", "ORDER", "check"), grou
 def structural_findings(
     graph: Graph, *, require_human: bool = False, sensitive_tools: Iterable[str] = ()
 ) -> list[GraphFinding]:
-    """All structural findings of a graph.
+    """Returns all structural findings of a graph.
 
     Args:
         graph: the graph.
-        require_human: a person has to take part somewhere.
-        sensitive_tools: tools that no path may reach without a person.
+        require_human: a human has to take part somewhere.
+        sensitive_tools: tools that no path may reach without human approval.
 
     Raises:
         UnknownNameError: a sensitive tool is not in the graph.
@@ -47,7 +47,7 @@ def structural_findings(
     with without_garbage_collection():
         return _findings(
             CheckContext(graph, require_human, tools)
-        )  # what the checks share is gone before collections go on
+        )  # frees the shared data before garbage collection resumes
 
 
 def _findings(view: CheckContext) -> list[GraphFinding]:
@@ -56,7 +56,7 @@ def _findings(view: CheckContext) -> list[GraphFinding]:
 
 
 def descriptions() -> dict[str, CheckDescription]:
-    """The words for each check."""
+    """Returns the description of each check."""
     return {name: one.ABOUT for name, one in _in_order()}
 
 

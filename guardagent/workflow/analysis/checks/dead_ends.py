@@ -1,4 +1,4 @@
-"""Every node but an exit leads somewhere."""
+"""Every node except an exit has an outgoing edge."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from guardagent.workflow.analysis.report import GraphFinding
 
 ORDER = 3
 ABOUT = CheckDescription(
-    "Every node but an exit leads somewhere",
-    "The workflow stops at this node without being at an exit.",
-    "Add an edge to what comes next, or to the exit.",
+    "Every node except an exit has an outgoing edge",
+    "The workflow stops at this node, which is not an exit.",
+    "Add an edge to the next node or to the exit.",
 )
 
 
@@ -19,5 +19,5 @@ def check(view: CheckContext) -> Iterator[GraphFinding]:
     ids, kinds = view.numbered.ids, view.kinds
     for node, targets in enumerate(view.successors):
         if not targets and kinds[node] != "exit":
-            message = f"{ids[node]} leads nowhere, and is no exit"
+            message = f"{ids[node]!r} has no outgoing edge and is not an exit"
             yield GraphFinding("dead_ends", ids[node], "error", message, view.reached.path(node))

@@ -1,4 +1,4 @@
-"""No path leads to a sensitive tool without a person."""
+"""No path leads to a sensitive tool without human approval."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from guardagent.workflow.model.graph import Node
 
 ORDER = 6
 ABOUT = CheckDescription(
-    "No path leads to a sensitive tool without a person",
-    "The sensitive tool can run though nobody was asked.",
-    "Ask a person on every path to the tool, or before the tool itself.",
+    "No path leads to a sensitive tool without human approval",
+    "The sensitive tool can run without human approval.",
+    "Require approval on every path to the tool, or for the tool itself.",
 )
 
 
@@ -28,12 +28,12 @@ def check(view: CheckContext) -> Iterator[GraphFinding]:
     for number, node in enumerate(nodes):
         if node.tools and not sensitive.isdisjoint(node.tools) and number in unattended:
             for tool in _ungated(node, sensitive):
-                message = f"{node.id} can call {tool} on a path without a person"
+                message = f"{node.id!r} can call {tool!r} on a path without human approval"
                 yield GraphFinding("human_coverage", node.id, "error", message, unattended.path(number))
 
 
 def _can_be_bypassed(node: Node) -> bool:
-    """Whether a run can come by a node and ask nobody there: a person is asked on a branch, or about some tools."""
+    """Whether a run can pass a node without approval: the node asks only on a branch, or about some tools."""
     metadata = node.metadata
     return bool(metadata.get("asks_about")) or (metadata.get("asks") == "sometimes" and not metadata.get("interrupt"))
 

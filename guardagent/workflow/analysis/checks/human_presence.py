@@ -1,4 +1,4 @@
-"""A person takes part: as a node, or by approving a tool."""
+"""A human takes part: as a node, or by approving a tool."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from guardagent.workflow.analysis.report import GraphFinding
 
 ORDER = 5
 ABOUT = CheckDescription(
-    "A person takes part",
-    "The workflow runs from its entry to its exit and asks nobody.",
-    "Ask a person at some step, or before a tool runs.",
+    "A human takes part",
+    "The workflow runs from its entry to its exit without human approval.",
+    "Add a human node, or require approval before a tool runs.",
 )
 
 
@@ -21,5 +21,5 @@ def check(view: CheckContext) -> Iterator[GraphFinding]:
         return
     numbers = view.numbered.numbers
     end = next((exit_id for exit_id in graph.exit_ids if numbers[exit_id] in view.reached), graph.entry_id)
-    message = "no person takes part: there is no human node, and no tool that needs an approval"
+    message = "no human takes part: the graph has no human node and no tool that needs approval"
     yield GraphFinding("human_presence", None, "error", message, view.reached.path(numbers[end]))

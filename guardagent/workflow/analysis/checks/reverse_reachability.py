@@ -1,4 +1,4 @@
-"""Every node that can be reached can reach an exit: there is no livelock, and no way into one."""
+"""Every reachable node can reach an exit, so there is no livelock."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from guardagent.workflow.analysis.report import GraphFinding
 
 ORDER = 2
 ABOUT = CheckDescription(
-    "From everywhere an exit can be reached",
-    "Once the workflow is at this node it can never end.",
-    "Add a way out of the cycle or the dead end that the path leads into.",
+    "Every reachable node can reach an exit",
+    "Once the workflow is at this node, it can never end.",
+    "Add an edge out of the cycle or the dead end that the path leads into.",
 )
 
 
@@ -19,5 +19,5 @@ def check(view: CheckContext) -> Iterator[GraphFinding]:
     ids, to_end = view.numbered.ids, view.can_end.parents
     for node in view.reached.order:
         if to_end[node] is None:
-            message = f"from {ids[node]} no exit can be reached"
+            message = f"{ids[node]!r} cannot reach any exit"
             yield GraphFinding("reverse_reachability", ids[node], "error", message, view.reached.path(node))

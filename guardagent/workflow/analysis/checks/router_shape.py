@@ -1,4 +1,4 @@
-"""All edges that leave a router are conditional."""
+"""Every edge that leaves a router is conditional."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from guardagent.workflow.model.graph import Edge
 
 ORDER = 4
 ABOUT = CheckDescription(
-    "Every edge that leaves a router has a condition",
-    "An edge without a condition is taken whatever the router decides.",
-    "Make the edge conditional, or the node no router.",
+    "Every edge that leaves a router is conditional",
+    "An unconditional edge is taken whatever the router decides.",
+    "Make the edge conditional, or change the kind of the node.",
 )
 
 
@@ -24,5 +24,5 @@ def check(view: CheckContext) -> Iterator[GraphFinding]:
 
 
 def _unconditional(view: CheckContext, edge: Edge, source: int, target: int) -> GraphFinding:
-    message = f"the router {edge.source} has an edge to {edge.target} that is {edge.kind}; expected a conditional one"
+    message = f"the router {edge.source!r} has a {edge.kind} edge to {edge.target!r}; expected a conditional edge"
     return GraphFinding("router_shape", edge.source, "error", message, view.reached.path(source, target))

@@ -1,4 +1,4 @@
-"""Every tool node says which tools it has."""
+"""Every tool node declares its tools."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from guardagent.workflow.analysis.report import GraphFinding
 
 ORDER = 7
 ABOUT = CheckDescription(
-    "Every tool node says which tools it has",
-    "What this node can call is not known, so that nothing can be proved of it.",
+    "Every tool node declares its tools",
+    "The tools of this node are unknown, so nothing can be proved about it.",
     "Declare the node's tools.",
 )
 
@@ -20,5 +20,5 @@ def check(view: CheckContext) -> Iterator[GraphFinding]:
     for number, kind in enumerate(view.kinds):
         if kind == "tool" and not nodes[number].tools:
             node = nodes[number]
-            message = f"{node.id} is a tool node and declares no tools"
+            message = f"the tool node {node.id!r} declares no tools"
             yield GraphFinding("tool_declarations", node.id, "error", message, view.reached.path(number))

@@ -160,7 +160,7 @@ class FunctionSummary:
         found = {
             use.method: foreign(use.owner, own) for use in self.method_calls if use.method in RUN_METHODS - {"__call__"}
         }
-        return (*self.opaque_calls, *(f"what {name} of {package} runs" for name, package in found.items() if package))
+        return (*self.opaque_calls, *(f"what {name!r} of {package} runs" for name, package in found.items() if package))
 
 
 def opaque_calls_in(function: object) -> tuple[str, ...]:
@@ -170,7 +170,7 @@ def opaque_calls_in(function: object) -> tuple[str, ...]:
         return ()
     body = summarize(function)
     if not body.source_known and not body.opaque_calls:
-        return ("; ".join(body.unknown) or "its code is not to be had",)
+        return ("; ".join(body.unknown) or "its code is not available",)
     return body.opaque_calls_for()
 
 
@@ -328,8 +328,8 @@ class BodyAnalysis:
         if key in self._seen:
             return
         if len(self._seen) > MOST_VISITS:
-            self.unknown.append("it calls too many functions to look into all of them")
-            self.opaque_calls.append("it calls too many functions to look into all of them")
+            self.unknown.append("it calls too many functions to read all of them")
+            self.opaque_calls.append("it calls too many functions to read all of them")
             return
         is_first = not self._seen
         self._seen.add(key)
@@ -408,7 +408,7 @@ class BodyAnalysis:
         callee = self.evaluator.value(node.func, scope)
         self.asks = self.asks or self.names.asks_by(node, self.evaluator, scope)
         if is_opaque(node, callee, self.evaluator, scope, self.names.opens):
-            self.opaque_calls.append(f"line {node.lineno}: what {self.calls[-1]} runs")
+            self.opaque_calls.append(f"line {node.lineno}: what {self.calls[-1]!r} runs")
         self._target(callee, self.evaluator.arguments(node, scope), point)
         self.constructed += [one for one in self.evaluator.value(node, scope).known if isinstance(one, CallResult)]
         if isinstance(node.func, ast.Attribute):
@@ -463,7 +463,7 @@ class BodyAnalysis:
         if function in self._seen:
             return
         self._seen.add(function)
-        self.unknown.append(f"the source of {function.__qualname__} is not to be had")
+        self.unknown.append(f"the source of {function.__qualname__!r} is not available")
         self.opaque_calls.append(self.unknown[-1])
         scope = LiveScope.of(function)
         for name in dict.fromkeys(_names_in(function.__code__)):

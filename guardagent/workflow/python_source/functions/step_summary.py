@@ -125,10 +125,10 @@ def gate_of(
 ) -> str | None:
     """The gate of a tool whose functions ask a person: empty where each always does."""
     bodies = [summarize(one, words) for one in functions]
-    box.opaque_calls.extend(f"the tool {name}: {what}" for body in bodies for what in body.opaque_calls)
+    box.opaque_calls.extend(f"the tool {name!r}: {what}" for body in bodies for what in body.opaque_calls)
     always = bool(bodies) and all(body.always_asks for body in bodies)
     if any(body.asks for body in bodies) and not always:
-        box.notes.append(f"the tool {name} asks a person under a condition, and so is not gated")
+        box.notes.append(f"the tool {name!r} asks for approval only under a condition, so it is not gated")
     return "" if always else None
 
 
@@ -138,7 +138,7 @@ def step_of(reader: StepReader, functions: Iterable[object]) -> StepSummary:
     for function in step.functions:
         body = summarize(function, reader.names)
         step.bodies.append(body)
-        step.tools.opaque_calls.extend(body.opaque_calls if body.source_known else ["its code is not to be had"])
+        step.tools.opaque_calls.extend(body.opaque_calls if body.source_known else ["its code is not available"])
         step.asks, step.always_asks = step.asks or body.asks, step.always_asks or body.always_asks
         step.calls_model = step.calls_model or any(map(_calls_model, body.calls))
         for use in body.method_calls:
@@ -159,7 +159,7 @@ def _note_unknown(reader: StepReader, step: StepSummary, code: FunctionCode) -> 
             continue
         name = ast.unparse(call.func.value).removeprefix("self.") if isinstance(call.func, ast.Attribute) else "it"
         step.add_unknown(_last_part(name))
-        step.tools.notes.append(f"what {name} runs is known only when it does")
+        step.tools.notes.append(f"what {name!r} runs is known only at run time")
 
 
 def _is_unidentified(reader: StepReader, one: object) -> bool:

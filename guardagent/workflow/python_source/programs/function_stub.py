@@ -46,7 +46,7 @@ class FunctionStub(ReadableFunction):
 
     def __call__(self, *_arguments: object) -> None:
         """Nothing of the program is ever run."""
-        raise TypeError(f"{self.__name__} is only read, never called")
+        raise TypeError(f"{self.__name__!r} cannot be called: only its source is read")
 
     def summary(self, arguments: Arguments, names: FrameworkNames) -> FunctionSummary:
         function, own = unbound(self.function)

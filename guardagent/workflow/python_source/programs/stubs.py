@@ -163,7 +163,7 @@ class ObjectStub(ProgramObject):
         if values is None and name in self.kind.all_fields:
             values = UNKNOWN  # its constructor has not come to say
         if values is None:
-            raise AttributeError(f"{type(self).__name__} has no {name} that is known")
+            raise AttributeError(f"{type(self).__name__!r} has no known attribute {name!r}")
         return converter_of(self.interpreter).attribute(self, name, values)
 
     def __attributes(self) -> dict[str, Values]:
